@@ -1,0 +1,47 @@
+# make lab    set up, then open JupyterLab on the first notebook
+# make test   set up, then run everything that has to pass
+# make check  the quick inner loop: lint and unit tests, no browser, no notebooks
+# make labs   generate labs/ from solutions/
+# make clean  remove the environment
+
+PYTHON ?= python3
+BIN := .venv/bin
+LAB_ARGS ?=
+# One cell may take this many seconds before nbval calls it stuck (its own default is 2000).
+CELL_TIMEOUT ?= 120
+NBVAL = $(BIN)/python -m pytest -q --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) -p no:cacheprovider
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test lab test check labs nbval clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+setup:
+	@$(PYTHON) tools/bootstrap.py lab
+
+setup-test:
+	@$(PYTHON) tools/bootstrap.py test
+
+lab: setup
+	$(BIN)/jupyter lab --config=tools/jupyter_lab_config.py $(LAB_ARGS) notebooks/00_start_here.ipynb
+
+test: setup-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest tests
+	$(NBVAL) notebooks solutions
+
+check: setup-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -q tests/unit
+
+nbval: setup-test
+	$(NBVAL) notebooks solutions
+
+labs: setup
+	$(BIN)/course release
+
+clean:
+	rm -rf .venv

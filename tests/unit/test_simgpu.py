@@ -1,0 +1,500 @@
+"""The simulated device: placement, values and gradients as on the CPU, PyTorch's own errors."""
+
+import copy
+import io
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from utils import simgpu
+from utils.simgpu.machine import machine
+
+
+@pytest.fixture(autouse=True)
+def two_gpus():
+    simgpu.enable(count=2)
+    torch.manual_seed(0)
+
+
+# --- making tensors -----------------------------------------------------------------------------------------
+
+FACTORIES = {
+    "zeros": lambda **kw: torch.zeros(2, 3, **kw),
+    "ones": lambda **kw: torch.ones(2, 3, **kw),
+    "full": lambda **kw: torch.full((2,), 7, **kw),
+    "rand": lambda **kw: torch.rand(2, 3, **kw),
+    "randn": lambda **kw: torch.randn(2, 3, **kw),
+    "randint": lambda **kw: torch.randint(0, 9, (4,), **kw),
+    "randperm": lambda **kw: torch.randperm(6, **kw),
+    "arange": lambda **kw: torch.arange(5, **kw),
+    "arange_from": lambda **kw: torch.arange(1, 5, **kw),
+    "arange_step": lambda **kw: torch.arange(0.0, 1.0, 0.25, **kw),
+    "linspace": lambda **kw: torch.linspace(0, 1, 5, **kw),
+    "logspace": lambda **kw: torch.logspace(0, 1, 5, **kw),
+    "eye": lambda **kw: torch.eye(3, **kw),
+    "tensor": lambda **kw: torch.tensor([[1.0, 2.0]], **kw),
+    "as_tensor": lambda **kw: torch.as_tensor([1, 2], **kw),
+    "scalar_tensor": lambda **kw: torch.scalar_tensor(2.5, **kw),
+    "tril_indices": lambda **kw: torch.tril_indices(3, 3, **kw),
+    "hann_window": lambda **kw: torch.hann_window(8, **kw),
+    "zeros_like": lambda **kw: torch.zeros_like(torch.ones(2, 2), **kw),
+    "float64": lambda **kw: torch.randn(3, dtype=torch.float64, **kw),
+}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_factories_give_the_cpus_numbers_on_the_device(name):
+    torch.manual_seed(3)
+    expected = FACTORIES[name]()
+    torch.manual_seed(3)
+    got = FACTORIES[name](device="simgpu:1")
+    assert got.device == torch.device("simgpu:1")
+    assert got.dtype == expected.dtype
+    assert torch.equal(got.cpu(), expected)
+
+
+def test_default_device_context():
+    with torch.device("simgpu:1"):
+        layer, x = nn.Linear(4, 2), torch.randn(3, 4)
+    assert layer.weight.device == x.device == torch.device("simgpu:1")
+    assert torch.ones(1).device.type == "cpu"
+
+
+def test_no_number_means_the_current_device():
+    torch.simgpu.set_device(1)
+    try:
+        assert torch.ones(1, device="simgpu").device == torch.device("simgpu:1")
+    finally:
+        torch.simgpu.set_device(0)
+    assert torch.ones(1, device="simgpu").device == torch.device("simgpu:0")
+
+
+def test_new_tensors_follow_the_device_or_the_argument():
+    x = torch.ones(2, device="simgpu:1")
+    assert x.new_zeros(3).device == x.device
+    assert torch.zeros_like(x, device="simgpu:0").device == torch.device("simgpu:0")
+    assert type(torch.zeros_like(x, device="cpu")) is torch.Tensor
+
+
+# --- moving and reading -------------------------------------------------------------------------------------
+
+
+def test_moves():
+    x = torch.randn(3, 4)
+    there = x.to("simgpu:0")
+    across = there.to("simgpu:1")
+    assert torch.equal(across.cpu(), x)
+    assert there.to("simgpu:0") is there
+    across += 1  # a copy, not a view
+    assert torch.equal(there.cpu(), x)
+    assert x.to("simgpu:0", torch.float64).dtype == torch.float64
+    assert there.simgpu(1).device == torch.device("simgpu:1")
+    assert there.is_simgpu
+    assert not x.is_simgpu
+
+
+def test_copy_between_devices_in_place():
+    x, y = torch.randn(3, device="simgpu:0"), torch.zeros(3, device="simgpu:1")
+    y.copy_(x)
+    assert y.device == torch.device("simgpu:1")
+    assert torch.equal(x.cpu(), y.cpu())
+    host = torch.zeros(3)
+    host.copy_(x)
+    assert torch.equal(host, x.cpu())
+
+
+def test_reading_values():
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    y = x.to("simgpu:0")
+    assert y[1, 0].item() == 3.0
+    assert float(y.sum()) == 10.0
+    assert y.tolist() == x.tolist()
+    assert y[0, 0].tolist() == 1.0
+    assert (y.cpu().numpy() == x.numpy()).all()
+    assert bool((y > 0).all())
+    assert len(y) == 2
+    assert [row.tolist() for row in y] == x.tolist()
+
+
+def test_numpy_is_refused_as_on_a_gpu():
+    with pytest.raises(TypeError, match=r"can't convert simgpu:0 device type tensor to numpy\. Use Tensor\.cpu\(\)"):
+        torch.ones(2, device="simgpu:0").numpy()
+
+
+def test_indexing_and_views():
+    x = torch.arange(12.0).reshape(3, 4)
+    y = x.clone().to("simgpu:0")
+    index = torch.tensor([2, 0])
+    for pick in (lambda t: t[1], lambda t: t[:, 1:3], lambda t: t[index], lambda t: t[t > 5], lambda t: t[..., -1]):
+        assert torch.equal(pick(y).cpu(), pick(x))
+    assert torch.equal(y[index.to("simgpu:0")].cpu(), x[index])
+    y[0] = 9  # written through a view
+    y[:, 1].mul_(2)
+    x[0] = 9
+    x[:, 1].mul_(2)
+    assert torch.equal(y.cpu(), x)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t.unsqueeze_(0),
+        lambda t: t.t_(),
+        lambda t: t.resize_(4, 4),
+        lambda t: t.squeeze_(),
+        lambda t: t.transpose_(0, 1),
+    ],
+)
+def test_in_place_changes_of_shape(change):
+    x = torch.zeros(2, 3)
+    y = x.to("simgpu:1")
+    change(x)
+    change(y)
+    assert y.shape == x.shape
+    assert y.stride() == x.stride()
+    assert (y + 1).shape == x.shape
+
+
+def test_out_argument_takes_the_result_and_its_shape():
+    x = torch.randn(2, 3, device="simgpu:0")
+    out = torch.empty(0, device="simgpu:0")
+    result = torch.add(x, x, out=out)
+    assert result is out
+    assert out.shape == (2, 3)
+    assert torch.equal(out.cpu(), (x + x).cpu())
+
+
+# --- printing -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.arange(3),
+        lambda: torch.arange(3, dtype=torch.int16),
+        lambda: torch.zeros(0, 3),
+        lambda: torch.randn(40),
+        lambda: torch.randn(2, 2, requires_grad=True),
+        lambda: torch.ones(2, dtype=torch.bool),
+        lambda: torch.ones(2, dtype=torch.complex64),
+    ],
+)
+def test_printing_is_the_cpus_with_the_device_added(make):
+    x = make()
+    with torch.no_grad():
+        text = repr(x.to("simgpu:1").requires_grad_(x.requires_grad))
+
+    def unwrapped(text):  # where a line breaks depends on the length of the device's name
+        return "".join(text.split())
+
+    assert unwrapped(text).replace(",device='simgpu:1'", "") == unwrapped(repr(x))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_printing_parameters_and_graph():
+    layer = nn.Linear(2, 2, device="simgpu:0")
+    assert repr(layer.bias).startswith("Parameter containing:\ntensor([")
+    assert "device='simgpu:0', requires_grad=True)" in repr(layer.bias)
+    assert "grad_fn=<AddmmBackward0>" in repr(layer(torch.ones(1, 2, device="simgpu:0")))
+
+
+# --- models -------------------------------------------------------------------------------------------------
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Dropout(0.3), nn.Linear(30, 4))
+
+
+def cnn():
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 4)
+    )
+
+
+def tokens():
+    return nn.Sequential(nn.Embedding(50, 16), nn.LayerNorm(16), nn.Flatten(), nn.Linear(80, 4), nn.GELU())
+
+
+MODELS = {
+    "mlp": (mlp, lambda: torch.randn(8, 20)),
+    "cnn": (cnn, lambda: torch.randn(8, 3, 8, 8)),
+    "tokens": (tokens, lambda: torch.randint(0, 50, (8, 5))),
+}
+LOSSES = {
+    "mse": (nn.MSELoss(), lambda: torch.randn(8, 4)),
+    "cross_entropy": (nn.CrossEntropyLoss(label_smoothing=0.1), lambda: torch.randint(0, 4, (8,))),
+    "l1": (nn.L1Loss(), lambda: torch.randn(8, 4)),
+    "bce": (nn.BCEWithLogitsLoss(), lambda: torch.rand(8, 4)),
+}
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=True),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.01),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01),
+}
+
+
+def train(model, x, y, loss_fn, make_optimizer, steps=3):
+    """Losses, and every parameter and gradient after the last step, as CPU tensors."""
+    torch.manual_seed(1)
+    optimizer = make_optimizer(model.parameters())
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, [t.detach().cpu() for p in model.parameters() for t in (p, p.grad)]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("model", MODELS)
+def test_training_gives_the_cpus_numbers_bit_for_bit(model, loss, optimizer):
+    make_model, make_x = MODELS[model]
+    loss_fn, make_y = LOSSES[loss]
+    ours, x, y = make_model(), make_x(), make_y()
+    theirs = copy.deepcopy(ours)
+    expected = train(theirs, x, y, loss_fn, OPTIMIZERS[optimizer])
+    got = train(ours.to("simgpu:1"), x.to("simgpu:1"), y.to("simgpu:1"), loss_fn, OPTIMIZERS[optimizer])
+    assert got[0] == expected[0]
+    assert all(torch.equal(a, b) for a, b in zip(got[1], expected[1], strict=True))
+
+
+class Split(nn.Module):
+    def __init__(self, first, second, device0, device1):
+        super().__init__()
+        self.first, self.second = first.to(device0), second.to(device1)
+        self.device0, self.device1 = device0, device1
+
+    def forward(self, x):
+        return self.second(self.first(x.to(self.device0)).to(self.device1))
+
+
+def test_autograd_crosses_devices():
+    first, second = nn.Sequential(nn.Linear(20, 30), nn.ReLU()), nn.Linear(30, 4)
+    whole = copy.deepcopy(nn.Sequential(first, second))
+    x, y = torch.randn(8, 20), torch.randn(8, 4)
+    split = Split(first, second, "simgpu:0", "simgpu:1")
+    out = split(x)
+    assert out.device == torch.device("simgpu:1")
+    nn.MSELoss()(out, y.to(out.device)).backward()
+    nn.MSELoss()(whole(x), y).backward()
+    for ours, theirs in zip(split.parameters(), whole.parameters(), strict=True):
+        assert ours.grad.device == ours.device
+        assert torch.equal(ours.grad.cpu(), theirs.grad)
+
+
+def test_backward_in_a_thread_that_never_used_simgpu():
+    split = Split(nn.Linear(4, 4), nn.Linear(4, 4), "simgpu:0", "simgpu:1")
+    loss = split(torch.randn(2, 4)).sum()
+    failures = []
+
+    def backward():
+        try:
+            loss.backward()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=backward)
+    thread.start()
+    thread.join()
+    assert not failures
+    assert split.first.weight.grad.device == torch.device("simgpu:0")
+
+
+def test_module_moves_keep_values_and_parameters():
+    model = mlp()
+    before = [p.detach().clone() for p in model.parameters()]
+    for target in ("simgpu:0", "simgpu:1", "cpu", "simgpu:1"):
+        model.to(target)
+        assert all(p.device == torch.device(target) for p in model.parameters())
+        assert all(isinstance(p, nn.Parameter) and p.requires_grad and p.is_leaf for p in model.parameters())
+        assert all(torch.equal(p.detach().cpu(), b) for p, b in zip(model.parameters(), before, strict=True))
+    model.simgpu(0)
+    assert next(model.parameters()).device == torch.device("simgpu:0")
+
+
+def test_a_module_moved_after_its_optimizer_was_made_still_trains():
+    # nn.Module.to between two simulated GPUs swaps the data inside the same Parameter, as on CUDA.
+    model = nn.Linear(3, 1).to("simgpu:0")
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model.to("simgpu:1")
+    model(torch.ones(2, 3, device="simgpu:1")).sum().backward()
+    before = model.weight.detach().cpu().clone()
+    optimizer.step()
+    assert torch.equal(model.weight.detach().cpu(), before - 2)
+
+
+def test_deepcopy_state_dict_and_checkpoint():
+    model = mlp().to("simgpu:1")
+    twin = copy.deepcopy(model)
+    assert twin[0].weight.device == torch.device("simgpu:1")
+    with torch.no_grad():
+        twin[0].weight.zero_()
+    assert model[0].weight.abs().sum() > 0
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    for location, expected in ((None, "simgpu:1"), ("cpu", "cpu")):
+        file.seek(0)
+        state = torch.load(file, weights_only=True, map_location=location)
+        assert state["0.weight"].device == torch.device(expected)
+        assert torch.equal(state["0.weight"].cpu(), model[0].weight.detach().cpu())
+    twin.load_state_dict(model.state_dict())
+    assert torch.equal(twin[0].weight.cpu(), model[0].weight.cpu())
+
+
+# --- errors -------------------------------------------------------------------------------------------------
+
+a0 = lambda *shape: torch.ones(*shape or (2, 2), device="simgpu:0")  # noqa: E731
+a1 = lambda *shape: torch.ones(*shape or (2, 2), device="simgpu:1")  # noqa: E731
+host = lambda *shape: torch.ones(*shape or (2, 2))  # noqa: E731
+
+MIXED = {
+    "add": (lambda: a0() + a1(), "simgpu:0", "simgpu:1"),
+    "add from the right": (lambda: a1() + a0(), "simgpu:1", "simgpu:0"),
+    "cpu left": (lambda: host() + a0(), "cpu", "simgpu:0"),
+    "cpu right": (lambda: a1() * host(), "simgpu:1", "cpu"),
+    "in place": (lambda: a0().add_(a1()), "simgpu:0", "simgpu:1"),
+    "matmul": (lambda: a0() @ a1(), "simgpu:1", "simgpu:0"),
+    "matmul with a number on the wrong GPU": (lambda: a0() * a1().sum(), "simgpu:0", "simgpu:1"),
+    "linear, input left on the CPU": (lambda: nn.Linear(2, 2, device="simgpu:0")(host()), "cpu", "simgpu:0"),
+    "linear, input on the wrong GPU": (lambda: nn.Linear(2, 2, device="simgpu:1")(a0()), "simgpu:0", "simgpu:1"),
+    "loss, target on the CPU": (lambda: nn.functional.mse_loss(a1(), host()), "cpu", "simgpu:1"),
+    "loss, target on the other GPU": (lambda: nn.functional.mse_loss(a1(), a0()), "simgpu:0", "simgpu:1"),
+    "labels on the CPU": (
+        lambda: nn.functional.cross_entropy(a1(), torch.tensor([0, 1])),
+        "cpu",
+        "simgpu:1",
+    ),
+    "cat": (lambda: torch.cat([a0(), a1()]), "simgpu:1", "simgpu:0"),
+    "where": (lambda: torch.where(a0() > 0, a0(), a1()), "simgpu:0", "simgpu:1"),
+    "out=": (lambda: torch.add(a0(), a0(), out=a1()), "simgpu:0", "simgpu:1"),
+    "embedding": (
+        lambda: nn.Embedding(4, 2, device="simgpu:1")(torch.tensor([0, 1])),
+        "cpu",
+        "simgpu:1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_mixed_devices_are_refused_in_pytorchs_words_naming_both(case):
+    make, *named = MIXED[case]
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device, but ") as error:
+        make()
+    assert all(name in str(error.value) for name in named)
+    assert torch.equal((a0() + a0()).cpu(), torch.full((2, 2), 2.0))  # usable afterwards
+
+
+def test_a_cpu_number_mixes_with_anything_pointwise_but_not_with_matmul():
+    assert torch.equal((a0() * torch.tensor(3.0)).cpu(), torch.full((2, 2), 3.0))
+    assert (torch.tensor(3.0) + a1()).device == torch.device("simgpu:1")
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        torch.dot(a0(1), torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: torch.ones(2, device="simgpu:2"),
+        lambda: torch.ones(2).to("simgpu:2"),
+        lambda: a0().to("simgpu:2"),
+        lambda: nn.Linear(2, 2).to("simgpu:2"),
+        lambda: torch.simgpu.set_device(2),
+        lambda: torch.simgpu.synchronize("simgpu:2"),
+    ],
+)
+def test_a_device_that_does_not_exist_says_which_do(ask):
+    with pytest.raises(RuntimeError, match=r"no simgpu:2.*2 simulated GPUs: simgpu:0, simgpu:1"):
+        ask()
+
+
+def test_failed_operators_raise_what_the_cpu_raises():
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        a0(2, 3) @ a0(2, 3)
+
+
+# --- configuring --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, -1, 65, 1.5, True, "2", None])
+def test_enable_refuses_a_count_that_makes_no_sense(count):
+    with pytest.raises(ValueError, match="count must be a whole number from 1 to 64"):
+        simgpu.enable(count=count)
+    assert torch.simgpu.device_count() == 2
+
+
+def test_enable_again_with_the_same_arguments_keeps_tensors():
+    x = a0()
+    simgpu.enable(count=2)
+    assert (x + x).device == torch.device("simgpu:0")
+
+
+def test_reconfiguring_refuses_tensors_of_the_old_machine():
+    x = a0()
+    simgpu.enable(count=3)
+    assert torch.ones(1, device="simgpu:2").device == torch.device("simgpu:2")
+    for use in (
+        lambda: x + 1,
+        lambda: x + a0(),
+        lambda: a0() + x,
+        lambda: x.cpu(),
+        lambda: a0().copy_(x),
+        lambda: repr(x),
+    ):
+        with pytest.raises(RuntimeError, match=r"before simgpu\.enable\(\) changed the simulated machine"):
+            use()
+
+
+def test_the_device_module_is_found_everywhere():
+    import torch.simgpu
+
+    assert torch.get_device_module("simgpu") is torch.simgpu
+    assert torch.simgpu.is_available()
+    assert torch.simgpu.current_device() == 0
+    assert torch.accelerator.current_accelerator() == torch.device("simgpu")
+    assert torch.accelerator.device_count() == 2
+
+
+def test_an_untested_torch_says_which_were_tested(monkeypatch):
+    from utils.simgpu import torch_private
+
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
+    with pytest.raises(RuntimeError, match=r"torch 2\.11 to 2\.15, and this is torch 2\.9\.1"):
+        torch_private.require_tested_torch()
+    monkeypatch.setattr(torch, "__version__", "2.99.0")
+    monkeypatch.delattr(torch_private.backend_registration, "_setup_privateuseone_for_python_backend")
+    with pytest.raises(
+        RuntimeError, match=r"which torch 2\.99\.0 no longer has\. It was tested with torch 2\.11 to 2\.15"
+    ):
+        torch_private.require_tested_torch()
+
+
+def test_before_enable_nothing_of_it_exists():
+    code = (
+        "import torch, utils, utils.simgpu\n"
+        "assert not utils.simgpu.is_enabled() and not hasattr(torch, 'simgpu')\n"
+        "try: torch.ones(1, device='simgpu:0')\n"
+        "except RuntimeError as error: assert 'simgpu' in str(error)\n"
+        "else: raise SystemExit('no error')"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_machine_keeps_no_tensors_alive():
+    import gc
+    import weakref
+
+    x = torch.randn(1000, device="simgpu:0")
+    value = weakref.ref(x._value)
+    y = (x * 2).sum()
+    del x, y
+    gc.collect()
+    assert value() is None
+    assert machine.settings.count == 2

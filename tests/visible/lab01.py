@@ -1,0 +1,313 @@
+"""Lab 01's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
+
+A probe runs beside the student's code and tells plain data; the fact judges it here.
+"""
+
+import numpy as np
+import torch
+from torch import nn
+
+from utils.grading.facts import Lab, need
+from utils.grading.probes import build, forward_and_backward
+
+lab = Lab("lab01", "Split a model")
+
+BATCH = 32
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
+
+
+# --- ex1: two layers, two devices -----------------------------------------------------------------------------
+
+ex1 = lab.exercise(
+    "ex1",
+    points=2,
+    title="Put two layers on two devices",
+    hints=[
+        "A layer has a device as a tensor has one. Where is a new nn.Linear, before you say anything?",
+        "nn.Linear(...) makes a layer on the CPU. Which method of a layer takes it to another device?",
+        "Do it twice, with a different argument each time: device0 for one layer, device1 for the other.",
+    ],
+)
+
+
+def look_at_layers(lab, device0, device1):
+    import torch
+    from torch import nn
+
+    from utils.grading.probes import device_of
+
+    layers = lab.make_layers(torch.device(device0), torch.device(device1))
+    if not isinstance(layers, (tuple, list)):
+        return {"kind": type(layers).__name__}
+    return {
+        "kind": "layers",
+        "types": [type(layer).__name__ for layer in layers],
+        "sizes": [[layer.in_features, layer.out_features] for layer in layers if isinstance(layer, nn.Linear)],
+        "devices": [device_of(layer) for layer in layers if isinstance(layer, nn.Module)],
+    }
+
+
+@ex1.fact("make_layers returns two nn.Linear layers")
+def _(student):
+    seen = student.run(look_at_layers, *student.devices)
+    need(seen["kind"] == "layers", f"It returned one {seen['kind']}. Return both layers: return layer1, layer2")
+    need(seen["types"] == ["Linear", "Linear"], f"It returned {seen['types']}.")
+
+
+@ex1.fact("layer1 takes 1000 numbers and gives 2000, layer2 takes 2000 and gives 1000")
+def _(student):
+    sizes = student.run(look_at_layers, *student.devices)["sizes"]
+    need(sizes == [[1000, 2000], [2000, 1000]], f"Yours go {' and '.join(f'{a} -> {b}' for a, b in sizes)}.")
+
+
+@ex1.fact("layer1 is on device0 and layer2 is on device1")
+def layers_are_placed(student):
+    device0, device1 = student.devices
+    for first, second in ((device0, device1), (device1, device0)):
+        found = student.run(look_at_layers, first, second)["devices"]
+        need(
+            found == [first, second],
+            f"Called with device0={first} and device1={second}: layer1 is on {found[0]}, layer2 is on {found[1]}.",
+        )
+
+
+# --- ex2: SimpleMPModel ---------------------------------------------------------------------------------------
+
+ex2 = lab.exercise(
+    "ex2",
+    points=3,
+    title="SimpleMPModel: the model that moves its own data",
+    hints=[
+        "Follow one batch with your finger. It starts on the CPU. Which device must it be on when layer1 runs?",
+        "An operator wants its tensors on one device. So there is one move before layer1, and one more later.",
+        "Between which two lines does the batch have to change device? Nothing has to move after layer2.",
+    ],
+)
+
+
+def look_at_model(lab, device0, device1):
+    import torch
+
+    from utils.grading.probes import parameters
+
+    return parameters(lab.SimpleMPModel(torch.device(device0), torch.device(device1)))
+
+
+def run_model(lab, device0, device1, weights, x):
+    import torch
+
+    from utils.grading.probes import forward_and_backward, set_parameters
+
+    model = lab.SimpleMPModel(torch.device(device0), torch.device(device1))
+    set_parameters(model, weights)
+    return forward_and_backward(model, x)
+
+
+def one_device_model():
+    """The same layers on one device: what a split model must equal."""
+    return nn.Sequential(nn.Linear(1000, 2000), nn.ReLU(), nn.Linear(2000, 1000), nn.ReLU())
+
+
+def reference(x):
+    """Weights of a one-device model, and the output that it gives for `x`, as arrays."""
+    torch.manual_seed(7)
+    model = one_device_model()
+    return [p.detach().numpy().copy() for p in model.parameters()], forward_and_backward(model, x)["output"]
+
+
+def batch(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).numpy()
+
+
+def layers_of(parameters):
+    """The layers' devices and sizes from a list of parameters, weights only, in order."""
+    weights = [p for p in parameters if len(p["shape"]) > 1]
+    return [p["device"] for p in weights], [p["shape"] for p in weights]
+
+
+@ex2.fact("the model has two linear layers: 1000 -> 2000 and 2000 -> 1000")
+def _(student):
+    _, shapes = layers_of(student.run(look_at_model, *student.devices))
+    need(
+        shapes == [[2000, 1000], [1000, 2000]],
+        f"Its layers go {', '.join(f'{s[-1]} -> {s[0]}' for s in shapes) or 'nowhere: it has none'}.",
+    )
+
+
+@ex2.fact("the first layer is on device0 and the second is on device1")
+def model_is_placed(student):
+    device0, device1 = student.devices
+    for first, second in ((device0, device1), (device1, device0)):
+        found, _ = layers_of(student.run(look_at_model, first, second))
+        need(
+            found == [first, second],
+            f"Called with device0={first} and device1={second}: the layers are on {' and '.join(found)}.",
+        )
+
+
+@ex2.fact("a batch that starts on the CPU goes all the way through")
+def _(student):
+    x = batch(BATCH, 1000)
+    shape = student.run(run_model, *student.devices, reference(x)[0], x)["output"].shape
+    need(shape == (BATCH, 1000), f"A batch of shape ({BATCH}, 1000) came out with shape {tuple(shape)}.")
+
+
+@ex2.fact("the output is on device1")
+def _(student):
+    x = batch(BATCH, 1000)
+    found = student.run(run_model, *student.devices, reference(x)[0], x)["output device"]
+    need(found == student.devices[1], f"The output is on {found}, and device1 is {student.devices[1]}.")
+
+
+@ex2.fact("the output has the numbers that the same layers give on one device")
+def model_equals_one_device(student):
+    x = batch(BATCH, 1000, seed=7)
+    weights, expected = reference(x)
+    found = student.run(run_model, *student.devices, weights, x)["output"]
+    need(
+        np.allclose(found, expected, **CLOSE),
+        "The numbers differ. Are there two ReLUs, one after each layer, and does each run once?",
+    )
+
+
+# --- ex3: the handout's three questions -----------------------------------------------------------------------
+
+ex3 = lab.exercise(
+    "ex3",
+    points=1,
+    title="Three questions about one forward pass",
+    hints=[
+        "You can ask the machine: run your model on a batch and print .device after each line of forward.",
+        "A layer computes where its weights are. Which device holds the weights of the first layer?",
+        "Nobody moves the output after the last layer. So it is where that layer's weights are.",
+    ],
+)
+
+QUESTIONS = {
+    "computation_starts_on": (("cpu", "device0", "device1"), "device0"),
+    "batch_moves_to_device1_after": (("layer1", "relu1", "layer2", "relu2"), "relu1"),
+    "output_is_on": (("cpu", "device0", "device1"), "device1"),
+}
+
+
+def read_answers(lab):
+    answers = {}
+    for name in ("computation_starts_on", "batch_moves_to_device1_after", "output_is_on"):
+        value = getattr(lab, name)
+        answers[name] = value if isinstance(value, str) else repr(value)[:80]
+    return answers
+
+
+@ex3.fact("each of the three has one of the answers offered")
+def _(student):
+    for name, found in student.run(read_answers).items():
+        offered = QUESTIONS[name][0]
+        need(found in offered, f"{name} is {found!r}. Choose one of: {', '.join(map(repr, offered))}.")
+
+
+@ex3.fact("the three answers are right")
+def _(student):
+    found = student.run(read_answers)
+    wrong = [name for name, (_, right) in QUESTIONS.items() if found[name] != right]
+    need(not wrong, f"{len(wrong)} of 3 {'is' if len(wrong) == 1 else 'are'} not right yet.")
+
+
+# --- ex4: placement -------------------------------------------------------------------------------------------
+
+ex4 = lab.exercise(
+    "ex4",
+    points=1,
+    title="Where is everything? A tool you will use again",
+    hints=[
+        "model.named_parameters() gives every parameter with its name, also those of layers inside layers.",
+        "A parameter is a tensor, so it knows its device. str(...) turns a device into text.",
+    ],
+)
+
+
+def place_a_small_model(lab, devices):
+    from collections import OrderedDict
+
+    from torch import nn
+
+    names = ("first", "second", "third")
+    layers = [(name, nn.Linear(3, 3).to(device)) for name, device in zip(names, devices, strict=False)]
+    found = lab.placement(nn.Sequential(OrderedDict(layers)))
+    if not isinstance(found, dict):
+        return type(found).__name__
+    return {
+        str(name): where if isinstance(where, str) else f"a {type(where).__name__}" for name, where in found.items()
+    }
+
+
+def compare_placement(found, expected):
+    need(isinstance(found, dict), f"placement returned a {found}. Return a dict.")
+    missing = [name for name in expected if name not in found]
+    need(not missing, f"These parameters are not in it: {', '.join(missing)}. It has: {', '.join(found) or 'nothing'}.")
+    extra = [name for name in found if name not in expected]
+    need(not extra, f"These are no parameters of the model: {', '.join(extra)}.")
+    for name, device in expected.items():
+        need(found[name] == device, f"{name} is on {device!r}, and placement says {found[name]!r}.")
+
+
+@ex4.fact("placement tells the device of every parameter, by name, as text")
+def _(student):
+    device0, device1 = student.devices
+    expected = {"first.weight": device0, "first.bias": device0, "second.weight": device1, "second.bias": device1}
+    compare_placement(student.run(place_a_small_model, [device0, device1]), expected)
+
+
+# --- ex5: any stack of layers ---------------------------------------------------------------------------------
+
+ex5 = lab.exercise(
+    "ex5",
+    points=3,
+    title="Split any stack of layers",
+    hints=[
+        "layers[:cut] is an nn.Sequential too, with the layers before the cut. So is layers[cut:].",
+        "Each of the two parts goes to its device in one line. forward has the shape of SimpleMPModel's.",
+        "Where does a batch that starts on the CPU have to be before the first part, and before the second?",
+    ],
+)
+
+
+LINEAR_STACK = [["Linear", 12, 16], ["Tanh"], ["Linear", 16, 8], ["Tanh"], ["Linear", 8, 5]]
+
+
+def split_and_run(lab, stack, cut, device0, device1, state, x):
+    import torch
+
+    from utils.grading.probes import build, device_of, forward_and_backward
+
+    layers = build(stack, state)
+    each = list(layers)
+    model = lab.SplitInTwo(layers, cut, torch.device(device0), torch.device(device1))
+    run = forward_and_backward(model, x)
+    run["layers on"] = [device_of(layer) for layer in each]
+    return run
+
+
+def compare_split(student, stack, x, cut, device0, device1):
+    """Split `stack` after `cut` layers and compare with the same stack on one device."""
+    torch.manual_seed(5)
+    whole = build(stack)
+    state = {name: values.numpy().copy() for name, values in whole.state_dict().items()}
+    run = student.run(split_and_run, stack, cut, device0, device1, state, x)
+    case = f"With {len(stack)} layers, cut={cut}, device0={device0} and device1={device1}: "
+    for index, found in enumerate(run["layers on"]):
+        wanted = device0 if index < cut else device1
+        need(found in (wanted, "nowhere"), f"{case}layer {index} ({stack[index][0]}) is on {found}, not on {wanted}.")
+    need(run["output device"] == device1, f"{case}the output is on {run['output device']}.")
+    expected = forward_and_backward(whole, x)
+    same = run["output"].shape == expected["output"].shape and np.allclose(run["output"], expected["output"], **CLOSE)
+    need(same, f"{case}the output differs from that of the stack on one device.")
+    pairs = list(zip(run["gradients"], expected["gradients"], strict=False))
+    same = len(run["gradients"]) == len(expected["gradients"]) and all(
+        mine is not None and np.allclose(mine, right, **CLOSE) for mine, right in pairs
+    )
+    need(same, f"{case}the gradients differ from those of the stack on one device, or some parameter has none.")
+
+
+@ex5.fact("split in the middle, a stack of linear layers computes what it computed on one device")
+def _(student):
+    compare_split(student, LINEAR_STACK, batch(4, 12), 2, *student.devices)

@@ -1,0 +1,12 @@
+"""How `make lab` starts JupyterLab."""
+
+import os
+
+c = get_config()  # noqa: F821  (Jupyter provides it)
+# The file browser shows the course: notebooks, labs, utils.
+c.ServerApp.root_dir = os.getcwd()
+# JupyterLab refuses to run as root unless told so; in a container there is often no other user.
+c.ServerApp.allow_root = True
+# The course makes no network calls of its own; these two are JupyterLab's.
+c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
+c.LabApp.news_url = None

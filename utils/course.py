@@ -1,0 +1,102 @@
+"""The course's one command: `course release` makes the labs, `course grade` grades what comes back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from utils.grading.submissions import Problem
+
+app = typer.Typer(
+    name="course",
+    help="Make the labs that students get, and grade what they hand in.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def release(
+    labs: Annotated[list[str] | None, typer.Argument(help="Labs to make, such as lab01. All of them if none.")] = None,
+    bundle: Annotated[
+        Path | None, typer.Option(metavar="OUT.zip", help="Also write the zip that students get: no answers in it.")
+    ] = None,
+) -> None:
+    """Make the student's notebooks in labs/ from their sources in solutions/."""
+    from utils import release as releasing
+
+    for path in releasing.release(labs or []):
+        print(f"made {path.relative_to(releasing.ROOT)}")
+    if bundle is not None:
+        count = releasing.bundle(bundle)
+        print(f"made {bundle}: {count} files, {bundle.stat().st_size / 1e6:.1f} MB, no solutions, no hidden tests")
+
+
+@app.command()
+def grade(
+    lab: Annotated[str, typer.Argument(help="The lab that was handed in, such as lab01.")],
+    submissions: Annotated[
+        Path, typer.Argument(help="A folder with one notebook for each student (ann.ipynb), or one folder for each.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where grades.csv and feedback/ go.")],
+    students: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Names, one a line: who is not there gets status 'missing'.")
+    ] = None,
+    cell_seconds: Annotated[float, typer.Option(help="How long one cell may run.")] = 60,
+    call_seconds: Annotated[float, typer.Option(help="How long one call of a student's function may run.")] = 20,
+) -> None:
+    """Grade one lab: each notebook runs in a process of its own and is judged from outside.
+
+    grades.csv has a row for each student: points for each exercise, total, max, and a status. feedback/ has a
+    text for each student that says which fact failed first.
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    from utils.grading import grade as grading
+    from utils.grading.facts import load_lab
+    from utils.grading.kernel import Limits
+    from utils.grading.submissions import find_submissions, read_roster
+    from utils.release import lab_sources
+
+    console = Console(stderr=True)
+    notebook_name = lab_sources([lab])[0].name
+    try:
+        judged_by = load_lab(lab, hidden=True)
+    except FileNotFoundError as missing:
+        raise Problem(f"{missing}. Grading needs the instructor's copy of the course.") from None
+    handed_in = find_submissions(submissions, notebook_name, read_roster(students) if students else [])
+    folder = out / "feedback"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Problem(f"cannot write to {out}: {error.strerror}") from None
+    limits = Limits(cell=cell_seconds, call=call_seconds)
+    grades = []
+    for submission in track(handed_in, f"Grading {lab}", console=console, disable=not console.is_terminal):
+        result = grading.grade_submission(submission, judged_by, limits)
+        grades.append(result)
+        (folder / f"{result.student}.txt").write_text(grading.feedback(result, judged_by), encoding="utf-8")
+    grading.write_grades(grades, judged_by, out / "grades.csv")
+    most = sum(exercise.points for exercise in judged_by.exercises.values())
+    for result in grades:
+        note = f"  ({result.note})" if result.note else ""
+        print(f"{result.student:<24} {result.total:>3} / {most}  {result.status}{note}")
+    print(f"{len(grades)} graded: {out / 'grades.csv'}. The submissions ran without a sandbox.")
+
+
+def main() -> None:
+    """Run the command. What the user can mend is told in one line, without a traceback."""
+    try:
+        app()
+    except Problem as problem:
+        print(f"course: {problem}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Looks at the student's objects, beside the student's code, and tells what it sees as plain data."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+
+def device_of(value) -> str:
+    """The device of a tensor, or of a module's parameters: one name, or several joined by ' and '."""
+    tensors = [value] if isinstance(value, torch.Tensor) else [*value.parameters(), *value.buffers()]
+    return " and ".join(sorted({str(tensor.device) for tensor in tensors})) or "nowhere"
+
+
+def array(tensor: torch.Tensor) -> np.ndarray:
+    """The numbers of a tensor on any device."""
+    return tensor.detach().cpu().numpy()
+
+
+def parameters(module: nn.Module) -> list[dict]:
+    """Each parameter's name, shape and device, in the module's order."""
+    return [{"name": name, "shape": list(p.shape), "device": str(p.device)} for name, p in module.named_parameters()]
+
+
+def set_parameters(module: nn.Module, arrays: list[np.ndarray]) -> None:
+    """Fill the parameters, in their order, where they are."""
+    with torch.no_grad():
+        for parameter, values in zip(module.parameters(), arrays, strict=True):
+            parameter.copy_(torch.from_numpy(values))
+
+
+def build(stack: list[list], state: dict[str, np.ndarray] | None = None) -> nn.Sequential:
+    """A stack of layers on the CPU from plain data, such as [["Linear", 8, 4], ["ReLU"]], filled from `state`."""
+    layers = nn.Sequential(*[getattr(nn, kind)(*sizes) for kind, *sizes in stack])
+    if state is not None:
+        layers.load_state_dict({name: torch.from_numpy(values) for name, values in state.items()})
+    return layers
+
+
+def forward_and_backward(module: nn.Module, x: np.ndarray) -> dict:
+    """One pass of a batch that starts on the CPU: outputs, then the gradients of the mean of their squares."""
+    output = module(torch.from_numpy(x))
+    module.zero_grad()
+    output.square().mean().backward()
+    gradients = [p.grad for p in module.parameters()]
+    return {
+        "output": array(output),
+        "output device": str(output.device),
+        "gradients": [None if g is None else array(g) for g in gradients],
+        "gradient devices": [None if g is None else str(g.device) for g in gradients],
+    }

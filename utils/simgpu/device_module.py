@@ -1,0 +1,51 @@
+"""What PyTorch finds as `torch.simgpu`: the names of `torch.cuda`, for simulated GPUs."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+from .machine import DEVICE_TYPE, machine
+
+
+class DeviceModule(ModuleType):
+    """`torch.simgpu`. Device arguments are a torch.device, a name, a number, or None for the current one."""
+
+    def is_available(self) -> bool:
+        return True
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def device_count(self) -> int:
+        return len(machine.gpus)
+
+    def current_device(self) -> int:
+        return machine.current
+
+    def set_device(self, device) -> None:
+        """Make `device` the one that `simgpu` without a number means. RuntimeError if there is no such one."""
+        machine.current = machine.gpu(device).index
+
+    def synchronize(self, device=None) -> None:
+        """Wait until `device` has finished. Without a clock a simulated GPU is never behind: this only checks it."""
+        machine.gpu(device)
+
+    # PyTorch asks a device type for the next three when it seeds generators. Simulated GPUs draw from the
+    # CPU's generator, so that a seed gives the numbers that it gives on the CPU.
+    def _is_in_bad_fork(self) -> bool:
+        return False
+
+    def manual_seed_all(self, seed: int) -> None:
+        return None
+
+    def manual_seed(self, seed: int) -> None:
+        return None
+
+
+device_module = DeviceModule(f"torch.{DEVICE_TYPE}", "Simulated GPUs, under the names of torch.cuda.")
+
+
+def publish() -> None:
+    """Let `import torch.simgpu` find what `torch.simgpu` already is."""
+    sys.modules[device_module.__name__] = device_module
