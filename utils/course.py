@@ -89,6 +89,20 @@ def grade(
     print(f"{len(grades)} graded: {out / 'grades.csv'}. The submissions ran without a sandbox.")
 
 
+@app.command()
+def refresh(
+    notebooks: Annotated[list[Path], typer.Argument(help="Lessons to run, such as notebooks/01_split_a_model.ipynb.")],
+) -> None:
+    """For authors: run lessons and keep their outputs in them, so that they read well on a code host."""
+    from utils import notebooks as lessons
+
+    for path in notebooks:
+        if not path.is_file():
+            raise Problem(f"there is no notebook {path}")
+        lessons.refresh(path)
+        print(f"ran {path}")
+
+
 def main() -> None:
     """Run the command. What the user can mend is told in one line, without a traceback."""
     try:

@@ -185,7 +185,7 @@ class KernelStudent:
         reply = message["content"]
         if reply.get("status") != "ok":
             text = f"{reply.get('ename', reply.get('status'))}: {reply.get('evalue', '')}"
-            raise StudentError(TIDY.sub("", text)[:500])
+            raise StudentError(TIDY.sub("", text)[:500].rstrip(": "))
         return reply
 
     def _note_worst(self, failure: StudentError) -> None:

@@ -23,11 +23,17 @@ def parameters(module: nn.Module) -> list[dict]:
     return [{"name": name, "shape": list(p.shape), "device": str(p.device)} for name, p in module.named_parameters()]
 
 
-def set_parameters(module: nn.Module, arrays: list[np.ndarray]) -> None:
-    """Fill the parameters, in their order, where they are."""
+def fill(module: nn.Module, seed: int) -> None:
+    """Give every parameter numbers that depend on `seed` and its shape only.
+
+    Two models with parameters of the same, distinct shapes are equal afterwards, in whatever order they made
+    them, and the numbers need not travel. Scaled like PyTorch's own start, so that outputs stay near 1.
+    """
     with torch.no_grad():
-        for parameter, values in zip(module.parameters(), arrays, strict=True):
-            parameter.copy_(torch.from_numpy(values))
+        for parameter in module.parameters():
+            generator = torch.Generator().manual_seed(seed + sum(n * 7919**i for i, n in enumerate(parameter.shape, 1)))
+            values = torch.randn(parameter.shape, generator=generator)
+            parameter.copy_(values / parameter.shape[-1] ** 0.5)
 
 
 def build(stack: list[list], state: dict[str, np.ndarray] | None = None) -> nn.Sequential:

@@ -29,6 +29,7 @@ class SimTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        __tracebackhide__ = True  # IPython leaves these frames out: on a GPU there are none
         return run(func, args, kwargs or {})
 
     @property
@@ -153,6 +154,7 @@ def run(func, args, kwargs):
 
     Raises RuntimeError where its operands live on different devices, in PyTorch's words.
     """
+    __tracebackhide__ = True
     torch_private.keep_backward_on_calling_thread()
     special = SPECIAL.get(func)
     if special is not None:
@@ -210,6 +212,7 @@ def _tensors(args):
 
 
 def _common_gpu(operator: Operator, args, kwargs) -> Gpu:
+    __tracebackhide__ = True
     gpu = None
     for tensor in _tensors((*args, *kwargs.values())):
         if type(tensor) is SimTensor:

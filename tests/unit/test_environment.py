@@ -1,0 +1,55 @@
+"""Ranges in pyproject.toml, tested versions in constraints.txt, and environment.yml: they have to agree."""
+
+import importlib.metadata
+import re
+import tomllib
+
+import yaml
+from conftest import ROOT
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+REQUIREMENTS = [Requirement(text) for text in (*PROJECT["dependencies"], *(r for rs in EXTRAS.values() for r in rs))]
+TESTED = {
+    canonicalize_name(name): version
+    for name, version in re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+}
+
+
+def test_every_requirement_has_a_tested_version_in_its_range():
+    for requirement in REQUIREMENTS:
+        version = TESTED.get(canonicalize_name(requirement.name))
+        assert version, f"constraints.txt has no version of {requirement.name}"
+        assert requirement.specifier.contains(version), f"{requirement} does not admit {version}"
+
+
+def test_every_line_of_the_constraints_is_one_exact_version():
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert len(lines) == len(TESTED)
+
+
+def test_what_is_installed_is_what_was_tested():
+    # Where PyTorch was there before the course, it is kept, with what came along: see tools/bootstrap.py.
+    kept = "include-system-site-packages = true" in (ROOT / ".venv" / "pyvenv.cfg").read_text()
+    for requirement in REQUIREMENTS:
+        installed = importlib.metadata.version(requirement.name).split("+")[0]
+        assert requirement.specifier.contains(installed)
+        if not (kept and requirement.name in ("torch", "torchvision")):
+            assert installed == TESTED[canonicalize_name(requirement.name)], requirement.name
+
+
+def test_conda_reads_the_same_two_files():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    pip = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
+    assert pip == ["--constraint constraints.txt", f"--editable .[{','.join(EXTRAS)}]"]
+    python = next(entry for entry in environment["dependencies"] if str(entry).startswith("python="))
+    assert Requirement(f"python{PROJECT['requires-python']}").specifier.contains(python.split("=")[1] + ".0")
+
+
+def test_pytorch_is_the_ordinary_one():
+    names = {requirement.name: requirement for requirement in REQUIREMENTS}
+    assert str(names["torch"].specifier) == ">=2.11"
+    assert names["torch"].url is None
+    assert "torchvision" in names

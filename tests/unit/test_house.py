@@ -1,0 +1,66 @@
+"""Rules of the house that no linter knows: which way the arrows point, and where PyTorch's private names are."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+CODE = sorted((ROOT / "utils").rglob("*.py"))
+PRIVATE_NAMES_LIVE_IN = ROOT / "utils" / "simgpu" / "torch_private.py"
+
+
+def dotted(node) -> str:
+    """`torch.utils.data` for the expression that says so, else nothing."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (left := dotted(node.value)):
+        return f"{left}.{node.attr}"
+    return ""
+
+
+def private_names(path):
+    """Private names of PyTorch in a file. Operators (`aten._to_copy`) are public whatever they are called."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Attribute):
+            names = [dotted(node)]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "torch" and any(p.startswith("_") and not p.startswith("__") for p in parts):
+                yield name
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("path", CODE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_private_names_of_pytorch_live_in_one_file(path):
+    found = sorted(set(private_names(path)))
+    assert bool(found) == (path == PRIVATE_NAMES_LIVE_IN), found
+
+
+def test_simgpu_imports_nothing_else_from_the_course():
+    for path in (ROOT / "utils" / "simgpu").glob("*.py"):
+        assert not [name for name in imported(path) if name.startswith(("utils", ".."))], path
+
+
+def test_nothing_that_a_lesson_imports_needs_the_grader():
+    for name in ("devices", "simgpu"):
+        code = f"import sys, utils.{name}; print([m for m in sys.modules if m.startswith('utils.grading')])"
+        assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_importing_utils_imports_no_torch():
+    code = "import sys, utils; print('torch' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"

@@ -1,0 +1,211 @@
+"""Labs are what their sources give, hold no answer, and the zip for students holds nothing that is not theirs."""
+
+import shutil
+import zipfile
+
+import nbformat
+import pytest
+from conftest import LABS, ROOT, grade_id, run_here, source_of
+
+from utils.check import GRADING
+from utils.grading.facts import LocalStudent, judge, load_lab
+from utils.grading.submissions import Problem
+from utils.release import (
+    BEGIN_SOLUTION,
+    answers,
+    bundle,
+    lab_path,
+    lab_sources,
+    leaked,
+    release,
+    student_notebook,
+)
+
+
+def test_there_are_labs():
+    assert LABS[0] == "lab01"
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_the_lab_is_what_its_source_gives(lab):
+    path = lab_path(source_of(lab))
+    assert path.exists(), f"run: course release {lab}"
+    assert path.read_text() == nbformat.writes(student_notebook(source_of(lab))) + "\n", f"run: course release {lab}"
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_the_lab_holds_no_answer(lab):
+    text = lab_path(source_of(lab)).read_text()
+    assert "### " not in text.replace("## ", "")
+    assert len(answers(source_of(lab))) >= len(load_lab(lab).exercises)
+    assert not leaked(source_of(lab), nbformat.read(lab_path(source_of(lab)), as_version=4))
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_the_unsolved_lab_passes_no_exercise(lab):
+    namespace = run_here(nbformat.read(lab_path(source_of(lab)), as_version=4))
+    student = LocalStudent(namespace, ["simgpu:0", "simgpu:1"])
+    passed = [e.name for e in load_lab(lab).exercises.values() if all(f.holds for f in judge(e, student))]
+    assert not passed
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_the_source_is_an_nbgrader_notebook_with_ten_points(lab):
+    notebook = nbformat.read(source_of(lab), as_version=4)
+    nbformat.validate(notebook)
+    exercises = load_lab(lab).exercises
+    marked = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
+    ids = [grade_id(cell) for cell in marked]
+    assert len(set(ids)) == len(ids)
+    for cell in marked:
+        meta = cell.metadata.nbgrader
+        assert meta.schema_version == 3
+        assert not meta.task
+        assert meta.locked == (not meta.solution)
+        assert (BEGIN_SOLUTION in cell.source) == meta.solution, grade_id(cell)
+    points = {grade_id(cell): cell.metadata.nbgrader.points for cell in marked if cell.metadata.nbgrader.grade}
+    assert points == {f"{name}-check": exercise.points for name, exercise in exercises.items()}
+    assert sum(points.values()) == 10
+    assert {grade_id(cell) for cell in marked if cell.metadata.nbgrader.solution} == set(exercises)
+    assert 3 <= len(exercises) <= 6
+    assert all(len(exercise.hints) >= 2 for exercise in exercises.values())
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_hints_give_no_answer_away(lab):
+    hints = [hint for exercise in load_lab(lab).exercises.values() for hint in exercise.hints]
+    given = [(line, hint) for line in answers(source_of(lab)) for hint in hints if len(line) > 8 and line in hint]
+    assert not given
+
+
+def folders(tmp_path):
+    """A copy of what `release` reads and writes, so that a test can break it."""
+    for name in ("solutions", "labs"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def edit(path, change):
+    notebook = nbformat.read(path, as_version=4)
+    change(notebook)
+    path.write_text(nbformat.writes(notebook))
+
+
+def test_release_writes_what_is_named(tmp_path):
+    root = folders(tmp_path)
+    shutil.rmtree(root / "labs")
+    assert release(["lab01"], root) == [root / "labs/lab01/lab01_split_a_model.ipynb"]
+    assert (root / "labs/lab01/lab01_split_a_model.ipynb").read_text() == lab_path(source_of("lab01")).read_text()
+    with pytest.raises(Problem, match=r"no lab called lab77\. There is: lab01"):
+        release(["lab77"], root)
+
+
+def test_an_answer_outside_its_markers_stops_the_release(tmp_path):
+    root = folders(tmp_path)
+    source = lab_sources(["lab01"], root)[0]
+    before = (root / "labs/lab01/lab01_split_a_model.ipynb").read_bytes()
+    edit(source, lambda n: n.cells.append(nbformat.v4.new_markdown_cell(answers(source)[0])))
+    with pytest.raises(Problem, match="this answer also stands outside its markers: layer1 ="):
+        release(root=root)
+    assert (root / "labs/lab01/lab01_split_a_model.ipynb").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("### BEGIN SOLUTION\nx = 1", "cell 1: ### BEGIN SOLUTION without ### END SOLUTION"),
+        ("x = 1\n### END SOLUTION", "cell 1: ### END SOLUTION without ### BEGIN SOLUTION"),
+        ("### BEGIN SOLUTION\n### BEGIN SOLUTION\n### END SOLUTION", "### BEGIN SOLUTION twice"),
+        ("### BEGIN HIDDEN TESTS", "### BEGIN HIDDEN TESTS without"),
+    ],
+)
+def test_a_marker_without_its_partner_names_the_cell(tmp_path, source, says):
+    path = tmp_path / "broken.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)]), path)
+    with pytest.raises(Problem, match=says):
+        student_notebook(path)
+
+
+def test_the_stub_is_indented_as_the_answer_was(tmp_path):
+    path = tmp_path / "one.ipynb"
+    source = "def f():\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION\n\n\nf()"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)]), path)
+    released = student_notebook(path).cells[0].source
+    assert released == "def f():\n    # YOUR CODE HERE\n    raise NotImplementedError()\n\n\nf()"
+
+
+# --- the zip ------------------------------------------------------------------------------------------------
+
+
+def test_the_bundle_is_complete_and_holds_nothing_secret(tmp_path):
+    out = tmp_path / "new" / "course.zip"
+    count = bundle(out)
+    with zipfile.ZipFile(out) as archive:
+        names = archive.namelist()
+        texts = {name: archive.read(name).decode("utf-8", "replace") for name in names}
+    assert count == len(names) == len(set(names))
+    for wanted in ("README.md", "Makefile", "constraints.txt", "environment.yml", "utils/check.py"):
+        assert f"course/{wanted}" in names
+    assert "course/labs/lab01/lab01_split_a_model.ipynb" in names
+    assert "course/notebooks/figures/split_model.svg" in names
+    assert "course/tests/visible/lab01.py" in names
+    assert not [name for name in names if "solutions/" in name or "hidden/" in name or "__pycache__" in name]
+    hidden_claims = {f.claim for e in load_lab("lab01", hidden=True).exercises.values() for f in e.facts} - {
+        f.claim for e in load_lab("lab01").exercises.values() for f in e.facts
+    }
+    assert hidden_claims
+    for name, text in texts.items():
+        assert not [claim for claim in hidden_claims if claim in text], name
+        if name.endswith(".ipynb"):
+            assert BEGIN_SOLUTION not in text, name
+
+
+def test_the_bundle_is_the_same_every_time(tmp_path):
+    bundle(tmp_path / "a.zip")
+    bundle(tmp_path / "b.zip")
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+
+
+def test_a_lab_that_was_edited_by_hand_stops_the_bundle(tmp_path):
+    root = folders(tmp_path)
+    edit(root / "labs/lab01/lab01_split_a_model.ipynb", lambda n: n.cells.pop())
+    with pytest.raises(Problem, match="is not what its source gives: run 'course release' first"):
+        bundle(tmp_path / "out.zip", root)
+    assert not list(tmp_path.glob("*.zip"))
+
+
+def test_a_solution_among_the_lessons_stops_the_bundle(tmp_path):
+    root = folders(tmp_path)
+    (root / "notebooks").mkdir()
+    shutil.copy(source_of("lab01"), root / "notebooks" / "extra.ipynb")
+    with pytest.raises(Problem, match=r"extra\.ipynb must not go to students"):
+        bundle(tmp_path / "out.zip", root)
+    assert not list(tmp_path.glob("*.zip"))
+    assert not list(tmp_path.glob(".bundle*"))
+
+
+def test_the_bundle_is_enough_to_check_and_too_little_to_grade(tmp_path):
+    """In the unpacked zip a learner can check; `course grade` says in one line that it needs the full course."""
+    import subprocess
+    import sys
+
+    bundle(tmp_path / "course.zip")
+    with zipfile.ZipFile(tmp_path / "course.zip") as archive:
+        archive.extractall(tmp_path)
+    code = "from utils.check import checker; print(checker('lab01', {})('ex3'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "course", capture_output=True, text=True)
+    assert "computation_starts_on is not defined" in done.stdout, done.stderr
+    grade = [sys.executable, "-m", "utils.course", "grade", "lab01", ".", "--out", str(tmp_path / "out")]
+    done = subprocess.run(grade, cwd=tmp_path / "course", capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("course: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_while_testing_the_grader_is_off(monkeypatch):
+    monkeypatch.delenv(GRADING, raising=False)
+    run_here(nbformat.v4.new_notebook())
+    import os
+
+    assert GRADING not in os.environ
