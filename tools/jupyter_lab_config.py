@@ -7,6 +7,7 @@ c = get_config()  # noqa: F821  (Jupyter provides it)
 c.ServerApp.root_dir = os.getcwd()
 # JupyterLab refuses to run as root unless told so; in a container there is often no other user.
 c.ServerApp.allow_root = True
-# The course makes no network calls of its own; these two are JupyterLab's.
+# The course makes no network calls of its own; these are JupyterLab's, and the question whether it may.
 c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
 c.LabApp.news_url = None
+c.LabApp.app_settings_dir = os.path.join(os.getcwd(), "tools", "jupyter_lab_settings")

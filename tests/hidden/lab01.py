@@ -18,24 +18,24 @@ def _(student):
         need(found == [first, first, second, second], f"The gradients of the four parameters are on {found}.")
 
 
-def place_one_device_model(lab, device):
+def place_nested_model(lab, device):
     from torch import nn
 
-    class Inner(nn.Module):
+    class Outer(nn.Module):
         def __init__(self):
             super().__init__()
-            self.block = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2, bias=False)))
-            self.scale = nn.Parameter(self.block[0].weight.detach().clone())
+            self.block = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2, bias=False)), nn.BatchNorm1d(2))
+            self.scale = nn.Parameter(self.block[0].weight.detach().clone(), requires_grad=False)
 
-    found = lab.placement(Inner().to(device))
+    found = lab.placement(Outer().to(device))
     return {str(name): str(where) for name, where in found.items()} if isinstance(found, dict) else type(found).__name__
 
 
-@seen.ex4.fact("it works for layers inside layers, and for a model on one device or on the CPU")
+@seen.ex4.fact("it works for layers inside layers, with frozen parameters and buffers, on any device")
 def _(student):
-    names = ("scale", "block.0.weight", "block.0.bias", "block.1.0.weight")
+    names = ("scale", "block.0.weight", "block.0.bias", "block.1.0.weight", "block.2.weight", "block.2.bias")
     for device in ("cpu", student.devices[1]):
-        seen.compare_placement(student.run(place_one_device_model, device), dict.fromkeys(names, device))
+        seen.compare_placement(student.run(place_nested_model, device), dict.fromkeys(names, device))
 
 
 @seen.ex5.fact("any cut works, and either order of devices")

@@ -320,15 +320,43 @@ def test_module_moves_keep_values_and_parameters():
     assert next(model.parameters()).device == torch.device("simgpu:0")
 
 
-def test_a_module_moved_after_its_optimizer_was_made_still_trains():
-    # nn.Module.to between two simulated GPUs swaps the data inside the same Parameter, as on CUDA.
-    model = nn.Linear(3, 1).to("simgpu:0")
+@pytest.mark.parametrize("start", ["cpu", "simgpu:0"])
+@pytest.mark.parametrize("target", ["cpu", "simgpu:1"])
+def test_a_moved_module_keeps_its_parameters(start, target):
+    """As on CUDA: an optimizer made before the move still trains the model, and tied weights stay tied."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)).to(start)
+    model[1].weight = model[0].weight
+    kept = list(model.parameters())
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    model.to("simgpu:1")
-    model(torch.ones(2, 3, device="simgpu:1")).sum().backward()
-    before = model.weight.detach().cpu().clone()
+    model.to(target)
+    assert all(now is before for now, before in zip(model.parameters(), kept, strict=True))
+    assert model[1].weight is model[0].weight
+    assert all(isinstance(p, nn.Parameter) and p.device == torch.device(target) for p in model.parameters())
+    before = model[0].bias.detach().cpu().clone()
+    model(torch.ones(2, 3, device=target)).sum().backward()
     optimizer.step()
-    assert torch.equal(model.weight.detach().cpu(), before - 2)
+    assert not torch.equal(model[0].bias.detach().cpu(), before)
+
+
+def test_a_module_moves_while_an_earlier_output_is_alive():
+    model, x = nn.Linear(3, 2), torch.randn(4, 3)
+    on_cpu = model(x)
+    weight = model.weight
+    model.to("simgpu:0")
+    assert torch.equal(model(x.to("simgpu:0")).cpu(), on_cpu)
+    assert model.weight is weight
+    model.cpu()
+    assert torch.equal(model(x), on_cpu)
+
+
+def test_a_module_moves_with_its_gradients():
+    model = nn.Linear(3, 2)
+    model(torch.ones(1, 3)).sum().backward()
+    expected = model.weight.grad.clone()
+    for target in ("simgpu:0", "simgpu:1", "cpu"):
+        model.to(target)
+        assert model.weight.grad.device == torch.device(target)
+        assert torch.equal(model.weight.grad.cpu(), expected)
 
 
 def test_deepcopy_state_dict_and_checkpoint():

@@ -23,6 +23,11 @@ def parameters(module: nn.Module) -> list[dict]:
     return [{"name": name, "shape": list(p.shape), "device": str(p.device)} for name, p in module.named_parameters()]
 
 
+def tensors_of(module: nn.Module, device: str | None = None) -> list[list]:
+    """[shape, device] of each parameter and buffer, in the module's order; `device` replaces the one it is on."""
+    return [[list(t.shape), device or str(t.device)] for t in (*module.parameters(), *module.buffers())]
+
+
 def fill(module: nn.Module, seed: int) -> None:
     """Give every parameter numbers that depend on `seed` and its shape only.
 
@@ -44,15 +49,35 @@ def build(stack: list[list], state: dict[str, np.ndarray] | None = None) -> nn.S
     return layers
 
 
+def copied_results_of(output: torch.Tensor) -> list[str]:
+    """For each copy between devices on the way to `output`, the autograd node whose result was copied.
+
+    `AddmmBackward0` is a linear layer. Copies of what needs no gradient, such as the batch, leave no node.
+    """
+    found, waiting, seen = [], [output.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        sources = [source for source, _ in node.next_functions]
+        if node.name().startswith("ToCopyBackward"):
+            found += [source.name() for source in sources if source is not None]
+        waiting += sources
+    return found
+
+
 def forward_and_backward(module: nn.Module, x: np.ndarray) -> dict:
     """One pass of a batch that starts on the CPU: outputs, then the gradients of the mean of their squares."""
     output = module(torch.from_numpy(x))
+    copied = copied_results_of(output)
     module.zero_grad()
     output.square().mean().backward()
     gradients = [p.grad for p in module.parameters()]
     return {
         "output": array(output),
         "output device": str(output.device),
+        "copied results of": copied,
         "gradients": [None if g is None else array(g) for g in gradients],
         "gradient devices": [None if g is None else str(g.device) for g in gradients],
     }

@@ -14,7 +14,7 @@ from __future__ import annotations
 from . import torch_private
 from .device_module import device_module, publish
 from .machine import DEVICE_TYPE, MOST_GPUS, Settings, machine
-from .tensor import register_factories
+from .tensor import SimTensor, register_factories
 
 __all__ = ["enable", "is_enabled"]
 
@@ -35,6 +35,7 @@ def enable(count: int = 2) -> None:
         torch_private.register_device_type(DEVICE_TYPE, device_module)
         publish()
         register_factories()
+        torch_private.keep_parameters_when_modules_move(lambda tensor: type(tensor) is SimTensor)
     machine.configure(Settings(count=count))
 
 

@@ -23,7 +23,6 @@ class SimTensor(torch.Tensor):
     Students never name this class. They write `x.to("simgpu:0")` and get one.
     """
 
-    __slots__ = ("_gpu", "_value")
     # Subclass behaviour is not wanted above autograd: functions return what they would for any device.
     __torch_function__ = torch_private.disabled_torch_function
 

@@ -97,6 +97,39 @@ def keep_backward_on_calling_thread() -> None:
         _thread.done = True
 
 
+def keep_parameters_when_modules_move(is_simulated) -> None:
+    """Let `module.to(device)` keep its Parameter objects when it crosses between the CPU and a simulated GPU.
+
+    On CUDA a moved Parameter is the same object, so an optimizer made before the move and tied weights go on
+    working. PyTorch does that by exchanging the data inside, which it cannot do between a CPU tensor and one of
+    another class: it makes new Parameters, and optimizer and ties are silently cut. So after PyTorch's own
+    conversion each old Parameter becomes its successor. Modules that never meet a simulated GPU are untouched.
+    """
+    convert = torch.nn.Module._apply
+    if hasattr(convert, "keeps_parameters"):
+        return
+
+    def apply(module, fn, recurse=True):
+        before = dict(module._parameters)
+        result = convert(module, fn, recurse)
+        for name, old in before.items():
+            new = module._parameters[name]
+            if new is not old and (is_simulated(old) or is_simulated(new)):
+                _exchange(old, new)
+                module._parameters[name] = old
+        return result
+
+    apply.keeps_parameters = True
+    torch.nn.Module._apply = apply
+
+
+def _exchange(old: torch.Tensor, new: torch.Tensor) -> None:
+    # What torch.utils.swap_tensors does, without its refusal where an earlier output still holds the weights.
+    old.__class__, new.__class__ = new.__class__, old.__class__
+    old.__dict__, new.__dict__ = new.__dict__, old.__dict__
+    torch._C._swap_tensor_impl(old, new)
+
+
 def operator_schema(func):
     """The schema of an operator: `.arguments` and `.returns`, each with `.name` and `.alias_info`."""
     return func._schema

@@ -1,0 +1,16 @@
+"""Thinks that a tensor must be detached before it changes its device, so the first layer gets no gradient."""
+
+
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = nn.Linear(1000, 2000).to(device0)
+        self.relu1 = nn.ReLU()
+        self.layer2 = nn.Linear(2000, 1000).to(device1)
+        self.relu2 = nn.ReLU()
+
+    def forward(self, x):
+        x = self.relu1(self.layer1(x.to(self.device0)))
+        x = x.detach().to(self.device1)
+        return self.relu2(self.layer2(x))

@@ -1,0 +1,19 @@
+"""Thinks that a caller who gives a batch on the CPU must get the output on the CPU."""
+
+
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = nn.Linear(1000, 2000).to(device0)
+        self.relu1 = nn.ReLU()
+        self.layer2 = nn.Linear(2000, 1000).to(device1)
+        self.relu2 = nn.ReLU()
+
+    def forward(self, x):
+        came_from = x.device
+        x = x.to(self.device0)
+        x = self.relu1(self.layer1(x))
+        x = x.to(self.device1)
+        x = self.relu2(self.layer2(x))
+        return x.to(came_from)

@@ -1,0 +1,14 @@
+"""Thinks that cut is the number of the last layer of the first part, counted from one, and takes one away from it."""
+
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = nn.Sequential(*layers[: cut - 1]).to(device0)
+        self.part1 = nn.Sequential(*layers[cut - 1 :]).to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
