@@ -1,0 +1,185 @@
+"""`course grade`, run as an instructor runs it: a class with wrong, right and broken submissions."""
+
+import csv
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from conftest import ROOT, notebook_with
+from grading.test_answers import read_answer
+
+NAME = "lab01_split_a_model.ipynb"
+POINTS = {"ex1": 2, "ex2": 3, "ex3": 1, "ex4": 1, "ex5": 3}
+FULL = {name: str(points) for name, points in POINTS.items()}
+
+# Student -> (the answer that is put in place of the model answer, the exercise that it loses).
+WRONG = {
+    "both_layers_on_the_first": ("wrong_ex1_both_on_first", "ex1"),
+    "input_never_moved": ("wrong_ex2_input_never_moved", "ex2"),
+    "output_moved_back": ("wrong_ex2_output_back_to_first", "ex2"),
+    "layers_of_wrong_size": ("wrong_ex2_middle_too_small", "ex2"),
+    "cpu_only": ("wrong_ex2_computes_on_cpu", "ex2"),
+    "detached": ("wrong_ex5_detach_at_the_cut", "ex5"),
+    "cut_too_late": ("wrong_ex5_cut_one_too_late", "ex5"),
+}
+RIGHT = {
+    "written_with_contexts": ["right_ex1_device_context", "right_ex2_asks_the_weights", "right_ex5_module_list_loop"],
+    "written_with_sequentials": ["right_ex1_loop_over_table", "right_ex2_two_parts", "right_ex5_slices"],
+    "written_with_functions": ["right_ex2_functional_relu", "right_ex4_zip_names_and_devices", "right_ex5_deep_copies"],
+}
+CRASH = "import os\nos._exit(1)"
+HANG = "def placement(model):\n    while True:\n        pass"
+
+
+def course(*arguments):
+    command = [sys.executable, "-m", "utils.course", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def with_answers(*names):
+    answers = {}
+    for name in names:
+        _, _, exercise, _, code = read_answer(ROOT / "tests" / "answers" / "lab01" / f"{name}.py")
+        answers[exercise] = code
+    return notebook_with("lab01", answers)
+
+
+def with_first_cell(source):
+    notebook = notebook_with("lab01", {})
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(source))
+    return notebook
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """A graded class: (rows of grades.csv by student, the finished command, the folder with the results)."""
+    folder = tmp_path_factory.mktemp("class")
+    handed_in, out = folder / "submissions", folder / "graded"
+    handed_in.mkdir()
+    notebooks = {student: with_answers(answer) for student, (answer, _) in WRONG.items()}
+    notebooks |= {student: with_answers(*answers) for student, answers in RIGHT.items()}
+    notebooks["raises_first"] = with_first_cell("1 / 0")
+    notebooks["raises_always"] = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("raise ValueError('no')")])
+    notebooks["crashes"] = with_first_cell(CRASH)
+    notebooks["hangs_in_ex4"] = notebook_with("lab01", {"ex4": HANG})
+    notebooks["no_code"] = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("Sorry, I was ill.")])
+    notebooks["chatty"] = with_first_cell("import warnings\nwarnings.warn('careful')\nprint('x' * 100_000)")
+    for student, notebook in notebooks.items():
+        (handed_in / student).mkdir()
+        nbformat.write(notebook, handed_in / student / NAME)
+    (handed_in / "empty_file").mkdir()
+    (handed_in / "empty_file" / NAME).write_text("")
+    (handed_in / "word_file").mkdir()
+    (handed_in / "word_file" / "lab01.docx").write_bytes(b"PK\x03\x04\xff\xfe")
+    (handed_in / "broken_json").mkdir()
+    (handed_in / "broken_json" / NAME).write_text('{"cells": [')
+    (handed_in / "empty_folder").mkdir()
+    (folder / "students.csv").write_text("student,email\nchatty,c@example.org\nnever_came,n@example.org\n")
+    limits = ("--cell-seconds", "20", "--call-seconds", "5")
+    done = course("grade", "lab01", handed_in, "--out", out, "--students", folder / "students.csv", *limits)
+    assert done.returncode == 0, done.stderr
+    with (out / "grades.csv").open() as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    return rows, done, out
+
+
+def points(row):
+    return {exercise: row[exercise] for exercise in POINTS}
+
+
+@pytest.mark.parametrize("student", WRONG)
+def test_a_wrong_notebook_loses_that_exercise_and_only_that(graded, student):
+    row, lost = graded[0][student], WRONG[student][1]
+    assert points(row) == FULL | {lost: "0"}
+    assert row["total"] == str(10 - POINTS[lost])
+    assert row["max"] == "10"
+
+
+@pytest.mark.parametrize("student", RIGHT)
+def test_a_right_notebook_written_differently_gets_everything(graded, student):
+    row = graded[0][student]
+    assert points(row) == FULL
+    assert (row["total"], row["status"], row["note"]) == ("10", "ok", "")
+
+
+@pytest.mark.parametrize(
+    ("student", "status", "total", "note"),
+    [
+        ("raises_first", "error", "10", "code cell 1: ZeroDivisionError: division by zero"),
+        ("raises_always", "error", "0", "code cell 1: ValueError: no"),
+        ("crashes", "crash", "10", "code cell 1: The kernel died."),
+        ("hangs_in_ex4", "timeout", "9", "code cell 10: No answer within 20 seconds."),
+        ("no_code", "missing", "0", "the notebook has no code in it"),
+        ("empty_file", "not-a-notebook", "0", "the file is empty"),
+        ("word_file", "not-a-notebook", "0", "lab01.docx is not text"),
+        ("broken_json", "not-a-notebook", "0", "is not a notebook: "),
+        ("empty_folder", "missing", "0", "the folder is empty"),
+        ("never_came", "missing", "0", "nothing was handed in"),
+        ("chatty", "ok", "10", ""),
+    ],
+)
+def test_each_kind_of_broken_submission_gets_its_status(graded, student, status, total, note):
+    row = graded[0][student]
+    assert (row["status"], row["total"]) == (status, total)
+    assert note in row["note"]
+
+
+def test_every_row_is_complete_and_in_order(graded):
+    rows, _, out = graded
+    header = (out / "grades.csv").read_text().splitlines()[0]
+    assert header == "student,ex1,ex2,ex3,ex4,ex5,total,max,status,note"
+    assert list(rows) == sorted(rows)
+    assert len(rows) == len(WRONG) + len(RIGHT) + 11
+    for row in rows.values():
+        assert all(row[column] is not None for column in header.split(","))
+        assert sum(int(row[exercise]) for exercise in POINTS) == int(row["total"])
+
+
+def test_no_traceback_reaches_the_terminal(graded):
+    _, done, _ = graded
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "raises_always              0 / 10  error  (code cell 1: ValueError: no)" in done.stdout
+    assert "ran without a sandbox" in done.stdout
+
+
+def test_feedback_says_what_was_found_in_words(graded):
+    text = (graded[2] / "feedback" / "both_layers_on_the_first.txt").read_text()
+    assert "ex1  0 / 2  Put two layers on two devices" in text
+    assert "NO   layer1 is on device0 and layer2 is on device1" in text
+    assert "layer2 is on simgpu:0" in text
+    assert len(list((graded[2] / "feedback").iterdir())) == len(graded[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["lab77", "."], "there is no lab called lab77. There is: lab01"),
+        (["lab01", "nowhere"], "nowhere is not a folder"),
+        (["lab01", "."], "is empty. It should hold one notebook"),
+        (["lab01", ".", "--students", "nobody.txt"], "nobody.txt cannot be read as a list of students"),
+    ],
+)
+def test_what_the_instructor_can_mend_is_one_line(tmp_path, arguments, says):
+    arguments = [tmp_path if a == "." else a for a in arguments]
+    done = course("grade", *arguments, "--out", tmp_path.parent / f"{tmp_path.name}-out")
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_two_submissions_of_one_student_are_not_guessed_about(tmp_path):
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / NAME).touch()
+    (tmp_path / "ann.ipynb").touch()
+    done = course("grade", "lab01", tmp_path, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "two submissions of ann: keep one of them" in done.stderr
+
+
+def test_help_is_for_newcomers():
+    done = course("--help")
+    assert "release" in done.stdout
+    assert "grade" in done.stdout
+    done = course("grade", "--help")
+    assert "grades.csv" in done.stdout
