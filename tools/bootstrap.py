@@ -8,6 +8,7 @@ Safe to repeat. The second time it finds a stamp and returns at once.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import re
@@ -24,8 +25,8 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 11)
 GIGABYTES_NEEDED = 9
 EXTRAS = {"lab": "lab,grade", "test": "lab,grade,test"}
-# The tests' needs outside Python: program, and the Debian package that has it.
-SYSTEM_NEEDS = {"chromium": "chromium", "bwrap": "bubblewrap"}
+# The tests' needs outside Python, by Debian package: a program, or a library (playwright's driver loads that one).
+SYSTEM_NEEDS = {"chromium": "chromium", "bubblewrap": "bwrap", "libatomic1": "libatomic.so.1"}
 # Packages that come with PyTorch: left alone where PyTorch is already installed.
 WITH_TORCH = re.compile(r"^(torch|torchvision|triton|nvidia-(?!ml-py).*|cuda-.*)$")
 
@@ -110,13 +111,23 @@ def install(purpose: str) -> None:
 
 
 def install_system_needs() -> None:
-    missing = [package for program, package in SYSTEM_NEEDS.items() if not shutil.which(program)]
+    missing = [package for package, need in SYSTEM_NEEDS.items() if not is_there(need)]
     if not missing:
         return
     if not sys.platform.startswith("linux"):
         say(f"not on Linux: the tests that need {', '.join(missing)} are skipped, and say so")
         return
     install_debian_packages(missing, f"the tests need {', '.join(missing)}")
+
+
+def is_there(need: str) -> bool:
+    if ".so." not in need:
+        return shutil.which(need) is not None
+    try:
+        ctypes.CDLL(need)
+    except OSError:
+        return False
+    return True
 
 
 def install_debian_packages(packages: list[str], why: str) -> None:
