@@ -10,7 +10,8 @@ from nbclient.exceptions import CellExecutionError
 
 from utils.grading.submissions import Problem
 
-WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
+# The tag of a cell whose output a lesson asks to predict: it is not kept, or it would answer before the question.
+PREDICTED = "predicted"
 HERE = "what is between is PyTorch's own code"
 
 
@@ -31,13 +32,15 @@ def refresh(path: Path, seconds: int = 120) -> None:
 
 
 def tidy(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Take out what differs between two runs or two machines: times, widget state, paths in tracebacks."""
+    """Take out what differs between two runs or machines, and what answers a prediction."""
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
     }
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
+        if PREDICTED in cell.metadata.get("tags", []):
+            cell.outputs, cell.execution_count = [], None
         for output in cell.get("outputs", []):
             if output.output_type == "error":
                 output.traceback = _short(output.traceback)

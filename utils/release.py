@@ -114,17 +114,29 @@ def leaked(source: Path, notebook: nbformat.NotebookNode) -> list[str]:
 def release(names: list[str] = (), root: Path = ROOT) -> list[Path]:
     """Write the student's notebook of each lab named, or of all. Returns what was written.
 
-    Raises Problem, and writes nothing, for a source that is broken or a notebook that would hold an answer.
+    Raises Problem, and writes nothing, for a source that is broken, for a notebook that would hold an answer,
+    and where somebody has written answers into the notebook that would be overwritten.
     """
     made = {}
     for source in lab_sources(names, root):
         made[lab_path(source, root)] = notebook = student_notebook(source)
         if leaks := leaked(source, notebook):
             raise Problem(f"{source.name}: this answer also stands outside its markers: {leaks[0]}")
+    for path in made:
+        if path.exists() and _has_answers(path):
+            raise Problem(f"{path.relative_to(root)} has answers in it. Move it away first: it would be overwritten")
     for path, notebook in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
     return list(made)
+
+
+def _has_answers(path: Path) -> bool:
+    """Whether somebody has solved an exercise of a lab in this very file."""
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.metadata.get("nbgrader", {}).get("solution") and STUB[-1] not in cell.source:
+            return True
+    return False
 
 
 def bundle(out: Path, root: Path = ROOT) -> int:
@@ -148,7 +160,7 @@ def bundle(out: Path, root: Path = ROOT) -> int:
             for path in files:
                 entry = zipfile.ZipInfo(f"course/{path.relative_to(root).as_posix()}", EARLIEST)
                 entry.external_attr = 0o100644 << 16
-                archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+                archive.writestr(entry, _for_students(path), zipfile.ZIP_DEFLATED)
         os.chmod(beside, 0o644)
         os.replace(beside, out)
     except BaseException:
@@ -162,6 +174,17 @@ def _files(path: Path) -> list[Path]:
         return [path]
     found = sorted(p for p in path.rglob("*") if p.is_file())
     return [p for p in found if not any(part.endswith(NEVER_BUNDLED) for part in p.parts)]
+
+
+def _for_students(path: Path) -> bytes:
+    """A file as it goes into the zip: notebooks without outputs, which would answer what a lesson asks."""
+    if path.suffix != ".ipynb":
+        return path.read_bytes()
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return (nbformat.writes(notebook) + "\n").encode()
 
 
 def _secret(path: Path, root: Path) -> str:

@@ -147,7 +147,7 @@ def test_feedback_says_what_was_found_in_words(graded):
     text = (graded[2] / "feedback" / "both_layers_on_the_first.txt").read_text()
     assert "ex1  0 / 2  Put two layers on two devices" in text
     assert "NO   layer1 is on device0 and layer2 is on device1" in text
-    assert "layer2 is on simgpu:0" in text
+    assert "layer1 is on simgpu:0 and layer2 is on simgpu:0." in text
     assert len(list((graded[2] / "feedback").iterdir())) == len(graded[0])
 
 

@@ -1,21 +1,24 @@
 """Lab 01's hidden facts, judged by the grader after the visible ones. Students do not get this file.
 
-They ask what a right answer does anyway and a lucky one does not: other cuts, other layers, swapped devices.
+They ask what a right answer does anyway and a lucky one does not: other cuts, other layers, other batches.
 """
 
-from utils.grading.facts import need, visible
+from utils.grading.facts import need, orders_of, visible
 
 seen = visible("lab01")
 lab = seen.lab
 
 
-@seen.ex2.fact("every parameter gets a gradient, on its own device")
+@seen.ex2.fact("the same holds with the devices swapped")
 def _(student):
-    x = seen.batch(8, 1000, seed=3)
-    device0, device1 = student.devices
-    for first, second in ((device0, device1), (device1, device0)):
-        found = student.run(seen.run_model, first, second, 3, x)["gradient devices"]
-        need(found == [first, first, second, second], f"The gradients of the four parameters are on {found}.")
+    for device0, device1, order in orders_of(student):
+        with order:
+            x = seen.batch(8, 1000, seed=3)
+            run = student.run(seen.run_model, device0, device1, 3, x)
+            need(run["output device"] == device1, f"the output is on {run['output device']}.")
+            need(seen.same(run["output"], seen.expected_output(3, x)), "the numbers differ.")
+            found = run["gradient devices"]
+            need(sorted(map(str, found)) == sorted([device0] * 2 + [device1] * 2), f"the gradients are on {found}.")
 
 
 def place_nested_model(lab, device):

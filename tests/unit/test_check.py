@@ -37,7 +37,7 @@ def test_a_wrong_answer_shows_the_first_fact_that_fails_and_one_hint():
     text = repr(verdict)
     assert "  yes  layer1 takes 1000 numbers" in text
     assert "  NO   layer1 is on device0 and layer2 is on device1" in text
-    assert "layer1 is on simgpu:0, layer2 is on simgpu:0." in text
+    assert "layer1 is on simgpu:0 and layer2 is on simgpu:0." in text
     assert text.count("Hint ") == 1
     assert 'The next hint: check("ex1", hints=2)' in text
     with pytest.raises(AssertionError, match="ex1 not yet"):
@@ -66,7 +66,7 @@ def test_html_is_escaped():
 @pytest.mark.parametrize(
     ("namespace", "says"),
     [
-        ({}, "make_layers is not defined. Run its cell first."),
+        ({}, "make_layers is not defined. Has its cell run"),
         ({"make_layers": unfinished}, "This is not written yet"),
         ({"make_layers": lambda a: None}, "It raised TypeError"),
         ({"make_layers": lambda a, b: None}, "It returned one NoneType. Return both layers"),

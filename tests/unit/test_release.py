@@ -100,6 +100,16 @@ def test_release_writes_what_is_named(tmp_path):
         release(["lab77"], root)
 
 
+def test_release_never_writes_over_answers(tmp_path):
+    root = folders(tmp_path)
+    lab = root / "labs/lab01/lab01_split_a_model.ipynb"
+    shutil.copy(source_of("lab01"), lab)
+    before = lab.read_bytes()
+    with pytest.raises(Problem, match=r"lab01_split_a_model\.ipynb has answers in it\. Move it away first"):
+        release(root=root)
+    assert lab.read_bytes() == before
+
+
 def test_an_answer_outside_its_markers_stops_the_release(tmp_path):
     root = folders(tmp_path)
     source = lab_sources(["lab01"], root)[0]
@@ -158,6 +168,7 @@ def test_the_bundle_is_complete_and_holds_nothing_secret(tmp_path):
         assert not [claim for claim in hidden_claims if claim in text], name
         if name.endswith(".ipynb"):
             assert BEGIN_SOLUTION not in text, name
+            assert not [cell for cell in nbformat.reads(text, 4).cells if cell.get("outputs")], name
 
 
 def test_the_bundle_is_the_same_every_time(tmp_path):
@@ -194,7 +205,7 @@ def test_the_bundle_is_enough_to_check_and_too_little_to_grade(tmp_path):
         archive.extractall(tmp_path)
     code = "from utils.check import checker; print(checker('lab01', {})('ex3'))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "course", capture_output=True, text=True)
-    assert "computation_starts_on is not defined" in done.stdout, done.stderr
+    assert "relu1_computes_on is not defined" in done.stdout, done.stderr
     grade = [sys.executable, "-m", "utils.course", "grade", "lab01", ".", "--out", str(tmp_path / "out")]
     done = subprocess.run(grade, cwd=tmp_path / "course", capture_output=True, text=True)
     assert done.returncode == 2

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from utils.grading.facts import Lab, need
+from utils.grading.facts import Lab, case, need, orders_of
 from utils.grading.probes import build, fill, forward_and_backward, tensors_of
 
 lab = Lab("lab01", "Split a model")
@@ -61,14 +61,11 @@ def _(student):
 
 
 @ex1.fact("layer1 is on device0 and layer2 is on device1")
-def layers_are_placed(student):
-    device0, device1 = student.devices
-    for first, second in ((device0, device1), (device1, device0)):
-        found = student.run(look_at_layers, first, second)["devices"]
-        need(
-            found == [first, second],
-            f"Called with device0={first} and device1={second}: layer1 is on {found[0]}, layer2 is on {found[1]}.",
-        )
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            found = student.run(look_at_layers, device0, device1)["devices"]
+            need(found == [device0, device1], f"layer1 is on {found[0]} and layer2 is on {found[1]}.")
 
 
 # --- ex2: SimpleMPModel ---------------------------------------------------------------------------------------
@@ -81,6 +78,7 @@ ex2 = lab.exercise(
         "Follow one batch with your finger. It starts on the CPU. Which device must it be on when layer1 runs?",
         "An operator wants its tensors on one device. So there is one move before layer1, and one more later.",
         "Between which two lines does the batch have to change device? Nothing has to move after layer2.",
+        "x.to(device) leaves x where it is and gives a copy. Does your code keep the copy?",
     ],
 )
 
@@ -127,33 +125,35 @@ def layers_of(parameters):
 def _(student):
     _, shapes = layers_of(student.run(look_at_model, *student.devices))
     need(
+        shapes,
+        "PyTorch sees no layers in it. Is each an attribute, self.something = nn.Linear(...)? "
+        "Layers in a plain Python list, or made in forward, cannot be seen.",
+    )
+    need(
         shapes == [[2000, 1000], [1000, 2000]],
-        f"Its layers go {', '.join(f'{s[-1]} -> {s[0]}' for s in shapes) or 'nowhere: it has none'}.",
+        f"Its layers go {', '.join(f'{s[-1]} -> {s[0]}' for s in shapes)}.",
     )
 
 
 @ex2.fact("the first layer is on device0 and the second is on device1")
-def model_is_placed(student):
-    device0, device1 = student.devices
-    for first, second in ((device0, device1), (device1, device0)):
-        found, _ = layers_of(student.run(look_at_model, first, second))
-        need(
-            found == [first, second],
-            f"Called with device0={first} and device1={second}: the layers are on {' and '.join(found)}.",
-        )
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            found, _ = layers_of(student.run(look_at_model, device0, device1))
+            need(found == [device0, device1], f"the layers are on {' and '.join(found)}.")
 
 
 @ex2.fact("a batch that starts on the CPU goes all the way through")
 def _(student):
-    x = batch(BATCH, 1000)
-    shape = student.run(run_model, *student.devices, 1, x)["output"].shape
-    need(shape == (BATCH, 1000), f"A batch of shape ({BATCH}, 1000) came out with shape {tuple(shape)}.")
+    for device0, device1, order in orders_of(student):
+        with order:
+            shape = student.run(run_model, device0, device1, 1, batch(BATCH, 1000))["output"].shape
+            need(shape == (BATCH, 1000), f"a batch of shape ({BATCH}, 1000) came out with shape {tuple(shape)}.")
 
 
 @ex2.fact("the output is on device1")
 def _(student):
-    x = batch(BATCH, 1000)
-    found = student.run(run_model, *student.devices, 1, x)["output device"]
+    found = student.run(run_model, *student.devices, 1, batch(BATCH, 1000))["output device"]
     need(found == student.devices[1], f"The output is on {found}, and device1 is {student.devices[1]}.")
 
 
@@ -167,7 +167,7 @@ def _(student):
 
 
 @ex2.fact("the output has the numbers that the same layers give on one device")
-def model_equals_one_device(student):
+def _(student):
     x = batch(BATCH, 1000, seed=7)
     found = student.run(run_model, *student.devices, 7, x)["output"]
     need(
@@ -176,39 +176,50 @@ def model_equals_one_device(student):
     )
 
 
-# --- ex3: the handout's three questions -----------------------------------------------------------------------
+@ex2.fact("it can be trained: after backward() every parameter has a gradient, on its own device")
+def _(student):
+    device0, device1 = student.devices
+    found = student.run(run_model, device0, device1, 1, batch(BATCH, 1000))["gradient devices"]
+    need(
+        None not in found, f"{found.count(None)} of the 4 parameters have no gradient. What cuts the way back to them?"
+    )
+    need(sorted(found) == sorted([device0] * 2 + [device1] * 2), f"The gradients are on {', '.join(found)}.")
+
+
+# --- ex3: read a forward pass -----------------------------------------------------------------------------------
 
 ex3 = lab.exercise(
     "ex3",
     points=1,
-    title="Three questions about one forward pass",
+    title="Read a forward pass",
     hints=[
-        "You can ask the machine: run your model on a batch and print .device after each line of forward.",
-        "A layer computes where its weights are. Which device holds the weights of the first layer?",
-        "Nobody moves the output after the last layer. So it is where that layer's weights are.",
+        "Go line by line, and write beside each line where x is after it.",
+        "A ReLU has no weights: it computes where its input is. Which line before it moved the input last?",
+        "For the copies, count the lines with .to that really change the device. The first one counts too.",
     ],
 )
 
 QUESTIONS = {
-    "computation_starts_on": (("cpu", "device0", "device1"), "device0"),
-    "batch_moves_to_device1_after": (("layer1", "relu1", "layer2", "relu2"), "relu1"),
-    "output_is_on": (("cpu", "device0", "device1"), "device1"),
+    "relu1_computes_on": (("cpu", "device0", "device1"), "device1"),
+    "output_is_on": (("cpu", "device0", "device1"), "device0"),
+    "number_of_copies": (range(10), 3),
 }
 
 
 def read_answers(lab):
     answers = {}
-    for name in ("computation_starts_on", "batch_moves_to_device1_after", "output_is_on"):
+    for name in ("relu1_computes_on", "output_is_on", "number_of_copies"):
         value = getattr(lab, name)
-        answers[name] = value if isinstance(value, str) else repr(value)[:80]
+        answers[name] = value if isinstance(value, (str, int)) else repr(value)[:80]
     return answers
 
 
-@ex3.fact("each of the three has one of the answers offered")
+@ex3.fact("each of the three has an answer of the kind that is asked for")
 def _(student):
     for name, found in student.run(read_answers).items():
         offered = QUESTIONS[name][0]
-        need(found in offered, f"{name} is {found!r}. Choose one of: {', '.join(map(repr, offered))}.")
+        wanted = "a number below 10" if isinstance(offered, range) else f"one of: {', '.join(map(repr, offered))}"
+        need(found in offered, f"{name} is {found!r}. It should be {wanted}.")
 
 
 @ex3.fact("the three answers are right")
@@ -225,8 +236,9 @@ ex4 = lab.exercise(
     points=1,
     title="Where is everything? A tool you will use again",
     hints=[
-        "model.named_parameters() gives every parameter with its name, also those of layers inside layers.",
-        "A parameter is a tensor, so it knows its device. str(...) turns a device into text.",
+        "Which method of a module goes through its parameters *and* their names? dir(model) lists all methods.",
+        "A parameter is a tensor. What do you ask a tensor for, to know where it is?",
+        "The task wants text. What does Python have to turn any object into text?",
     ],
 )
 
@@ -273,6 +285,7 @@ ex5 = lab.exercise(
         "layers[:cut] is an nn.Sequential too, with the layers before the cut. So is layers[cut:].",
         "Each of the two parts goes to its device in one line. forward has the shape of SimpleMPModel's.",
         "Where does a batch that starts on the CPU have to be before the first part, and before the second?",
+        "If the numbers or the gradients differ: are these the layers that you were given, each once, in their order?",
     ],
 )
 
@@ -294,24 +307,31 @@ def compare_split(student, stack, x, cut, device0, device1):
     torch.manual_seed(5)
     whole = build(stack)
     state = {name: values.numpy().copy() for name, values in whole.state_dict().items()}
-    run = student.run(split_and_run, stack, cut, device0, device1, state, x)
-    case = f"With {len(stack)} layers, cut={cut}, device0={device0} and device1={device1}: "
-    wanted = tensors_of(whole[:cut], device0) + tensors_of(whole[cut:], device1)
+    with case(f"With {len(stack)} layers, cut={cut}, device0={device0} and device1={device1}"):
+        run = student.run(split_and_run, stack, cut, device0, device1, state, x)
+        compare_places(run["tensors"], whole, cut, device0, device1)
+        need(run["output device"] == device1, f"the output is on {run['output device']}.")
+        expected = forward_and_backward(whole, x)
+        need(same(run["output"], expected["output"]), "the output differs from that of the stack on one device.")
+        need(all(g is not None for g in run["gradients"]), "after backward() some parameter has no gradient.")
+        right = all(any(same(mine, theirs) for theirs in expected["gradients"]) for mine in run["gradients"])
+        need(right, "the gradients differ from those of the stack on one device.")
+
+
+def compare_places(found, whole, cut, device0, device1):
+    """Every layer's parameters and buffers are on the device of its part: `found` is a list of [shape, device]."""
     need(
-        len(run["tensors"]) == len(wanted),
-        f"{case}the model has {len(run['tensors'])} parameters and buffers, and the stack has {len(wanted)}.",
+        found,
+        "PyTorch sees no parameters in the model. Are the parts attributes, such as self.part0 = layers[...]? "
+        "Layers in a plain Python list cannot be seen.",
     )
-    misplaced = [tensor for tensor in run["tensors"] if tensor not in wanted]
-    need(
-        sorted(map(str, run["tensors"])) == sorted(map(str, wanted)),
-        f"{case}not every layer is on its device. Look at (shape, device): {misplaced[:2] or run['tensors'][:2]}.",
-    )
-    need(run["output device"] == device1, f"{case}the output is on {run['output device']}.")
-    expected = forward_and_backward(whole, x)
-    need(same(run["output"], expected["output"]), f"{case}the output differs from that of the stack on one device.")
-    need(all(g is not None for g in run["gradients"]), f"{case}some parameter has no gradient.")
-    right = all(any(same(mine, theirs) for theirs in expected["gradients"]) for mine in run["gradients"])
-    need(right, f"{case}the gradients differ from those of the stack on one device.")
+    left = list(found)
+    for index, layer in enumerate(whole):
+        wanted = device0 if index < cut else device1
+        for tensor in tensors_of(layer, wanted):
+            need(tensor in left, f"layer {index} ({type(layer).__name__}) is not on {wanted}, or not there.")
+            left.remove(tensor)
+    need(not left, f"the model has {len(left)} parameters or buffers that the stack does not have.")
 
 
 def same(mine, theirs):
@@ -321,3 +341,8 @@ def same(mine, theirs):
 @ex5.fact("split in the middle, a stack of linear layers computes what it computed on one device")
 def _(student):
     compare_split(student, LINEAR_STACK, batch(4, 12), 2, *student.devices)
+
+
+@ex5.fact("with the two devices swapped it does, too")
+def _(student):
+    compare_split(student, LINEAR_STACK, batch(4, 12), 2, *student.devices[::-1])

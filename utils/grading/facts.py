@@ -21,6 +21,7 @@ import linecache
 import textwrap
 import traceback
 from collections.abc import Callable
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -42,6 +43,22 @@ def need(condition: bool, otherwise: str) -> None:
     """Raise Unmet, with `otherwise` as its words, unless `condition` holds."""
     if not condition:
         raise Unmet(otherwise)
+
+
+@contextmanager
+def case(description: str):
+    """Put `description` before the words of whatever is unmet inside: which of several calls it was."""
+    try:
+        yield
+    except Unmet as unmet:
+        raise type(unmet)(f"{description}: {unmet}") from None
+
+
+def orders_of(student: Student):
+    """The student's two devices in both orders, each inside a `case`: an answer has to use those it is given."""
+    device0, device1 = student.devices
+    yield device0, device1, nullcontext()
+    yield device1, device0, case(f"Called with device0={device1} and device1={device0}, swapped on purpose")
 
 
 class Student(Protocol):
@@ -150,7 +167,7 @@ class Names:
 
     def __getattr__(self, name):
         if name not in self._namespace:
-            raise StudentError(f"{name} is not defined. Run its cell first.")
+            raise StudentError(f"{name} is not defined. Has its cell run, to the end?")
         return self._namespace[name]
 
 

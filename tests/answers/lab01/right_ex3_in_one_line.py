@@ -1,6 +1,4 @@
 """Three names on one line, with a print that tells the reasons."""
 
-computation_starts_on, batch_moves_to_device1_after, output_is_on = "device0", "relu1", "device1"
-print("layer1 computes on", computation_starts_on, "because its weights are there")
-print("the batch moves after", batch_moves_to_device1_after, "because layer2 is on the other device")
-print("nobody moves the output, so it is on", output_is_on)
+relu1_computes_on, output_is_on, number_of_copies = "device1", "device0", 3
+print("CPU to device0, device0 to device1, device1 to device0:", number_of_copies)

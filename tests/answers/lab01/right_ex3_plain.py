@@ -1,5 +1,5 @@
 """Three plain assignments."""
 
-computation_starts_on = "device0"
-batch_moves_to_device1_after = "relu1"
-output_is_on = "device1"
+relu1_computes_on = "device1"
+output_is_on = "device0"
+number_of_copies = 3

@@ -1,5 +1,5 @@
-"""Thinks that the devices themselves are asked for, not the offered texts."""
+"""Gives the devices themselves where their names in the text are asked for."""
 
-computation_starts_on = device0
-batch_moves_to_device1_after = "relu1"
-output_is_on = device1
+relu1_computes_on = device1
+output_is_on = device0
+number_of_copies = 3

@@ -1,5 +1,5 @@
-"""Thinks that the names which the first cell printed are asked for, not the offered texts."""
+"""Gives the names that printing a device shows."""
 
-computation_starts_on = "simgpu:0"
-batch_moves_to_device1_after = "relu1"
-output_is_on = "simgpu:1"
+relu1_computes_on = "simgpu:1"
+output_is_on = "simgpu:0"
+number_of_copies = 3

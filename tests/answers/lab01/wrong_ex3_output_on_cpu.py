@@ -1,5 +1,0 @@
-"""Thinks that the output comes back to where the batch came from."""
-
-computation_starts_on = "device0"
-batch_moves_to_device1_after = "relu1"
-output_is_on = "cpu"

@@ -1,5 +1,0 @@
-"""Thinks that a model has one device, the first, and gives its output there."""
-
-computation_starts_on = "device0"
-batch_moves_to_device1_after = "relu1"
-output_is_on = "device0"
