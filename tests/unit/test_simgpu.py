@@ -448,6 +448,83 @@ def test_failed_operators_raise_what_the_cpu_raises():
         a0(2, 3) @ a0(2, 3)
 
 
+class AddsWhatIsElsewhere(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient + a1(4)
+
+
+def fail(gradient):
+    raise KeyError("from a hook")
+
+
+def broken_loss(kind):
+    x = a0(4).requires_grad_()
+    if kind == "hook":
+        y = x * 2
+        y.register_hook(fail)
+        return x, y.sum()
+    return x, AddsWhatIsElsewhere.apply(x).sum()
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "says"),
+    [("hook", KeyError, "from a hook"), ("operator", RuntimeError, "at least two devices, simgpu:0 and simgpu:1")],
+)
+@pytest.mark.parametrize(
+    "backward",
+    [
+        lambda x, loss: loss.backward(),
+        lambda x, loss: loss.cpu().backward(),
+        lambda x, loss: torch.autograd.grad(loss, x),
+        lambda x, loss: torch.autograd.backward([loss]),
+    ],
+)
+def test_an_error_in_a_backward_pass_is_raised_and_ends_nothing(kind, error, says, backward):
+    """PyTorch's Python device guard ends the process here: see torch_private.register_device_type."""
+    for _ in range(2):
+        x, loss = broken_loss(kind)
+        with pytest.raises(error, match=says):
+            backward(x, loss)
+        (x * x).sum().backward()  # usable afterwards
+        assert torch.equal(x.grad.cpu(), torch.full((4,), 2.0))
+
+
+def test_an_error_in_a_backward_pass_of_another_thread():
+    raised = []
+
+    def backward():
+        try:
+            broken_loss("operator")[1].backward()
+        except RuntimeError as error:
+            raised.append(str(error))
+
+    thread = threading.Thread(target=backward)
+    thread.start()
+    thread.join()
+    assert "at least two devices" in raised[0]
+
+
+def test_checkpointed_layers_train_and_fail_like_others():
+    from torch.utils.checkpoint import checkpoint
+
+    layer, x = nn.Linear(4, 4, device="simgpu:0"), a0(2, 4).requires_grad_()
+    checkpoint(layer, x, use_reentrant=True).sum().backward()
+    assert layer.weight.grad.device == torch.device("simgpu:0")
+    calls = []
+
+    def fails_the_second_time(x):
+        calls.append(1)
+        return layer(x) if len(calls) == 1 else layer(a1(2, 4))
+
+    with pytest.raises(RuntimeError, match="got mat1 is on simgpu:1"):
+        checkpoint(fails_the_second_time, x, use_reentrant=True).sum().backward()
+
+
 # --- configuring --------------------------------------------------------------------------------------------
 
 

@@ -6,39 +6,64 @@
 
 After `enable`, `simgpu:0` and `simgpu:1` are devices like `cuda:0` and `cuda:1`: tensors live on one of them,
 operators refuse to mix them, and gradients cross between them. The numbers are computed on the CPU, so they
-are the CPU's, bit for bit. This package imports nothing else from the course.
+are the CPU's, bit for bit. Kernels and copies take time on a simulated clock, and tensors take memory. This
+package imports nothing else from the course.
 """
 
 from __future__ import annotations
 
 from . import torch_private
 from .device_module import device_module, publish
-from .machine import DEVICE_TYPE, MOST_GPUS, Settings, machine
-from .tensor import SimTensor, register_factories
+from .machine import DEVICE_TYPE, Record, machine, settings_from
+from .moves import register_factories
+from .tensor import SimTensor, forget_plans
 
-__all__ = ["enable", "is_enabled"]
+__all__ = ["Record", "enable", "is_enabled", "log", "now"]
 
 
-def enable(count: int = 2) -> None:
+def enable(
+    count: int = 2,
+    gpu: object = "V100",
+    link: object = "nvlink2",
+    clock: str = "virtual",
+    compute: bool = True,
+    memory: int | None = None,
+) -> None:
     """Give this process `count` simulated GPUs, named `simgpu:0`, `simgpu:1`, ...
+
+    `gpu` and `link` name hardware profiles (`simgpu.profiles`) or are profiles. `clock` is "virtual" (the host's
+    time is simulated too, every run gives the same times) or "paced" (the host's time is the wall clock, and
+    waiting for a device sleeps). With `compute=False` tensors have shapes, time and memory but no values, so
+    that a model larger than this machine can be planned. `memory` is the bytes of each GPU, the profile's if None.
 
     Called again with the same arguments it changes nothing. Called with others it builds a new machine, and
     tensors of the old one are refused with an error that says so.
 
-    Raises ValueError for a count that is not a whole number from 1 to 64, RuntimeError for a PyTorch that
+    Raises ValueError for an argument that makes no sense, naming what would, and RuntimeError for a PyTorch that
     lacks what a Python device needs, or where another backend holds PyTorch's one free device slot.
     """
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_GPUS:
-        raise ValueError(f"simgpu.enable(count={count!r}): count must be a whole number from 1 to {MOST_GPUS}")
+    settings = settings_from(count, gpu, link, clock, compute, memory)
     if not is_enabled():
         torch_private.require_tested_torch()
         torch_private.register_device_type(DEVICE_TYPE, device_module)
         publish()
         register_factories()
         torch_private.keep_parameters_when_modules_move(lambda tensor: type(tensor) is SimTensor)
-    machine.configure(Settings(count=count))
+    if settings != machine.settings:
+        machine.configure(settings)
+        forget_plans()
 
 
 def is_enabled() -> bool:
     """Whether this process has simulated GPUs."""
     return machine.settings is not None
+
+
+def log() -> list[Record]:
+    """What the devices did since `enable`, oldest first: one record for each kernel and copy."""
+    return list(machine.log or ())
+
+
+def now() -> float:
+    """The host's time on the machine's clock, in seconds since `enable`."""
+    return machine.clock.now()

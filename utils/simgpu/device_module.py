@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+import torch
+
 from .machine import DEVICE_TYPE, machine
 
 
@@ -28,8 +30,36 @@ class DeviceModule(ModuleType):
         machine.current = machine.gpu(device).index
 
     def synchronize(self, device=None) -> None:
-        """Wait until `device` has finished. Without a clock a simulated GPU is never behind: this only checks it."""
-        machine.gpu(device)
+        """Wait until `device` has finished everything that it was given."""
+        machine.wait_for(machine.gpu(device))
+
+    def get_device_name(self, device=None) -> str:
+        """The name of the hardware profile, marked as simulated."""
+        return f"{machine.gpu(device).profile.name} (simulated)"
+
+    def memory_allocated(self, device=None) -> int:
+        """Bytes that tensors hold on `device`."""
+        return machine.gpu(device).memory.allocated
+
+    def max_memory_allocated(self, device=None) -> int:
+        """The most bytes that tensors held on `device`, since the start or `reset_peak_memory_stats`."""
+        return machine.gpu(device).memory.peak
+
+    def reset_peak_memory_stats(self, device=None) -> None:
+        memory = machine.gpu(device).memory
+        memory.peak = memory.allocated
+
+    def mem_get_info(self, device=None) -> tuple[int, int]:
+        """(free, total) bytes of `device`."""
+        memory = machine.gpu(device).memory
+        return memory.capacity - memory.allocated, memory.capacity
+
+    def empty_cache(self) -> None:
+        """Nothing is cached: memory is free as soon as its last tensor goes."""
+
+    def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        """What `torch.autocast("simgpu", dtype=...)` may compute in."""
+        return [torch.bfloat16, torch.float16]
 
     # PyTorch asks a device type for the next three when it seeds generators. Simulated GPUs draw from the
     # CPU's generator, so that a seed gives the numbers that it gives on the CPU.

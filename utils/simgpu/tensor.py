@@ -1,26 +1,54 @@
 """A tensor on a simulated GPU, and what happens when an operator meets one.
 
-Every operator on a `SimTensor` passes `run`: it checks that the operands live on one device, computes the
-value on the CPU, and gives the result the device of its operands. Values are therefore the CPU's, bit for
-bit. Autograd sits above this and needs nothing from it: it sees tensors of an ordinary device.
+Every operator on a `SimTensor` passes `dispatch`. It checks that the operands live on one device, computes the
+value on the CPU (or only its shape), gives the result the device of its operands, and charges the kernel to
+that device's clock and memory. Values are therefore the CPU's, bit for bit. Autograd sits above this and
+needs nothing from it: it sees tensors of an ordinary device.
+
+What an operator does to shapes, and what it costs, depends only on the shapes and settings it is given. The
+first call works that out and keeps it as a `Plan`; later calls look it up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 
 from . import torch_private
+from .cost import seconds_for, work_of
 from .machine import DEVICE_TYPE, Gpu, machine
+from .memory import Storage
+from .recurrent import SUBSTITUTES
 
 aten = torch.ops.aten
+make_wrapper = torch_private.make_wrapper
+in_backward = torch_private.in_backward
+
+
+class Layout(NamedTuple):
+    """The outside of a tensor. Equal layouts are one object, so that a lookup compares identities."""
+
+    shape: torch.Size
+    stride: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+
+
+_layouts: dict[Layout, Layout] = {}
+
+
+def layout_of(value: torch.Tensor) -> Layout:
+    layout = Layout(value.shape, value.stride(), value.storage_offset(), value.dtype)
+    return _layouts.setdefault(layout, layout)
 
 
 class SimTensor(torch.Tensor):
     """A tensor on a simulated GPU: PyTorch sees the device, `_value` is the CPU tensor with the numbers.
 
-    Students never name this class. They write `x.to("simgpu:0")` and get one.
+    Students never name this class. They write `x.to("simgpu:0")` and get one. In shape-only mode `_value` is a
+    tensor on PyTorch's `meta` device: a shape without numbers.
     """
 
     # Subclass behaviour is not wanted above autograd: functions return what they would for any device.
@@ -29,7 +57,7 @@ class SimTensor(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         __tracebackhide__ = True  # IPython leaves these frames out: on a GPU there are none
-        return run(func, args, kwargs or {})
+        return dispatch(func, args, kwargs)
 
     @property
     def data(self):
@@ -39,7 +67,7 @@ class SimTensor(torch.Tensor):
     def data(self, new):
         # PyTorch moves the outside (shape, device) from `new`; the numbers have to follow.
         torch.Tensor.data.__set__(self, new)
-        self._value, self._gpu = new._value, new._gpu
+        self._value, self._gpu, self._storage, self._layout = new._value, new._gpu, new._storage, new._layout
 
     def tolist(self):
         return self.cpu().tolist()
@@ -64,39 +92,51 @@ class SimTensor(torch.Tensor):
         return f"Parameter containing:\n{text}" if getattr(self, "_is_param", False) else text
 
 
-def wrap(value: torch.Tensor, gpu: Gpu) -> SimTensor:
-    """A tensor on `gpu` whose numbers are those of the CPU tensor `value`."""
-    tensor = torch_private.make_wrapper(
+def wrap(value: torch.Tensor, gpu: Gpu, storage: Storage | None = None) -> SimTensor:
+    """A tensor on `gpu` whose numbers are those of `value`; a view if it shares the `storage` of another."""
+    layout = layout_of(value)
+    if storage is None:
+        storage = Storage(gpu.memory, value.untyped_storage().nbytes())
+    return _wrap(value, gpu, storage, layout, value.layout)
+
+
+def _wrap(value, gpu, storage, layout, kind=torch.strided) -> SimTensor:
+    tensor = make_wrapper(
         SimTensor,
-        value.size(),
-        strides=value.stride(),
-        storage_offset=value.storage_offset(),
-        dtype=value.dtype,
-        layout=value.layout,
+        layout.shape,
+        strides=layout.stride,
+        storage_offset=layout.offset,
+        dtype=layout.dtype,
+        layout=kind,
         device=gpu.device,
         requires_grad=False,
     )
     tensor._value = value
     tensor._gpu = gpu
+    tensor._storage = storage
+    tensor._layout = layout
     return tensor
 
 
 def _text(tensor: SimTensor) -> str:
     # The same rules as PyTorch's own printing, which shows `device=` for everything that is not on the CPU.
-    _refuse_if_retired(tensor)
-    value = tensor._value.detach()
+    refuse_if_retired(tensor)
     suffixes = [f"device='{tensor.device}'"]
     usual = (torch.get_default_dtype(),)
-    if value.numel():
-        contents = torch_private.tensor_text(value, len("tensor("))
+    if not machine.compute:
+        contents = "..."
+        suffixes.append(f"size={tuple(tensor.shape)}")
+    elif tensor.numel():
+        machine.wait_for(tensor._gpu)
+        contents = torch_private.tensor_text(tensor._value.detach(), len("tensor("))
         usual += (torch.int64, torch.bool)
         usual += (torch.complex128 if usual[0] == torch.float64 else torch.complex64,)
     else:
         contents = "[]"
-        if value.dim() != 1:
-            suffixes.append(f"size={tuple(value.shape)}")
-    if value.dtype not in usual:
-        suffixes.append(f"dtype={value.dtype}")
+        if tensor.dim() != 1:
+            suffixes.append(f"size={tuple(tensor.shape)}")
+    if tensor.dtype not in usual:
+        suffixes.append(f"dtype={tensor.dtype}")
     if tensor.grad_fn is not None:
         suffixes.append(f"grad_fn=<{type(tensor.grad_fn).__name__}>")
     elif tensor.requires_grad:
@@ -106,29 +146,71 @@ def _text(tensor: SimTensor) -> str:
 
 # --- one operator -------------------------------------------------------------------------------------------
 
+# What a result is: a new tensor, a view of an argument, that argument itself, or no tensor.
+NEW, VIEW, SAME, OTHER = range(4)
+# Kept calls of one operator. A learning rate that changes each step is no new call; a changing shape is.
+MOST_PLANS = 1000
+
+
+class Plan(NamedTuple):
+    """What one operator does when called with these layouts and settings."""
+
+    single: bool
+    container: type  # of several results: tuple or list
+    # For each result: what it is, the position of the argument it comes from, its layout, its storage's bytes.
+    results: tuple[tuple, ...]
+    seconds: float | None  # None for what starts no kernel: views
+    bytes: int
+    flops: int
+
 
 class Operator:
     """What has to be known about an operator, worked out from its schema once."""
 
-    __slots__ = ("aliased", "func", "moves", "name", "names", "pointwise", "writes")
+    __slots__ = (
+        "aliased",
+        "fixed",
+        "free",
+        "func",
+        "moves",
+        "name",
+        "names",
+        "only_views",
+        "packet",
+        "plans",
+        "pointwise",
+        "reads_values",
+        "viewed",
+        "writes",
+    )
 
     def __init__(self, func):
         schema = torch_private.operator_schema(func)
-        self.func = func
+        self.func = SUBSTITUTES.get(func, func)
         self.name = func.__name__.split(".")[0]
+        self.packet = torch_private.packet_of(func)
         self.names = [argument.name for argument in schema.arguments]
         self.pointwise = torch.Tag.pointwise in func.tags
         # Arguments written to: their shape may change under the wrapper (`resize_`, `squeeze_`, `out=`).
         self.writes = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
-        # For each return, the argument it *is* (in-place and `out=` operators hand back what they were given).
-        self.aliased = [_argument_returned(ret, schema.arguments) for ret in schema.returns]
+        # For each return, the argument it *is* (in-place and `out=` operators hand back what they were given),
+        # and the argument it is a view of.
+        self.aliased = [_argument_of(ret, schema.arguments, written=True) for ret in schema.returns]
+        self.viewed = [_argument_of(ret, schema.arguments, written=False) for ret in schema.returns]
+        self.only_views = bool(schema.returns) and all(self.viewed)
         self.moves = func in TENSORS_FROM_ANYWHERE
+        self.free = torch.Tag.inplace_view in func.tags  # changes the outside only: no kernel
+        changes_shapes = torch.Tag.inplace_view in func.tags or any(name.startswith("out") for name in self.writes)
+        self.reads_values = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
+        # Whether equal calls have equal shapes, so that a plan can be kept.
+        self.fixed = not (changes_shapes or self.reads_values or func in CHANGES_SHAPES or not schema.returns)
+        self.plans: dict[tuple, Plan] = {}
 
 
-def _argument_returned(ret, arguments) -> str | None:
-    if ret.alias_info is None or not ret.alias_info.is_write:
+def _argument_of(ret, arguments, written: bool) -> str | None:
+    if ret.alias_info is None or ret.alias_info.is_write != written:
         return None
-    same = [a.name for a in arguments if a.alias_info and a.alias_info.before_set == ret.alias_info.before_set]
+    same = [a.name for a in arguments if a.alias_info and a.alias_info.before_set & ret.alias_info.before_set]
     return same[0] if same else None
 
 
@@ -144,60 +226,233 @@ TENSORS_FROM_ANYWHERE = {
     aten._ctc_loss.Tensor,
     aten._ctc_loss_backward.Tensor,
 }
+CHANGES_SHAPES = {aten.resize_.default, aten.resize_as_.default, aten.set_.source_Tensor, aten.set_.source_Storage}
+
+# Operators with a path of their own: copies, which know two devices. `moves` fills it.
+SPECIAL: dict[object, Callable] = {}
 
 _operators: dict[object, Operator] = {}
+_TRUE, _FALSE = object(), object()  # True and 1 are the same key of a dict, and not the same argument
 
 
-def run(func, args, kwargs):
+class _Uncommon(Exception):
+    """The call is not of the kind that is planned: a CPU tensor among the operands, or mixed devices."""
+
+
+def _nested(items, key, gpu):
+    """Values of a list of arguments; its layouts go into `key`. Returns (values, gpu)."""
+    values = []
+    for item in items:
+        kind = type(item)
+        if kind is SimTensor:
+            if item._gpu is not gpu:
+                if gpu is not None:
+                    raise _Uncommon
+                gpu = item._gpu
+            key.append(item._layout)
+            item = item._value
+        elif isinstance(item, (torch.Tensor, list, tuple)):
+            raise _Uncommon
+        else:
+            key.append(kind)
+            key.append(item)
+        values.append(item)
+    key.append(len(values))
+    return values, gpu
+
+
+def dispatch(func, args, kwargs):
     """Run one operator that has met a simulated tensor.
 
-    Raises RuntimeError where its operands live on different devices, in PyTorch's words.
+    Raises RuntimeError where its operands live on different devices, in PyTorch's words, and
+    torch.OutOfMemoryError where the result does not fit.
     """
     __tracebackhide__ = True
-    torch_private.keep_backward_on_calling_thread()
     special = SPECIAL.get(func)
     if special is not None:
-        return special(*args, **kwargs)
+        return special(*args, **(kwargs or {}))
     operator = _operators.get(func)
     if operator is None:
         operator = _operators[func] = Operator(func)
+    gpu = None
+    key = []
+    values = []
+    try:
+        for arg in args:
+            kind = type(arg)
+            if kind is SimTensor:
+                if arg._gpu is not gpu:
+                    if gpu is not None:
+                        return _run(operator, args, kwargs or {})
+                    gpu = arg._gpu
+                key.append(arg._layout)
+                values.append(arg._value)
+                continue
+            if kind is list or kind is tuple:
+                arg, gpu = _nested(arg, key, gpu)
+            elif kind is float:
+                key.append(kind)  # which number it is changes no shape and no cost
+            elif kind is bool:
+                key.append(_TRUE if arg else _FALSE)
+            elif isinstance(arg, torch.Tensor):
+                return _run(operator, args, kwargs or {})
+            else:
+                key.append(arg)
+            values.append(arg)
+        if kwargs:
+            for name, arg in kwargs.items():
+                kind = type(arg)
+                if name == "device" or isinstance(arg, torch.Tensor):
+                    return _run(operator, args, kwargs)
+                key.append(name)
+                key.append(kind if kind is float else arg if kind is not bool else _TRUE if arg else _FALSE)
+        plan = operator.plans.get(tuple(key))
+    except (_Uncommon, TypeError):  # TypeError: an argument that cannot be a key
+        return _run(operator, args, kwargs or {})
+    if plan is None or gpu.retired:
+        return _run(operator, args, kwargs or {}, tuple(key))
 
+    torch_private.keep_backward_on_calling_thread()
+    compute, func = machine.compute, operator.func
+    if plan.single:
+        what, position, layout, size = plan.results[0]
+        if what == NEW:
+            storage = Storage(gpu.memory, size)
+            value = None
+            if compute:
+                value = func(*values, **kwargs) if kwargs else func(*values)
+            if plan.seconds is not None:
+                machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, in_backward())
+            return _wrap(value, gpu, storage, layout)
+        if what == VIEW:
+            value = (func(*values, **kwargs) if kwargs else func(*values)) if compute else None
+            return _wrap(value, gpu, args[position]._storage, layout)
+        if compute:
+            func(*values, **(kwargs or {}))
+        if plan.seconds is not None:
+            machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, in_backward())
+        return args[position]
+    storages = [Storage(gpu.memory, size) if what == NEW else None for what, _, _, size in plan.results]
+    out = func(*values, **(kwargs or {})) if compute else None
+    if plan.seconds is not None:
+        machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, in_backward())
+    made = []
+    for index, (what, position, layout, _) in enumerate(plan.results):
+        if what == OTHER:
+            made.append(layout)
+        elif what == SAME:
+            made.append(args[position])
+        else:
+            value = out[index] if compute else None
+            storage = storages[index] if what == NEW else args[position]._storage
+            made.append(_wrap(value, gpu, storage, layout))
+    return plan.container(made)
+
+
+def _run(operator: Operator, args, kwargs, key: tuple | None = None):
+    """Run one operator the long way, and keep the plan of it under `key`."""
+    __tracebackhide__ = True
+    torch_private.keep_backward_on_calling_thread()
     gpu = _common_gpu(operator, args, kwargs)
     target = kwargs.get("device")
     if target is not None:  # zeros_like(x, device=...) may make its result elsewhere
         target = torch.device(target)
         gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
-        kwargs = {**kwargs, "device": "cpu" if gpu else target}
-    out = func(*_values(args), **{name: _values(value) for name, value in kwargs.items()})
+        kwargs = {**kwargs, "device": values_live_on() if gpu else target}
+    values = _values(args)
+    named_values = {name: _values(value) for name, value in kwargs.items()}
+    if not machine.compute and operator.reads_values:
+        raise no_values(operator.name)
+    out = operator.func(*values, **named_values)
+    if gpu is None:
+        return out
 
     given = dict(zip(operator.names, args, strict=False)) | kwargs
     for name in operator.writes:
         for tensor in _tensors((given.get(name),)):
             _follow_value(tensor)
-    if isinstance(out, torch.Tensor):
-        return _result(out, operator.aliased[0], given, gpu)
-    if isinstance(out, tuple) and len(operator.aliased) == len(out):
-        return tuple(_result(o, name, given, gpu) for o, name in zip(out, operator.aliased, strict=True))
-    return _result(out, None, given, gpu)
+    single = not isinstance(out, (tuple, list))
+    results = (out,) if single else out
+    written, viewed = operator.aliased, operator.viewed
+    if len(written) != len(results):  # a list of tensors is one return
+        written, viewed = written[:1] * len(results), viewed[:1] * len(results)
+    made, planned = [], []
+    for value, written_one, viewed_one in zip(results, written, viewed, strict=True):
+        tensor, plan = _result(value, given.get(written_one), given.get(viewed_one), gpu, args)
+        made.append(tensor)
+        planned.append(plan)
+    flops, moved, outputs, dtype = work_of(operator.packet, values, named_values, out)
+    answers = operator.reads_values and not any(isinstance(value, torch.Tensor) for value in results)
+    makes = any(isinstance(value, (torch.Tensor, list, tuple)) for value in results)
+    has_work = operator.reads_values or operator.writes or makes
+    starts_kernel = moved > 0 and has_work and not operator.free and not operator.only_views
+    seconds = seconds_for(gpu.profile, flops, moved, outputs, dtype) if starts_kernel else None
+    if seconds is not None:
+        machine.launch(gpu, seconds, operator.name, moved, flops, in_backward())
+    if answers:  # a number or a truth, such as torch.equal's: the host has to have it
+        machine.wait_for(gpu)
+    container = type(out) if type(out) in (tuple, list) else tuple
+    if key is not None and operator.fixed and None not in planned:
+        if len(operator.plans) >= MOST_PLANS:
+            operator.plans.clear()
+        operator.plans[key] = Plan(single, container, tuple(planned), seconds, moved, flops)
+    return made[0] if single else container(made)
 
 
-def _result(out, returned_argument, given, gpu):
-    if returned_argument is not None and returned_argument in given:
-        return given[returned_argument]
-    if isinstance(out, torch.Tensor):
-        return out if gpu is None else wrap(out, gpu)
-    if isinstance(out, (list, tuple)):
-        return type(out)(_result(o, None, given, gpu) for o in out)
-    return out
+def _result(value, written, viewed, gpu, args):
+    """(what the caller gets for one result, its line in the plan, or None if it cannot be planned)."""
+    if written is not None:
+        position = next((i for i, arg in enumerate(args) if arg is written), None)
+        return written, None if position is None or isinstance(written, (list, tuple)) else (SAME, position, None, 0)
+    if isinstance(value, torch.Tensor):
+        if type(viewed) is SimTensor:
+            tensor = wrap(value, gpu, viewed._storage)
+            position = next((i for i, arg in enumerate(args) if arg is viewed), None)
+            return tensor, None if position is None else (VIEW, position, tensor._layout, 0)
+        tensor = wrap(value, gpu)
+        plannable = value.layout == torch.strided
+        return tensor, (NEW, None, tensor._layout, tensor._storage.size) if plannable else None
+    if isinstance(value, (list, tuple)):
+        return type(value)(_result(v, None, None, gpu, args)[0] for v in value), None
+    return value, (OTHER, None, None, 0) if value is None else None
+
+
+def forget_plans() -> None:
+    """What kernels cost depends on the machine: forget it when the machine changes."""
+    for operator in _operators.values():
+        operator.plans.clear()
+
+
+def values_live_on() -> str:
+    return "cpu" if machine.compute else "meta"
+
+
+def no_values(what: str) -> RuntimeError:
+    return RuntimeError(
+        f"{what} needs the values of a tensor, and this simulated machine keeps only shapes "
+        "(simgpu.enable(compute=False)). Use simgpu.enable(compute=True) to have values."
+    )
+
+
+def value_of(tensor: SimTensor) -> torch.Tensor:
+    value = tensor._value
+    if value is None:  # shape-only, and made by a plan
+        size, stride, offset, dtype = tensor._layout
+        length = 1 + offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if 0 not in size else 0
+        value = torch.empty(length, dtype=dtype, device="meta").as_strided(size, stride, offset)
+        tensor._value = value
+    return value
 
 
 def _values(arg):
-    """`arg` with every simulated tensor in it replaced by the CPU tensor that holds its numbers."""
+    """`arg` with every simulated tensor in it replaced by the tensor that holds its numbers."""
     kind = type(arg)
     if kind is SimTensor:
-        return arg._value
+        return value_of(arg)
     if kind is tuple or kind is list:
         return kind(_values(a) for a in arg)
+    if not machine.compute and isinstance(arg, torch.Tensor):
+        return arg.to("meta")
     return arg
 
 
@@ -216,10 +471,10 @@ def _common_gpu(operator: Operator, args, kwargs) -> Gpu:
     for tensor in _tensors((*args, *kwargs.values())):
         if type(tensor) is SimTensor:
             if gpu is None:
-                _refuse_if_retired(tensor)
+                refuse_if_retired(tensor)
                 gpu = tensor._gpu
             elif tensor._gpu is not gpu:
-                _refuse_if_retired(tensor)
+                refuse_if_retired(tensor)
                 raise _mixed_devices(operator, args, kwargs)
     for tensor in _tensors((*args, *kwargs.values())):
         # As on a GPU: a CPU tensor with one number and no dimensions acts as a number in pointwise operators.
@@ -247,7 +502,7 @@ def _mixed_devices(operator: Operator, args, kwargs) -> RuntimeError:
     )
 
 
-def _refuse_if_retired(tensor: SimTensor) -> None:
+def refuse_if_retired(tensor: SimTensor) -> None:
     if tensor._gpu.retired:
         raise RuntimeError(
             f"This tensor was made on {tensor.device} before simgpu.enable() changed the simulated machine, "
@@ -259,85 +514,7 @@ def _follow_value(tensor) -> None:
     """Give the wrapper the shape that an in-place operator gave its value."""
     if type(tensor) is not SimTensor:
         return
-    value = tensor._value
-    if (
-        value.shape != tensor.shape
-        or value.stride() != tensor.stride()
-        or value.storage_offset() != tensor.storage_offset()
-    ):
-        torch.Tensor.data.__set__(tensor, wrap(value, tensor._gpu))
-
-
-# --- operators that move data, or make it --------------------------------------------------------------------
-
-
-def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
-    _refuse_if_retired(source)
-    target = source.device if device is None else torch.device(device)
-    gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
-    out = aten._to_copy.default(
-        source._value,
-        dtype=dtype,
-        layout=layout,
-        device="cpu" if gpu else target,
-        memory_format=memory_format,
-    )
-    return wrap(out, gpu) if gpu else out
-
-
-def _copy(destination, source, non_blocking=False):
-    for tensor in (destination, source):
-        if type(tensor) is SimTensor:
-            _refuse_if_retired(tensor)
-    aten.copy_.default(_values(destination), _values(source))
-    return destination
-
-
-def _copy_from(source, destination, non_blocking=False):
-    # Where C++ copies without asking Python first, as `torch.tensor(..., device=...)` does.
-    return _copy(destination, source)
-
-
-def _is_pinned(tensor, device=None):
-    return False
-
-
-SPECIAL: dict[object, Callable] = {
-    aten._to_copy.default: _to_copy,
-    aten.copy_.default: _copy,
-    aten.is_pinned.default: _is_pinned,
-}
-
-
-def _factory(func):
-    def make(*args, device=None, pin_memory=None, **kwargs):
-        torch_private.keep_backward_on_calling_thread()
-        gpu = machine.gpu(device)
-        return wrap(func(*args, device="cpu", **kwargs), gpu)
-
-    return make
-
-
-# Everything else that makes a tensor from nothing (zeros, randn, tensor, ...) is built on `empty`. These are
-# not: their `out=` form resizes an empty tensor, so they are made whole.
-FACTORIES = (
-    "empty.memory_format",
-    "empty_strided",
-    "arange",
-    "arange.start",
-    "arange.start_step",
-    "tril_indices",
-    "triu_indices",
-)
-
-_library: torch.library.Library | None = None
-
-
-def register_factories() -> None:
-    """Tell PyTorch how to make a tensor on a simulated GPU."""
-    global _library
-    _library = torch.library.Library("aten", "IMPL")
-    for name in FACTORIES:
-        packet, _, overload = name.partition(".")
-        _library.impl(name, _factory(getattr(getattr(aten, packet), overload or "default")), "PrivateUse1")
-    _library.impl("_copy_from", _copy_from, "PrivateUse1")
+    layout = layout_of(tensor._value)
+    if layout is not tensor._layout:
+        tensor._storage.grow(tensor._value.untyped_storage().nbytes())
+        tensor.data = wrap(tensor._value, tensor._gpu, tensor._storage)

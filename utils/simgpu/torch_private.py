@@ -6,6 +6,7 @@ When they do, this is the only file to mend: the rest of the project uses public
 
 from __future__ import annotations
 
+import ctypes
 import threading
 
 import torch
@@ -58,8 +59,16 @@ def register_device_type(name: str, device_module: object) -> None:
     """
 
     class Guard(torch._C._acc.DeviceGuard):
-        def type_(self):
-            return torch._C._autograd.DeviceType.PrivateUse1
+        # PyTorch also asks this while an exception leaves a backward pass, with the exception still pending, and
+        # ends the process if the answer fails, as any Python call does then. So a pending exception is taken
+        # out here, and raised again where the backward pass was called. Only names that are local are safe to
+        # use before that: looking up a global would fail.
+        def type_(self, provoke=_raise_what_is_pending, answer=torch._C._autograd.DeviceType.PrivateUse1):
+            try:
+                provoke()
+            except BaseException as pending:
+                _thread.pending = pending
+            return answer
 
     class Hooks(torch._C._acc.PrivateUse1Hooks):
         def is_available(self):
@@ -80,9 +89,28 @@ def register_device_type(name: str, device_module: object) -> None:
     hooks, guard = Hooks(), Guard()
     backend_registration._setup_privateuseone_for_python_backend(name, device_module, hooks, guard)
     _kept_alive.extend([hooks, guard])
+    torch.autograd._engine_run_backward = _raising_what_was_taken(torch.autograd._engine_run_backward)
+
+
+def _raising_what_was_taken(run_backward):
+    """The autograd engine's entry, raising the exception that the device guard had to take out of its way."""
+
+    def run(*args, **kwargs):
+        __tracebackhide__ = True
+        try:
+            return run_backward(*args, **kwargs)
+        except SystemError:  # the engine failed, and has no exception to say why
+            pending = _thread.__dict__.pop("pending", None)
+            if pending is None:
+                raise
+        raise pending
+
+    return run
 
 
 _kept_alive: list[object] = []
+# A call into Python's C API checks for a pending exception when it returns, and raises it.
+_raise_what_is_pending = ctypes.pythonapi.Py_IsInitialized
 _thread = threading.local()
 
 
@@ -128,6 +156,19 @@ def _exchange(old: torch.Tensor, new: torch.Tensor) -> None:
     old.__class__, new.__class__ = new.__class__, old.__class__
     old.__dict__, new.__dict__ = new.__dict__, old.__dict__
     torch._C._swap_tensor_impl(old, new)
+
+
+def packet_of(func):
+    """The operator without its overload: `aten.add` for `aten.add.Tensor`."""
+    return func._overloadpacket
+
+
+def in_backward() -> bool:
+    """Whether the autograd engine is running a node on this thread."""
+    return _current_node() is not None
+
+
+_current_node = torch._C._current_autograd_node
 
 
 def operator_schema(func):

@@ -1,0 +1,347 @@
+"""Time, memory and shape-only mode of the simulated machine, against numbers worked out by hand."""
+
+import gc
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from utils import simgpu
+from utils.simgpu import clock as clock_module
+from utils.simgpu.machine import machine
+from utils.simgpu.profiles import GPUS, LINKS, GpuProfile, LinkProfile, add_gpu
+
+# Round numbers, so that the expected times can be read.
+PLAIN = GpuProfile("Plain", 1e12, 1e9, 1e6, 1, "made up for these tests", efficiency=1.0, launch=1e-6, shortest=1e-5)
+LINK = LinkProfile("plain link", 1e6, "made up for these tests", latency=1e-3)
+
+
+@pytest.fixture(autouse=True)
+def afterwards():
+    yield
+    simgpu.enable(count=2)
+
+
+def plain(**settings):
+    simgpu.enable(**({"count": 2, "gpu": PLAIN, "link": LINK, "memory": 10**9} | settings))
+
+
+def records(kind=None):
+    return [record for record in simgpu.log() if kind in (None, record.kind)]
+
+
+# --- time ---------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_starts_when_it_is_launched_and_ends_after_its_cost():
+    plain()
+    x = torch.empty(1000, device="simgpu:0")
+    x + x
+    (kernel,) = records("kernel")
+    assert (kernel.name, kernel.device, kernel.phase) == ("add", 0, "forward")
+    assert kernel.bytes == 2 * 4000 + 4000  # both operands read, the result written
+    assert kernel.start == pytest.approx(1e-6)  # the host paid for the launch
+    assert kernel.end - kernel.start == pytest.approx(12_000 / 1e9)  # the memory is the bound: above the shortest
+
+
+def test_the_host_runs_ahead_and_waits_when_it_is_told_to():
+    plain()
+    x = torch.empty(250_000, device="simgpu:0")
+    for _ in range(3):
+        x + x
+    ends = [kernel.end for kernel in records("kernel")]
+    assert simgpu.now() == pytest.approx(3e-6)
+    assert ends[2] == pytest.approx(1e-6 + 3 * 3e-3)  # one after the other on the stream
+    torch.simgpu.synchronize("simgpu:1")
+    assert simgpu.now() == pytest.approx(3e-6)
+    torch.simgpu.synchronize("simgpu:0")
+    assert simgpu.now() == ends[2]
+
+
+def test_flops_bound_a_matrix_product():
+    plain()
+    a = torch.empty(1000, 1000, device="simgpu:0")
+    a @ a
+    (product,) = records("kernel")
+    assert product.flops == 2 * 1000**3
+    assert product.end - product.start == pytest.approx(max(2e9 / 1e12, 12e6 / 1e9))
+
+
+def test_a_small_product_does_not_fill_the_chip():
+    wide = GpuProfile("Wide", 1e9, 1e15, 1e9, 100, "made up", efficiency=1.0, shortest=1e-12)
+    plain(gpu=wide)
+    a = torch.empty(32, 1000, device="simgpu:0")
+    a @ a.T  # 32 x 32 outputs: one tile, one multiprocessor of a hundred
+    (product,) = records("kernel")
+    assert product.end - product.start == pytest.approx(2 * 32 * 32 * 1000 / (1e9 / 100))
+
+
+def test_two_devices_work_at_the_same_time():
+    plain()
+    x, y = (torch.empty(250_000, device=f"simgpu:{i}") for i in range(2))
+    x + x
+    y + y
+    first, second = records("kernel")
+    assert second.start < first.end
+
+
+def test_a_copy_between_devices_waits_for_both_and_both_wait_for_it():
+    plain()
+    x, y = (torch.empty(250_000, device=f"simgpu:{i}") for i in range(2))
+    x + x
+    z = x.to("simgpu:1")
+    y + y
+    first, copy, second = records()
+    assert (copy.kind, copy.device, copy.other, copy.bytes) == ("d2d", 0, 1, 1_000_000)
+    assert copy.start == first.end
+    assert copy.end - copy.start == pytest.approx(1e-3 + 1.0)
+    assert second.start == copy.end
+    assert z.device == torch.device("simgpu:1")
+
+
+def test_copies_from_and_to_the_host_block_it():
+    plain()
+    x = torch.ones(1000).to("simgpu:0")
+    (up,) = records()
+    assert (up.kind, up.other) == ("h2d", "cpu")
+    assert simgpu.now() == up.end
+    x.cpu()
+    assert records()[-1].kind == "d2h"
+    assert simgpu.now() == records()[-1].end
+    (x * 2).sum().item()
+    assert simgpu.now() == records()[-1].end
+
+
+def test_views_start_no_kernel():
+    plain()
+    x = torch.empty(4, 6, device="simgpu:0")
+    x.view(24).t()
+    x[1:, ::2].unsqueeze(0).unsqueeze_(0)
+    assert records() == []
+
+
+def test_the_log_tells_forward_from_backward():
+    plain()
+    layer = nn.Linear(8, 4, device="simgpu:0")
+    machine.log.clear()
+    layer(torch.empty(2, 8, device="simgpu:0")).sum().backward()
+    phases = [(record.name, record.phase) for record in records("kernel")]
+    assert ("addmm", "forward") in phases
+    assert ("mm", "backward") in phases
+
+
+def step(model, x):
+    model(x).square().mean().backward()
+
+
+def test_two_runs_give_the_same_times_to_the_last_digit():
+    logs = []
+    for count in (2, 3, 2):  # another machine between, so that the third is a new one
+        simgpu.enable(count=count)
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).to("simgpu:0")
+        for _ in range(3):
+            step(model, torch.randn(16, 64, device="simgpu:0"))
+        torch.simgpu.synchronize("simgpu:0")
+        logs.append(simgpu.log())
+    assert len(logs[0]) > 30
+    assert logs[0] == logs[2]
+
+
+def test_the_paced_clock_is_the_wall_clock_and_waiting_sleeps(monkeypatch):
+    wall = {"now": 100.0}
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        wall["now"] += seconds
+
+    monkeypatch.setattr(clock_module.time, "perf_counter", lambda: wall["now"])
+    monkeypatch.setattr(clock_module.time, "sleep", sleep)
+    plain(clock="paced")
+    x = torch.empty(250_000, device="simgpu:0")
+    wall["now"] += 1.0
+    x + x
+    (kernel,) = records("kernel")
+    assert kernel.start == pytest.approx(1.0)
+    torch.simgpu.synchronize("simgpu:0")
+    assert sum(slept) == pytest.approx(3e-3)
+    torch.simgpu.synchronize("simgpu:0")
+    assert sum(slept) == pytest.approx(3e-3)
+
+
+# --- memory -------------------------------------------------------------------------------------------------
+
+
+def test_memory_counts_each_storage_once_and_frees_it_with_its_last_view():
+    plain()
+    x = torch.empty(1000, device="simgpu:0")
+    assert torch.simgpu.memory_allocated("simgpu:0") == 4096  # blocks of 512 bytes
+    view = x[10:20].view(5, 2)
+    assert torch.simgpu.memory_allocated("simgpu:0") == 4096
+    del x
+    assert torch.simgpu.memory_allocated("simgpu:0") == 4096
+    del view
+    assert torch.simgpu.memory_allocated("simgpu:0") == 0
+    assert torch.simgpu.max_memory_allocated("simgpu:0") == 4096
+    torch.simgpu.reset_peak_memory_stats("simgpu:0")
+    assert torch.simgpu.max_memory_allocated("simgpu:0") == 0
+    assert torch.simgpu.mem_get_info("simgpu:0") == (10**9, 10**9)
+    assert torch.simgpu.memory_allocated("simgpu:1") == 0
+
+
+def test_the_peak_includes_what_autograd_saves():
+    plain()
+    x = torch.empty(1280, device="simgpu:0", requires_grad=True)
+    y = x.exp()
+    y = y.exp()
+    y = y.exp()  # each exp saves its result
+    assert torch.simgpu.memory_allocated("simgpu:0") == 4 * 5120
+    y.sum().backward()
+    del y
+    assert torch.simgpu.memory_allocated("simgpu:0") == 2 * 5120  # x and its gradient
+
+
+def test_training_leaks_nothing():
+    plain(compute=False)
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).to("simgpu:0")
+    optimizer = torch.optim.Adam(model.parameters())
+    x = torch.empty(16, 64, device="simgpu:0")
+    held = []
+    for number in range(1000):
+        optimizer.zero_grad()
+        step(model, x)
+        optimizer.step()
+        if number in (5, 999):
+            gc.collect()
+            held.append(torch.simgpu.memory_allocated("simgpu:0"))
+    assert held[0] == held[1]
+
+
+# How many MiB are one too few for each stage of one training step with a parameter of 4 MiB.
+@pytest.mark.parametrize(("stage", "room"), [("moving", 1), ("forward", 8), ("backward", 12), ("optimizer", 17)])
+def test_out_of_memory_in_pytorchs_words_and_the_device_is_usable_afterwards(stage, room):
+    plain(memory=room * 2**20)
+    reached = []
+
+    def train():
+        reached.append("moving")
+        weight = torch.zeros(2**20).to("simgpu:0").requires_grad_()
+        reached.append("forward")
+        loss = (weight * 2).exp().sum()
+        reached.append("backward")
+        loss.backward()
+        del loss
+        reached.append("optimizer")
+        torch.optim.Adam([weight]).step()
+
+    with pytest.raises(torch.OutOfMemoryError) as error:
+        train()
+    assert reached[-1] == stage
+    assert "simgpu out of memory. Tried to allocate 4.00 MiB" in str(error.value)
+    assert f"GPU 0 has a total capacity of {room}.00 MiB" in str(error.value)
+    del error
+    gc.collect()
+    assert torch.simgpu.memory_allocated("simgpu:0") == 0
+    assert (torch.ones(4, device="simgpu:0") + 1).sum().item() == 8
+
+
+# --- shapes only --------------------------------------------------------------------------------------------
+
+
+def test_shape_only_takes_the_same_time_and_memory_as_with_values():
+    results = []
+    for compute in (True, False):
+        simgpu.enable(count=2, compute=compute)
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 4))
+        model.to("simgpu:1")
+        for _ in range(2):  # the second time from plans
+            step(model, torch.randn(4, 3, 8, 8).to("simgpu:1"))
+        results.append((simgpu.log(), torch.simgpu.max_memory_allocated("simgpu:1")))
+        del model
+    assert results[0] == results[1]
+
+
+def test_a_model_that_no_machine_holds_can_be_planned():
+    simgpu.enable(count=2, compute=False, memory=10**13)
+    with torch.device("simgpu:0"):
+        layer = nn.Linear(10**6, 10**6, bias=False)
+    out = layer(torch.empty(8, 10**6, device="simgpu:0"))
+    assert out.shape == (8, 10**6)
+    assert torch.simgpu.memory_allocated("simgpu:0") > 4 * 10**12
+    assert "size=(8, 1000000)" in repr(out)
+
+
+@pytest.mark.parametrize(
+    "read", [lambda x: x.sum().item(), lambda x: x.cpu(), lambda x: x.tolist(), lambda x: bool(x.any()), torch.nonzero]
+)
+def test_reading_a_value_in_shape_only_mode_is_a_clear_error(read):
+    simgpu.enable(count=2, compute=False)
+    x = torch.ones(3, device="simgpu:0")
+    with pytest.raises(RuntimeError, match=r"keeps only shapes \(simgpu\.enable\(compute=False\)\)"):
+        read(x)
+    assert (x + x).shape == (3,)
+
+
+# --- profiles and settings ----------------------------------------------------------------------------------
+
+
+def test_every_profile_has_its_source_and_makes_sense():
+    for gpu in GPUS.values():
+        assert gpu.source
+        assert 0 < gpu.bandwidth < gpu.flops
+        assert all(peak > gpu.flops for peak in gpu.fast.values())
+        assert gpu.peak(torch.float32) == gpu.flops
+    for link in LINKS.values():
+        assert link.source
+        assert link.bandwidth > 0
+
+
+def test_a_profile_in_a_few_lines():
+    add_gpu(PLAIN)
+    try:
+        simgpu.enable(count=1, gpu="plain")
+        assert torch.simgpu.get_device_name(0) == "Plain (simulated)"
+    finally:
+        del GPUS["Plain"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"gpu": "V1000"}, r"gpu='V1000'\): there is no such profile. There are: T4, P40, GP100, V100"),
+        ({"link": "wire"}, r"link='wire'\): there is no such profile. There are: pcie3"),
+        ({"clock": "wall"}, r"clock='wall'\): there is no such clock. There are: virtual, paced"),
+        ({"memory": 0}, "memory is a number of bytes"),
+        ({"memory": "16 GB"}, "memory is a number of bytes"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, says):
+    simgpu.enable(count=2)
+    with pytest.raises(ValueError, match=says):
+        simgpu.enable(count=2, **settings)
+    assert torch.simgpu.get_device_name(0) == "V100 (simulated)"
+
+
+# --- recurrent cells, which the CPU computes in another way ----------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"bidirectional": True, "num_layers": 2}])
+def test_recurrent_layers_give_the_cpus_results_and_gradients(kind, options):
+    simgpu.enable(count=2)
+    torch.manual_seed(0)
+    here = kind(6, 5, batch_first=True, **options)
+    there = kind(6, 5, batch_first=True, **options)
+    there.load_state_dict(here.state_dict())
+    there.to("simgpu:1")
+    x = torch.randn(3, 4, 6)
+    outputs = [model(x.to(next(model.parameters()).device))[0] for model in (here, there)]
+    for output in outputs:
+        output.square().mean().backward()
+    torch.testing.assert_close(outputs[1].cpu(), outputs[0])
+    for mine, theirs in zip(there.parameters(), here.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad.cpu(), theirs.grad)
+    assert math.isfinite(outputs[1].sum().item())

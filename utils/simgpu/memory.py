@@ -1,0 +1,64 @@
+"""What a simulated GPU's memory holds: every storage counted once, freed when its last tensor goes."""
+
+from __future__ import annotations
+
+import torch
+
+# PyTorch's caching allocator hands out memory in blocks of this many bytes.
+BLOCK = 512
+
+
+class Memory:
+    """The accounting of one GPU. `allocated` and `peak` in bytes."""
+
+    __slots__ = ("allocated", "capacity", "name", "peak")
+
+    def __init__(self, name: str, capacity: int):
+        self.name = name
+        self.capacity = capacity
+        self.allocated = 0
+        self.peak = 0
+
+    def take(self, size: int) -> None:
+        """Count `size` bytes more. Raises torch.OutOfMemoryError, in PyTorch's words, where they do not fit."""
+        total = self.allocated + size
+        if total > self.capacity:
+            raise torch.OutOfMemoryError(
+                f"simgpu out of memory. Tried to allocate {_text(size)}. GPU {self.name} has a total capacity of "
+                f"{_text(self.capacity)} of which {_text(self.capacity - self.allocated)} is free. "
+                f"{_text(self.allocated)} is allocated by PyTorch."
+            )
+        self.allocated = total
+        if total > self.peak:
+            self.peak = total
+
+
+class Storage:
+    """The memory behind a tensor and its views. Freed with the last of them."""
+
+    __slots__ = ("_memory", "size")
+
+    def __init__(self, memory: Memory, size: int):
+        size = -(-size // BLOCK) * BLOCK
+        self.size = 0  # nothing to give back if `take` refuses
+        self._memory = memory
+        memory.take(size)
+        self.size = size
+
+    def grow(self, size: int) -> None:
+        """At least `size` bytes from now on."""
+        size = -(-size // BLOCK) * BLOCK
+        if size > self.size:
+            self._memory.take(size - self.size)
+            self.size = size
+
+    def __del__(self):
+        self._memory.allocated -= self.size
+
+
+def _text(size: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.2f} {unit}"
+        size /= 1024
+    return ""

@@ -1,0 +1,134 @@
+"""Operators that move data between devices, and those that make it: what the shared path of `tensor` is not for."""
+
+from __future__ import annotations
+
+import torch
+
+from . import torch_private
+from .cost import seconds_for, size_of
+from .machine import DEVICE_TYPE, Gpu, machine
+from .tensor import (
+    SPECIAL,
+    SimTensor,
+    no_values,
+    refuse_if_retired,
+    value_of,
+    values_live_on,
+    wrap,
+)
+
+aten = torch.ops.aten
+
+
+def _charge(source: Gpu | None, target: Gpu | None, size: int, *, blocks: bool) -> None:
+    """Charge a copy of `size` bytes; None is the host."""
+    backward = torch_private.in_backward()
+    if source is target:
+        profile = source.profile
+        machine.launch(source, seconds_for(profile, 0, 2 * size, 0, torch.float32), "copy_", 2 * size, 0, backward)
+    elif source is None:
+        machine.copy_from_host(target, size, backward, blocks=blocks)
+    elif target is None:
+        machine.copy_to_host(source, size, backward, blocks=blocks)
+    else:
+        machine.copy_between(source, target, size, backward)
+
+
+def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
+    torch_private.keep_backward_on_calling_thread()
+    refuse_if_retired(source)
+    target = source.device if device is None else torch.device(device)
+    gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
+    if gpu is None and not machine.compute:
+        raise no_values(f"Copying to {target}")
+    out = aten._to_copy.default(
+        value_of(source),
+        dtype=dtype,
+        layout=layout,
+        device=values_live_on() if gpu else target,
+        memory_format=memory_format,
+    )
+    made = wrap(out, gpu) if gpu else out
+    _charge(source._gpu, gpu, size_of(out), blocks=True)
+    return made
+
+
+def _copy(destination, source, non_blocking=False):
+    torch_private.keep_backward_on_calling_thread()
+    ends = []
+    for tensor in (source, destination):
+        if type(tensor) is SimTensor:
+            refuse_if_retired(tensor)
+            ends.append(tensor._gpu)
+        else:
+            ends.append(None)
+    if machine.compute:
+        to, start = (value_of(t) if type(t) is SimTensor else t for t in (destination, source))
+        aten.copy_.default(to, start)
+    elif ends[1] is None:
+        raise no_values("Copying to the CPU")
+    _charge(*ends, size_of(destination), blocks=True)
+    return destination
+
+
+def _copy_from(source, destination, non_blocking=False):
+    # Where C++ copies without asking Python first, as `torch.tensor(..., device=...)` does.
+    return _copy(destination, source)
+
+
+def _item(tensor):
+    refuse_if_retired(tensor)
+    if not machine.compute:
+        raise no_values(".item()")
+    machine.copy_to_host(tensor._gpu, size_of(tensor), torch_private.in_backward())
+    return aten._local_scalar_dense.default(tensor._value)
+
+
+def _is_pinned(tensor, device=None):
+    return False
+
+
+SPECIAL |= {
+    aten._to_copy.default: _to_copy,
+    aten.copy_.default: _copy,
+    aten._local_scalar_dense.default: _item,
+    aten.is_pinned.default: _is_pinned,
+}
+
+
+def _factory(func):
+    def make(*args, device=None, pin_memory=None, **kwargs):
+        torch_private.keep_backward_on_calling_thread()
+        gpu = machine.gpu(device)
+        made = wrap(func(*args, device=values_live_on(), **kwargs), gpu)
+        if func not in MAKES_NO_KERNEL:
+            size = size_of(made)
+            seconds = seconds_for(gpu.profile, 0, size, 0, torch.float32)
+            machine.launch(gpu, seconds, func.__name__.split(".")[0], size, 0, torch_private.in_backward())
+        return made
+
+    return make
+
+
+MAKES_NO_KERNEL = {aten.empty.memory_format, aten.empty_strided.default}
+# Everything else that makes a tensor from nothing (zeros, randn, tensor, ...) is built on `empty`. These are
+# not: their `out=` form resizes an empty tensor, so they are made whole.
+FACTORIES = (
+    *MAKES_NO_KERNEL,
+    aten.arange.default,
+    aten.arange.start,
+    aten.arange.start_step,
+    aten.tril_indices.default,
+    aten.triu_indices.default,
+)
+
+_library: torch.library.Library | None = None
+
+
+def register_factories() -> None:
+    """Tell PyTorch how to make a tensor on a simulated GPU."""
+    global _library
+    _library = torch.library.Library("aten", "IMPL")
+    for func in FACTORIES:
+        _library.impl(func.__name__.removesuffix(".default"), _factory(func), "PrivateUse1")
+    _library.impl("_copy_from", _copy_from, "PrivateUse1")

@@ -1,0 +1,122 @@
+"""Hardware as data: GPUs and the links between them, each number with its source.
+
+A profile in a few lines, for a GPU that is not here:
+
+    from utils.simgpu.profiles import GpuProfile, add_gpu
+    add_gpu(GpuProfile("A10", 31.2e12, 600e9, 24e9, 72, "NVIDIA A10 datasheet", {torch.bfloat16: 125e12}))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+MICROSECOND = 1e-6
+
+
+@dataclass(frozen=True)
+class GpuProfile:
+    """What the cost of a kernel depends on.
+
+    Rates are datasheet peaks: `flops` in floating-point operations a second for float32 without tensor cores,
+    `bandwidth` of memory in bytes a second, `memory` in bytes. `fast` has the peak of other dtypes where it
+    differs (dense, with tensor cores). `efficiency` is the share of a peak that well-written large kernels
+    reach. `launch` is what the host pays to start a kernel, `shortest` what any kernel takes, in seconds.
+    """
+
+    name: str
+    flops: float
+    bandwidth: float
+    memory: float
+    multiprocessors: int
+    source: str
+    fast: dict[torch.dtype, float] = field(default_factory=dict)
+    efficiency: float = 0.7
+    launch: float = 6 * MICROSECOND
+    shortest: float = 3 * MICROSECOND
+
+    def peak(self, dtype: torch.dtype) -> float:
+        """Floating-point operations a second for a dtype."""
+        return self.fast.get(dtype, self.flops)
+
+
+@dataclass(frozen=True)
+class LinkProfile:
+    """A link between two GPUs, or between a GPU and the host.
+
+    `bandwidth` in bytes a second, one direction, as copies reach it; `latency` in seconds for each copy.
+    """
+
+    name: str
+    bandwidth: float
+    source: str
+    latency: float = 10 * MICROSECOND
+
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+def _tensor_cores(flops: float, dtypes=HALF) -> dict[torch.dtype, float]:
+    return dict.fromkeys(dtypes, flops)
+
+
+# Efficiency, launch and shortest are one assumption for all, not fitted to any of the published experiments.
+GPUS = {
+    gpu.name: gpu
+    for gpu in (
+        GpuProfile("T4", 8.1e12, 320e9, 16e9, 40, "NVIDIA T4 datasheet, 2019", _tensor_cores(65e12, HALF[:1])),
+        GpuProfile("P40", 12e12, 346e9, 24e9, 30, "NVIDIA Tesla P40 datasheet, 2016"),
+        GpuProfile("GP100", 10.3e12, 717e9, 16e9, 56, "NVIDIA Quadro GP100 datasheet, 2016", _tensor_cores(20.7e12)),
+        GpuProfile("V100", 15.7e12, 900e9, 16e9, 80, "NVIDIA V100 datasheet (SXM2), 2018", _tensor_cores(125e12)),
+        GpuProfile("A100", 19.5e12, 1555e9, 40e9, 108, "NVIDIA A100 datasheet (SXM 40 GB)", _tensor_cores(312e12)),
+        GpuProfile("H100", 66.9e12, 3350e9, 80e9, 132, "NVIDIA H100 datasheet (SXM)", _tensor_cores(989e12)),
+        GpuProfile("H200", 66.9e12, 4800e9, 141e9, 132, "NVIDIA H200 datasheet (SXM)", _tensor_cores(989e12)),
+        # Slow enough that a two-core laptop computes a kernel faster than this GPU claims to, so that the paced
+        # clock can hold wall time.
+        GpuProfile(
+            "Instructional",
+            10e9,
+            4e9,
+            1e9,
+            8,
+            "not a product: chosen so that a laptop keeps up",
+            launch=20 * MICROSECOND,
+        ),
+    )
+}
+
+LINKS = {
+    link.name: link
+    for link in (
+        LinkProfile(
+            "pcie3", 11e9, "PCI Express 3.0 x16: 15.75 GB/s raw, about 11 GB/s measured by p2pBandwidthLatencyTest"
+        ),
+        LinkProfile("pcie4", 22e9, "PCI Express 4.0 x16: 31.5 GB/s raw, the same share of it"),
+        LinkProfile("nvlink1", 36e9, "NVLink 1, two links: 2 x 20 GB/s each way, 90% of it"),
+        LinkProfile("nvlink2", 45e9, "NVLink 2, two links (a pair in a DGX-1V): 2 x 25 GB/s each way, 90% of it"),
+        LinkProfile("nvlink3", 270e9, "NVLink 3, 12 links (A100): 300 GB/s each way, 90% of it"),
+        LinkProfile("nvlink4", 405e9, "NVLink 4, 18 links (H100): 450 GB/s each way, 90% of it"),
+        LinkProfile("instructional", 0.2e9, "not a product: for the instructional GPU", latency=100 * MICROSECOND),
+    )
+}
+
+
+def add_gpu(profile: GpuProfile) -> None:
+    """Make a profile known under its name, for `simgpu.enable(gpu=...)`."""
+    GPUS[profile.name] = profile
+
+
+def add_link(profile: LinkProfile) -> None:
+    """Make a link known under its name, for `simgpu.enable(link=...)`."""
+    LINKS[profile.name] = profile
+
+
+def find(kind: str, known: dict, wanted):
+    """The profile that `wanted` names or is. Raises ValueError naming those there are."""
+    if type(wanted) in (GpuProfile, LinkProfile):
+        return wanted
+    by_name = {name.lower(): profile for name, profile in known.items()}
+    if not isinstance(wanted, str) or wanted.lower() not in by_name:
+        raise ValueError(f"simgpu.enable({kind}={wanted!r}): there is no such profile. There are: {', '.join(known)}")
+    return by_name[wanted.lower()]
