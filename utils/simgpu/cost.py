@@ -15,8 +15,9 @@ ResNet50 experiment (tests/benchmarks/published_resnet50.py); nothing else was c
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
-from torch.utils.flop_counter import flop_registry
 
 from .profiles import GpuProfile
 
@@ -60,11 +61,17 @@ def work_of(packet, args, kwargs, out) -> tuple[int, int, int, torch.dtype]:
     moved += sum(size_of(t) for t in results if not any(t is operand for operand in operands))
     # What is written in place is read and written.
     moved += sum(size_of(t) for t in results if any(t is operand for operand in operands))
-    flops = 0
-    if packet in flop_registry:
-        flops = int(flop_registry[packet](*args, **kwargs, out_val=out))
+    formula = _flop_formulas().get(packet)
+    flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
     dtype = next((t.dtype for t in results or operands if t.is_floating_point()), torch.float32)
     return flops, moved, sum(t.numel() for t in results), dtype
+
+
+@cache
+def _flop_formulas() -> dict:
+    from torch.utils.flop_counter import flop_registry  # slow to import, and not needed before the first kernel
+
+    return flop_registry
 
 
 def seconds_for(gpu: GpuProfile, flops: int, moved: int, outputs: int, dtype: torch.dtype) -> float:
