@@ -175,29 +175,17 @@ class Machine:
                 )
             )
 
-    def copy_from_host(self, gpu: Gpu, size: int, backward: bool, *, blocks: bool = True) -> None:
-        """A copy from the host. From ordinary (pageable) memory the host waits for its end."""
+    def copy_with_host(self, gpu: Gpu, size: int, backward: bool, *, to_host: bool) -> None:
+        """A copy between a GPU and the host's ordinary (pageable) memory, for whose end the host waits."""
         link = self.settings.host_link
-        start = max(self.clock.pay(gpu.profile.launch), gpu.stream.free, gpu.copy_in_free)
-        end = gpu.stream.free = gpu.copy_in_free = start + link.latency + size / link.bandwidth
-        if blocks:
-            self.clock.wait_until(end)
+        engine = "copy_out_free" if to_host else "copy_in_free"
+        start = max(self.clock.pay(gpu.profile.launch), gpu.stream.free, getattr(gpu, engine))
+        end = gpu.stream.free = start + link.latency + size / link.bandwidth
+        setattr(gpu, engine, end)
+        self.clock.wait_until(end)
         if self.log is not None:
-            self.log.append(
-                Record(gpu.index, gpu.stream.id, "copy", "h2d", start, end, size, 0, PHASE[backward], "cpu")
-            )
-
-    def copy_to_host(self, gpu: Gpu, size: int, backward: bool, *, blocks: bool = True) -> None:
-        """A copy to the host, which waits for everything before it on the stream, and for its end."""
-        link = self.settings.host_link
-        start = max(self.clock.pay(gpu.profile.launch), gpu.stream.free, gpu.copy_out_free)
-        end = gpu.stream.free = gpu.copy_out_free = start + link.latency + size / link.bandwidth
-        if blocks:
-            self.clock.wait_until(end)
-        if self.log is not None:
-            self.log.append(
-                Record(gpu.index, gpu.stream.id, "copy", "d2h", start, end, size, 0, PHASE[backward], "cpu")
-            )
+            kind = "d2h" if to_host else "h2d"
+            self.log.append(Record(gpu.index, gpu.stream.id, "copy", kind, start, end, size, 0, PHASE[backward], "cpu"))
 
     def wait_for(self, gpu: Gpu) -> None:
         """The host waits until the GPU has done everything that it was given."""

@@ -20,16 +20,16 @@ from .tensor import (
 aten = torch.ops.aten
 
 
-def _charge(source: Gpu | None, target: Gpu | None, size: int, *, blocks: bool) -> None:
+def _charge(source: Gpu | None, target: Gpu | None, size: int) -> None:
     """Charge a copy of `size` bytes; None is the host."""
     backward = torch_private.in_backward()
     if source is target:
         profile = source.profile
         machine.launch(source, seconds_for(profile, 0, 2 * size, 0, torch.float32), "copy_", 2 * size, 0, backward)
     elif source is None:
-        machine.copy_from_host(target, size, backward, blocks=blocks)
+        machine.copy_with_host(target, size, backward, to_host=False)
     elif target is None:
-        machine.copy_to_host(source, size, backward, blocks=blocks)
+        machine.copy_with_host(source, size, backward, to_host=True)
     else:
         machine.copy_between(source, target, size, backward)
 
@@ -49,7 +49,7 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
         memory_format=memory_format,
     )
     made = wrap(out, gpu) if gpu else out
-    _charge(source._gpu, gpu, size_of(out), blocks=True)
+    _charge(source._gpu, gpu, size_of(out))
     return made
 
 
@@ -67,7 +67,7 @@ def _copy(destination, source, non_blocking=False):
         aten.copy_.default(to, start)
     elif ends[1] is None:
         raise no_values("Copying to the CPU")
-    _charge(*ends, size_of(destination), blocks=True)
+    _charge(*ends, size_of(destination))
     return destination
 
 
@@ -80,7 +80,7 @@ def _item(tensor):
     refuse_if_retired(tensor)
     if not machine.compute:
         raise no_values(".item()")
-    machine.copy_to_host(tensor._gpu, size_of(tensor), torch_private.in_backward())
+    machine.copy_with_host(tensor._gpu, size_of(tensor), torch_private.in_backward(), to_host=True)
     return aten._local_scalar_dense.default(tensor._value)
 
 

@@ -283,7 +283,7 @@ def dispatch(func, args, kwargs):
             if kind is SimTensor:
                 if arg._gpu is not gpu:
                     if gpu is not None:
-                        return _run(operator, args, kwargs or {})
+                        raise _Uncommon
                     gpu = arg._gpu
                 key.append(arg._layout)
                 values.append(arg._value)
@@ -295,7 +295,7 @@ def dispatch(func, args, kwargs):
             elif kind is bool:
                 key.append(_TRUE if arg else _FALSE)
             elif isinstance(arg, torch.Tensor):
-                return _run(operator, args, kwargs or {})
+                raise _Uncommon
             else:
                 key.append(arg)
             values.append(arg)
@@ -303,14 +303,15 @@ def dispatch(func, args, kwargs):
             for name, arg in kwargs.items():
                 kind = type(arg)
                 if name == "device" or isinstance(arg, torch.Tensor):
-                    return _run(operator, args, kwargs)
+                    raise _Uncommon
                 key.append(name)
                 key.append(kind if kind is float else arg if kind is not bool else _TRUE if arg else _FALSE)
-        plan = operator.plans.get(tuple(key))
+        key = tuple(key)
+        plan = operator.plans.get(key)
     except (_Uncommon, TypeError):  # TypeError: an argument that cannot be a key
-        return _run(operator, args, kwargs or {})
+        plan = key = None
     if plan is None or gpu.retired:
-        return _run(operator, args, kwargs or {}, tuple(key))
+        return _run(operator, args, kwargs or {}, key)
 
     torch_private.keep_backward_on_calling_thread()
     compute, func = machine.compute, operator.func
