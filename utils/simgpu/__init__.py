@@ -48,6 +48,7 @@ def enable(
         torch_private.register_device_type(DEVICE_TYPE, device_module)
         publish()
         register_factories()
+        torch_private.let_optimizers_update_all_at_once(SimTensor)
         torch_private.keep_parameters_when_modules_move(lambda tensor: type(tensor) is SimTensor)
     if settings != machine.settings:
         machine.configure(settings)
@@ -61,7 +62,7 @@ def is_enabled() -> bool:
 
 def log() -> list[Record]:
     """What the devices did since `enable`, oldest first: one record for each kernel and copy."""
-    return list(machine.log or ())
+    return [Record._make(entry) for entry in machine.log or ()]
 
 
 def now() -> float:

@@ -100,7 +100,8 @@ class Machine:
         self.current = 0
         self.clock = VirtualClock()
         self.compute = True
-        self.log: deque[Record] | None = deque(maxlen=LOG_LENGTH)
+        # Plain tuples, of what a Record holds: making those is left to whoever reads the log.
+        self.log: deque[tuple] | None = deque(maxlen=LOG_LENGTH)
 
     def configure(self, settings: Settings) -> None:
         """Become the machine that `settings` describe; the same settings again change nothing."""
@@ -159,7 +160,7 @@ class Machine:
             start = gpu.compute_free
         stream.free = gpu.compute_free = end = start + seconds
         if self.log is not None:
-            self.log.append(Record(gpu.index, stream.id, name, "kernel", start, end, moved, flops, PHASE[backward]))
+            self.log.append((gpu.index, stream.id, name, "kernel", start, end, moved, flops, PHASE[backward], None))
 
     def copy_between(self, source: Gpu, target: Gpu, size: int, backward: bool) -> None:
         """A copy from GPU to GPU: it waits for the current streams of both ends, and both wait for it."""
@@ -169,11 +170,8 @@ class Machine:
         end = start + link.latency + size / link.bandwidth
         source.stream.free = target.stream.free = source.copy_out_free = target.copy_in_free = end
         if self.log is not None:
-            self.log.append(
-                Record(
-                    source.index, source.stream.id, "copy", "d2d", start, end, size, 0, PHASE[backward], target.index
-                )
-            )
+            ends = source.index, source.stream.id, "copy", "d2d"
+            self.log.append((*ends, start, end, size, 0, PHASE[backward], target.index))
 
     def copy_with_host(self, gpu: Gpu, size: int, backward: bool, *, to_host: bool) -> None:
         """A copy between a GPU and the host's ordinary (pageable) memory, for whose end the host waits."""
@@ -185,7 +183,7 @@ class Machine:
         self.clock.wait_until(end)
         if self.log is not None:
             kind = "d2h" if to_host else "h2d"
-            self.log.append(Record(gpu.index, gpu.stream.id, "copy", kind, start, end, size, 0, PHASE[backward], "cpu"))
+            self.log.append((gpu.index, gpu.stream.id, "copy", kind, start, end, size, 0, PHASE[backward], "cpu"))
 
     def wait_for(self, gpu: Gpu) -> None:
         """The host waits until the GPU has done everything that it was given."""

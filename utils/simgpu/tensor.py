@@ -27,21 +27,27 @@ make_wrapper = torch_private.make_wrapper
 in_backward = torch_private.in_backward
 
 
-class Layout(NamedTuple):
-    """The outside of a tensor. Equal layouts are one object, so that a lookup compares identities."""
+class Layout:
+    """The outside of a tensor. Equal layouts are one object, so that a lookup hashes and compares identities."""
 
-    shape: torch.Size
-    stride: tuple[int, ...]
-    offset: int
-    dtype: torch.dtype
+    __slots__ = ("dtype", "offset", "shape", "stride")
+
+    def __init__(self, shape: torch.Size, stride: tuple[int, ...], offset: int, dtype: torch.dtype):
+        self.shape = shape
+        self.stride = stride
+        self.offset = offset
+        self.dtype = dtype
 
 
-_layouts: dict[Layout, Layout] = {}
+_layouts: dict[tuple, Layout] = {}
 
 
 def layout_of(value: torch.Tensor) -> Layout:
-    layout = Layout(value.shape, value.stride(), value.storage_offset(), value.dtype)
-    return _layouts.setdefault(layout, layout)
+    parts = (value.shape, value.stride(), value.storage_offset(), value.dtype)
+    layout = _layouts.get(parts)
+    if layout is None:
+        layout = _layouts[parts] = Layout(*parts)
+    return layout
 
 
 class SimTensor(torch.Tensor):
@@ -57,7 +63,10 @@ class SimTensor(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         __tracebackhide__ = True  # IPython leaves these frames out: on a GPU there are none
-        return dispatch(func, args, kwargs)
+        operator = _operators.get(id(func)) or _operator_of(func)
+        if operator.special is not None:
+            return operator.special(*args, **kwargs) if kwargs else operator.special(*args)
+        return _run_planned(operator, args, kwargs)
 
     @property
     def data(self):
@@ -101,16 +110,8 @@ def wrap(value: torch.Tensor, gpu: Gpu, storage: Storage | None = None) -> SimTe
 
 
 def _wrap(value, gpu, storage, layout, kind=torch.strided) -> SimTensor:
-    tensor = make_wrapper(
-        SimTensor,
-        layout.shape,
-        strides=layout.stride,
-        storage_offset=layout.offset,
-        dtype=layout.dtype,
-        layout=kind,
-        device=gpu.device,
-        requires_grad=False,
-    )
+    # By position, which is measurably faster: size, strides, offset, memory format, dtype, layout, device.
+    tensor = make_wrapper(SimTensor, layout.shape, layout.stride, layout.offset, None, layout.dtype, kind, gpu.device)
     tensor._value = value
     tensor._gpu = gpu
     tensor._storage = storage
@@ -156,7 +157,7 @@ class Plan(NamedTuple):
     """What one operator does when called with these layouts and settings."""
 
     single: bool
-    container: type  # of several results: tuple or list
+    container: type | None  # of several results: tuple or list; None for an operator that returns nothing
     # For each result: what it is, the position of the argument it comes from, its layout, its storage's bytes.
     results: tuple[tuple, ...]
     seconds: float | None  # None for what starts no kernel: views
@@ -169,6 +170,7 @@ class Operator:
 
     __slots__ = (
         "aliased",
+        "changes_outside",
         "fixed",
         "free",
         "func",
@@ -180,13 +182,16 @@ class Operator:
         "plans",
         "pointwise",
         "reads_values",
+        "returns",
+        "special",
         "viewed",
         "writes",
     )
 
     def __init__(self, func):
         schema = torch_private.operator_schema(func)
-        self.func = SUBSTITUTES.get(func, func)
+        self.func = SUBSTITUTES.get(func) or torch_private.callable_of(func)
+        self.special = SPECIAL.get(func)
         self.name = func.__name__.split(".")[0]
         self.packet = torch_private.packet_of(func)
         self.names = [argument.name for argument in schema.arguments]
@@ -197,13 +202,18 @@ class Operator:
         # and the argument it is a view of.
         self.aliased = [_argument_of(ret, schema.arguments, written=True) for ret in schema.returns]
         self.viewed = [_argument_of(ret, schema.arguments, written=False) for ret in schema.returns]
+        self.returns = bool(schema.returns)
         self.only_views = bool(schema.returns) and all(self.viewed)
         self.moves = func in TENSORS_FROM_ANYWHERE
         self.free = torch.Tag.inplace_view in func.tags  # changes the outside only: no kernel
-        changes_shapes = torch.Tag.inplace_view in func.tags or any(name.startswith("out") for name in self.writes)
+        self.changes_outside = (
+            torch.Tag.inplace_view in func.tags
+            or any(name.startswith("out") for name in self.writes)
+            or func in CHANGES_SHAPES
+        )
         self.reads_values = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
         # Whether equal calls have equal shapes, so that a plan can be kept.
-        self.fixed = not (changes_shapes or self.reads_values or func in CHANGES_SHAPES or not schema.returns)
+        self.fixed = not (self.changes_outside or self.reads_values or not (schema.returns or self.writes))
         self.plans: dict[tuple, Plan] = {}
 
 
@@ -231,8 +241,20 @@ CHANGES_SHAPES = {aten.resize_.default, aten.resize_as_.default, aten.set_.sourc
 # Operators with a path of their own: copies, which know two devices. `moves` fills it.
 SPECIAL: dict[object, Callable] = {}
 
-_operators: dict[object, Operator] = {}
+_operators: dict[int, Operator] = {}  # by the id of the operator, whose own hash is a Python function
+
+
+def _operator_of(func) -> Operator:
+    operator = _operators[id(func)] = Operator(func)
+    _kept.append(func)  # or its id could become another's
+    return operator
+
+
+_kept: list = []
 _TRUE, _FALSE = object(), object()  # True and 1 are the same key of a dict, and not the same argument
+# Arguments that are their own key: equal ones have equal effects.
+PLAIN = {int, str, type(None), torch.dtype, torch.layout, torch.memory_format}
+NUMBERS = {int, bool}
 
 
 class _Uncommon(Exception):
@@ -251,6 +273,8 @@ def _nested(items, key, gpu):
                 gpu = item._gpu
             key.append(item._layout)
             item = item._value
+        elif kind is float:
+            key.append(kind)
         elif isinstance(item, (torch.Tensor, list, tuple)):
             raise _Uncommon
         else:
@@ -261,19 +285,13 @@ def _nested(items, key, gpu):
     return values, gpu
 
 
-def dispatch(func, args, kwargs):
-    """Run one operator that has met a simulated tensor.
+def _run_planned(operator, args, kwargs):
+    """Run one operator that has met a simulated tensor, by its plan where there is one.
 
     Raises RuntimeError where its operands live on different devices, in PyTorch's words, and
     torch.OutOfMemoryError where the result does not fit.
     """
     __tracebackhide__ = True
-    special = SPECIAL.get(func)
-    if special is not None:
-        return special(*args, **(kwargs or {}))
-    operator = _operators.get(func)
-    if operator is None:
-        operator = _operators[func] = Operator(func)
     gpu = None
     key = []
     values = []
@@ -289,12 +307,15 @@ def dispatch(func, args, kwargs):
                 values.append(arg._value)
                 continue
             if kind is list or kind is tuple:
-                arg, gpu = _nested(arg, key, gpu)
+                if arg and type(arg[0]) in NUMBERS:
+                    key.append(tuple(arg))
+                else:
+                    arg, gpu = _nested(arg, key, gpu)
             elif kind is float:
                 key.append(kind)  # which number it is changes no shape and no cost
             elif kind is bool:
                 key.append(_TRUE if arg else _FALSE)
-            elif isinstance(arg, torch.Tensor):
+            elif kind not in PLAIN and isinstance(arg, torch.Tensor):
                 raise _Uncommon
             else:
                 key.append(arg)
@@ -337,6 +358,8 @@ def dispatch(func, args, kwargs):
     out = func(*values, **(kwargs or {})) if compute else None
     if plan.seconds is not None:
         machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, in_backward())
+    if plan.container is None:
+        return None
     made = []
     for index, (what, position, layout, _) in enumerate(plan.results):
         if what == OTHER:
@@ -360,6 +383,8 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
         target = torch.device(target)
         gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
         kwargs = {**kwargs, "device": values_live_on() if gpu else target}
+    if operator.changes_outside:
+        _split_shared_values(operator, args, kwargs)
     values = _values(args)
     named_values = {name: _values(value) for name, value in kwargs.items()}
     if not machine.compute and operator.reads_values:
@@ -372,8 +397,8 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
     for name in operator.writes:
         for tensor in _tensors((given.get(name),)):
             _follow_value(tensor)
-    single = not isinstance(out, (tuple, list))
-    results = (out,) if single else out
+    single = operator.returns and not isinstance(out, (tuple, list))
+    results = (out,) if single else out or ()
     written, viewed = operator.aliased, operator.viewed
     if len(written) != len(results):  # a list of tensors is one return
         written, viewed = written[:1] * len(results), viewed[:1] * len(results)
@@ -392,12 +417,33 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
         machine.launch(gpu, seconds, operator.name, moved, flops, in_backward())
     if answers:  # a number or a truth, such as torch.equal's: the host has to have it
         machine.wait_for(gpu)
-    container = type(out) if type(out) in (tuple, list) else tuple
+    container = (type(out) if type(out) in (tuple, list) else tuple) if operator.returns else None
     if key is not None and operator.fixed and None not in planned:
         if len(operator.plans) >= MOST_PLANS:
             operator.plans.clear()
         operator.plans[key] = Plan(single, container, tuple(planned), seconds, moved, flops)
+    if container is None:
+        return None
     return made[0] if single else container(made)
+
+
+def _split_shared_values(operator, args, kwargs) -> None:
+    """Give tensors whose shape is about to change a value of their own: `detach` shares it."""
+    given = dict(zip(operator.names, args, strict=False)) | kwargs
+    for name in operator.writes:
+        for tensor in _tensors((given.get(name),)):
+            if type(tensor) is SimTensor:
+                tensor._value = aten.alias.default(value_of(tensor))
+
+
+def _detach(tensor):
+    # Autograd calls this more often than anything else. The value is shared, not even viewed.
+    if tensor._gpu.retired:
+        refuse_if_retired(tensor)
+    return _wrap(tensor._value, tensor._gpu, tensor._storage, tensor._layout, tensor.layout)
+
+
+SPECIAL[aten.detach.default] = _detach
 
 
 def _result(value, written, viewed, gpu, args):
@@ -438,7 +484,8 @@ def no_values(what: str) -> RuntimeError:
 def value_of(tensor: SimTensor) -> torch.Tensor:
     value = tensor._value
     if value is None:  # shape-only, and made by a plan
-        size, stride, offset, dtype = tensor._layout
+        outside = tensor._layout
+        size, stride, offset, dtype = outside.shape, outside.stride, outside.offset, outside.dtype
         length = 1 + offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if 0 not in size else 0
         value = torch.empty(length, dtype=dtype, device="meta").as_strided(size, stride, offset)
         tensor._value = value

@@ -7,6 +7,7 @@ When they do, this is the only file to mend: the rest of the project uses public
 from __future__ import annotations
 
 import ctypes
+import importlib
 import threading
 
 import torch
@@ -158,9 +159,22 @@ def _exchange(old: torch.Tensor, new: torch.Tensor) -> None:
     torch._C._swap_tensor_impl(old, new)
 
 
+def let_optimizers_update_all_at_once(kind: type) -> None:
+    """Let optimizers and gradient clipping choose their `foreach` form for this class, as they do on CUDA."""
+    for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
+        supported = importlib.import_module(name)._foreach_supported_types
+        if kind not in supported:
+            supported.append(kind)
+
+
 def packet_of(func):
     """The operator without its overload: `aten.add` for `aten.add.Tensor`."""
     return func._overloadpacket
+
+
+def callable_of(func):
+    """What calls an operator, without the Python function around it."""
+    return func._op
 
 
 def in_backward() -> bool:
