@@ -12,13 +12,18 @@ package imports nothing else from the course.
 
 from __future__ import annotations
 
+import torch
+
 from . import torch_private
+from .autocast import register_autocast
 from .device_module import device_module, publish
-from .machine import DEVICE_TYPE, Record, machine, settings_from
+from .loading import register_loading
+from .machine import DEVICE_TYPE, LOG_LENGTH, Record, machine, settings_from
 from .moves import register_factories
+from .refusals import register_refusals
 from .tensor import SimTensor, forget_plans
 
-__all__ = ["Record", "enable", "is_enabled", "log", "now"]
+__all__ = ["Record", "enable", "is_enabled", "keep_log", "log", "now"]
 
 
 def enable(
@@ -48,11 +53,19 @@ def enable(
         torch_private.register_device_type(DEVICE_TYPE, device_module)
         publish()
         register_factories()
+        register_autocast()
+        register_loading()
+        register_refusals()
         torch_private.let_optimizers_update_all_at_once(SimTensor)
-        torch_private.keep_parameters_when_modules_move(lambda tensor: type(tensor) is SimTensor)
+        torch_private.keep_parameters_when_modules_move(_is_simulated)
+        torch_private.let_lazy_modules_wait(_is_simulated)
     if settings != machine.settings:
         machine.configure(settings)
         forget_plans()
+
+
+def _is_simulated(tensor: torch.Tensor) -> bool:
+    return type(tensor) is SimTensor
 
 
 def is_enabled() -> bool:
@@ -62,7 +75,14 @@ def is_enabled() -> bool:
 
 def log() -> list[Record]:
     """What the devices did since `enable`, oldest first: one record for each kernel and copy."""
-    return [Record._make(entry) for entry in machine.log or ()]
+    return [Record(*entry[:-1], *entry[-1]) for entry in machine.log or ()]
+
+
+def keep_log(most: int = LOG_LENGTH) -> None:
+    """Keep the newest `most` records from now on, 200,000 unless told; 0 turns the log off."""
+    if not isinstance(most, int) or most < 0:
+        raise ValueError(f"simgpu.keep_log({most!r}): how many records, 0 for none")
+    machine.keep_log(most)
 
 
 def now() -> float:

@@ -1,11 +1,11 @@
-"""When everything happens: the host's clock, and the streams and engines of each simulated GPU.
+"""When everything happens: the host's clock, and the queues and engines of each simulated GPU.
 
 Every kernel and copy gets a start and an end when it is launched:
 
     start = the latest of: the host now, its stream free, its engine free, what its stream was told to wait for
     end   = start + its cost
 
-Nothing is queued and no thread runs: the future of a stream is one number, the time it is free. With the
+No thread runs: the future of a stream is one number, the time it is free. With the
 `virtual` clock the host's time is simulated too, so nothing sleeps and every run gives the same times. With
 the `paced` clock the host's time is the wall clock, and waiting for a device sleeps until it would be done.
 All times are seconds since the machine was configured.
@@ -14,6 +14,7 @@ All times are seconds since the machine was configured.
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 
 
 class VirtualClock:
@@ -61,12 +62,55 @@ class PacedClock:
 CLOCKS = {"virtual": VirtualClock, "paced": PacedClock}
 
 
-class Stream:
-    """A queue of kernels and copies on one GPU, each starting after the one before it: when the last one ends."""
+class Engine:
+    """What does the work: one thing at a time. A GPU has one for kernels, one for copies in, one for copies out.
 
-    __slots__ = ("free", "gpu", "id")
+    `free` is when the last thing that it was given ends. With several streams on a GPU a kernel may be ready
+    before another that was launched earlier and waits for something; then it takes a gap that is long enough.
+    `busy` has the times taken, as [start, end] in order; what has passed is dropped.
+    """
+
+    __slots__ = ("busy", "free")
+
+    def __init__(self):
+        self.free = 0.0
+        self.busy: list[list[float]] = []
+
+    def first_gap(self, ready: float, length: float) -> float:
+        """The earliest time from `ready` on at which `length` seconds are not taken."""
+        for start, end in self.busy:
+            if end <= ready:
+                continue
+            if start - ready >= length:
+                break
+            ready = end
+        return ready
+
+    def take(self, start: float, end: float, now: float) -> None:
+        """Be busy from `start` to `end`. `now` is the host's time, before which nothing can be asked for."""
+        if end > self.free:
+            self.free = end
+        busy = self.busy
+        while busy and busy[0][1] <= now:
+            busy.pop(0)
+        position = bisect_left(busy, [start, end])
+        if position and busy[position - 1][1] == start:
+            busy[position - 1][1] = end
+        else:
+            busy.insert(position, [start, end])
+
+
+class Queue:
+    """What a stream is inside: kernels and copies on one GPU, each starting after the one before it has ended."""
+
+    __slots__ = ("free", "gpu", "number")
 
     def __init__(self, gpu, number: int):
         self.gpu = gpu
-        self.id = number
+        self.number = number
         self.free = 0.0
+
+    def wait_until(self, moment: float) -> None:
+        """Start nothing more before `moment`."""
+        if moment > self.free:
+            self.free = moment

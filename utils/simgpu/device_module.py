@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import ModuleType
 
 import torch
 
+from . import torch_private
 from .machine import DEVICE_TYPE, machine
+from .streams import Event, Stream, stream_of
+
+# NVML's utilisation is the share of its last sample period with a kernel running; the period is 1/6 to 1 s.
+SAMPLE_PERIOD = 1 / 6
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """What `get_device_properties` tells, as far as a simulated GPU has it. `total_memory` in bytes."""
+
+    name: str
+    total_memory: int
+    multi_processor_count: int
+    major: int = 0
+    minor: int = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"_SimgpuDeviceProperties(name='{self.name}', total_memory={self.total_memory // 2**20}MB, "
+            f"multi_processor_count={self.multi_processor_count})"
+        )
 
 
 class DeviceModule(ModuleType):
     """`torch.simgpu`. Device arguments are a torch.device, a name, a number, or None for the current one."""
+
+    Stream = Stream
+    Event = Event
+
+    # --- devices ----------------------------------------------------------------------------------------------
+
+    def init(self) -> None:
+        """Nothing to do: `simgpu.enable` has done it."""
 
     def is_available(self) -> bool:
         return True
@@ -23,11 +57,26 @@ class DeviceModule(ModuleType):
         return len(machine.gpus)
 
     def current_device(self) -> int:
-        return machine.current
+        return machine.here.gpu
 
     def set_device(self, device) -> None:
         """Make `device` the one that `simgpu` without a number means. RuntimeError if there is no such one."""
-        machine.current = machine.gpu(device).index
+        machine.here.gpu = machine.gpu(device).index
+
+    @contextmanager
+    def device(self, device) -> Iterator[None]:
+        """Inside, `device` is the current one. None or a negative number changes nothing."""
+        before = machine.here.gpu
+        if device is not None and not (isinstance(device, int) and device < 0):
+            self.set_device(device)
+        try:
+            yield
+        finally:
+            machine.here.gpu = before
+
+    def device_of(self, tensor: torch.Tensor):
+        """Inside, the device of `tensor` is the current one, if it is a simulated GPU."""
+        return self.device(tensor.device if tensor.device.type == DEVICE_TYPE else None)
 
     def synchronize(self, device=None) -> None:
         """Wait until `device` has finished everything that it was given."""
@@ -37,6 +86,52 @@ class DeviceModule(ModuleType):
         """The name of the hardware profile, marked as simulated."""
         return f"{machine.gpu(device).profile.name} (simulated)"
 
+    def get_device_properties(self, device=None) -> DeviceProperties:
+        gpu = machine.gpu(device)
+        return DeviceProperties(self.get_device_name(device), gpu.memory.capacity, gpu.profile.multiprocessors)
+
+    def get_device_capability(self, device=None) -> tuple[int, int]:
+        """(0, 0): a simulated GPU has no compute capability."""
+        machine.gpu(device)
+        return 0, 0
+
+    def can_device_access_peer(self, device, peer_device) -> bool:
+        """Whether one GPU can read the other's memory: simulated ones always can."""
+        return machine.gpu(device) is not machine.gpu(peer_device)
+
+    def utilization(self, device=None) -> int:
+        """Percent of the last sample period (1/6 s, on the machine's clock) in which a kernel ran, as NVML has it.
+
+        RuntimeError if the log is off: it is read from there.
+        """
+        if machine.log is None:
+            raise RuntimeError("torch.simgpu.utilization reads the log, which is off: simgpu.keep_log() turns it on.")
+        return round(100 * machine.busy_share(machine.gpu(device), SAMPLE_PERIOD))
+
+    # --- streams ----------------------------------------------------------------------------------------------
+
+    def current_stream(self, device=None) -> Stream:
+        return stream_of(machine.queue(machine.gpu(device)))
+
+    def default_stream(self, device=None) -> Stream:
+        return stream_of(machine.gpu(device).queues[0])
+
+    def set_stream(self, stream: Stream | None) -> None:
+        """Launch on `stream` from now on. `with torch.simgpu.stream(s):` also goes back."""
+        if stream is not None:
+            stream.__enter__()
+
+    @contextmanager
+    def stream(self, stream: Stream | None) -> Iterator[Stream | None]:
+        """Inside, what is launched on the stream's GPU goes to `stream`. None changes nothing."""
+        if stream is None:
+            yield None
+            return
+        with stream:
+            yield stream
+
+    # --- memory -----------------------------------------------------------------------------------------------
+
     def memory_allocated(self, device=None) -> int:
         """Bytes that tensors hold on `device`."""
         return machine.gpu(device).memory.allocated
@@ -45,9 +140,35 @@ class DeviceModule(ModuleType):
         """The most bytes that tensors held on `device`, since the start or `reset_peak_memory_stats`."""
         return machine.gpu(device).memory.peak
 
+    def memory_reserved(self, device=None) -> int:
+        """As `memory_allocated`: nothing is cached."""
+        return self.memory_allocated(device)
+
+    def max_memory_reserved(self, device=None) -> int:
+        """As `max_memory_allocated`: nothing is cached."""
+        return self.max_memory_allocated(device)
+
     def reset_peak_memory_stats(self, device=None) -> None:
         memory = machine.gpu(device).memory
         memory.peak = memory.allocated
+
+    def memory_stats(self, device=None) -> dict[str, int]:
+        """The two numbers of PyTorch's statistics that a simulated GPU has, in bytes."""
+        memory = machine.gpu(device).memory
+        return {"allocated_bytes.all.current": memory.allocated, "allocated_bytes.all.peak": memory.peak}
+
+    def memory_summary(self, device=None, abbreviated: bool = False) -> str:
+        """A small table: what is allocated, the peak, what is free."""
+        gpu = machine.gpu(device)
+        memory = gpu.memory
+        rows = {
+            "Allocated memory": memory.allocated,
+            "Peak memory": memory.peak,
+            "Free memory": memory.capacity - memory.allocated,
+            "Capacity": memory.capacity,
+        }
+        lines = [f"{gpu.device}: {self.get_device_name(device)}"]
+        return "\n".join(lines + [f"  {name:<18}{size / GIB:>10.3f} GiB" for name, size in rows.items()])
 
     def mem_get_info(self, device=None) -> tuple[int, int]:
         """(free, total) bytes of `device`."""
@@ -57,25 +178,49 @@ class DeviceModule(ModuleType):
     def empty_cache(self) -> None:
         """Nothing is cached: memory is free as soon as its last tensor goes."""
 
+    # --- random numbers: simulated GPUs draw from the CPU's generator, so a seed gives the CPU's numbers --------
+
+    def manual_seed(self, seed: int) -> None:
+        """Seed the generator that simulated GPUs share with the CPU."""
+        torch.default_generator.manual_seed(seed)
+
+    def manual_seed_all(self, seed: int) -> None:
+        """Nothing to do where `torch.manual_seed` calls this: the one generator is seeded already."""
+
+    def initial_seed(self) -> int:
+        return torch.initial_seed()
+
+    def get_rng_state(self, device=None) -> torch.Tensor:
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state: torch.Tensor, device=None) -> None:
+        torch.set_rng_state(state)
+
+    def _is_in_bad_fork(self) -> bool:
+        return False
+
+    # --- what there is not --------------------------------------------------------------------------------------
+
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
         """What `torch.autocast("simgpu", dtype=...)` may compute in."""
         return [torch.bfloat16, torch.float16]
 
-    # PyTorch asks a device type for the next three when it seeds generators. Simulated GPUs draw from the
-    # CPU's generator, so that a seed gives the numbers that it gives on the CPU.
-    def _is_in_bad_fork(self) -> bool:
-        return False
+    def is_bf16_supported(self) -> bool:
+        return True
 
-    def manual_seed_all(self, seed: int) -> None:
-        return None
+    def _no_graphs(self, *args, **kwargs):
+        raise RuntimeError(
+            "simgpu has no CUDA graphs: its launches are simulated one by one. Call the function itself; "
+            "a GPU profile with a smaller `launch` shows what graphs would save."
+        )
 
-    def manual_seed(self, seed: int) -> None:
-        return None
+    CUDAGraph = graph = make_graphed_callables = graph_pool_handle = _no_graphs
 
 
 device_module = DeviceModule(f"torch.{DEVICE_TYPE}", "Simulated GPUs, under the names of torch.cuda.")
 
 
 def publish() -> None:
-    """Let `import torch.simgpu` find what `torch.simgpu` already is."""
+    """Let `import torch.simgpu` find what `torch.simgpu` already is, and `torch.accelerator` answer with it."""
     sys.modules[device_module.__name__] = device_module
+    torch_private.let_accelerator_ask(device_module)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 
-from .clock import CLOCKS, Stream, VirtualClock
+from . import origin
+from .clock import CLOCKS, Engine, Queue, VirtualClock
 from .memory import Memory
 from .profiles import GPUS, LINKS, GpuProfile, LinkProfile, find
 
@@ -16,9 +18,6 @@ DEVICE_TYPE = "simgpu"
 MOST_GPUS = 64
 # Newest records kept: a training step of ResNet50 makes about 700.
 LOG_LENGTH = 200_000
-
-
-PHASE = {False: "forward", True: "backward"}
 
 
 class Record(NamedTuple):
@@ -32,29 +31,20 @@ class Record(NamedTuple):
     end: float
     bytes: int
     flops: int
-    phase: str  # forward or backward
-    other: int | str | None = None  # the other end of a copy
+    launched: float  # when the host gave it to the stream
+    other: int | str | None  # the other end of a copy
+    module: str  # `layer1.0.conv1`, the outermost module's class for itself, "" outside modules
+    phase: str  # forward, backward or optimizer
 
 
 class Gpu:
     """One simulated GPU. Tensors hold a reference to the one they live on.
 
-    It has one compute engine, one engine for copies in and one for copies out. `retired` turns true when the
+    It has one engine for kernels, one for copies in and one for copies out. `retired` turns true when the
     machine is reconfigured: what lived on it is refused from then on.
     """
 
-    __slots__ = (
-        "compute_free",
-        "copy_in_free",
-        "copy_out_free",
-        "device",
-        "index",
-        "memory",
-        "profile",
-        "retired",
-        "stream",
-        "streams",
-    )
+    __slots__ = ("compute", "copy_in", "copy_out", "device", "index", "memory", "profile", "queues", "retired")
 
     def __init__(self, index: int, profile: GpuProfile, memory: int):
         self.index = index
@@ -62,14 +52,13 @@ class Gpu:
         self.profile = profile
         self.retired = False
         self.memory = Memory(str(index), memory)
-        self.streams = [Stream(self, 0)]
-        self.stream = self.streams[0]  # the current one
-        self.compute_free = self.copy_in_free = self.copy_out_free = 0.0
+        self.queues = [Queue(self, 0)]
+        self.compute, self.copy_in, self.copy_out = Engine(), Engine(), Engine()
 
     @property
     def free(self) -> float:
         """When everything that was given to this GPU is done."""
-        return max(stream.free for stream in self.streams)
+        return max(queue.free for queue in self.queues)
 
     def __repr__(self) -> str:
         return str(self.device)
@@ -91,15 +80,25 @@ class Settings:
         return hash((self.count, self.gpu.name, self.link.name, self.clock, self.compute, self.memory))
 
 
+class _Current(threading.local):
+    """What is current in one thread, as on CUDA: a GPU, and on each GPU a stream."""
+
+    def __init__(self):
+        self.gpu = 0
+        self.queues: dict[Gpu, Queue] = {}
+
+
 class Machine:
     """The simulated GPUs of this process, and which of them is current."""
 
     def __init__(self):
         self.settings: Settings | None = None
         self.gpus: tuple[Gpu, ...] = ()
-        self.current = 0
+        self.here = _Current()
         self.clock = VirtualClock()
         self.compute = True
+        # Whether anybody made a stream: with one stream on each GPU everything is simpler, and faster.
+        self.several_streams = False
         # Plain tuples, of what a Record holds: making those is left to whoever reads the log.
         self.log: deque[tuple] | None = deque(maxlen=LOG_LENGTH)
 
@@ -111,11 +110,19 @@ class Machine:
             gpu.retired = True
         self.settings = settings
         self.gpus = tuple(Gpu(index, settings.gpu, settings.memory) for index in range(settings.count))
-        self.current = 0
+        self.here = _Current()
         self.clock = CLOCKS[settings.clock]()
         self.compute = settings.compute
+        self.several_streams = False
+        origin.forget()
         if self.log is not None:
             self.log.clear()
+
+    def keep_log(self, most: int = LOG_LENGTH) -> None:
+        """Keep the newest `most` records from now on; 0 keeps none and costs nothing."""
+        self.log = deque(self.log or (), maxlen=most) if most else None
+
+    # --- devices and streams ----------------------------------------------------------------------------------
 
     def gpu(self, device: torch.device | str | int | None) -> Gpu:
         """The GPU that `device` names; None, or a name without a number, is the current one.
@@ -137,57 +144,111 @@ class Machine:
         if isinstance(device, int):
             return device
         if device is None:
-            return self.current
+            return self.here.gpu
         device = torch.device(device)
         if device.type != DEVICE_TYPE:
             raise ValueError(f"Expected a {DEVICE_TYPE} device, but got: {device}")
-        return self.current if device.index is None else device.index
+        return self.here.gpu if device.index is None else device.index
 
     def inventory(self) -> str:
         """One sentence naming the devices that exist."""
         names = ", ".join(str(gpu.device) for gpu in self.gpus)
         return f"This machine has {len(self.gpus)} simulated GPU{'s' if len(self.gpus) != 1 else ''}: {names}"
 
+    def queue(self, gpu: Gpu) -> Queue:
+        """The queue of the current stream of a GPU."""
+        return self.here.queues.get(gpu, gpu.queues[0]) if self.several_streams else gpu.queues[0]
+
+    def add_queue(self, gpu: Gpu) -> Queue:
+        """A new queue on a GPU, for a stream that somebody made."""
+        if not self.several_streams:
+            self.several_streams = True
+            for each in self.gpus:
+                for engine in (each.compute, each.copy_in, each.copy_out):
+                    engine.busy = [[0.0, engine.free]]
+        queue = Queue(gpu, len(gpu.queues))
+        gpu.queues.append(queue)
+        return queue
+
     # --- time -----------------------------------------------------------------------------------------------
 
-    def launch(self, gpu: Gpu, seconds: float, name: str, moved: int, flops: int, backward: bool) -> None:
+    def launch(self, gpu: Gpu, seconds: float, name: str, moved: int, flops: int) -> None:
         """A kernel of `seconds` on the current stream of `gpu`."""
-        start = self.clock.pay(gpu.profile.launch)
-        stream = gpu.stream
-        if stream.free > start:
-            start = stream.free
-        if gpu.compute_free > start:
-            start = gpu.compute_free
-        stream.free = gpu.compute_free = end = start + seconds
+        start = launched = self.clock.pay(gpu.profile.launch)
+        queue, engine = gpu.queues[0], gpu.compute
+        if self.several_streams:
+            queue = self.queue(gpu)
+            start = engine.first_gap(max(start, queue.free), seconds)
+            engine.take(start, start + seconds, launched)
+        elif queue.free > start:
+            start = queue.free
+        queue.free = end = start + seconds
+        if engine.free < end:
+            engine.free = end
         if self.log is not None:
-            self.log.append((gpu.index, stream.id, name, "kernel", start, end, moved, flops, PHASE[backward], None))
+            self.log.append(
+                (gpu.index, queue.number, name, "kernel", start, end, moved, flops, launched, None, origin.here())
+            )
 
-    def copy_between(self, source: Gpu, target: Gpu, size: int, backward: bool) -> None:
+    def copy_between(self, source: Gpu, target: Gpu, size: int) -> None:
         """A copy from GPU to GPU: it waits for the current streams of both ends, and both wait for it."""
         link = self.settings.link
-        now = self.clock.pay(source.profile.launch)
-        start = max(now, source.stream.free, target.stream.free, source.copy_out_free, target.copy_in_free)
-        end = start + link.latency + size / link.bandwidth
-        source.stream.free = target.stream.free = source.copy_out_free = target.copy_in_free = end
-        if self.log is not None:
-            ends = source.index, source.stream.id, "copy", "d2d"
-            self.log.append((*ends, start, end, size, 0, PHASE[backward], target.index))
+        ends = (self.queue(source), source.copy_out), (self.queue(target), target.copy_in)
+        self._copy(source, ends, link.latency + size / link.bandwidth, "d2d", size, target.index)
 
-    def copy_with_host(self, gpu: Gpu, size: int, backward: bool, *, to_host: bool) -> None:
-        """A copy between a GPU and the host's ordinary (pageable) memory, for whose end the host waits."""
+    def copy_with_host(self, gpu: Gpu, size: int, *, to_host: bool, wait: bool = True) -> None:
+        """A copy between a GPU and the host, for whose end the host waits unless its memory is pinned."""
         link = self.settings.host_link
-        engine = "copy_out_free" if to_host else "copy_in_free"
-        start = max(self.clock.pay(gpu.profile.launch), gpu.stream.free, getattr(gpu, engine))
-        end = gpu.stream.free = start + link.latency + size / link.bandwidth
-        setattr(gpu, engine, end)
-        self.clock.wait_until(end)
+        ends = ((self.queue(gpu), gpu.copy_out if to_host else gpu.copy_in),)
+        kind = "d2h" if to_host else "h2d"
+        end = self._copy(gpu, ends, link.latency + size / link.bandwidth, kind, size, "cpu")
+        if wait:
+            self.clock.wait_until(end)
+
+    def _copy(self, gpu: Gpu, ends, seconds: float, kind: str, size: int, other) -> float:
+        """A copy on the queue and engine of each end, all at the same time; returns when it is done."""
+        launched = self.clock.pay(gpu.profile.launch)
+        start = max(launched, *(queue.free for queue, _ in ends))
+        if self.several_streams:
+            before = None
+            while before != start:  # until it fits in a gap of every engine
+                before = start
+                for _, engine in ends:
+                    start = engine.first_gap(start, seconds)
+        else:
+            start = max(start, *(engine.free for _, engine in ends))
+        end = start + seconds
+        for queue, engine in ends:
+            queue.free = end
+            if self.several_streams:
+                engine.take(start, end, launched)
+            else:
+                engine.free = end
         if self.log is not None:
-            kind = "d2h" if to_host else "h2d"
-            self.log.append((gpu.index, gpu.stream.id, "copy", kind, start, end, size, 0, PHASE[backward], "cpu"))
+            stream = ends[0][0].number
+            self.log.append((gpu.index, stream, "copy", kind, start, end, size, 0, launched, other, origin.here()))
+        return end
+
+    def busy_share(self, gpu: Gpu, period: float) -> float:
+        """The share of the last `period` seconds in which a kernel ran on a GPU, from the log."""
+        now = self.clock.now()
+        begin = now - period
+        busy = 0.0
+        for device, _, _, kind, start, end, *_ in reversed(self.log or ()):
+            if device != gpu.index or kind != "kernel":
+                continue
+            if end <= begin and not self.several_streams:  # with one stream, what was logged earlier ended earlier
+                break
+            busy += max(0.0, min(end, now) - max(start, begin))
+        return busy / period
 
     def wait_for(self, gpu: Gpu) -> None:
         """The host waits until the GPU has done everything that it was given."""
         self.clock.wait_until(gpu.free)
+
+    def wait_for_current(self, gpu: Gpu) -> None:
+        """The host waits until the current stream of the GPU has done everything that it was given."""
+        self.clock.wait_until(self.queue(gpu).free)
 
 
 def settings_from(count, gpu, link, clock, compute, memory) -> Settings:

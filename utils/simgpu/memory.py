@@ -36,12 +36,13 @@ class Memory:
 class Storage:
     """The memory behind a tensor and its views. Freed with the last of them."""
 
-    __slots__ = ("_memory", "size")
+    __slots__ = ("_memory", "size", "written")
 
     def __init__(self, memory: Memory, size: int):
         size = -(-size // BLOCK) * BLOCK
         self.size = 0  # nothing to give back if `take` refuses
         self._memory = memory
+        self.written = None  # by which queue, and until when: kept once a GPU has several streams
         memory.take(size)
         self.size = size
 

@@ -20,24 +20,28 @@ from .tensor import (
 aten = torch.ops.aten
 
 
-def _charge(source: Gpu | None, target: Gpu | None, size: int) -> None:
-    """Charge a copy of `size` bytes; None is the host."""
-    backward = torch_private.in_backward()
+def _charge(source: Gpu | None, target: Gpu | None, size: int, *, wait: bool = True) -> None:
+    """Charge a copy of `size` bytes; None is the host, which waits for it unless told not to."""
     if source is target:
-        profile = source.profile
-        machine.launch(source, seconds_for(profile, 0, 2 * size, 0, torch.float32), "copy_", 2 * size, 0, backward)
+        seconds = seconds_for(source.profile, 0, 2 * size, 0, torch.float32)
+        machine.launch(source, seconds, "copy_", 2 * size, 0)
     elif source is None:
-        machine.copy_with_host(target, size, backward, to_host=False)
+        machine.copy_with_host(target, size, to_host=False, wait=wait)
     elif target is None:
-        machine.copy_with_host(source, size, backward, to_host=True)
+        machine.copy_with_host(source, size, to_host=True, wait=wait)
     else:
-        machine.copy_between(source, target, size, backward)
+        machine.copy_between(source, target, size)
 
 
 def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
     torch_private.keep_backward_on_calling_thread()
     refuse_if_retired(source)
     target = source.device if device is None else torch.device(device)
+    if target.type == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError(
+            f"{source.device} cannot copy to {target}: this machine has no real GPU. "
+            f'Write "{DEVICE_TYPE}:{target.index or 0}", or run the code inside `with simgpu.as_cuda():`.'
+        )
     gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
     if gpu is None and not machine.compute:
         raise no_values(f"Copying to {target}")
@@ -49,7 +53,10 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
         memory_format=memory_format,
     )
     made = wrap(out, gpu) if gpu else out
-    _charge(source._gpu, gpu, size_of(out))
+    to_pinned = gpu is None and non_blocking  # into memory that is pinned for it, as PyTorch does for CUDA
+    if to_pinned:
+        pinned.add(out)
+    _charge(source._gpu, gpu, size_of(out), wait=not to_pinned)
     return made
 
 
@@ -67,25 +74,58 @@ def _copy(destination, source, non_blocking=False):
         aten.copy_.default(to, start)
     elif ends[1] is None:
         raise no_values("Copying to the CPU")
-    _charge(*ends, size_of(destination))
+    on_host = source if ends[0] is None else destination
+    _charge(*ends, size_of(destination), wait=not (non_blocking and pinned.has(on_host)))
     return destination
 
 
 def _copy_from(source, destination, non_blocking=False):
     # Where C++ copies without asking Python first, as `torch.tensor(..., device=...)` does.
-    return _copy(destination, source)
+    return _copy(destination, source, non_blocking)
 
 
 def _item(tensor):
     refuse_if_retired(tensor)
     if not machine.compute:
         raise no_values(".item()")
-    machine.copy_with_host(tensor._gpu, size_of(tensor), torch_private.in_backward(), to_host=True)
+    machine.copy_with_host(tensor._gpu, size_of(tensor), to_host=True)
     return aten._local_scalar_dense.default(tensor._value)
 
 
+class _Pinned:
+    """Which memory of the host is pinned. Here that is only a mark: it decides whether a copy lets the host go on."""
+
+    def __init__(self):
+        self._storages: dict[int, object] = {}  # address -> a weak reference
+
+    def add(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        self._storages[storage.data_ptr()] = torch_private.weak_storage(storage)
+
+    def has(self, tensor: torch.Tensor) -> bool:
+        if type(tensor) is SimTensor or tensor.device.type != "cpu" or not self._storages:
+            return False
+        address = tensor.untyped_storage().data_ptr()
+        reference = self._storages.get(address)
+        if reference is not None and reference.expired():  # the address may be another's by now
+            del self._storages[address]
+            return False
+        return reference is not None
+
+
+pinned = _Pinned()
+
+
+def _pin_memory(tensor, device=None):
+    if type(tensor) is SimTensor:
+        raise RuntimeError(f"cannot pin a tensor on {tensor.device}: only dense CPU tensors can be pinned")
+    copy = torch.empty_like(tensor).copy_(tensor)
+    pinned.add(copy)
+    return copy
+
+
 def _is_pinned(tensor, device=None):
-    return False
+    return pinned.has(tensor)
 
 
 SPECIAL |= {
@@ -93,6 +133,7 @@ SPECIAL |= {
     aten.copy_.default: _copy,
     aten._local_scalar_dense.default: _item,
     aten.is_pinned.default: _is_pinned,
+    aten._pin_memory.default: _pin_memory,
 }
 
 
@@ -104,7 +145,7 @@ def _factory(func):
         if func not in MAKES_NO_KERNEL:
             size = size_of(made)
             seconds = seconds_for(gpu.profile, 0, size, 0, torch.float32)
-            machine.launch(gpu, seconds, func.__name__.split(".")[0], size, 0, torch_private.in_backward())
+            machine.launch(gpu, seconds, func.__name__.split(".")[0], size, 0)
         return made
 
     return make
@@ -126,9 +167,11 @@ _library: torch.library.Library | None = None
 
 
 def register_factories() -> None:
-    """Tell PyTorch how to make a tensor on a simulated GPU."""
+    """Tell PyTorch how to make a tensor on a simulated GPU, and how to pin memory for it."""
     global _library
     _library = torch.library.Library("aten", "IMPL")
     for func in FACTORIES:
         _library.impl(func.__name__.removesuffix(".default"), _factory(func), "PrivateUse1")
     _library.impl("_copy_from", _copy_from, "PrivateUse1")
+    _library.impl("_pin_memory", _pin_memory, "CPU")
+    _library.impl("is_pinned", _is_pinned, "CPU")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from . import torch_private
+from . import ordering, refusals, torch_private
 from .cost import seconds_for, work_of
 from .machine import DEVICE_TYPE, Gpu, machine
 from .memory import Storage
@@ -24,7 +24,7 @@ from .recurrent import SUBSTITUTES
 
 aten = torch.ops.aten
 make_wrapper = torch_private.make_wrapper
-in_backward = torch_private.in_backward
+STRIDED = torch.strided
 
 
 class Layout:
@@ -64,9 +64,9 @@ class SimTensor(torch.Tensor):
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         __tracebackhide__ = True  # IPython leaves these frames out: on a GPU there are none
         operator = _operators.get(id(func)) or _operator_of(func)
-        if operator.special is not None:
-            return operator.special(*args, **kwargs) if kwargs else operator.special(*args)
-        return _run_planned(operator, args, kwargs)
+        if machine.several_streams:
+            return _run_in_order(operator, args, kwargs)
+        return _dispatch(operator, args, kwargs)
 
     @property
     def data(self):
@@ -89,6 +89,16 @@ class SimTensor(torch.Tensor):
             "Use Tensor.cpu() to copy the tensor to host memory first."
         )
 
+    def __dlpack__(self, **kwargs):
+        raise BufferError(refusals.NO_BYTES)
+
+    @property
+    def __tensor_flatten__(self):
+        # torch.compile asks whether a tensor has this before it traces one.
+        if torch_private.being_compiled():
+            raise RuntimeError(refusals.NO_COMPILE)
+        raise AttributeError("__tensor_flatten__")
+
     def __array__(self, dtype=None, copy=None):
         return self.numpy()
 
@@ -103,15 +113,17 @@ class SimTensor(torch.Tensor):
 
 def wrap(value: torch.Tensor, gpu: Gpu, storage: Storage | None = None) -> SimTensor:
     """A tensor on `gpu` whose numbers are those of `value`; a view if it shares the `storage` of another."""
+    if value.layout is not torch.strided or value.is_nested or value.is_quantized:
+        raise NotImplementedError(refusals.NO_SPARSE)
     layout = layout_of(value)
     if storage is None:
         storage = Storage(gpu.memory, value.untyped_storage().nbytes())
-    return _wrap(value, gpu, storage, layout, value.layout)
+    return _wrap(value, gpu, storage, layout)
 
 
-def _wrap(value, gpu, storage, layout, kind=torch.strided) -> SimTensor:
+def _wrap(value, gpu, storage, layout) -> SimTensor:
     # By position, which is measurably faster: size, strides, offset, memory format, dtype, layout, device.
-    tensor = make_wrapper(SimTensor, layout.shape, layout.stride, layout.offset, None, layout.dtype, kind, gpu.device)
+    tensor = make_wrapper(SimTensor, layout.shape, layout.stride, layout.offset, None, layout.dtype, STRIDED, gpu.device)
     tensor._value = value
     tensor._gpu = gpu
     tensor._storage = storage
@@ -233,10 +245,14 @@ TENSORS_FROM_ANYWHERE = {
     aten._unsafe_index.Tensor,
     aten._unsafe_index_put.default,
     aten._pack_padded_sequence.default,  # lengths are always on the CPU
+    aten._pad_packed_sequence.default,
     aten._ctc_loss.Tensor,
     aten._ctc_loss_backward.Tensor,
 }
 CHANGES_SHAPES = {aten.resize_.default, aten.resize_as_.default, aten.set_.source_Tensor, aten.set_.source_Storage}
+
+# Operators that give one result, of this number, to the host: lengths are always on the CPU.
+STAYS_ON_HOST = {aten._pack_padded_sequence: 1, aten._pad_packed_sequence: 1}
 
 # Operators with a path of their own: copies, which know two devices. `moves` fills it.
 SPECIAL: dict[object, Callable] = {}
@@ -283,6 +299,27 @@ def _nested(items, key, gpu):
         values.append(item)
     key.append(len(values))
     return values, gpu
+
+
+def _dispatch(operator, args, kwargs):
+    __tracebackhide__ = True
+    if operator.special is not None:
+        return operator.special(*args, **kwargs) if kwargs else operator.special(*args)
+    return _run_planned(operator, args, kwargs)
+
+
+def _run_in_order(operator, args, kwargs):
+    """Run one operator on a machine that has several streams on a GPU."""
+    __tracebackhide__ = True
+    read = [t for t in _tensors((*args, *(kwargs or {}).values())) if type(t) is SimTensor]
+    with ordering.of([(t._gpu, t._storage) for t in read]):
+        out = _dispatch(operator, args, kwargs)
+        if not operator.only_views and operator.special is not _detach:
+            results = out if isinstance(out, (tuple, list)) else [out]
+            given = dict(zip(operator.names, args, strict=False)) | (kwargs or {})
+            written = [*results, *(given.get(name) for name in operator.writes)]
+            ordering.note([(t._gpu, t._storage) for t in _tensors(written) if type(t) is SimTensor])
+    return out
 
 
 def _run_planned(operator, args, kwargs):
@@ -344,7 +381,7 @@ def _run_planned(operator, args, kwargs):
             if compute:
                 value = func(*values, **kwargs) if kwargs else func(*values)
             if plan.seconds is not None:
-                machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, in_backward())
+                machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops)
             return _wrap(value, gpu, storage, layout)
         if what == VIEW:
             value = (func(*values, **kwargs) if kwargs else func(*values)) if compute else None
@@ -352,12 +389,12 @@ def _run_planned(operator, args, kwargs):
         if compute:
             func(*values, **(kwargs or {}))
         if plan.seconds is not None:
-            machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, in_backward())
+            machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops)
         return args[position]
     storages = [Storage(gpu.memory, size) if what == NEW else None for what, _, _, size in plan.results]
     out = func(*values, **(kwargs or {})) if compute else None
     if plan.seconds is not None:
-        machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, in_backward())
+        machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops)
     if plan.container is None:
         return None
     made = []
@@ -399,11 +436,16 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
             _follow_value(tensor)
     single = operator.returns and not isinstance(out, (tuple, list))
     results = (out,) if single else out or ()
+    on_host = STAYS_ON_HOST.get(operator.packet)
     written, viewed = operator.aliased, operator.viewed
     if len(written) != len(results):  # a list of tensors is one return
         written, viewed = written[:1] * len(results), viewed[:1] * len(results)
     made, planned = [], []
-    for value, written_one, viewed_one in zip(results, written, viewed, strict=True):
+    for index, (value, written_one, viewed_one) in enumerate(zip(results, written, viewed, strict=True)):
+        if index == on_host:
+            made.append(value)
+            planned.append(None)
+            continue
         tensor, plan = _result(value, given.get(written_one), given.get(viewed_one), gpu, args)
         made.append(tensor)
         planned.append(plan)
@@ -414,7 +456,7 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
     starts_kernel = moved > 0 and has_work and not operator.free and not operator.only_views
     seconds = seconds_for(gpu.profile, flops, moved, outputs, dtype) if starts_kernel else None
     if seconds is not None:
-        machine.launch(gpu, seconds, operator.name, moved, flops, in_backward())
+        machine.launch(gpu, seconds, operator.name, moved, flops)
     if answers:  # a number or a truth, such as torch.equal's: the host has to have it
         machine.wait_for(gpu)
     container = (type(out) if type(out) in (tuple, list) else tuple) if operator.returns else None
@@ -440,7 +482,7 @@ def _detach(tensor):
     # Autograd calls this more often than anything else. The value is shared, not even viewed.
     if tensor._gpu.retired:
         refuse_if_retired(tensor)
-    return _wrap(tensor._value, tensor._gpu, tensor._storage, tensor._layout, tensor.layout)
+    return _wrap(tensor._value, tensor._gpu, tensor._storage, tensor._layout)
 
 
 SPECIAL[aten.detach.default] = _detach
@@ -457,8 +499,7 @@ def _result(value, written, viewed, gpu, args):
             position = next((i for i, arg in enumerate(args) if arg is viewed), None)
             return tensor, None if position is None else (VIEW, position, tensor._layout, 0)
         tensor = wrap(value, gpu)
-        plannable = value.layout == torch.strided
-        return tensor, (NEW, None, tensor._layout, tensor._storage.size) if plannable else None
+        return tensor, (NEW, None, tensor._layout, tensor._storage.size)
     if isinstance(value, (list, tuple)):
         return type(value)(_result(v, None, None, gpu, args)[0] for v in value), None
     return value, (OTHER, None, None, 0) if value is None else None

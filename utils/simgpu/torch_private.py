@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import sys
 import threading
 
 import torch
+import torch.multiprocessing.reductions
 from torch import _tensor_str
 from torch.utils import backend_registration
 
@@ -18,6 +20,7 @@ from torch.utils import backend_registration
 FIRST_TESTED = (2, 11)
 LAST_TESTED = (2, 15)
 
+AUTOCAST_KEY = "AutocastPrivateUse1"
 disabled_torch_function = torch._C._disabled_torch_function_impl
 make_wrapper = torch.Tensor._make_wrapper_subclass
 
@@ -139,17 +142,81 @@ def keep_parameters_when_modules_move(is_simulated) -> None:
         return
 
     def apply(module, fn, recurse=True):
+        put_back = _without_lazy(module, fn)
         before = dict(module._parameters)
-        result = convert(module, fn, recurse)
+        try:
+            result = convert(module, fn, recurse)
+        finally:
+            put_back()
         for name, old in before.items():
             new = module._parameters[name]
-            if new is not old and (is_simulated(old) or is_simulated(new)):
+            if new is not old and old is not None and (is_simulated(old) or is_simulated(new)):
                 _exchange(old, new)
                 module._parameters[name] = old
         return result
 
     apply.keeps_parameters = True
     torch.nn.Module._apply = apply
+
+
+def let_lazy_modules_wait(is_simulated) -> None:
+    """Let a module without shapes (`nn.LazyLinear`) be made on a simulated GPU or moved to one.
+
+    Its parameters have no numbers yet. They stay on the CPU, remember the device, and are made there.
+    """
+    lazy = torch.nn.parameter
+    mixin, make_it_real = lazy.UninitializedTensorMixin, lazy.UninitializedTensorMixin.materialize
+    if hasattr(make_it_real, "knows_simulated_gpus"):
+        return
+
+    def materialize(self, shape, device=None, dtype=None):
+        device = device or self.__dict__.pop("_wanted_on", None)
+        if device is None or not is_simulated(new := torch.empty(shape, device=device, dtype=dtype or self.dtype)):
+            return make_it_real(self, shape, device, dtype)
+        needs_gradient = self.requires_grad
+        self.__class__ = self.cls_to_become
+        if isinstance(self, torch.nn.Parameter):
+            new = torch.nn.Parameter(new, needs_gradient)
+        _exchange(self, new)
+
+    materialize.knows_simulated_gpus = True
+    mixin.materialize = materialize
+    for kind in (lazy.UninitializedParameter, lazy.UninitializedBuffer):
+        kind.__new__ = staticmethod(_remembering(kind.__new__, is_simulated))
+
+
+def _remembering(make, is_simulated):
+    def __new__(cls, requires_grad=True, device=None, dtype=None, **others):
+        wanted = torch.empty(0, device=device)
+        if not is_simulated(wanted):
+            return make(cls, requires_grad, device, dtype, **others)
+        made = make(cls, requires_grad, "cpu", dtype, **others)
+        made._wanted_on = wanted.device
+        return made
+
+    return __new__
+
+
+def _without_lazy(module, fn):
+    """Take parameters and buffers without numbers out of a module that moves; returns what puts them back."""
+    taken = [
+        (tensors, name, tensor)
+        for tensors in (module._parameters, module._buffers)
+        for name, tensor in tensors.items()
+        if torch.nn.parameter.is_lazy(tensor)
+    ]
+    for tensors, name, tensor in taken:
+        tensors[name] = None
+        moved = fn(torch.empty(0, dtype=tensor.dtype, device=tensor.__dict__.pop("_wanted_on", None)))
+        tensor._wanted_on = moved.device
+        if moved.dtype is not tensor.dtype:
+            tensor.data = tensor.data.to(moved.dtype)
+
+    def put_back():
+        for tensors, name, tensor in taken:
+            tensors[name] = tensor
+
+    return put_back
 
 
 def _exchange(old: torch.Tensor, new: torch.Tensor) -> None:
@@ -167,6 +234,39 @@ def let_optimizers_update_all_at_once(kind: type) -> None:
             supported.append(kind)
 
 
+def let_accelerator_ask(module) -> None:
+    """Let the functions of `torch.accelerator` that end in C++, which knows no Python device, ask `module`."""
+    names = {
+        "current_device_index": "current_device",
+        "current_device_idx": "current_device",
+        "set_device_index": "set_device",
+        "set_device_idx": "set_device",
+        "device_index": "device",
+        "get_memory_info": "mem_get_info",
+        **dict.fromkeys(
+            "current_stream set_stream synchronize empty_cache get_device_capability memory_stats memory_allocated "
+            "max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats".split()
+        ),
+    }
+    for name, ours in names.items():
+        if hasattr(torch.accelerator, name):
+            setattr(torch.accelerator, name, getattr(module, ours or name))
+
+
+def being_compiled() -> bool:
+    """Whether torch.compile is at work on this thread."""
+    guards = sys.modules.get("torch._guards")
+    return guards is not None and guards.CompileContext.current_compile_id() is not None
+
+
+def without_autocast():
+    """A context in which autocast changes nothing for simulated GPUs."""
+    return torch._C._ExcludeDispatchKeyGuard(_autocast_keys)
+
+
+_autocast_keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, AUTOCAST_KEY))
+
+
 def packet_of(func):
     """The operator without its overload: `aten.add` for `aten.add.Tensor`."""
     return func._overloadpacket
@@ -177,12 +277,30 @@ def callable_of(func):
     return func._op
 
 
-def in_backward() -> bool:
-    """Whether the autograd engine is running a node on this thread."""
-    return _current_node() is not None
+def weak_storage(storage):
+    """A reference to a storage that does not keep it: `.expired()` says whether it is gone."""
+    return torch.multiprocessing.reductions.StorageWeakRef(storage)
 
 
-_current_node = torch._C._current_autograd_node
+# The node of the graph that the autograd engine is running on this thread, or None.
+current_node = torch._C._current_autograd_node
+# The number that this thread's next operation in the graph will have.
+next_sequence_number = torch._C._autograd._get_sequence_nr
+
+
+def number_of(node) -> int:
+    """The number that an operation had in the forward pass; the engine's own nodes have the largest number."""
+    return node._sequence_nr()
+
+
+def code_of_a_module_call():
+    """The code that runs when a module is called, to be found in a stack of frames."""
+    return torch.nn.Module._call_impl.__code__
+
+
+def code_of_an_optimizer_step():
+    """The code around every optimizer's `step`."""
+    return torch.optim.Optimizer.profile_hook_step(lambda optimizer: None).__code__
 
 
 def operator_schema(func):

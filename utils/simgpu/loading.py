@@ -1,0 +1,59 @@
+"""`torch.load(..., map_location="simgpu:0")`: storages of a file that are wanted on a simulated GPU."""
+
+from __future__ import annotations
+
+import torch
+
+from .machine import DEVICE_TYPE, machine
+from .memory import Storage
+from .tensor import SPECIAL, layout_of, values_live_on, wrap
+
+# PyTorch asks the registered packages in this order; its own for this device slot, which needs C++, is at 23.
+PRIORITY = 5
+
+
+class LoadedStorage(torch.UntypedStorage):
+    """The bytes of a loaded storage, with the simulated GPU that they are wanted on. Tensors of the file share it."""
+
+    gpu = None
+    counted: Storage
+
+    @property
+    def device(self) -> torch.device:
+        return self.gpu.device
+
+
+def _load(storage, location: str):
+    if location.split(":")[0] != DEVICE_TYPE:
+        return None
+    try:
+        gpu = machine.gpu(location)
+    except RuntimeError as error:
+        raise RuntimeError(f'{error} Or load it elsewhere: torch.load(..., map_location="{DEVICE_TYPE}:0").') from None
+    loaded = LoadedStorage(storage.nbytes())
+    loaded.copy_(storage)
+    loaded.gpu = gpu
+    loaded.counted = Storage(gpu.memory, storage.nbytes())
+    machine.copy_with_host(gpu, storage.nbytes(), to_host=False)
+    return loaded
+
+
+def _set(tensor, storage, offset, size, stride=()):
+    if not isinstance(storage, LoadedStorage):
+        raise RuntimeError(
+            f"set_() cannot give {tensor.device} a storage of the {storage.device}: copy the tensor with .to()"
+        )
+    value = torch.empty(0, dtype=tensor.dtype).set_(storage, offset, size, stride)
+    if values_live_on() == "meta":
+        value = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    tensor.data = wrap(value, storage.gpu, storage.counted)
+    tensor._layout = layout_of(value)
+    return tensor
+
+
+def register_loading() -> None:
+    """Tell PyTorch how to put what it loads on a simulated GPU."""
+    torch.serialization.register_package(PRIORITY, lambda storage: None, _load)
+
+
+SPECIAL[torch.ops.aten.set_.source_Storage_storage_offset] = _set

@@ -1,0 +1,137 @@
+"""Streams and events, as `torch.cuda` has them: `torch.simgpu.Stream`, `torch.simgpu.Event`."""
+
+from __future__ import annotations
+
+from .clock import Queue
+from .machine import Gpu, machine
+
+
+class Stream:
+    """A queue of kernels and copies on one GPU. Each GPU begins with one, number 0, the default.
+
+    What is launched inside `with torch.simgpu.stream(s):` (or `with s:`) goes to it. Streams of one GPU share its
+    engines: one for kernels, one for copies in and one for copies out; what uses different engines runs at the
+    same time. `priority` is taken and ignored.
+    """
+
+    def __init__(self, device=None, priority: int = 0):
+        self._queue = machine.add_queue(machine.gpu(device))
+        self._before: list[tuple[int, dict]] = []
+
+    @property
+    def device(self):
+        return self._queue.gpu.device
+
+    @property
+    def stream_id(self) -> int:
+        return self._queue.number
+
+    def query(self) -> bool:
+        """Whether everything given to this stream is done."""
+        return self._queue.free <= machine.clock.now()
+
+    def is_capturing(self) -> bool:
+        """False: simulated GPUs have no graphs to capture."""
+        return False
+
+    def synchronize(self) -> None:
+        """The host waits until everything given to this stream is done."""
+        machine.clock.wait_until(queue_of(self).free)
+
+    def wait_stream(self, stream: Stream) -> None:
+        """What is given to this stream from now on waits for what `stream` was given until now."""
+        queue_of(self).wait_until(queue_of(stream).free)
+
+    def wait_event(self, event: Event) -> None:
+        """What is given to this stream from now on waits for `event`."""
+        event.wait(self)
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Mark this point of the stream, with a new event if none is given."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Stream:
+        here, queue = machine.here, queue_of(self)
+        self._before.append((here.gpu, here.queues))
+        here.gpu, here.queues = queue.gpu.index, {**here.queues, queue.gpu: queue}
+        return self
+
+    def __exit__(self, *exception) -> None:
+        machine.here.gpu, machine.here.queues = self._before.pop()
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Stream) and other._queue is self._queue
+
+    def __hash__(self) -> int:
+        return hash(self._queue)
+
+    def __repr__(self) -> str:
+        return f"<torch.simgpu.Stream device={self.device} stream={self.stream_id}>"
+
+
+def stream_of(queue: Queue) -> Stream:
+    """The stream for a queue that is there already."""
+    stream = object.__new__(Stream)
+    stream._queue, stream._before = queue, []
+    return stream
+
+
+def queue_of(stream: Stream) -> Queue:
+    """The queue of a stream. RuntimeError if it went with an earlier machine."""
+    if stream._queue.gpu.retired:
+        raise RuntimeError(
+            f"This stream was made on {stream.device} before simgpu.enable() changed the simulated machine, "
+            "and went with it. Make a new one."
+        )
+    return stream._queue
+
+
+class Event:
+    """A point in a stream: `record` it, then wait for it, or measure the time between two of them."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
+        self._timing = enable_timing
+        self._moment: float | None = None
+        self._gpu: Gpu | None = None
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Happen when all that `stream` (default: the current one) was given until now is done."""
+        queue = machine.queue(machine.gpu(None)) if stream is None else queue_of(stream)
+        self._gpu = queue.gpu
+        self._moment = max(queue.free, machine.clock.now())
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """What `stream` (default: the current one) is given from now on waits for this event."""
+        queue = machine.queue(machine.gpu(None)) if stream is None else queue_of(stream)
+        if self._moment is not None:
+            queue.wait_until(self._moment)
+
+    def query(self) -> bool:
+        """Whether it has happened. One that was never recorded has."""
+        return self._moment is None or self._moment <= machine.clock.now()
+
+    def synchronize(self) -> None:
+        """The host waits until it has happened."""
+        if self._moment is not None:
+            machine.clock.wait_until(self._moment)
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to `end_event`.
+
+        Raises ValueError without `enable_timing=True`, RuntimeError where one was not recorded or has not happened.
+        """
+        if not (self._timing and end_event._timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._moment is None or end_event._moment is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        if not (self.query() and end_event.query()):
+            raise RuntimeError(
+                "simgpu error: device not ready: both events must have happened before their time is read. "
+                "Call end_event.synchronize() first."
+            )
+        return (end_event._moment - self._moment) * 1e3
+
+    def __repr__(self) -> str:
+        return "<torch.simgpu.Event>" if self._moment is None else f"<torch.simgpu.Event at {self._moment:.6f} s>"
