@@ -123,7 +123,9 @@ def wrap(value: torch.Tensor, gpu: Gpu, storage: Storage | None = None) -> SimTe
 
 def _wrap(value, gpu, storage, layout) -> SimTensor:
     # By position, which is measurably faster: size, strides, offset, memory format, dtype, layout, device.
-    tensor = make_wrapper(SimTensor, layout.shape, layout.stride, layout.offset, None, layout.dtype, STRIDED, gpu.device)
+    tensor = make_wrapper(
+        SimTensor, layout.shape, layout.stride, layout.offset, None, layout.dtype, STRIDED, gpu.device
+    )
     tensor._value = value
     tensor._gpu = gpu
     tensor._storage = storage
@@ -249,6 +251,8 @@ TENSORS_FROM_ANYWHERE = {
     aten._ctc_loss.Tensor,
     aten._ctc_loss_backward.Tensor,
 }
+# Operators whose result has the shape of its arguments, unless an index is a mask.
+INDEXES = {aten.index, aten.index_put, aten.index_put_, aten._unsafe_index, aten._index_put_impl_}
 CHANGES_SHAPES = {aten.resize_.default, aten.resize_as_.default, aten.set_.source_Tensor, aten.set_.source_Storage}
 
 # Operators that give one result, of this number, to the host: lengths are always on the CPU.
@@ -424,7 +428,8 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
         _split_shared_values(operator, args, kwargs)
     values = _values(args)
     named_values = {name: _values(value) for name, value in kwargs.items()}
-    if not machine.compute and operator.reads_values:
+    reads_values = operator.reads_values and not (operator.packet in INDEXES and not _has_mask(args))
+    if not machine.compute and reads_values:
         raise no_values(operator.name)
     out = operator.func(*values, **named_values)
     if gpu is None:
@@ -450,23 +455,26 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
         made.append(tensor)
         planned.append(plan)
     flops, moved, outputs, dtype = work_of(operator.packet, values, named_values, out)
-    answers = operator.reads_values and not any(isinstance(value, torch.Tensor) for value in results)
     makes = any(isinstance(value, (torch.Tensor, list, tuple)) for value in results)
-    has_work = operator.reads_values or operator.writes or makes
+    has_work = reads_values or operator.writes or makes
     starts_kernel = moved > 0 and has_work and not operator.free and not operator.only_views
     seconds = seconds_for(gpu.profile, flops, moved, outputs, dtype) if starts_kernel else None
     if seconds is not None:
         machine.launch(gpu, seconds, operator.name, moved, flops)
-    if answers:  # a number or a truth, such as torch.equal's: the host has to have it
-        machine.wait_for(gpu)
+    if reads_values:  # the host has to have the answer of torch.equal, the length of nonzero's result
+        machine.wait_for_current(gpu)
     container = (type(out) if type(out) in (tuple, list) else tuple) if operator.returns else None
-    if key is not None and operator.fixed and None not in planned:
+    if key is not None and (operator.fixed or not reads_values and operator.packet in INDEXES) and None not in planned:
         if len(operator.plans) >= MOST_PLANS:
             operator.plans.clear()
         operator.plans[key] = Plan(single, container, tuple(planned), seconds, moved, flops)
     if container is None:
         return None
     return made[0] if single else container(made)
+
+
+def _has_mask(args) -> bool:
+    return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in _tensors(args[1:2]))
 
 
 def _split_shared_values(operator, args, kwargs) -> None:

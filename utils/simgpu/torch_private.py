@@ -243,14 +243,12 @@ def let_accelerator_ask(module) -> None:
         "set_device_idx": "set_device",
         "device_index": "device",
         "get_memory_info": "mem_get_info",
-        **dict.fromkeys(
-            "current_stream set_stream synchronize empty_cache get_device_capability memory_stats memory_allocated "
-            "max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats".split()
-        ),
     }
-    for name, ours in names.items():
+    same = """current_stream set_stream synchronize empty_cache get_device_capability memory_stats memory_allocated
+        max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats"""
+    for name, ours in {**names, **{name: name for name in same.split()}}.items():
         if hasattr(torch.accelerator, name):
-            setattr(torch.accelerator, name, getattr(module, ours or name))
+            setattr(torch.accelerator, name, getattr(module, ours))
 
 
 def being_compiled() -> bool:
