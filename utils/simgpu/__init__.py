@@ -16,14 +16,26 @@ import torch
 
 from . import torch_private
 from .autocast import register_autocast
+from .cuda_code import as_cuda, register_magic
 from .device_module import device_module, publish
 from .loading import register_loading
 from .machine import DEVICE_TYPE, LOG_LENGTH, Record, machine, settings_from
+from .measure import measure_link, measure_profile
 from .moves import register_factories
 from .refusals import register_refusals
 from .tensor import SimTensor, forget_plans
 
-__all__ = ["Record", "enable", "is_enabled", "keep_log", "log", "now"]
+__all__ = [
+    "Record",
+    "as_cuda",
+    "enable",
+    "is_enabled",
+    "keep_log",
+    "log",
+    "measure_link",
+    "measure_profile",
+    "now",
+]
 
 
 def enable(
@@ -56,6 +68,7 @@ def enable(
         register_autocast()
         register_loading()
         register_refusals()
+        register_magic()
         torch_private.let_optimizers_update_all_at_once(SimTensor)
         torch_private.keep_parameters_when_modules_move(_is_simulated)
         torch_private.let_lazy_modules_wait(_is_simulated)

@@ -12,11 +12,11 @@ import torch
 
 from . import torch_private
 from .machine import DEVICE_TYPE, machine
+from .memory import in_units
 from .streams import Event, Stream, stream_of
 
 # NVML's utilisation is the share of its last sample period with a kernel running; the period is 1/6 to 1 s.
 SAMPLE_PERIOD = 1 / 6
-GIB = 2**30
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class DeviceModule(ModuleType):
             "Capacity": memory.capacity,
         }
         lines = [f"{gpu.device}: {self.get_device_name(device)}"]
-        return "\n".join(lines + [f"  {name:<18}{size / GIB:>10.3f} GiB" for name, size in rows.items()])
+        return "\n".join(lines + [f"  {name:<18}{in_units(size):>14}" for name, size in rows.items()])
 
     def mem_get_info(self, device=None) -> tuple[int, int]:
         """(free, total) bytes of `device`."""

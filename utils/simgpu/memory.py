@@ -24,9 +24,9 @@ class Memory:
         total = self.allocated + size
         if total > self.capacity:
             raise torch.OutOfMemoryError(
-                f"simgpu out of memory. Tried to allocate {_text(size)}. GPU {self.name} has a total capacity of "
-                f"{_text(self.capacity)} of which {_text(self.capacity - self.allocated)} is free. "
-                f"{_text(self.allocated)} is allocated by PyTorch."
+                f"simgpu out of memory. Tried to allocate {in_units(size)}. GPU {self.name} has a total capacity of "
+                f"{in_units(self.capacity)} of which {in_units(self.capacity - self.allocated)} is free. "
+                f"{in_units(self.allocated)} is allocated by PyTorch."
             )
         self.allocated = total
         if total > self.peak:
@@ -57,7 +57,8 @@ class Storage:
         self._memory.allocated -= self.size
 
 
-def _text(size: float) -> str:
+def in_units(size: float) -> str:
+    """Bytes as PyTorch writes them: `4.00 MiB`."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
             return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.2f} {unit}"

@@ -464,7 +464,8 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
     if reads_values:  # the host has to have the answer of torch.equal, the length of nonzero's result
         machine.wait_for_current(gpu)
     container = (type(out) if type(out) in (tuple, list) else tuple) if operator.returns else None
-    if key is not None and (operator.fixed or not reads_values and operator.packet in INDEXES) and None not in planned:
+    fixed = operator.fixed or (operator.packet in INDEXES and not reads_values)
+    if key is not None and fixed and None not in planned:
         if len(operator.plans) >= MOST_PLANS:
             operator.plans.clear()
         operator.plans[key] = Plan(single, container, tuple(planned), seconds, moved, flops)

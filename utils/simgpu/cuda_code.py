@@ -1,0 +1,129 @@
+"""Code written for CUDA, run as it stands: `with simgpu.as_cuda():` and the cell magic `%%as_cuda`.
+
+Inside, `cuda` means the simulated GPUs wherever a device is named, and the functions of `torch.cuda` are those of
+`torch.simgpu`. The code also reads `cuda:N` where it asks a tensor for its device. What it prints of a tensor still
+says simgpu: nothing simulated is shown as something else. Outside, nothing is changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from unittest import mock
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from . import loading
+from .device_module import DeviceModule, device_module
+from .machine import DEVICE_TYPE, machine
+from .tensor import SimTensor
+
+CUDA_NAME = re.compile(r"cuda(:\d+)?")
+
+
+def _simulated(value):
+    """A device of CUDA as a simulated one; anything else as it is."""
+    if isinstance(value, str):
+        return value.replace("cuda", DEVICE_TYPE, 1) if CUDA_NAME.fullmatch(value) else value
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return torch.device(DEVICE_TYPE, value.index if value.index is not None else machine.here.gpu)
+    return value
+
+
+class _Translate(TorchFunctionMode):
+    """Between the caller and every function of PyTorch that names a device."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func is torch.device:  # names stay as they are written, so that they compare as they should
+            return func(*args, **kwargs)
+        if func is torch.Tensor.cuda:
+            return _cuda(*args, **kwargs)
+        if func in QUESTIONS and not _asked_by_pytorch():
+            return QUESTIONS[func](func(*args))
+        return func(*map(_simulated, args), **{name: _simulated(value) for name, value in kwargs.items()})
+
+
+def _cuda(tensor, device=None, non_blocking=False, memory_format=torch.preserve_format):
+    number = machine.index_of(device if device is None or isinstance(device, int) else _simulated(torch.device(device)))
+    return tensor.to(f"{DEVICE_TYPE}:{number}", non_blocking=non_blocking, memory_format=memory_format)
+
+
+def _asked_by_pytorch() -> bool:
+    # PyTorch's own Python code would go on to CUDA's kernels if it were told cuda.
+    frame = sys._getframe(2)
+    while frame.f_globals.get("__name__") == "torch.utils._device":  # inside `with torch.device(...)`: only passes on
+        frame = frame.f_back
+    return frame.f_globals.get("__name__", "").partition(".")[0] == "torch"
+
+
+def _as_cuda_device(device: torch.device) -> torch.device:
+    return torch.device("cuda", device.index) if device.type == DEVICE_TYPE else device
+
+
+# What code asks a tensor, and how the answer is translated.
+QUESTIONS = {torch.Tensor.device.__get__: _as_cuda_device}
+
+
+class _IsCuda:
+    """`tensor.is_cuda`, true for simulated tensors while it is in place."""
+
+    def __get__(self, tensor, kind=None):
+        return tensor.device.type in ("cuda", DEVICE_TYPE)
+
+
+@contextmanager
+def as_cuda() -> Iterator[None]:
+    """Inside, code written for CUDA runs on the simulated GPUs, in this thread.
+
+    Covered: device names and `torch.device`, `.cuda()`, the functions of `torch.cuda` that `torch.simgpu` has,
+    `torch.autocast("cuda")`, `torch.amp.GradScaler("cuda")`, `torch.load(map_location="cuda:0")`. Not covered:
+    `torch.Generator(device="cuda")`, nn.DataParallel, torch.compile, CUDA extensions.
+    """
+    with ExitStack() as stack:
+        for name in dir(DeviceModule):
+            if not name.startswith("_") and hasattr(torch.cuda, name):
+                stack.enter_context(mock.patch.object(torch.cuda, name, _accepting_cuda(getattr(device_module, name))))
+        for kind in (torch.autocast, torch.amp.GradScaler):
+            stack.enter_context(mock.patch.object(kind, "__init__", _accepting_cuda(kind.__init__)))
+        stack.enter_context(mock.patch.object(loading, "ALSO_NAMED", "cuda"))
+        stack.enter_context(mock.patch.object(SimTensor, "is_cuda", _IsCuda(), create=True))
+        stack.enter_context(_Translate())
+        yield
+
+
+def _accepting_cuda(function):
+    if isinstance(function, type):
+        return type(function.__name__, (function,), {"__init__": _accepting_cuda(function.__init__)})
+
+    def translated(*args, **kwargs):
+        return function(*map(_simulated, args), **{name: _simulated(value) for name, value in kwargs.items()})
+
+    return translated
+
+
+def run_cell_as_cuda(line: str, cell: str) -> None:
+    """%%as_cuda: run the cell with `cuda` meaning the simulated GPUs."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    source = shell.transform_cell(cell)
+    name = shell.compile.cache(source)  # so that an error shows the line it came from
+    body = ast.parse(source, name).body
+    last = body.pop() if body and isinstance(body[-1], ast.Expr) and not source.rstrip().endswith(";") else None
+    with as_cuda():
+        exec(compile(ast.Module(body, []), name, "exec"), shell.user_ns)
+        if last is not None:
+            shell.displayhook(eval(compile(ast.Expression(last.value), name, "eval"), shell.user_ns))
+
+
+def register_magic() -> None:
+    """Make %%as_cuda known, if this is a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is not None:
+        shell.register_magic_function(run_cell_as_cuda, "cell", "as_cuda")
