@@ -68,10 +68,10 @@ def enable(
         register_autocast()
         register_loading()
         register_refusals()
-        register_magic()
         torch_private.let_optimizers_update_all_at_once(SimTensor)
         torch_private.keep_parameters_when_modules_move(_is_simulated)
         torch_private.let_lazy_modules_wait(_is_simulated)
+    register_magic()
     if settings != machine.settings:
         machine.configure(settings)
         forget_plans()

@@ -17,7 +17,6 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 
-from . import loading
 from .device_module import DeviceModule, device_module
 from .machine import DEVICE_TYPE, machine
 from .tensor import SimTensor
@@ -49,8 +48,9 @@ class _Translate(TorchFunctionMode):
 
 
 def _cuda(tensor, device=None, non_blocking=False, memory_format=torch.preserve_format):
-    number = machine.index_of(device if device is None or isinstance(device, int) else _simulated(torch.device(device)))
-    return tensor.to(f"{DEVICE_TYPE}:{number}", non_blocking=non_blocking, memory_format=memory_format)
+    return tensor.to(
+        f"{DEVICE_TYPE}:{machine.index_of(device)}", non_blocking=non_blocking, memory_format=memory_format
+    )
 
 
 def _asked_by_pytorch() -> bool:
@@ -87,19 +87,16 @@ def as_cuda() -> Iterator[None]:
     with ExitStack() as stack:
         for name in dir(DeviceModule):
             if not name.startswith("_") and hasattr(torch.cuda, name):
-                stack.enter_context(mock.patch.object(torch.cuda, name, _accepting_cuda(getattr(device_module, name))))
+                stack.enter_context(mock.patch.object(torch.cuda, name, getattr(device_module, name)))
         for kind in (torch.autocast, torch.amp.GradScaler):
             stack.enter_context(mock.patch.object(kind, "__init__", _accepting_cuda(kind.__init__)))
-        stack.enter_context(mock.patch.object(loading, "ALSO_NAMED", "cuda"))
+        stack.enter_context(mock.patch.object(machine, "also_named", "cuda"))
         stack.enter_context(mock.patch.object(SimTensor, "is_cuda", _IsCuda(), create=True))
         stack.enter_context(_Translate())
         yield
 
 
 def _accepting_cuda(function):
-    if isinstance(function, type):
-        return type(function.__name__, (function,), {"__init__": _accepting_cuda(function.__init__)})
-
     def translated(*args, **kwargs):
         return function(*map(_simulated, args), **{name: _simulated(value) for name, value in kwargs.items()})
 

@@ -10,8 +10,6 @@ from .tensor import SPECIAL, layout_of, values_live_on, wrap
 
 # PyTorch asks the registered packages in this order; its own for this device slot, which needs C++, is at 23.
 PRIORITY = 5
-# Another name for simulated GPUs, while code for that other device runs on them.
-ALSO_NAMED: str | None = None
 
 
 class LoadedStorage(torch.UntypedStorage):
@@ -26,10 +24,8 @@ class LoadedStorage(torch.UntypedStorage):
 
 
 def _load(storage, location: str):
-    kind, _, number = location.partition(":")
-    if kind not in (DEVICE_TYPE, ALSO_NAMED):
+    if location.partition(":")[0] not in (DEVICE_TYPE, machine.also_named):
         return None
-    location = f"{DEVICE_TYPE}:{number}" if number else DEVICE_TYPE
     try:
         gpu = machine.gpu(location)
     except RuntimeError as error:

@@ -99,6 +99,8 @@ class Machine:
         self.compute = True
         # Whether anybody made a stream: with one stream on each GPU everything is simpler, and faster.
         self.several_streams = False
+        # Another device type that means simulated GPUs, while code for it runs on them.
+        self.also_named: str | None = None
         # Plain tuples, of what a Record holds: making those is left to whoever reads the log.
         self.log: deque[tuple] | None = deque(maxlen=LOG_LENGTH)
 
@@ -146,7 +148,7 @@ class Machine:
         if device is None:
             return self.here.gpu
         device = torch.device(device)
-        if device.type != DEVICE_TYPE:
+        if device.type not in (DEVICE_TYPE, self.also_named):
             raise ValueError(f"Expected a {DEVICE_TYPE} device, but got: {device}")
         return self.here.gpu if device.index is None else device.index
 

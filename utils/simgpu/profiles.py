@@ -36,6 +36,9 @@ class GpuProfile:
     launch: float = 6 * MICROSECOND
     shortest: float = 3 * MICROSECOND
 
+    def __post_init__(self):
+        _require_positive(self, "flops", "bandwidth", "memory", "multiprocessors", "efficiency", "shortest")
+
     def peak(self, dtype: torch.dtype) -> float:
         """Floating-point operations a second for a dtype."""
         return self.fast.get(dtype, self.flops)
@@ -52,6 +55,16 @@ class LinkProfile:
     bandwidth: float
     source: str
     latency: float = 10 * MICROSECOND
+
+    def __post_init__(self):
+        _require_positive(self, "bandwidth")
+
+
+def _require_positive(profile, *names: str) -> None:
+    for name in names:
+        value = getattr(profile, name)
+        if not value > 0:
+            raise ValueError(f"{type(profile).__name__} {profile.name}: {name}={value!r} must be above 0")
 
 
 HALF = (torch.float16, torch.bfloat16)

@@ -209,7 +209,7 @@ class Operator:
         self.name = func.__name__.split(".")[0]
         self.packet = torch_private.packet_of(func)
         self.names = [argument.name for argument in schema.arguments]
-        self.pointwise = torch.Tag.pointwise in func.tags
+        self.pointwise = torch.Tag.pointwise in func.tags or self.packet in ITERATED
         # Arguments written to: their shape may change under the wrapper (`resize_`, `squeeze_`, `out=`).
         self.writes = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
         # For each return, the argument it *is* (in-place and `out=` operators hand back what they were given),
@@ -254,6 +254,16 @@ TENSORS_FROM_ANYWHERE = {
 # Operators whose result has the shape of its arguments, unless an index is a mask.
 INDEXES = {aten.index, aten.index_put, aten.index_put_, aten._unsafe_index, aten._index_put_impl_}
 CHANGES_SHAPES = {aten.resize_.default, aten.resize_as_.default, aten.set_.source_Tensor, aten.set_.source_Storage}
+
+# Operators that PyTorch computes element by element (TensorIterator) without tagging them so.
+ITERATED = {
+    aten.huber_loss,
+    aten.huber_loss_backward,
+    aten.mse_loss,
+    aten.mse_loss_backward,
+    aten.smooth_l1_loss,
+    aten.smooth_l1_loss_backward,
+}
 
 # Operators that give one result, of this number, to the host: lengths are always on the CPU.
 STAYS_ON_HOST = {aten._pack_padded_sequence: 1, aten._pad_packed_sequence: 1}

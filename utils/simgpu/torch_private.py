@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import inspect
 import sys
 import threading
 
@@ -99,10 +100,17 @@ def register_device_type(name: str, device_module: object) -> None:
 def _raising_what_was_taken(run_backward):
     """The autograd engine's entry, raising the exception that the device guard had to take out of its way."""
 
-    def run(*args, **kwargs):
+    def run(tensors, gradients, *args, **kwargs):
         __tracebackhide__ = True
+        # PyTorch checks this itself, but not for tensor subclasses.
+        for tensor, gradient in zip(tensors, gradients, strict=False):
+            if isinstance(gradient, torch.Tensor) and gradient.device != tensor.device and gradient.dim():
+                raise RuntimeError(
+                    f"invalid gradient: expected device {tensor.device} but got {gradient.device}. "
+                    "The gradient given to backward has to be where the output is."
+                )
         try:
-            return run_backward(*args, **kwargs)
+            return run_backward(tensors, gradients, *args, **kwargs)
         except SystemError:  # the engine failed, and has no exception to say why
             pending = _thread.__dict__.pop("pending", None)
             if pending is None:
@@ -186,11 +194,14 @@ def let_lazy_modules_wait(is_simulated) -> None:
 
 
 def _remembering(make, is_simulated):
-    def __new__(cls, requires_grad=True, device=None, dtype=None, **others):
-        wanted = torch.empty(0, device=device)
+    arguments_of = inspect.signature(make).bind
+
+    def __new__(*args, **kwargs):
+        arguments = arguments_of(*args, **kwargs).arguments
+        wanted = torch.empty(0, device=arguments.get("device"))
         if not is_simulated(wanted):
-            return make(cls, requires_grad, device, dtype, **others)
-        made = make(cls, requires_grad, "cpu", dtype, **others)
+            return make(*args, **kwargs)
+        made = make(**arguments | {"device": "cpu"})
         made._wanted_on = wanted.device
         return made
 

@@ -1,0 +1,383 @@
+"""What else people do on CUDA: autocast, lazy modules, checkpoints, hooks, loaders, CUDA's names; a kernel's origin."""
+
+import copy
+import io
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+
+from utils import simgpu
+from utils.simgpu.profiles import GPUS
+
+
+@pytest.fixture(autouse=True)
+def two_gpus():
+    simgpu.enable(count=2)
+    torch.manual_seed(0)
+    yield
+    simgpu.enable(count=2)
+
+
+def net():
+    return nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def loaded(value, **kwargs):
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return torch.load(file, **kwargs)
+
+
+# --- precision ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_computes_products_in_the_lower_precision_and_sums_in_float32(dtype):
+    here = net()
+    there = copy.deepcopy(here).to("simgpu:1")
+    x, y = torch.randn(5, 6), torch.tensor([0, 1, 2, 0, 1])
+    results = []
+    for model, device in ((here, "cpu"), (there, "simgpu:1")):
+        with torch.autocast(torch.device(device).type, dtype=dtype):
+            out = model(x.to(device))
+            loss = nn.functional.cross_entropy(out, y.to(device))
+        loss.backward()
+        results.append((out, loss, model[0].weight.grad))
+    (out, loss, gradient), (expected_out, expected_loss, expected_gradient) = results[1], results[0]
+    assert (out.dtype, loss.dtype, gradient.dtype) == (dtype, torch.float32, torch.float32)
+    torch.testing.assert_close(out.cpu(), expected_out, atol=2e-2, rtol=2e-2)
+    torch.testing.assert_close(loss.cpu(), expected_loss.float(), atol=2e-2, rtol=2e-2)
+    torch.testing.assert_close(gradient.cpu(), expected_gradient, atol=2e-2, rtol=5e-2)
+    with torch.autocast("simgpu", dtype=dtype):
+        assert torch.cat([out, loss.reshape(1, 1).expand(1, 3)]).dtype == torch.float32  # the widest
+    assert there(x.to("simgpu:1")).dtype == torch.float32
+
+
+def test_autocast_takes_the_time_of_the_lower_precision():
+    simgpu.enable(count=1, gpu="V100", compute=False)
+    layer, x = nn.Linear(4096, 4096, device="simgpu:0"), torch.empty(4096, 4096, device="simgpu:0")
+    layer(x)
+    with torch.autocast("simgpu", dtype=torch.float16):
+        layer(x)
+    wide, narrow = (r.end - r.start for r in simgpu.log() if r.name == "addmm")
+    assert wide / narrow == pytest.approx(125 / 15.7, rel=0.01)  # V100's two peaks
+
+
+def test_gradient_scaler():
+    layer = nn.Linear(4, 2, device="simgpu:0")
+    optimizer, scaler = torch.optim.SGD(layer.parameters(), lr=0.1), torch.amp.GradScaler("simgpu")
+    before = layer.weight.detach().cpu()
+    scaler.scale(layer(torch.ones(3, 4, device="simgpu:0")).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.allclose(before - layer.weight.detach().cpu(), torch.full((2, 4), 0.3))
+
+
+# --- modules ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["moved", "made there", "moved back"])
+def test_lazy_modules(place):
+    if place == "made there":
+        model = nn.Sequential(nn.LazyLinear(8, device="simgpu:1"), nn.LazyBatchNorm1d(device="simgpu:1"))
+    else:
+        model = nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d()).to("simgpu:1")
+    device = "cpu" if place == "moved back" else "simgpu:1"
+    model.to(device)
+    out = model(torch.randn(4, 5, device=device))
+    assert all(t.device == torch.device(device) for t in (*model.parameters(), *model.buffers()))
+    assert isinstance(model[0], nn.Linear)
+    out.square().sum().backward()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.step()
+    assert model[0].weight.grad.device == torch.device(device)
+
+
+def test_hooks_see_the_device():
+    seen = []
+    layer = nn.Linear(4, 4, device="simgpu:1")
+    layer.register_forward_pre_hook(lambda module, args: seen.append(args[0].device))
+    layer.register_forward_hook(lambda module, args, out: seen.append(out.device))
+    layer.register_full_backward_hook(lambda module, grad_in, grad_out: seen.append(grad_out[0].device))
+    layer.weight.register_hook(lambda gradient: seen.append(gradient.device))
+    layer.weight.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.device))
+    layer(torch.ones(2, 4, device="simgpu:1", requires_grad=True)).sum().backward()
+    assert seen == [torch.device("simgpu:1")] * 5
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointing_recomputes_and_saves_memory(reentrant):
+    layers = nn.ModuleList([nn.Linear(256, 256, device="simgpu:0") for _ in range(4)])
+    gradients, peaks = [], []
+    for recompute in (False, True):
+        layers.zero_grad()
+        torch.simgpu.reset_peak_memory_stats(0)
+        x = torch.ones(2048, 256, device="simgpu:0", requires_grad=True)
+        out = x
+        for layer in layers:
+            block = lambda t, layer=layer: layer(t).tanh().exp().tanh().exp()  # noqa: E731
+            out = checkpoint(block, out, use_reentrant=reentrant) if recompute else block(out)
+        out.mean().backward()
+        gradients.append([p.grad.cpu() for p in layers.parameters()])
+        peaks.append(torch.simgpu.max_memory_allocated(0))
+        del out, x
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+    assert peaks[1] < 0.7 * peaks[0]
+
+
+def test_views_written_in_place_keep_the_graph():
+    here, there = torch.ones(4, 4, requires_grad=True), torch.ones(4, 4, device="simgpu:1", requires_grad=True)
+    for x in (here, there):
+        y = x * 2
+        y[1].mul_(3)
+        y.t()[0].add_(y.t()[1].detach())
+        y.sum().backward()
+    assert torch.equal(here.grad, there.grad.cpu())
+
+
+def test_detached_tensors_share_numbers_but_not_shapes():
+    x = torch.zeros(2, 3, device="simgpu:0")
+    y = x.detach()
+    y.add_(1)
+    assert x.sum().item() == 6
+    y.t_()
+    assert (tuple(x.shape), tuple(y.shape)) == ((2, 3), (3, 2))
+    assert torch.equal((x + x).cpu(), torch.full((2, 3), 2.0))
+
+
+def test_functional_transforms():
+    x = torch.randn(3, 4, device="simgpu:1")
+    f = lambda row: (row.sin() * row).sum()  # noqa: E731
+    assert torch.allclose(torch.vmap(f)(x).cpu(), torch.vmap(f)(x.cpu()))
+    assert torch.allclose(torch.func.grad(f)(x[0]).cpu(), torch.func.grad(f)(x[0].cpu()))
+
+
+def test_packed_sequences():
+    rnn = nn.LSTM(4, 5, batch_first=True)
+    x, lengths = torch.randn(2, 3, 4), torch.tensor([3, 2])
+    outputs = []
+    for device in ("cpu", "simgpu:1"):
+        rnn.to(device)
+        packed = nn.utils.rnn.pack_padded_sequence(x.to(device), lengths, batch_first=True)
+        assert packed.batch_sizes.device.type == "cpu"
+        out, sizes = nn.utils.rnn.pad_packed_sequence(rnn(packed)[0], batch_first=True)
+        outputs.append(out.detach().cpu())
+        assert torch.equal(sizes, lengths)
+    torch.testing.assert_close(*outputs)
+
+
+# --- files and loaders ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made_on", ["cpu", "simgpu:0"])
+@pytest.mark.parametrize("wanted_on", ["cpu", "simgpu:1", {"cpu": "simgpu:1", "simgpu:0": "simgpu:1"}])
+def test_a_checkpoint_is_loaded_where_it_is_wanted(made_on, wanted_on):
+    state = net().to(made_on).state_dict()
+    got = loaded(state, map_location=wanted_on, weights_only=True)
+    expected = torch.device("cpu" if wanted_on == "cpu" else "simgpu:1")
+    assert all(tensor.device == expected for tensor in got.values())
+    assert all(torch.equal(got[name].cpu(), tensor.cpu()) for name, tensor in state.items())
+    net().to("simgpu:0").load_state_dict(got)
+
+
+def test_what_shares_memory_in_a_file_shares_it_on_the_device():
+    x = torch.arange(1000.0)
+    before = torch.simgpu.memory_allocated(1)
+    got = loaded({"all": x, "some": x[10:20]}, map_location="simgpu:1")
+    assert torch.simgpu.memory_allocated(1) - before == 4096
+    got["some"].zero_()
+    assert got["all"][10:20].sum().item() == 0
+
+
+@pytest.mark.parametrize("pin", [False, True])
+def test_data_loader(pin):
+    data = TensorDataset(torch.arange(12.0).reshape(6, 2), torch.arange(6))
+    total = 0.0
+    for x, y in DataLoader(data, batch_size=4, pin_memory=pin):
+        total += x.to("simgpu:0", non_blocking=pin).sum().item() + y.to("simgpu:0").sum().item()
+    assert total == 66 + 15
+
+
+# --- questions to the device ------------------------------------------------------------------------------------
+
+
+def test_the_accelerator_answers():
+    x = torch.ones(1000, device="simgpu:1")
+    x + x
+    torch.accelerator.set_device_index(1)
+    try:
+        assert torch.accelerator.current_device_index() == torch.simgpu.current_device() == 1
+        torch.accelerator.synchronize()
+        assert simgpu.now() >= simgpu.log()[-1].end
+        assert torch.accelerator.memory_allocated() == torch.simgpu.memory_allocated(1) > 0
+        assert torch.accelerator.current_stream() == torch.simgpu.current_stream()
+    finally:
+        torch.accelerator.set_device_index(0)
+
+
+def test_the_names_of_torch_cuda():
+    names = """
+        synchronize device_count is_available current_device set_device device Stream stream current_stream Event
+        memory_allocated max_memory_allocated reset_peak_memory_stats memory_summary mem_get_info empty_cache
+        get_device_properties get_device_name can_device_access_peer manual_seed utilization
+    """
+    for name in names.split():
+        assert hasattr(torch.cuda, name)
+        assert hasattr(torch.simgpu, name)
+    assert torch.simgpu.get_device_properties(0).total_memory == 16_000_000_000
+    assert torch.simgpu.get_device_properties(0).multi_processor_count == 80
+    assert torch.simgpu.can_device_access_peer(0, 1)
+    assert not torch.simgpu.can_device_access_peer(1, 1)
+    assert "Peak memory" in torch.simgpu.memory_summary(1)
+    with torch.simgpu.device(1):
+        assert torch.empty(1, device="simgpu").device == torch.device("simgpu:1")
+    torch.simgpu.manual_seed(7)
+    a = torch.rand(3, device="simgpu:0")
+    torch.manual_seed(7)
+    assert torch.equal(a.cpu(), torch.rand(3))
+
+
+# --- where a kernel came from ---------------------------------------------------------------------------------
+
+
+class TwoParts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(4, 8), nn.ReLU()).to("simgpu:0")
+        self.second = nn.Linear(8, 2).to("simgpu:1")
+
+    def forward(self, x):
+        return self.second(self.first(x).to("simgpu:1")).exp()
+
+
+def test_the_log_says_module_and_phase():
+    model = TwoParts()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    x = torch.ones(3, 4, device="simgpu:0")
+    simgpu.keep_log(0)
+    simgpu.keep_log()
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+    seen = {(r.kind, r.name, r.module, r.phase) for r in simgpu.log()}
+    for expected in (
+        ("kernel", "addmm", "first.0", "forward"),
+        ("kernel", "relu", "first.1", "forward"),
+        ("d2d", "copy", "TwoParts", "forward"),
+        ("kernel", "exp", "TwoParts", "forward"),
+        ("kernel", "sum", "", "forward"),
+        ("kernel", "mm", "second", "backward"),
+        ("d2d", "copy", "TwoParts", "backward"),
+        ("kernel", "threshold_backward", "first.1", "backward"),
+        ("kernel", "_foreach_add_", "SGD", "optimizer"),
+    ):
+        assert expected in seen
+
+
+def test_the_log_is_bounded_and_can_be_off():
+    x = torch.ones(4, device="simgpu:0")
+    simgpu.keep_log(3)
+    try:
+        for _ in range(10):
+            x + x
+        assert len(simgpu.log()) == 3
+        simgpu.keep_log(0)
+        x + x
+        assert simgpu.log() == []
+    finally:
+        simgpu.keep_log()
+
+
+# --- code written for CUDA --------------------------------------------------------------------------------------
+
+
+def train_on_cuda():
+    """As it stands in a tutorial: nothing here knows of simulated GPUs."""
+    assert torch.cuda.is_available()
+    assert torch.cuda.device_count() == 2
+    device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(4, 8).to("cuda:0")
+            self.second = nn.LSTM(8, 2).cuda(1)
+
+        def forward(self, x):
+            return self.second(self.first(x.to("cuda:0")).to("cuda:1"))[0]
+
+    model = Model()
+    optimizer = torch.optim.Adam(model.parameters())
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    out = model(torch.randn(5, 3, 4, device=device))
+    assert out.is_cuda
+    assert out.device == torch.device("cuda:1")
+    out.sum().backward()
+    optimizer.step()
+    end.record()
+    torch.cuda.synchronize("cuda:1")
+    torch.cuda.synchronize(device)
+    assert start.elapsed_time(end) > 0
+    assert model.first.weight.grad.device == device
+    assert torch.cuda.memory_allocated(0) > 0
+    stream = torch.cuda.Stream(device=device)
+    with torch.cuda.stream(stream):
+        y = torch.ones(2, device="cuda")
+    torch.cuda.current_stream().wait_stream(stream)
+    assert isinstance(torch.cuda.current_stream(), torch.cuda.Stream)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert model.first(torch.ones(1, 4).cuda()).dtype == torch.bfloat16
+    assert loaded({"y": y.cpu()}, map_location="cuda:1")["y"].device == torch.device("cuda:1")
+    with torch.device("cuda"):
+        assert torch.zeros(1).device == torch.device("cuda:0")
+    return out
+
+
+def test_code_for_cuda_runs_verbatim_and_nothing_stays_patched():
+    kinds = (torch.cuda, torch.autocast, torch.amp.GradScaler)
+    before = [dict(vars(kind)) for kind in kinds]
+    with simgpu.as_cuda():
+        out = train_on_cuda()
+    assert out.device == torch.device("simgpu:1")
+    assert not out.is_cuda
+    assert [dict(vars(kind)) for kind in kinds] == before
+    with pytest.raises(ZeroDivisionError), simgpu.as_cuda():
+        _ = 1 / 0
+    assert [dict(vars(kind)) for kind in kinds] == before
+
+
+def test_the_cell_magic():
+    from IPython.testing.globalipapp import start_ipython
+
+    shell = start_ipython()
+    shell.run_cell("from utils import simgpu; import torch; simgpu.enable(count=2)").raise_error()
+    shell.run_cell("%%as_cuda\nx = torch.ones(2, 2).cuda(1)\nwhere = str(x.device)\nx.sum().item()").raise_error()
+    assert shell.user_ns["where"] == "cuda:1"
+    assert shell.user_ns["_"] == 4.0
+    assert shell.user_ns["x"].device == torch.device("simgpu:1")
+    failed = shell.run_cell("%%as_cuda\ntorch.ones(2).cuda(0) + torch.ones(2).cuda(1)")
+    assert "Expected all tensors to be on the same device" in str(failed.error_in_exec)
+
+
+# --- profiles from measurements -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["GP100", "V100", "A100"])
+def test_measuring_a_simulated_gpu_finds_the_profile_it_was_made_from(name):
+    simgpu.enable(count=2, gpu=name, link="nvlink2", compute=False)
+    known, found = GPUS[name], simgpu.measure_profile("simgpu:1")
+    assert found.flops * found.efficiency == pytest.approx(known.flops * known.efficiency, rel=0.01)
+    assert found.bandwidth == pytest.approx(known.bandwidth, rel=0.02)
+    assert found.launch == pytest.approx(known.launch, rel=0.01)
+    assert found.shortest == pytest.approx(known.shortest, rel=0.01)
+    assert (found.memory, found.multiprocessors) == (known.memory, known.multiprocessors)
+    link = simgpu.measure_link("simgpu:0", "simgpu:1")
+    assert link.bandwidth == pytest.approx(45e9, rel=0.01)
+    assert link.latency == pytest.approx(10e-6, rel=0.01)
+    simgpu.enable(count=2, gpu=found, link=link)
+    assert torch.simgpu.get_device_name(0) == f"{name} (simulated) (measured) (simulated)"
