@@ -359,6 +359,24 @@ def test_a_module_moves_with_its_gradients():
         assert torch.equal(model.weight.grad.cpu(), expected)
 
 
+def test_deepcopy_makes_tensors_of_the_same_gpu_and_counts_them():
+    model = mlp().to("simgpu:1").eval()
+    x = torch.randn(3, 20, device="simgpu:1")
+    model(x).sum().backward()
+    before = torch.simgpu.memory_allocated(1)
+    twin = copy.deepcopy(model)
+    sizes = [p.numel() * 4 for p in model.parameters()]
+    assert torch.simgpu.memory_allocated(1) - before == 2 * sum(-(-size // 512) * 512 for size in sizes)
+    assert torch.equal(twin(x).cpu(), model(x).cpu())
+    assert all(isinstance(p, nn.Parameter) and p.is_leaf for p in twin.parameters())
+    for ours, theirs in zip(twin.parameters(), model.parameters(), strict=True):
+        assert torch.equal(ours.grad.cpu(), theirs.grad.cpu())
+    del twin, ours
+    assert torch.simgpu.memory_allocated(1) == before
+    with pytest.raises(RuntimeError, match="graph leaves"):
+        copy.deepcopy(model(x))
+
+
 def test_deepcopy_state_dict_and_checkpoint():
     model = mlp().to("simgpu:1")
     twin = copy.deepcopy(model)

@@ -212,7 +212,11 @@ MISUSE = {
         RuntimeError,
         ABSENT + r'. Or load it elsewhere: torch.load\(..., map_location="simgpu:0"\)',
     ),
-    "a real GPU that is not there": (lambda: on(1).to("cuda:1"), RuntimeError, "NVIDIA driver"),
+    "a real GPU that is not there": (
+        lambda: on(1).to("cuda:1"),
+        (RuntimeError, AssertionError),  # a PyTorch with CUDA, and one without
+        "NVIDIA driver|not compiled with CUDA",
+    ),
     # memory
     "out of memory, making": (lambda: small(3), torch.OutOfMemoryError, MEMORY.format("3.00 MiB")),
     "out of memory, forward": (lambda: (small(8) * 2).exp(), torch.OutOfMemoryError, MEMORY.format("8.00 MiB")),

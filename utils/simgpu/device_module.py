@@ -208,6 +208,9 @@ class DeviceModule(ModuleType):
     def is_bf16_supported(self) -> bool:
         return True
 
+    def is_current_stream_capturing(self) -> bool:
+        return False
+
     def _no_graphs(self, *args, **kwargs):
         raise RuntimeError(
             "simgpu has no CUDA graphs: its launches are simulated one by one. Call the function itself; "

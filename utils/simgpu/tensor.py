@@ -11,6 +11,7 @@ first call works that out and keeps it as a `Plan`; later calls look it up.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -66,7 +67,9 @@ class SimTensor(torch.Tensor):
         operator = _operators.get(id(func)) or _operator_of(func)
         if machine.several_streams:
             return _run_in_order(operator, args, kwargs)
-        return _dispatch(operator, args, kwargs)
+        if operator.special is not None:
+            return operator.special(*args, **kwargs) if kwargs else operator.special(*args)
+        return _run_planned(operator, args, kwargs)
 
     @property
     def data(self):
@@ -106,9 +109,30 @@ class SimTensor(torch.Tensor):
         rebuild = torch_private.rebuild_on_device()
         return rebuild, (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
 
+    def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+                "Copy tensor.detach() instead."
+            )
+        with torch.no_grad():
+            twin = memo[id(self)] = self.clone(memory_format=torch.preserve_format)
+        for name, value in self.__dict__.items():
+            if name not in OWN_ATTRIBUTES:
+                setattr(twin, name, copy.deepcopy(value, memo))
+        twin.requires_grad_(self.requires_grad)
+        if self.grad is not None:
+            twin.grad = copy.deepcopy(self.grad, memo)
+        return twin
+
     def __repr__(self, *, tensor_contents=None):
         text = _text(self)
         return f"Parameter containing:\n{text}" if getattr(self, "_is_param", False) else text
+
+
+OWN_ATTRIBUTES = {"_value", "_gpu", "_storage", "_layout"}
 
 
 def wrap(value: torch.Tensor, gpu: Gpu, storage: Storage | None = None) -> SimTensor:
@@ -315,19 +339,12 @@ def _nested(items, key, gpu):
     return values, gpu
 
 
-def _dispatch(operator, args, kwargs):
-    __tracebackhide__ = True
-    if operator.special is not None:
-        return operator.special(*args, **kwargs) if kwargs else operator.special(*args)
-    return _run_planned(operator, args, kwargs)
-
-
 def _run_in_order(operator, args, kwargs):
     """Run one operator on a machine that has several streams on a GPU."""
     __tracebackhide__ = True
     read = [t for t in _tensors((*args, *(kwargs or {}).values())) if type(t) is SimTensor]
     with ordering.of([(t._gpu, t._storage) for t in read]):
-        out = _dispatch(operator, args, kwargs)
+        out = operator.special(*args, **kwargs or {}) if operator.special else _run_planned(operator, args, kwargs)
         if not operator.only_views and operator.special is not _detach:
             results = out if isinstance(out, (tuple, list)) else [out]
             given = dict(zip(operator.names, args, strict=False)) | (kwargs or {})
