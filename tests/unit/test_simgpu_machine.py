@@ -9,6 +9,7 @@ from torch import nn
 
 from utils import simgpu
 from utils.simgpu import clock as clock_module
+from utils.simgpu import tensor as tensor_module
 from utils.simgpu.machine import machine
 from utils.simgpu.profiles import GPUS, LINKS, GpuProfile, LinkProfile, add_gpu
 
@@ -169,6 +170,25 @@ def test_the_paced_clock_is_the_wall_clock_and_waiting_sleeps(monkeypatch):
     assert sum(slept) == pytest.approx(3e-3)
     torch.simgpu.synchronize("simgpu:0")
     assert sum(slept) == pytest.approx(3e-3)
+
+
+def test_a_computer_slower_than_the_simulated_gpu_is_told_of_once(monkeypatch):
+    wall = {"now": 0.0}
+    monkeypatch.setattr(clock_module.time, "perf_counter", lambda: wall["now"])
+    monkeypatch.setattr(clock_module.time, "sleep", lambda seconds: None)
+    plain(clock="paced")
+    x = torch.empty(4, device="simgpu:0")
+    x + x
+
+    def slow_add(*values, **kwargs):
+        wall["now"] += 0.2
+        return torch.add(*values, **kwargs)
+
+    (operator,) = [o for o in tensor_module._operators.values() if o.name == "add" and o.plans]
+    monkeypatch.setattr(operator, "func", slow_add)
+    with pytest.warns(RuntimeWarning, match=r"needed 0\.6 s to compute .*Instructional") as told:
+        _ = [x + x for _ in range(10)]
+    assert len(told) == 1
 
 
 # --- memory -------------------------------------------------------------------------------------------------

@@ -45,10 +45,12 @@ def enable(
     clock: str = "virtual",
     compute: bool = True,
     memory: int | None = None,
+    host_link: object = "pcie3",
 ) -> None:
     """Give this process `count` simulated GPUs, named `simgpu:0`, `simgpu:1`, ...
 
-    `gpu` and `link` name hardware profiles (`simgpu.profiles`) or are profiles. `clock` is "virtual" (the host's
+    `gpu` names a hardware profile (`simgpu.profiles`) or is one; so do `link`, between the GPUs, and `host_link`,
+    between each and the host. `clock` is "virtual" (the host's
     time is simulated too, every run gives the same times) or "paced" (the host's time is the wall clock, and
     waiting for a device sleeps). With `compute=False` tensors have shapes, time and memory but no values, so
     that a model larger than this machine can be planned. `memory` is the bytes of each GPU, the profile's if None.
@@ -59,7 +61,7 @@ def enable(
     Raises ValueError for an argument that makes no sense, naming what would, and RuntimeError for a PyTorch that
     lacks what a Python device needs, or where another backend holds PyTorch's one free device slot.
     """
-    settings = settings_from(count, gpu, link, clock, compute, memory)
+    settings = settings_from(count, gpu, link, clock, compute, memory, host_link)
     if not is_enabled():
         torch_private.require_tested_torch()
         torch_private.register_device_type(DEVICE_TYPE, device_module)

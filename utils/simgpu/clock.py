@@ -14,6 +14,7 @@ All times are seconds since the machine was configured.
 from __future__ import annotations
 
 import time
+import warnings
 from bisect import bisect_left
 
 
@@ -57,6 +58,44 @@ class PacedClock:
         delay = moment - self.now()
         if delay > 0:
             time.sleep(delay)
+
+
+class Stopwatch:
+    """On the paced clock: whether this computer computes the values as fast as the simulated GPUs claim to.
+
+    Where it does not, a timeline shows the computer and not the GPUs, so the user is told, once.
+    """
+
+    ENOUGH = 0.5  # seconds of computing before anything is said
+
+    def __init__(self):
+        self.computed = self.claimed = 0.0
+        self._said = False
+
+    def around(self, func):
+        """`func`, timed."""
+
+        def timed(*args, **kwargs):
+            begin = time.perf_counter()
+            try:
+                return func(*args, **kwargs)
+            finally:
+                self.computed += time.perf_counter() - begin
+
+        return timed
+
+    def claim(self, seconds: float) -> None:
+        """A simulated GPU says that a kernel takes so long."""
+        self.claimed += seconds
+        if not self._said and self.computed > max(self.ENOUGH, self.claimed):
+            self._said = True
+            warnings.warn(
+                f"This computer needed {self.computed:.1f} s to compute what the simulated GPUs claim to do in "
+                f"{self.claimed:.1f} s, so wall time shows the computer. Use a slower GPU "
+                '(simgpu.enable(gpu="Instructional", link="instructional", clock="paced")), or clock="virtual".',
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 CLOCKS = {"virtual": VirtualClock, "paced": PacedClock}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from . import origin
-from .clock import CLOCKS, Engine, Queue, VirtualClock
+from .clock import CLOCKS, Engine, PacedClock, Queue, Stopwatch, VirtualClock
 from .memory import Memory
 from .profiles import GPUS, LINKS, GpuProfile, LinkProfile, find
 
@@ -97,6 +97,7 @@ class Machine:
         self.here = _Current()
         self.clock = VirtualClock()
         self.compute = True
+        self.stopwatch: Stopwatch | None = None
         # Whether anybody made a stream: with one stream on each GPU everything is simpler, and faster.
         self.several_streams = False
         # Another device type that means simulated GPUs, while code for it runs on them.
@@ -115,6 +116,7 @@ class Machine:
         self.here = _Current()
         self.clock = CLOCKS[settings.clock]()
         self.compute = settings.compute
+        self.stopwatch = Stopwatch() if self.compute and isinstance(self.clock, PacedClock) else None
         self.several_streams = False
         origin.forget()
         if self.log is not None:
@@ -187,6 +189,8 @@ class Machine:
         queue.free = end = start + seconds
         if engine.free < end:
             engine.free = end
+        if self.stopwatch is not None:
+            self.stopwatch.claim(seconds)
         if self.log is not None:
             self.log.append(
                 (gpu.index, queue.number, name, "kernel", start, end, moved, flops, launched, None, origin.here())
@@ -253,7 +257,7 @@ class Machine:
         self.clock.wait_until(self.queue(gpu).free)
 
 
-def settings_from(count, gpu, link, clock, compute, memory) -> Settings:
+def settings_from(count, gpu, link, clock, compute, memory, host_link="pcie3") -> Settings:
     """Settings from what a user wrote. Raises ValueError that names what is wrong and what there is."""
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_GPUS:
         raise ValueError(f"simgpu.enable(count={count!r}): count must be a whole number from 1 to {MOST_GPUS}")
@@ -264,7 +268,13 @@ def settings_from(count, gpu, link, clock, compute, memory) -> Settings:
     if isinstance(capacity, bool) or not isinstance(capacity, (int, float)) or capacity <= 0:
         raise ValueError(f"simgpu.enable(memory={memory!r}): memory is a number of bytes for each GPU, above 0")
     return Settings(
-        count=count, gpu=profile, link=link_profile, clock=clock, compute=bool(compute), memory=int(capacity)
+        count=count,
+        gpu=profile,
+        link=link_profile,
+        host_link=find("host_link", LINKS, host_link),
+        clock=clock,
+        compute=bool(compute),
+        memory=int(capacity),
     )
 
 

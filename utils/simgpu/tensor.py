@@ -114,7 +114,7 @@ class SimTensor(torch.Tensor):
             return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol. "
                 "Copy tensor.detach() instead."
             )
         with torch.no_grad():
@@ -404,6 +404,8 @@ def _run_planned(operator, args, kwargs):
 
     torch_private.keep_backward_on_calling_thread()
     compute, func = machine.compute, operator.func
+    if machine.stopwatch is not None:
+        func = machine.stopwatch.around(func)
     if plan.single:
         what, position, layout, size = plan.results[0]
         if what == NEW:
