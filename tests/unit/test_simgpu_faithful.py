@@ -278,6 +278,20 @@ def test_the_log_says_module_and_phase():
         assert expected in seen
 
 
+def test_a_label_follows_the_work_into_its_backward_pass():
+    layer, x = nn.Linear(4, 4, device="simgpu:0"), torch.ones(2, 4, device="simgpu:0")
+    losses = []
+    for piece in range(2):
+        with simgpu.label(f"micro-batch {piece}"):
+            losses.append(layer(x).exp().sum())
+    simgpu.keep_log(0)
+    simgpu.keep_log()
+    sum(losses).backward()
+    seen = {(r.name, r.phase, r.label) for r in simgpu.log()}
+    assert {("mm", "backward", f"micro-batch {piece}") for piece in range(2)} <= seen
+    assert simgpu.describe() == "2 x V100, nvlink2, virtual clock"
+
+
 def test_the_log_is_bounded_and_can_be_off():
     x = torch.ones(4, device="simgpu:0")
     simgpu.keep_log(3)

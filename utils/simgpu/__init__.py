@@ -22,15 +22,19 @@ from .loading import register_loading
 from .machine import DEVICE_TYPE, LOG_LENGTH, Record, machine, settings_from
 from .measure import measure_link, measure_profile
 from .moves import register_factories
+from .origin import label
 from .refusals import register_refusals
 from .tensor import SimTensor, forget_plans
 
 __all__ = [
+    "LOG_LENGTH",
     "Record",
     "as_cuda",
+    "describe",
     "enable",
     "is_enabled",
     "keep_log",
+    "label",
     "log",
     "measure_link",
     "measure_profile",
@@ -86,6 +90,15 @@ def _is_simulated(tensor: torch.Tensor) -> bool:
 def is_enabled() -> bool:
     """Whether this process has simulated GPUs."""
     return machine.settings is not None
+
+
+def describe() -> str:
+    """What is simulated, for a label: `2 x V100, nvlink2, virtual clock`. RuntimeError before `enable`."""
+    settings = machine.settings
+    if settings is None:
+        raise RuntimeError("There are no simulated GPUs yet: simgpu.enable(count=2) makes two.")
+    shapes = "" if settings.compute else ", shapes only"
+    return f"{settings.count} x {settings.gpu.name}, {settings.link.name}, {settings.clock} clock{shapes}"
 
 
 def log() -> list[Record]:

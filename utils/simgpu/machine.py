@@ -35,6 +35,7 @@ class Record(NamedTuple):
     other: int | str | None  # the other end of a copy
     module: str  # `layer1.0.conv1`, the outermost module's class for itself, "" outside modules
     phase: str  # forward, backward or optimizer
+    label: str  # what the user called this part of the work: `simgpu.label`
 
 
 class Gpu:

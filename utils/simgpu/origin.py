@@ -12,6 +12,8 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from torch import nn
@@ -26,6 +28,7 @@ REMEMBERED = 200_000
 class Origin(NamedTuple):
     module: str
     phase: str  # forward, backward or optimizer
+    label: str = ""  # what the user called this part of the work
 
 
 FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
@@ -40,6 +43,7 @@ _number_of = torch_private.number_of
 class _Thread(threading.local):
     def __init__(self):
         self.forward: OrderedDict[int, Origin] = OrderedDict()
+        self.label = ""
 
 
 _thread = _Thread()
@@ -51,8 +55,12 @@ def here() -> Origin:
     node = _current_node()
     if node is not None:
         made = _thread.forward.get(_number_of(node))
-        return _NOWHERE[BACKWARD] if made is None else Origin(made.module, BACKWARD)
+        if made is None:
+            return Origin("", BACKWARD, _thread.label) if _thread.label else _NOWHERE[BACKWARD]
+        return Origin(made.module, BACKWARD, made.label or _thread.label)
     origin = _from_frames(sys._getframe(2))
+    if _thread.label:
+        origin = Origin(origin.module, origin.phase, _thread.label)
     forward = _thread.forward
     # The node of this operation, if it has one, was numbered just before. The first that comes is the operation
     # itself: later ones with the same number have no node.
@@ -86,6 +94,16 @@ def _name(module: nn.Module, frame) -> Origin:
     for path, inner in outermost.named_modules():
         _origins[inner] = Origin(path or type(inner).__name__, FORWARD)
     return _origins.setdefault(module, Origin(type(module).__name__, FORWARD))
+
+
+@contextmanager
+def label(text: str) -> Iterator[None]:
+    """Inside, what is launched has this label in the log, and so has its backward pass, whenever that runs."""
+    before, _thread.label = _thread.label, str(text)
+    try:
+        yield
+    finally:
+        _thread.label = before
 
 
 def forget() -> None:

@@ -1,0 +1,267 @@
+"""Pictures of timelines, utilisation, memory, sweeps and comparisons (matplotlib).
+
+Each function gives a `Picture`: shown in a notebook it is a PNG with an alternative text, and one line below that says
+the same in words. The source ("measured on ...", "simulated: ...") is always part of the picture. Colours are Okabe
+and Ito's, told apart without colour too: by hatch, line style or marker. The ground is white, in dark themes as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from utils import intervals
+
+# Okabe and Ito, "Color universal design" (2008).
+BLUE, ORANGE, GREEN, PURPLE, SKY, RED = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"
+GREY, INK = "#8C8C8C", "#222222"
+PHASE_STYLE = {
+    "forward": {"facecolor": BLUE, "hatch": ""},
+    "backward": {"facecolor": ORANGE, "hatch": "///"},
+    "optimizer": {"facecolor": GREY, "hatch": "..."},
+}
+COPY_STYLE = {"facecolor": GREEN, "hatch": "xxx"}
+LINES = [
+    (BLUE, "-", "o"),
+    (RED, "--", "s"),
+    (GREEN, "-.", "^"),
+    (PURPLE, ":", "D"),
+    (ORANGE, "-", "v"),
+    (SKY, "--", "P"),
+]
+WIDTH, DPI = 8.0, 160
+GIB = 2**30
+
+
+@dataclass
+class Picture:
+    """A figure, its alternative text, and one line of summary."""
+
+    figure: Figure
+    alt: str
+    summary: str
+
+    def png(self) -> bytes:
+        file = io.BytesIO()
+        self.figure.savefig(file, format="png", dpi=DPI, facecolor="white")
+        return file.getvalue()
+
+    def save(self, path) -> None:
+        """Write the picture; the ending of the name chooses the format."""
+        self.figure.savefig(path, dpi=DPI, facecolor="white")
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        width = round(self.figure.get_figwidth() * 96)
+        data = {"image/png": base64.b64encode(self.png()).decode(), "text/plain": self.alt}
+        return data, {"image/png": {"alt": self.alt, "width": width}}
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        data, metadata = self._repr_mimebundle_()
+        display(data, metadata=metadata, raw=True)
+        print(self.summary)
+
+
+def _axes(height: float, source: str, title: str | None):
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    axes = figure.add_subplot()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(colors=INK, labelsize=9)
+    if title:
+        axes.set_title(title, loc="left", fontsize=11, color=INK)
+    figure.supxlabel(source, fontsize=8, color=INK, x=0.01, ha="left")
+    return figure, axes
+
+
+def timeline(recorded, title: str | None = None, *, numbers: bool = True) -> Picture:
+    """The lanes of a `Timeline`, one a device: kernels by phase, copies on a narrow strip, the idle share at the end.
+
+    `numbers` writes the micro-batch on each piece that has one and is wide enough.
+    """
+    devices = recorded.devices
+    figure, axes = _axes(1.25 + 0.75 * len(devices), recorded.source, title)
+    span = recorded.span or 1.0
+    seen = {}
+    for row, device in enumerate(devices):
+        axes.barh(row, span * 1e3, height=0.62, color="#F0F0F0")
+        for (phase, label), times in _pieces(recorded, device).items():
+            style = PHASE_STYLE[phase]
+            seen[phase] = style
+            bars = [((start - recorded.begin) * 1e3, (end - start) * 1e3) for start, end in times]
+            axes.broken_barh(bars, (row - 0.31, 0.45), edgecolor="white", linewidth=0.4, **style)
+            for left, width in bars if numbers and label else ():
+                if width > span * 1e3 / 45:
+                    text = axes.text(left + width / 2, row - 0.085, label, ha="center", va="center", fontsize=8)
+                    text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
+        copies = _close(recorded.copy_times(device), span)
+        if copies:
+            seen["copy"] = COPY_STYLE
+            bars = [((start - recorded.begin) * 1e3, (end - start) * 1e3) for start, end in copies]
+            axes.broken_barh(bars, (row + 0.17, 0.14), edgecolor="white", linewidth=0.4, **COPY_STYLE)
+        idle = recorded.idle(device) / span
+        axes.text(span * 1e3 * 1.01, row, f"idle {idle:.0%}", va="center", fontsize=9, color=INK)
+    axes.set_yticks(range(len(devices)), devices)
+    axes.set_ylim(len(devices) - 0.5, -0.5)
+    axes.set_xlim(0, span * 1e3 * 1.1)
+    axes.set_xlabel("ms", fontsize=9, color=INK)
+    patches = [Patch(label=name, edgecolor="white", **style) for name, style in seen.items()]
+    figure.legend(handles=patches, loc="outside upper right", ncols=len(patches), fontsize=9, frameon=False)
+    return Picture(figure, _timeline_words(recorded), _timeline_summary(recorded))
+
+
+def _close(times, span: float):
+    """Pieces with no visible gap between them as one."""
+    gap = span / 1500
+    closed = []
+    for start, end in times:
+        if closed and start - closed[-1][1] < gap:
+            closed[-1] = closed[-1][0], end
+        else:
+            closed.append((start, end))
+    return closed
+
+
+def _pieces(recorded, device):
+    """When each phase of each micro-batch ran on a device."""
+    times: dict[tuple[str, str], list] = {}
+    for event in recorded.events:
+        if event.is_kernel and event.device == device:
+            times.setdefault((event.phase, event.label), []).append((event.start, event.end))
+    return {key: _close(intervals.union(value), recorded.span) for key, value in times.items()}
+
+
+def _timeline_words(recorded) -> str:
+    parts = []
+    for device in recorded.devices:
+        pieces = sorted((s, e, phase) for (phase, _), times in _pieces(recorded, device).items() for s, e in times)
+        steps = [
+            f"{phase} from {(s - recorded.begin) * 1e3:.3g} to {(e - recorded.begin) * 1e3:.3g}"
+            for s, e, phase in pieces
+        ]
+        more = f" and {len(steps) - 6} more pieces" if len(steps) > 6 else ""
+        parts.append(f"{device}: " + (", ".join(steps[:6]) + more if steps else "nothing") + " ms")
+    return f"Timeline over {recorded.span * 1e3:.3g} ms. " + "; ".join(parts) + f". {_timeline_summary(recorded)}"
+
+
+def _timeline_summary(recorded) -> str:
+    shares = ", ".join(f"{device} idle {1 - busy:.0%}" for device, busy in recorded.utilisation().items())
+    return f"{shares} of {recorded.span * 1e3:.3g} ms ({recorded.source})."
+
+
+def utilisation(monitor, title: str | None = None) -> Picture:
+    """What a `GpuMonitor` sampled: percent of each sample period with a kernel running, one line a device."""
+    figure, axes = _axes(2.8, monitor.source, title)
+    words = []
+    for (color, line, marker), device in zip(_styles(len(monitor.devices)), monitor.devices, strict=True):
+        points = [(s.time, s.utilisation) for s in monitor.samples if s.device == device and s.utilisation is not None]
+        if points:
+            times, values = zip(*points, strict=True)
+            axes.plot(times, values, color=color, linestyle=line, marker=marker, markersize=3.5, label=device)
+            words.append(f"{device}: mean {sum(values) / len(values):.0f}%, highest {max(values):.0f}%")
+        else:
+            axes.plot([], [], color=color, linestyle=line, marker=marker, label=f"{device}: n/a")
+            words.append(f"{device}: n/a")
+    axes.set_ylim(-3, 103)
+    axes.set_ylabel("utilisation, %", fontsize=9, color=INK)
+    axes.set_xlabel("s", fontsize=9, color=INK)
+    axes.legend(fontsize=9, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    summary = f"Utilisation: {'; '.join(words)} ({monitor.source})."
+    return Picture(figure, f"Utilisation over time. {summary}", summary)
+
+
+def memory(used: Mapping[str, tuple[float, float]], source: str, title: str | None = None) -> Picture:
+    """Memory by device: `used` maps each to (bytes used, bytes there are)."""
+    figure, axes = _axes(1.1 + 0.5 * len(used), source, title)
+    names = list(used)
+    for row, (amount, capacity) in enumerate(used.values()):
+        axes.barh(row, capacity / GIB, height=0.55, facecolor="white", edgecolor=INK, linewidth=1)
+        axes.barh(row, amount / GIB, height=0.55, facecolor=BLUE, hatch="//", edgecolor="white")
+        axes.text(
+            capacity / GIB * 1.01, row, f"{amount / GIB:.2f} of {capacity / GIB:.1f} GiB", va="center", fontsize=9
+        )
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlim(0, max(capacity for _, capacity in used.values()) / GIB * 1.3)
+    axes.set_xlabel("GiB", fontsize=9, color=INK)
+    words = "; ".join(f"{name}: {a / GIB:.2f} of {c / GIB:.1f} GiB" for name, (a, c) in used.items())
+    return Picture(figure, f"Memory by device. {words}. {source}.", f"Memory: {words} ({source}).")
+
+
+def sweep(
+    x: Sequence[float],
+    curves: Mapping[str, Sequence],
+    source: str,
+    *,
+    bound: Sequence[float] | None = None,
+    x_label: str = "",
+    y_label: str = "",
+    best: type = min,
+    title: str | None = None,
+) -> Picture:
+    """One value swept. `curves` maps a name to its values, each a number or (mean, deviation) for error bars.
+
+    `bound` is drawn as a thin line. `best` is `min` or `max`, and says which value is named in the summary.
+    """
+    figure, axes = _axes(3.3, source, title)
+    words = []
+    for (color, line, marker), (name, values) in zip(_styles(len(curves)), curves.items(), strict=True):
+        means = [value[0] if isinstance(value, tuple) else value for value in values]
+        errors = [value[1] if isinstance(value, tuple) else 0.0 for value in values]
+        error_bars = errors if any(errors) else None
+        axes.errorbar(x, means, yerr=error_bars, color=color, linestyle=line, marker=marker, capsize=3, label=name)
+        at = means.index(best(means))
+        words.append(f"{name}: {means[at]:.4g} at {x[at]:g} is best")
+    if bound is not None:
+        axes.plot(x, bound, color=INK, linewidth=1, linestyle=(0, (1, 1)), label="bound")
+    axes.set_xlabel(x_label, fontsize=9, color=INK)
+    axes.set_ylabel(y_label, fontsize=9, color=INK)
+    axes.legend(fontsize=9, frameon=False)
+    summary = f"{y_label} by {x_label}. {'; '.join(words)} ({source})."
+    points = "; ".join(
+        f"{name}: "
+        + ", ".join(f"{a:g}: {(v[0] if isinstance(v, tuple) else v):.4g}" for a, v in zip(x, values, strict=True))
+        for name, values in curves.items()
+    )
+    return Picture(figure, f"{summary} {points}.", summary)
+
+
+def bars(values: Mapping[str, object], source: str, *, y_label: str = "", title: str | None = None) -> Picture:
+    """A comparison: `values` maps a name to a number or to (mean, deviation)."""
+    figure, axes = _axes(3.0, source, title)
+    hatches = ["", "//", "..", "xx", "\\\\", "oo"]
+    words = []
+    for place, (name, value) in enumerate(values.items()):
+        mean, deviation = value if isinstance(value, tuple) else (value, 0.0)
+        color = LINES[place % len(LINES)][0]
+        axes.bar(
+            place,
+            mean,
+            width=0.6,
+            yerr=deviation or None,
+            capsize=4,
+            color=color,
+            hatch=hatches[place % 6],
+            edgecolor="white",
+        )
+        spread = f" ± {deviation:.2g}" if deviation else ""
+        axes.annotate(
+            f"{mean:.4g}{spread}", (place, mean + deviation), ha="center", va="bottom", fontsize=9, xytext=(0, 2),
+            textcoords="offset points",
+        )  # fmt: skip
+        words.append(f"{name}: {mean:.4g}{spread}")
+    axes.set_xticks(range(len(values)), list(values))
+    axes.set_ylabel(y_label, fontsize=9, color=INK)
+    axes.margins(y=0.15)
+    summary = f"{y_label}. {'; '.join(words)} ({source})."
+    return Picture(figure, f"Bars. {summary}", summary)
+
+
+def _styles(count: int):
+    return [LINES[number % len(LINES)] for number in range(count)]
