@@ -1,0 +1,107 @@
+"""Pictures: what they say in words, that the source is in them, that they are legible in light and dark."""
+
+import base64
+import io
+from types import SimpleNamespace
+
+import pytest
+from matplotlib import image
+
+from utils import plots
+from utils.trace import Event, Timeline
+
+SOURCE = "simulated: 2 x V100, nvlink2, virtual clock"
+
+
+def kernel(device, start, end, phase="forward", label=""):
+    return Event(f"simgpu:{device}", 0, "work", "kernel", phase, start, end, label=label)
+
+
+def staircase():
+    copy = Event("simgpu:0", 0, "copy", "d2d", "forward", 0.002, 0.003, other="simgpu:1")
+    events = (
+        kernel(0, 0.0, 0.002, label="0"),
+        copy,
+        kernel(1, 0.003, 0.008, "backward"),
+        kernel(0, 0.008, 0.01, "optimizer"),
+    )
+    return Timeline(("simgpu:0", "simgpu:1"), events, 0.0, 0.01, SOURCE)
+
+
+def monitored():
+    def sample(time, device, percent):
+        return SimpleNamespace(time=time, device=device, utilisation=percent)
+
+    samples = [sample(0.1, "simgpu:0", 60.0), sample(0.2, "simgpu:0", 40.0), sample(0.1, "simgpu:1", None)]
+    return SimpleNamespace(devices=["simgpu:0", "simgpu:1"], samples=samples, source="simulated: paced clock")
+
+
+PICTURES = {
+    "timeline": lambda: plots.timeline(staircase(), "A naive split"),
+    "utilisation": lambda: plots.utilisation(monitored()),
+    "memory": lambda: plots.memory({"simgpu:0": (3 * 2**30, 16 * 2**30), "simgpu:1": (2**30, 16 * 2**30)}, SOURCE),
+    "sweep": lambda: plots.sweep(
+        [1, 12, 60],
+        {"pipeline": [(3.0, 0.1), (1.2, 0.1), (1.6, 0.1)]},
+        SOURCE,
+        bound=[1, 1, 1],
+        x_label="split",
+        y_label="s",
+    ),
+    "bars": lambda: plots.bars({"one GPU": (1.0, 0.02), "split": 1.07}, SOURCE, y_label="seconds"),
+}
+# What the summary has to say, computed by hand.
+SUMMARIES = {
+    "timeline": f"simgpu:0 idle 60%, simgpu:1 idle 50% of 10 ms ({SOURCE}).",
+    "utilisation": "Utilisation: simgpu:0: mean 50%, highest 60%; simgpu:1: n/a (simulated: paced clock).",
+    "memory": f"Memory: simgpu:0: 3.00 of 16.0 GiB; simgpu:1: 1.00 of 16.0 GiB ({SOURCE}).",
+    "sweep": f"s by split. pipeline: 1.2 at 12 is best ({SOURCE}).",
+    "bars": f"seconds. one GPU: 1 ± 0.02; split: 1.07 ({SOURCE}).",
+}
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_says_the_same_in_words_and_names_its_source(name):
+    picture = PICTURES[name]()
+    assert picture.summary == SUMMARIES[name]
+    assert picture.summary.split(" (")[0].split(": ", 1)[-1] in picture.alt
+    source = "simulated: paced clock" if name == "utilisation" else SOURCE
+    assert source in texts(picture.figure)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_notebook_gets_a_png_on_white_with_an_alternative_text(name, capsys):
+    data, metadata = PICTURES[name]()._repr_mimebundle_()
+    pixels = image.imread(io.BytesIO(base64.b64decode(data["image/png"])))
+    assert (pixels[0, 0, :3] == 1).all()  # the ground is white in dark themes too
+    assert pixels.shape[1] == plots.WIDTH * plots.DPI
+    assert metadata["image/png"]["alt"] == data["text/plain"]
+
+
+def test_phases_differ_without_colour_too():
+    styles = [*plots.PHASE_STYLE.values(), plots.COPY_STYLE]
+    assert len({style["hatch"] for style in styles}) == len(styles)
+    assert len({(line, marker) for _, line, marker in plots.LINES}) == len(plots.LINES)
+
+
+def test_the_timeline_draws_each_phase_where_it_was():
+    axes = PICTURES["timeline"]().figure.axes[0]
+    drawn = {}
+    for bars in axes.collections:
+        box = bars.get_paths()[0].get_extents()
+        drawn[bars.get_hatch() or "", round(box.y0 + 0.31)] = (round(box.x0, 6), round(box.x1, 6))
+    assert drawn["", 0] == (0, 2)
+    assert drawn["///", 1] == (3, 8)
+    assert drawn["...", 0] == (8, 10)
+    assert drawn["xxx", 0] == (2, 3)
+    assert "idle 60%" in texts(axes.figure)
+    assert "0" in texts(axes.figure)  # the micro-batch
+
+
+def test_saving(tmp_path):
+    PICTURES["bars"]().save(tmp_path / "bars.png")
+    assert (tmp_path / "bars.png").stat().st_size > 5000

@@ -1,0 +1,310 @@
+"""Timelines: busy, idle and its causes on hand-made events with known answers, and recorded from simulated GPUs."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from utils import intervals, simgpu, trace
+from utils.simgpu.profiles import GpuProfile, LinkProfile
+from utils.trace import Event, Timeline, micro_batch, record
+
+# A kernel on 250,000 float32 takes 3 ms, a copy of them 10 ms, a launch 1 us.
+PLAIN = GpuProfile("Plain", 1e12, 1e9, 1e9, 1, "made up for these tests", efficiency=1.0, launch=1e-6, shortest=1e-5)
+LINK = LinkProfile("plain link", 1e8, "made up for these tests", latency=0.0)
+
+
+@pytest.fixture
+def plain():
+    simgpu.enable(count=2, gpu=PLAIN, link=LINK, memory=10**9)
+    yield
+    simgpu.enable(count=2)
+
+
+# --- sets of times ------------------------------------------------------------------------------------------------
+
+
+def test_sets_of_times():
+    assert intervals.union([(3, 4), (0, 1), (1, 2), (3.5, 5), (6, 6)]) == [(0, 2), (3, 5)]
+    assert intervals.common([(0, 2), (3, 5)], [(1, 4)]) == [(1, 2), (3, 4)]
+    assert intervals.common([(0, 1)], [(1, 2)]) == []
+    assert intervals.without([(0, 10)], [(1, 2), (3, 5), (9, 12)]) == [(0, 1), (2, 3), (5, 9)]
+    assert intervals.without([(0, 1)], [(0, 1)]) == []
+    assert intervals.length([(0, 2), (3, 5)]) == 4
+
+
+# --- by hand ------------------------------------------------------------------------------------------------------
+
+
+def kernel(device, start, end, phase="forward", label=""):
+    return Event(f"gpu:{device}", 0, "work", "kernel", phase, start, end, label=label)
+
+
+def copy(source, target, start, end, size=100):
+    return Event(f"gpu:{source}", 0, "copy", "d2d", "forward", start, end, bytes=size, other=f"gpu:{target}")
+
+
+def timeline(*events, end, devices=2):
+    return Timeline(tuple(f"gpu:{i}" for i in range(devices)), events, 0.0, end, "made by hand")
+
+
+def staircase():
+    """A naive split: forward 0, copy, forward 1, backward 1, copy back, backward 0; the host is late by 1."""
+    return timeline(
+        kernel(0, 0, 2),
+        copy(0, 1, 2, 3),
+        kernel(1, 3, 5),
+        kernel(1, 5, 9, "backward"),
+        copy(1, 0, 9, 10, 70),
+        kernel(0, 10, 14, "backward"),
+        kernel(0, 15, 16, "optimizer"),
+        end=16.0,
+    )
+
+
+def test_busy_idle_and_causes_of_a_staircase():
+    t = staircase()
+    assert (t.busy("gpu:0"), t.idle("gpu:0")) == (7, 9)
+    assert (t.busy("gpu:1"), t.idle("gpu:1")) == (6, 10)
+    assert t.waits("gpu:0") == {"another device": 6, "a copy": 2, "the host": 1}
+    assert t.waits("gpu:1") == {"another device": 7, "a copy": 2, "the host": 1}
+    assert t.utilisation() == {"gpu:0": 7 / 16, "gpu:1": 6 / 16}
+    assert t.bubble_fraction() == pytest.approx(1 - 13 / 32)
+    assert t.phases("gpu:0") == {"forward": 2, "backward": 4, "optimizer": 1, "copies": 2}
+    assert t.moved() == {("gpu:0", "gpu:1"): 100, ("gpu:1", "gpu:0"): 70}
+
+
+def test_a_copy_under_a_kernel_is_no_idle_time():
+    t = timeline(kernel(0, 0, 4), copy(0, 1, 1, 3), kernel(1, 3, 4), end=4.0)
+    assert t.idle("gpu:0") == 0
+    # The second device waits for the copy while it is on its way, and for the first device before.
+    assert t.waits("gpu:1") == {"another device": 1, "a copy": 2, "the host": 0}
+
+
+def test_kernels_on_two_streams_count_once():
+    t = timeline(kernel(0, 0, 3), kernel(0, 2, 4), end=8.0, devices=1)
+    assert t.busy("gpu:0") == 4
+    assert t.waits("gpu:0") == {"another device": 0, "a copy": 0, "the host": 4}
+
+
+def test_copies_with_the_host():
+    up = Event("gpu:0", 0, "copy", "h2d", "forward", 0.0, 1.0, bytes=8, other="cpu")
+    down = Event("gpu:0", 0, "copy", "d2h", "forward", 1.0, 2.0, bytes=4, other="cpu")
+    t = timeline(up, down, end=2.0)
+    assert t.moved() == {("cpu", "gpu:0"): 8, ("gpu:0", "cpu"): 4}
+    assert t.waits("gpu:0")["a copy"] == 2
+    assert t.waits("gpu:1")["another device"] == 2  # not its own copy
+
+
+def test_the_table_has_a_row_for_each_device():
+    table = staircase().table()
+    assert list(table.index) == ["gpu:0", "gpu:1"]
+    assert table.loc["gpu:0", "busy ms"] == 7000
+    assert table.loc["gpu:1", "waits for another device ms"] == 7000
+    assert table.index.name == "made by hand"
+    assert len(staircase().kernels()) == 7
+
+
+def test_an_empty_timeline_and_an_unknown_device():
+    assert Timeline().bubble_fraction() == 0
+    with pytest.raises(ValueError, match=r"no gpu:7\. It has: gpu:0, gpu:1"):
+        staircase().busy("gpu:7")
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded(tmp_path):
+    path = tmp_path / "run.json"
+    staircase().save(path)
+    assert Timeline.load(path) == staircase()
+    assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', '{"version": 1, "events": [[1]], "devices": []}'])
+def test_a_file_that_is_no_timeline(tmp_path, text):
+    path = tmp_path / "run.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"run\.json: no timeline"):
+        Timeline.load(path)
+    path.write_text('{"version": 99}')
+    with pytest.raises(ValueError, match="version 99"):
+        Timeline.load(path)
+
+
+def test_chromes_format(tmp_path):
+    path = tmp_path / "trace.json"
+    staircase().to_chrome(path)
+    data = json.loads(path.read_text())
+    names = [e["args"]["name"] for e in data["traceEvents"] if e["ph"] == "M"]
+    assert names == ["gpu:0", "gpu:1"]
+    first = next(e for e in data["traceEvents"] if e["ph"] == "X")
+    assert (first["ts"], first["dur"], first["cat"]) == (0, 2e6, "forward")
+    assert data["otherData"]["source"] == "made by hand"
+
+
+# --- recorded from simulated GPUs -----------------------------------------------------------------------------------
+
+
+class TwoLayers(nn.Module):
+    """A naive split of two layers whose kernels can be counted: each multiplies 250,000 numbers by a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Parameter(torch.ones(250_000, device="simgpu:0"))
+        self.second = nn.Parameter(torch.ones(250_000, device="simgpu:1"))
+
+    def forward(self, x):
+        return (x * self.first).to("simgpu:1") * self.second
+
+
+def test_a_naive_split_equals_what_is_computed_by_hand(plain):
+    model, x = TwoLayers(), torch.ones(250_000, device="simgpu:0")
+    gradient = torch.ones(250_000, device="simgpu:1")
+    with record() as t:
+        model(x).backward(gradient)
+    k, c, launch = 3e-3, 10e-3, 1e-6
+    # Forward: one kernel on each. Backward: the second layer needs two products (for its weight and its input), the
+    # first layer one (x needs no gradient). The first kernel waits for its launch; the host then runs ahead.
+    span = launch + k + c + k + 2 * k + c + k
+    assert t.span == pytest.approx(span, abs=1e-9)
+    assert t.busy("simgpu:0") == pytest.approx(2 * k, abs=1e-9)
+    assert t.busy("simgpu:1") == pytest.approx(3 * k, abs=1e-9)
+    for device, other in (("simgpu:0", 3 * k), ("simgpu:1", 2 * k)):
+        assert t.busy(device) + t.idle(device) == pytest.approx(t.span, abs=1e-9)
+        waits = t.waits(device)
+        assert sum(waits.values()) == pytest.approx(t.idle(device), abs=1e-9)
+        assert waits["another device"] == pytest.approx(other, abs=1e-9)
+        assert waits["a copy"] == pytest.approx(2 * c, abs=1e-9)
+        assert waits["the host"] == pytest.approx(launch, abs=1e-9)
+    assert t.moved() == {("simgpu:0", "simgpu:1"): 10**6, ("simgpu:1", "simgpu:0"): 10**6}
+    assert t.phases("simgpu:1")["backward"] == pytest.approx(2 * k, abs=1e-9)
+    assert t.source == "simulated: 2 x Plain, plain link, virtual clock"
+
+
+def test_only_what_was_done_inside_is_recorded(plain):
+    x = torch.ones(250_000, device="simgpu:0")
+    x + x
+    with record() as t:
+        x * x
+    x - x
+    assert [event.name for event in t.events] == ["mul"]
+
+
+def test_a_device_can_be_left_out(plain):
+    x, y = (torch.ones(250_000, device=f"simgpu:{i}") for i in range(2))
+    with record("simgpu:1", torch.device("simgpu", 1)) as t:
+        x + x
+        y + y
+    assert t.devices == ("simgpu:1",)
+    assert [event.device for event in t.events] == ["simgpu:1"]
+
+
+def test_the_timeline_is_complete_after_an_error(plain):
+    x = torch.ones(250_000, device="simgpu:0")
+
+    def fails():
+        x + x
+        return 1 / 0
+
+    with pytest.raises(ZeroDivisionError), record() as t:
+        fails()
+    assert len(t.events) == 1
+    assert t.span > 3e-3
+
+
+def test_the_log_is_used_also_where_it_is_off(plain):
+    simgpu.keep_log(0)
+    try:
+        with record() as t:
+            torch.ones(4, device="simgpu:0") + 1
+        assert t.events
+        assert simgpu.log() == []
+    finally:
+        simgpu.keep_log()
+
+
+def test_micro_batches_are_labelled_forward_and_backward(plain):
+    layer, x = nn.Linear(4, 4, device="simgpu:0"), torch.ones(2, 4, device="simgpu:0")
+    with record() as t:
+        losses = []
+        for number in range(2):
+            with micro_batch(number):
+                losses.append(layer(x).sum())
+        sum(losses).backward()
+    labels = {(event.phase, event.label) for event in t.events}
+    assert {("forward", "0"), ("forward", "1"), ("backward", "0"), ("backward", "1")} <= labels
+
+
+def test_nothing_to_record():
+    with pytest.raises(ValueError, match="record simulated GPUs, or real ones"), record("cpu"):
+        pass
+    with pytest.raises(ValueError, match="not both"), record("simgpu:0", "cuda:0"):
+        pass
+
+
+# --- recorded from CUDA: read from a trace of torch.profiler, a small one made by hand -------------------------------
+
+
+def profiled():
+    def call(correlation, ts, tid=1):
+        return {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": ts, "dur": 5, "tid": tid,
+                "args": {"correlation": correlation}}  # fmt: skip
+
+    def work(correlation, ts, dur, device, name="gemm", cat="kernel", **args):
+        return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "tid": 7,
+                "args": {"correlation": correlation, "device": device, "stream": 7, **args}}  # fmt: skip
+
+    def span(name, ts, dur, tid=1, cat="user_annotation"):
+        return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "tid": tid}
+
+    return {
+        "traceEvents": [
+            span(trace.WINDOW, 1000, 1000),
+            span(trace.MICRO_BATCH + "3", 1000, 50),
+            span("autograd::engine::evaluate_function: AddmmBackward0", 1400, 100, tid=2, cat="cpu_op"),
+            span("Optimizer.step#SGD.step", 1700, 50),
+            call(1, 1010), work(1, 1100, 200, 0),
+            call(2, 1060), work(2, 1300, 100, 0, "Memcpy PtoP (Device -> Device)", "gpu_memcpy", bytes=4096,
+                                fromDevice=0, toDevice=1),
+            call(3, 1410, tid=2), work(3, 1450, 150, 1),
+            call(4, 1710), work(4, 1750, 50, 1),
+            call(5, 1800), work(5, 1810, 20, 0, "Memcpy DtoH (Device -> Pageable)", "gpu_memcpy", bytes=4),
+            {"ph": "i", "name": "not a duration", "ts": 1, "tid": 1},
+        ]
+    }  # fmt: skip
+
+
+def test_a_trace_of_the_profiler_becomes_a_timeline():
+    t = Timeline(devices=("cuda:0", "cuda:1"), source="measured on a trace made by hand")
+    trace._fill_from_profile(t, profiled())
+    assert t.span == pytest.approx(1e-3)
+    assert t.busy("cuda:0") == pytest.approx(200e-6)
+    assert t.busy("cuda:1") == pytest.approx(200e-6)
+    assert t.phases("cuda:1") == pytest.approx({"forward": 0, "backward": 150e-6, "optimizer": 50e-6, "copies": 100e-6})
+    assert t.moved() == {("cuda:0", "cuda:1"): 4096, ("cuda:0", "cpu"): 4}
+    assert [event.label for event in t.events][:2] == ["3", ""]
+    assert t.events[0].launched == pytest.approx(1015e-6)
+
+
+def test_the_profiler_of_this_pytorch_writes_what_is_read():
+    """On the CPU, where it has no kernels: the window, the marks and the phases are found by these names."""
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    layer = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    with profile(activities=[ProfilerActivity.CPU]) as profiler, record_function(trace.WINDOW):
+        with micro_batch(3):
+            loss = layer(torch.ones(2, 4)).sum()
+        loss.backward()
+        optimizer.step()
+    data = trace._chrome_trace(profiler)
+    t = Timeline(devices=("cuda:0",))
+    trace._fill_from_profile(t, data)
+    assert t.span > 0
+    assert t.events == ()
+    names = [event["name"] for event in data["traceEvents"] if event.get("ph") == "X"]
+    assert any(name.startswith("autograd::engine::evaluate_function") for name in names)
+    assert any(name.startswith("Optimizer.step#SGD") for name in names)
+    assert "micro-batch 3" in names
