@@ -33,13 +33,13 @@ lab: setup
 test: full-copy setup-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest -n auto --dist loadgroup tests
 	$(NBVAL) notebooks solutions
 
 check: full-copy setup-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -q tests/unit
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup tests/unit
 
 nbval: full-copy setup-test
 	$(NBVAL) notebooks solutions

@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+# One thread a process: the tests run in as many processes as there are cores, and start kernels of their own.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import nbformat
 import pytest
 

@@ -5,9 +5,12 @@ import sys
 import pytest
 from conftest import ROOT, grade_id, notebook_with
 
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="the browser tests use Debian's chromium: run them on Linux"
-)
+pytestmark = [
+    pytest.mark.xdist_group("browser"),  # one JupyterLab for all, where the tests run in several processes
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="the browser tests use Debian's chromium: run them on Linux"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

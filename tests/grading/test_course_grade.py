@@ -9,6 +9,8 @@ import pytest
 from conftest import ROOT, notebook_with
 from grading.test_answers import read_answer
 
+# One class, graded once: all in one process where the tests run in several.
+pytestmark = pytest.mark.xdist_group("class")
 NAME = "lab01_split_a_model.ipynb"
 POINTS = {"ex1": 2, "ex2": 3, "ex3": 1, "ex4": 1, "ex5": 3}
 FULL = {name: str(points) for name, points in POINTS.items()}

@@ -161,6 +161,7 @@ def test_memory_that_was_freed_is_no_longer_pinned():
 def test_backward_runs_on_the_stream_of_forward_and_waits_for_what_it_needs():
     stream = torch.simgpu.Stream("simgpu:0")
     x = torch.ones(MB, device="simgpu:0", requires_grad=True)
+    stream.wait_stream(torch.simgpu.current_stream(0))
     with stream:
         y = x.exp()
     torch.simgpu.current_stream(0).wait_stream(stream)
