@@ -19,8 +19,14 @@ from utils import simgpu
 VARIABLE = "COURSE_DEVICES"
 
 
-def devices(count: int = 2, *, quiet: bool = False) -> list[torch.device]:
+def devices(
+    count: int = 2, *, paced: bool = False, memory: int | None = None, quiet: bool = False
+) -> list[torch.device]:
     """`count` devices: real GPUs where there are that many, else simulated ones. Prints which, unless `quiet`.
+
+    `paced` and `memory` are for simulated ones; real ones have a clock and a memory of their own. `paced`: slow
+    "Instructional" GPUs that keep to the wall clock, so that what watches them while they work sees them work.
+    `memory`: bytes of each. With either, the simulated machine is made anew, and tensors of the old one go with it.
 
     Raises ValueError for a count below 1 or a COURSE_DEVICES that cannot be read, RuntimeError where it asks
     for real GPUs that this machine does not have.
@@ -30,7 +36,7 @@ def devices(count: int = 2, *, quiet: bool = False) -> list[torch.device]:
     wish = os.environ.get(VARIABLE, "").strip()
     real = torch.cuda.device_count()
     if wish == "simulated" or (not wish and real < count):
-        chosen = _simulated(count)
+        chosen = _simulated(count, paced, memory)
     elif wish in ("", "cuda"):
         _require_real(count - 1, f"devices({count})", real)
         chosen = [torch.device("cuda", index) for index in range(count)]
@@ -85,9 +91,13 @@ def _simulated_count() -> int:
     return torch.get_device_module("simgpu").device_count() if simgpu.is_enabled() else 0
 
 
-def _simulated(count: int) -> list[torch.device]:
+def _simulated(count: int, paced: bool = False, memory: int | None = None) -> list[torch.device]:
     # A machine that already has enough stays as it is: another cell may hold tensors on it.
-    if _simulated_count() < count:
+    if paced:
+        simgpu.enable(count=count, gpu="Instructional", link="instructional", clock="paced", memory=memory)
+    elif memory is not None:
+        simgpu.enable(count=count, memory=memory)
+    elif _simulated_count() < count:
         simgpu.enable(count=count)
     return [torch.device("simgpu", index) for index in range(count)]
 
@@ -131,5 +141,6 @@ def _one_line(chosen: list[torch.device], wish: str, real: int) -> str:
         what = ", ".join(dict.fromkeys(name_of(device) for device in chosen))
         return f"Using {names}: real ({what}{twice})."
     if kinds == {"simulated"}:
-        return f"Using {names}: simulated, computed on this machine's CPU ({why})."
+        clock = ", paced to the wall clock" if "paced" in simgpu.describe() else ""
+        return f"Using {names}: simulated{clock}, computed on this machine's CPU ({why})."
     return f"Using {names}: {' and '.join(sorted(kinds))} ({why}{twice})."

@@ -120,3 +120,16 @@ def test_describe_says_what_is_real_and_what_is_simulated(real_gpus, capsys):
     assert torch.__version__ in text
     assert "none: PyTorch sees no NVIDIA GPU here" in text
     assert "simgpu:1  simulated: its numbers are computed on the CPU" in text
+
+
+def test_simulated_devices_can_be_paced_or_have_little_memory(capsys):
+    devices(2, paced=True, memory=10**6)
+    assert simgpu.describe() == "2 x Instructional, instructional, paced clock"
+    assert torch.simgpu.mem_get_info(0)[1] == 10**6
+    assert "simulated, paced to the wall clock, computed on" in capsys.readouterr().out
+    devices(2, memory=2 * 10**6, quiet=True)
+    assert simgpu.describe() == "2 x V100, nvlink2, virtual clock"
+    assert torch.simgpu.mem_get_info(1)[1] == 2 * 10**6
+    devices(2, quiet=True)  # keeps what is there
+    assert torch.simgpu.mem_get_info(1)[1] == 2 * 10**6
+    simgpu.enable(count=2)
