@@ -10,7 +10,6 @@ A `Timeline` is plain data and needs no GPU: it can be saved, sent, loaded and s
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from typing import NamedTuple
 
 from utils import intervals
 from utils.devices import is_simulated, name_of, synchronize
+from utils.files import write_whole
 from utils.intervals import Intervals
 
 VERSION = 1
@@ -170,7 +170,7 @@ class Timeline:
     def save(self, path) -> None:
         """Write the timeline as JSON, for `Timeline.load` here or elsewhere."""
         data = asdict(self) | {"version": VERSION, "events": [list(event) for event in self.events]}
-        _write(path, json.dumps(data))
+        write_whole(path, json.dumps(data))
 
     @classmethod
     def load(cls, path) -> Timeline:
@@ -207,7 +207,7 @@ class Timeline:
                             | ({"label": event.label} if event.label else {}),
                         }
                     )
-        _write(path, json.dumps({"traceEvents": out, "otherData": {"source": self.source}}))
+        write_whole(path, json.dumps({"traceEvents": out, "otherData": {"source": self.source}}))
 
     # --- inside -------------------------------------------------------------------------------------------------
 
@@ -222,19 +222,6 @@ class Timeline:
         return intervals.union(
             (max(event.start, self.begin), min(event.end, self.end)) for event in self.events if wanted(event)
         )
-
-
-def _write(path, text: str) -> None:
-    # Through a file beside it, so that a full disk or a stopped kernel leaves no half of a file.
-    path = Path(path)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-        try:
-            file.write(text)
-            file.close()
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
 
 
 # --- recording --------------------------------------------------------------------------------------------------

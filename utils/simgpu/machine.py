@@ -240,8 +240,12 @@ class Machine:
         """The share of the last `period` seconds in which a kernel ran on a GPU, from the log."""
         now = self.clock.now()
         begin = now - period
+        if gpu.free <= begin:
+            return 0.0
         busy = 0.0
-        for device, _, _, kind, start, end, *_ in reversed(self.log or ()):
+        for device, _, _, kind, start, end, *_ in reversed(
+            list(self.log or ())
+        ):  # a copy: another thread may add to it
             if device != gpu.index or kind != "kernel":
                 continue
             if end <= begin and not self.several_streams:  # with one stream, what was logged earlier ended earlier

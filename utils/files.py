@@ -1,0 +1,20 @@
+"""Writing files so that they are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: str | os.PathLike, text: str) -> None:
+    """Write text to a file, through one beside it: a full disk or a stopped kernel leaves no half of it.
+
+    Raises OSError where it cannot be written; an older file of that name is then left as it was.
+    """
+    path = Path(path)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
