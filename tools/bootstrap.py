@@ -25,8 +25,15 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 11)
 GIGABYTES_NEEDED = 9
 EXTRAS = {"lab": "lab,grade", "test": "lab,grade,test"}
-# The tests' needs outside Python, by Debian package: a program, or a library (playwright's driver loads that one).
-SYSTEM_NEEDS = {"chromium": "chromium", "bubblewrap": "bwrap", "libatomic1": "libatomic.so.1"}
+# The tests' needs outside Python, by Debian package: a program, a library (playwright's driver loads that one), or a
+# file. The compiler is for the stand-in of NVIDIA's library.
+SYSTEM_NEEDS = {
+    "chromium": "chromium",
+    "bubblewrap": "bwrap",
+    "libatomic1": "libatomic.so.1",
+    "gcc": "cc",
+    "libc6-dev": "/usr/include/stdio.h",
+}
 # Packages that come with PyTorch: left alone where PyTorch is already installed.
 WITH_TORCH = re.compile(r"^(torch|torchvision|triton|nvidia-(?!ml-py).*|cuda-.*)$")
 
@@ -121,6 +128,8 @@ def install_system_needs() -> None:
 
 
 def is_there(need: str) -> bool:
+    if need.startswith("/"):
+        return Path(need).exists()
     if ".so." not in need:
         return shutil.which(need) is not None
     try:
