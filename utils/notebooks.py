@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import nbformat
@@ -25,7 +26,8 @@ def refresh(path: Path, seconds: int = 120) -> None:
         notebook, timeout=seconds, kernel_name="python3", resources={"metadata": {"path": path.parent}}
     )
     try:
-        client.execute()
+        # Widgets as text: a stored one has no kernel to show it.
+        client.execute(env={**os.environ, "COURSE_WIDGETS": "0"})
     except CellExecutionError as error:
         raise Problem(f"{path.name}: {error.ename}: {error.evalue}") from None
     path.write_text(nbformat.writes(tidy(notebook)) + "\n", encoding="utf-8")

@@ -34,7 +34,7 @@ LINES = [
     (ORANGE, "-", "v"),
     (SKY, "--", "P"),
 ]
-WIDTH, DPI = 8.0, 160
+WIDTH, DPI, QUICK_DPI = 8.0, 160, 110
 GIB = 2**30
 
 
@@ -45,15 +45,16 @@ class Picture:
     figure: Figure
     alt: str
     summary: str
+    dpi: int = DPI
 
     def png(self) -> bytes:
         file = io.BytesIO()
-        self.figure.savefig(file, format="png", dpi=DPI, facecolor="white")
+        self.figure.savefig(file, format="png", dpi=self.dpi, facecolor="white")
         return file.getvalue()
 
     def save(self, path) -> None:
         """Write the picture; the ending of the name chooses the format."""
-        self.figure.savefig(path, dpi=DPI, facecolor="white")
+        self.figure.savefig(path, dpi=self.dpi, facecolor="white")
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         width = round(self.figure.get_figwidth() * 96)
@@ -68,8 +69,8 @@ class Picture:
         print(self.summary)
 
 
-def _axes(height: float, source: str, title: str | None):
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+def _axes(height: float, source: str, title: str | None, layout: str | None = "constrained"):
+    figure = Figure(figsize=(WIDTH, height), layout=layout)
     axes = figure.add_subplot()
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -80,26 +81,33 @@ def _axes(height: float, source: str, title: str | None):
     return figure, axes
 
 
-def timeline(recorded, title: str | None = None, *, numbers: bool = True) -> Picture:
+def timeline(recorded, title: str | None = None, *, numbers: bool = True, quick: bool = False) -> Picture:
     """The lanes of a `Timeline`, one a device: kernels by phase, copies on a narrow strip, the idle share at the end.
 
-    `numbers` writes the micro-batch on each piece that has one and is wide enough.
+    `numbers` writes the micro-batch on each piece that has one and is wide enough. `quick` is for a picture that
+    follows a slider: a fixed layout, and fewer pixels.
     """
     devices = recorded.devices
-    figure, axes = _axes(1.25 + 0.75 * len(devices), recorded.source, title)
+    figure, axes = _axes(1.25 + 0.75 * len(devices), recorded.source, title, None if quick else "constrained")
+    if quick:
+        inches = figure.get_figheight()
+        left = min(0.3, 0.025 + 0.01 * max(map(len, devices), default=0))
+        figure.subplots_adjust(left, 0.62 / inches, 0.99, 1 - (0.55 if title else 0.35) / inches)
     span = recorded.span or 1.0
     seen = {}
     for row, device in enumerate(devices):
         axes.barh(row, span * 1e3, height=0.62, color="#F0F0F0")
+        by_phase = {}
         for (phase, label), times in _pieces(recorded, device).items():
-            style = PHASE_STYLE[phase]
-            seen[phase] = style
             bars = [((start - recorded.begin) * 1e3, (end - start) * 1e3) for start, end in times]
-            axes.broken_barh(bars, (row - 0.31, 0.45), edgecolor="white", linewidth=0.4, **style)
+            by_phase.setdefault(phase, []).extend(bars)
             for left, width in bars if numbers and label else ():
                 if width > span * 1e3 / 45:
                     text = axes.text(left + width / 2, row - 0.085, label, ha="center", va="center", fontsize=8)
                     text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
+        for phase, bars in by_phase.items():
+            seen[phase] = PHASE_STYLE[phase]
+            axes.broken_barh(bars, (row - 0.31, 0.45), edgecolor="white", linewidth=0.4, **seen[phase])
         copies = _close(recorded.copy_times(device), span)
         if copies:
             seen["copy"] = COPY_STYLE
@@ -112,8 +120,10 @@ def timeline(recorded, title: str | None = None, *, numbers: bool = True) -> Pic
     axes.set_xlim(0, span * 1e3 * 1.1)
     axes.set_xlabel("ms", fontsize=9, color=INK)
     patches = [Patch(label=name, edgecolor="white", **style) for name, style in seen.items()]
-    figure.legend(handles=patches, loc="outside upper right", ncols=len(patches), fontsize=9, frameon=False)
-    return Picture(figure, _timeline_words(recorded), _timeline_summary(recorded))
+    where = "upper right" if quick else "outside upper right"
+    figure.legend(handles=patches, loc=where, ncols=max(len(patches), 1), fontsize=9, frameon=False)
+    words, summary = _timeline_words(recorded), _timeline_summary(recorded)
+    return Picture(figure, words, summary, dpi=QUICK_DPI if quick else DPI)
 
 
 def _close(times, span: float):

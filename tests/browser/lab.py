@@ -35,7 +35,7 @@ def jupyterlab(folder: Path) -> Iterator[str]:
         *("--ip=127.0.0.1", "--LabApp.expose_app_in_browser=True"),
     ]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
-    environment = {**clean, "HOME": str(folder), "COURSE_DEVICES": "simulated"}
+    environment = {**clean, "HOME": str(folder), "COURSE_DEVICES": "simulated", "COURSE_WIDGETS": "1"}
     server = subprocess.Popen(
         command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

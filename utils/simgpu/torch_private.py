@@ -15,13 +15,15 @@ import threading
 import torch
 import torch.multiprocessing.reductions
 from torch import _tensor_str
-from torch.utils import backend_registration
+from torch.utils import _python_dispatch, backend_registration
 
 # Versions whose private names were tried: the first that has them all, and the newest that was tested.
 FIRST_TESTED = (2, 11)
 LAST_TESTED = (2, 15)
 
 AUTOCAST_KEY = "AutocastPrivateUse1"
+# A context that sees every operator which runs inside it.
+DispatchMode = _python_dispatch.TorchDispatchMode
 disabled_torch_function = torch._C._disabled_torch_function_impl
 make_wrapper = torch.Tensor._make_wrapper_subclass
 

@@ -1,0 +1,192 @@
+"""Schedules of a pipeline: which device computes which micro-batch, and when. Computed, nothing runs.
+
+    costs = [LayerCost(0.002, 0.004, 1_000_000), LayerCost(0.002, 0.004, 4_000)]
+    schedule(costs, cut=1, micro_batches=4, link=LINKS["nvlink2"]).table()
+
+`schedule` is arithmetic on the costs that it is given. `estimate_costs` makes such costs from layers and a hardware
+profile. Times are seconds, sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from utils.trace import Event, Timeline
+
+# A layer's backward pass, as a multiple of its forward pass: one product for the gradient of its input, and one for
+# that of its weights where it has any.
+BACKWARD_WITH_WEIGHTS, BACKWARD_WITHOUT = 2, 1
+
+
+class LayerCost(NamedTuple):
+    """What one layer costs for one micro-batch: seconds forward and backward, bytes of its output.
+
+    `kernels` is how many the host launches for it, forward and backward; `schedule` does not read it.
+    """
+
+    forward: float
+    backward: float
+    output: int
+    name: str = ""
+    kernels: int = 0
+
+
+def schedule(
+    costs: Sequence[LayerCost],
+    cut: int | Sequence[int],
+    micro_batches: int,
+    link,
+    *,
+    devices: Sequence[str] | None = None,
+    overlap: bool = True,
+    source: str = "computed from the costs of layers, not run",
+) -> Timeline:
+    """GPipe's schedule of one training step, without the optimizer.
+
+    `costs` are of one micro-batch. `cut` is the first layer of the second device, or the first layers of the second,
+    third and further devices. `link` has a `bandwidth` (bytes a second) and a `latency` (seconds). `devices` names
+    the lanes: device0, device1, ... unless told.
+
+    On each device all forwards run first, in the order of the micro-batches; then all backwards, the newest first:
+
+        forward of k   starts when the forward of k-1 here has ended and the copy of k from the device before is here
+        backward of k  starts when the backward of k+1 here has ended and its gradient from the device after is here
+        a copy         starts when what it copies is computed and the copy before it on the same way has ended,
+                       and takes latency + bytes / bandwidth
+
+    A gradient has the bytes of the output that it belongs to. With `overlap=False` a copy also waits for both of its
+    devices and both for it, as on CUDA and on simgpu when one stream does everything. What the host needs to launch
+    all this is not counted.
+
+    ValueError, one line, for a cut that leaves a device without layers or for no micro-batches.
+    """
+    cuts = (cut,) if isinstance(cut, int) else tuple(cut)
+    ends = (0, *cuts, len(costs))
+    if any(after <= before for before, after in pairwise(ends)):
+        raise ValueError(f"schedule(cut={cut!r}): cuts rise from 1 to {len(costs) - 1}, for {len(costs)} layers")
+    if isinstance(micro_batches, bool) or not isinstance(micro_batches, int) or micro_batches < 1:
+        raise ValueError(f"schedule(micro_batches={micro_batches!r}): give a whole number, 1 or more")
+    stages = [costs[first:last] for first, last in pairwise(ends)]
+    names = tuple(devices) if devices else tuple(f"device{number}" for number in range(len(stages)))
+    if len(names) != len(stages):
+        raise ValueError(f"schedule(devices={list(names)!r}): {len(stages)} parts need {len(stages)} names")
+
+    last = len(stages) - 1
+    free: dict[object, float] = defaultdict(float)  # when a device, or a way between two, is done with what it has
+    done: dict[tuple, float] = {}  # when an output was computed
+    here: dict[tuple, float] = defaultdict(float)  # when an input has arrived
+    events = []
+
+    def compute(phase: str, stage: int, number: int) -> None:
+        start = max(free[stage], here[phase, stage, number])
+        end = start + sum(getattr(cost, phase) for cost in stages[stage])
+        free[stage] = done[phase, stage, number] = end
+        layers = f"layers {ends[stage]} to {ends[stage + 1] - 1}"
+        events.append(Event(names[stage], 0, layers, "kernel", phase, start, end, label=str(number)))
+
+    def copy(phase: str, giver: int, taker: int, number: int) -> None:
+        size = stages[min(giver, taker)][-1].output
+        takes_part = [(giver, taker)] if overlap else [(giver, taker), giver, taker]
+        start = max(done[phase, giver, number], *(free[each] for each in takes_part))
+        end = start + link.latency + size / link.bandwidth
+        here[phase, taker, number] = end
+        for each in takes_part:
+            free[each] = end
+        events.append(
+            Event(names[giver], 0, "copy", "d2d", phase, start, end, None, size, 0, names[taker], label=str(number))
+        )
+
+    def run(phase: str, order: Sequence[int], numbers: Sequence[int]) -> None:
+        """One phase in the order in which a host launches it: at each tick first the copies, then the kernels."""
+        for tick in range(len(numbers) + last):
+            working = [(place, numbers[tick - place]) for place in range(last + 1) if 0 <= tick - place < len(numbers)]
+            for place, number in working:
+                if place:
+                    copy(phase, order[place - 1], order[place], number)
+            for place, number in working:
+                compute(phase, order[place], number)
+
+    numbers = range(micro_batches)
+    run("forward", range(last + 1), numbers)
+    run("backward", range(last, -1, -1), numbers[::-1])
+    return Timeline(names, tuple(events), 0.0, max(event.end for event in events), source)
+
+
+def least_idle(micro_batches: int, stages: int = 2) -> float:
+    """The idle share, 0 to 1, of equal stages with free copies: (p-1) / (m+p-1), the bubble over the total time."""
+    return (stages - 1) / (micro_batches + stages - 1)
+
+
+def most_speedup(micro_batches: int, stages: int = 2) -> float:
+    """How many times as fast as one device equal stages with free copies are: p x m / (m+p-1)."""
+    return stages * (1 - least_idle(micro_batches, stages))
+
+
+def estimate_costs(layers: Sequence, x, gpu) -> list[LayerCost]:
+    """The cost of each layer for the batch `x` on a GPU of the profile `gpu`. Nothing is computed but shapes.
+
+    Forward is simgpu's cost model (utils.simgpu.cost) on the operators that the layer calls. Backward is an
+    *approximation*: 2 times the forward's FLOPs and bytes for a layer with weights, 1 time for others. (It is too
+    much for the first layer, which needs no gradient of its input.) Neither layers nor simulated GPUs are touched:
+    the layers run on PyTorch's "meta" device, with parameters of their own.
+
+    ValueError, one line, for a layer that cannot run so or gives no tensor.
+    """
+    import torch
+
+    batch = torch.empty(tuple(x.shape), dtype=x.dtype, device="meta")
+    costs = []
+    for number, layer in enumerate(layers):
+        name = f"{number} {getattr(layer, '__name__', type(layer).__name__)}"
+        try:
+            work, batch = _work(layer, batch)
+        except Exception as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise ValueError(f"layer {name} cannot take a batch of shape {tuple(batch.shape)}: {reason}") from None
+        if not isinstance(batch, torch.Tensor):
+            raise ValueError(f"layer {name} gives a {type(batch).__name__}: between two devices one tensor is copied")
+        costs.append(_cost(work, layer, batch, name, gpu))
+    return costs
+
+
+def _work(layer, batch):
+    """What each kernel of a layer's forward pass has to do, and the layer's output, both by shapes alone."""
+    import torch
+
+    from utils.simgpu.cost import work_of
+    from utils.simgpu.tensor import Operator
+    from utils.simgpu.torch_private import DispatchMode
+
+    work = []
+
+    class Watch(DispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            operator = Operator(func)
+            if not (operator.only_views or operator.free):
+                work.append(work_of(operator.packet, args, kwargs or {}, out))
+            return out
+
+    with torch.no_grad():
+        if isinstance(layer, torch.nn.Module):
+            held = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
+            held = {name: torch.empty(tuple(t.shape), dtype=t.dtype, device="meta") for name, t in held.items()}
+            with Watch():
+                out = torch.func.functional_call(layer, held, (batch,))
+        else:
+            with Watch():
+                out = layer(batch)
+    return [each for each in work if each[1]], out
+
+
+def _cost(work, layer, out, name: str, gpu) -> LayerCost:
+    from utils.simgpu.cost import seconds_for, size_of
+
+    has_weights = any(True for _ in getattr(layer, "parameters", tuple)())
+    times = BACKWARD_WITH_WEIGHTS if has_weights else BACKWARD_WITHOUT
+    forward = sum(seconds_for(gpu, *each) for each in work)
+    backward = sum(seconds_for(gpu, times * flops, times * moved, *rest) for flops, moved, *rest in work)
+    return LayerCost(forward, backward, size_of(out), name, len(work) * (1 + times))

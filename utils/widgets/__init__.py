@@ -1,0 +1,16 @@
+"""Questions to answer before running, a live view of GPUs, and an explorer of splits.
+
+    question = predict("Which device waits longer?", ["device0", "device1"])
+    with GpuMonitor([device0, device1]) as m, live(m) as view: ...
+    explore_split(model, x)
+
+Where there is no front end for widgets (no ipywidgets, plain Python, a grader, nbval) the same shows as text and
+pictures. COURSE_WIDGETS=0 in the environment asks for that, COURSE_WIDGETS=1 for widgets. Only what ipywidgets 7.7
+and 8 both have is used.
+"""
+
+from utils.widgets.explorer import explore_split
+from utils.widgets.live_view import live
+from utils.widgets.prediction import predict
+
+__all__ = ["explore_split", "live", "predict"]
