@@ -1,0 +1,13 @@
+"""Prints what the hooks see, and returns nothing."""
+
+def devices_seen(model, x):
+    def tell(name):
+        def hook(module, inputs, output):
+            print(name, inputs[0].device, output.device)
+
+        return hook
+
+    handles = [m.register_forward_hook(tell(n)) for n, m in [(n, m) for n, m in model.named_modules() if not list(m.children())]]
+    model(x)
+    for handle in handles:
+        handle.remove()
