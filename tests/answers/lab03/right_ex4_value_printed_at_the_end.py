@@ -1,0 +1,16 @@
+"""Prints a value, but only after both branches were launched."""
+
+
+class Branches(nn.Module):
+    def __init__(self, branch0, branch1, head, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.branch0 = branch0.to(device0)
+        self.branch1 = branch1.to(device1)
+        self.head = head.to(device0)
+
+    def forward(self, x):
+        result0 = self.branch0(x.to(self.device0, non_blocking=True))
+        result1 = self.branch1(x.to(self.device1, non_blocking=True))
+        print("mean of branch0", result0.mean().item())
+        return self.head(torch.cat([result0, result1.to(self.device0)], dim=1))

@@ -1,0 +1,15 @@
+"""Thinks of branches as of a chain, and gives the first one's input on only after it."""
+
+
+class Branches(nn.Module):
+    def __init__(self, branch0, branch1, head, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.branch0 = branch0.to(device0)
+        self.branch1 = branch1.to(device1)
+        self.head = head.to(device0)
+
+    def forward(self, x):
+        hidden = self.branch0(x.to(self.device0))
+        hidden = self.branch1(hidden.to(self.device1))
+        return self.head(hidden.to(self.device0))
