@@ -1,0 +1,10 @@
+"""Returns milliseconds."""
+
+
+def by_events(work, gpu):
+    start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end)

@@ -1,0 +1,5 @@
+"""Moves each by itself."""
+
+
+def move_together(tensors, device):
+    return [tensor.to(device) for tensor in tensors]
