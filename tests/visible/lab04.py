@@ -202,12 +202,12 @@ def _(student):
 
 ex3 = lab.exercise(
     "ex3",
-    "An event that has not happened yet can be waited for. In which unit is elapsed_time? The lesson says it.",
+    points=2,
     title="Events on the device",
     hints=[
         "You need two events: one before the work, one after it. Which argument lets an event keep the time?",
         "record() puts an event into the device's queue, and returns at once. When may you read the time between two?",
-        "An event that has not happened yet has no time: it can be waited for. In which unit is elapsed_time? The lesson says it.",
+        "An event that has not happened yet can be waited for. In which unit is elapsed_time? The lesson says it.",
     ],
 )
 
