@@ -202,7 +202,7 @@ def _(student):
 
 ex3 = lab.exercise(
     "ex3",
-    points=2,
+    points=1,
     title="Events on the device",
     hints=[
         "You need two events: one before the work, one after it. Which argument lets an event keep the time?",
