@@ -309,16 +309,16 @@ def _fill_from_log(timeline: Timeline) -> None:
     def name(number) -> str | None:
         return f"simgpu:{number}" if isinstance(number, int) else number
 
-    log = simgpu.log()
+    log = simgpu.log(since=timeline.begin)
     timeline.events = tuple(
         Event(
             name(r.device), r.stream, r.name, r.kind, r.phase, r.start, r.end, r.launched, r.bytes, r.flops,
             name(r.other), r.module, r.label,
         )
         for r in log
-        if r.launched > timeline.begin and (name(r.device) in timeline.devices or name(r.other) in timeline.devices)
+        if name(r.device) in timeline.devices or name(r.other) in timeline.devices
     )  # fmt: skip
-    if log and log[0].launched > timeline.begin and len(log) >= simgpu.LOG_LENGTH:
+    if len(log) >= simgpu.LOG_LENGTH:
         timeline.notes.append(f"only the newest {len(log)} kernels and copies were kept: record less at a time")
 
 

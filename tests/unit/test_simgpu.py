@@ -117,6 +117,7 @@ def test_reading_values():
     assert (y.cpu().numpy() == x.numpy()).all()
     assert bool((y > 0).all())
     assert len(y) == 2
+    assert f"{y.sum():.2f}" == "10.00"
     assert [row.tolist() for row in y] == x.tolist()
 
 

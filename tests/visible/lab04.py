@@ -33,9 +33,10 @@ def all_near(mine, theirs) -> bool:
     return len(mine) == len(theirs) and all(map(near, mine, theirs))
 
 
-def a(kind: str) -> str:
-    """What a function returned, for a sentence: "an int"; kinds are names of Python's types."""
-    return "nothing" if kind == "NoneType" else f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
+def a(found) -> str:
+    """The name of what a function returned, with its article: "an int"."""
+    name = str(found)
+    return "nothing" if name == "NoneType" else f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def times(count: int) -> str:
@@ -544,7 +545,7 @@ def compare_training(seen, sizes, batches, optimizer="SGD"):
     strange = [value for value in (*found, seen["best"]) if not isinstance(value, float)]
     need(
         not strange,
-        f"Among the losses and the best one there is {a(str(strange[0])) if strange else ''}. Floats are wanted.",
+        f"Among the losses and the best one there is {a(strange[0]) if strange else ''}. Floats are wanted.",
     )
     need(
         np.allclose(found, losses, **CLOSE),

@@ -101,9 +101,14 @@ def describe() -> str:
     return f"{settings.count} x {settings.gpu.name}, {settings.link.name}, {settings.clock} clock{shapes}"
 
 
-def log() -> list[Record]:
-    """What the devices did since `enable`, oldest first: one record for each kernel and copy."""
-    return [Record(*entry[:-1], *entry[-1]) for entry in machine.log or ()]
+def log(since: float = -1.0) -> list[Record]:
+    """What the devices did, oldest first: one record for each kernel and copy launched after `since`, in seconds."""
+    newest = []
+    for entry in reversed(list(machine.log or ())):
+        if entry[8] <= since:  # when it was launched: the log is in that order
+            break
+        newest.append(entry)
+    return [Record(*entry[:-1], *entry[-1]) for entry in reversed(newest)]
 
 
 def keep_log(most: int = LOG_LENGTH) -> None:

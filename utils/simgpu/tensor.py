@@ -84,6 +84,9 @@ class SimTensor(torch.Tensor):
     def tolist(self):
         return self.cpu().tolist()
 
+    def __format__(self, spec):
+        return format(self.item(), spec) if self.dim() == 0 else object.__format__(self, spec)
+
     def numpy(self, *, force=False):
         if force:
             return self.detach().cpu().resolve_conj().resolve_neg().numpy()
