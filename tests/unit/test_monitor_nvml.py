@@ -13,8 +13,6 @@ import sys
 import pytest
 from conftest import ROOT
 
-pytest.importorskip("pynvml", reason="needs the package nvidia-ml-py")
-
 LIBRARY = "libnvidia-ml.so.1"
 REST = "1b2c3d4-0000-4000-8000-000000000000"
 GPU_A, GPU_B, GPU_C, GPU_D = (f"GPU-{letter}{REST}" for letter in "abcd")

@@ -7,6 +7,7 @@ import sys
 import time
 from types import SimpleNamespace
 
+import ipywidgets
 import nbformat
 import pytest
 import torch
@@ -20,8 +21,6 @@ from utils.simgpu.profiles import GPUS, LINKS
 from utils.widgets import explore_split, live, live_view, predict, prediction
 from utils.widgets import explorer as explorer_module
 from utils.widgets import front_end as front_end_module
-
-ipywidgets = pytest.importorskip("ipywidgets")
 
 
 @pytest.fixture(autouse=True)
