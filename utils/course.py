@@ -40,53 +40,83 @@ def release(
 def grade(
     lab: Annotated[str, typer.Argument(help="The lab that was handed in, such as lab01.")],
     submissions: Annotated[
-        Path, typer.Argument(help="A folder with one notebook for each student (ann.ipynb), or one folder for each.")
+        Path,
+        typer.Argument(
+            help="A folder with a notebook or a folder for each student, or the zip that Moodle, Canvas exports."
+        ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where grades.csv and feedback/ go.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where grades.csv and all the rest go.")],
     students: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Names, one a line: who is not there gets status 'missing'.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Names, one a line, or a gradebook's CSV: who is not there is 'missing'."),
     ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="How many submissions at once.")] = 1,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Grade on the workers of this Dask scheduler instead.")
+    ] = None,
+    sandbox: Annotated[
+        bool, typer.Option(help="Without one, a submission can read and write whatever you can.")
+    ] = True,
     cell_seconds: Annotated[float, typer.Option(help="How long one cell may run.")] = 60,
     call_seconds: Annotated[float, typer.Option(help="How long one call of a student's function may run.")] = 20,
+    submission_seconds: Annotated[float, typer.Option(help="How long one submission may take in all.")] = 900,
 ) -> None:
-    """Grade one lab: each notebook runs in a process of its own and is judged from outside.
+    """Grade one lab: each notebook runs in a sandbox of its own and is judged from outside.
 
     grades.csv has a row for each student: points for each exercise, total, max, and a status. feedback/ has a
-    text for each student that says which fact failed first.
+    page for each student, class.html one for you. A run that was stopped goes on where it was.
     """
     from rich.console import Console
-    from rich.progress import track
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from utils.grading import grade as grading
+    from utils.grading import classroom
+    from utils.grading import sandbox as sandboxing
     from utils.grading.facts import load_lab
+    from utils.grading.grade import feedback, write_grades
     from utils.grading.kernel import Limits
-    from utils.grading.submissions import find_submissions, read_roster
+    from utils.grading.submissions import file_stem, handed_in, read_roster
     from utils.release import lab_sources
 
-    console = Console(stderr=True)
     notebook_name = lab_sources([lab])[0].name
     try:
         judged_by = load_lab(lab, hidden=True)
     except FileNotFoundError as missing:
         raise Problem(f"{missing}. Grading needs the instructor's copy of the course.") from None
-    handed_in = find_submissions(submissions, notebook_name, read_roster(students) if students else [])
-    folder = out / "feedback"
+    if sandbox and dask is None:
+        try:
+            sandboxing.require()
+        except sandboxing.NoSandbox as reason:
+            raise Problem(f"no sandbox: {reason}. Or trust every submission, with --no-sandbox.") from None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        (out / "feedback").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Problem(f"cannot write to {out}: {error.strerror}") from None
-    limits = Limits(cell=cell_seconds, call=call_seconds)
-    grades = []
-    for submission in track(handed_in, f"Grading {lab}", console=console, disable=not console.is_terminal):
-        result = grading.grade_submission(submission, judged_by, limits)
-        grades.append(result)
-        (folder / f"{result.student}.txt").write_text(grading.feedback(result, judged_by), encoding="utf-8")
-    grading.write_grades(grades, judged_by, out / "grades.csv")
+    limits = Limits(cell=cell_seconds, call=call_seconds, submission=submission_seconds, sandboxed=sandbox)
+    console = Console(stderr=True)
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    with (
+        handed_in(submissions, notebook_name, read_roster(students) if students else []) as found,
+        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
+    ):
+        task = progress.add_task(f"Grading {lab}", total=len(found))
+
+        def finished(result, new: bool) -> None:
+            stem = out / "feedback" / file_stem(result.student)
+            stem.with_name(f"{stem.name}.txt").write_text(feedback(result, judged_by), encoding="utf-8")
+            progress.advance(task)
+
+        grades = classroom.grade_class(found, lab, out, limits, jobs=jobs, dask=dask, finished=finished)
+    write_grades(grades, judged_by, out / "grades.csv")
     most = sum(exercise.points for exercise in judged_by.exercises.values())
     for result in grades:
         note = f"  ({result.note})" if result.note else ""
-        print(f"{result.student:<24} {result.total:>3} / {most}  {result.status}{note}")
-    print(f"{len(grades)} graded: {out / 'grades.csv'}. The submissions ran without a sandbox.")
+        look = "  look at it by hand" if result.flags else ""
+        print(f"{result.student:<24} {result.total:>3} / {most}  {result.status}{note}{look}")
+    again = sum(result.status == "not-graded" for result in grades)
+    if again:
+        print(f"{again} could not be graded: run the same command again for them.")
+    warning = "" if sandbox else " WITHOUT A SANDBOX: each submission could read and write whatever you can."
+    print(f"{len(grades)} graded: {out / 'grades.csv'}.{warning}")
 
 
 @app.command()

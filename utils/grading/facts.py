@@ -209,13 +209,3 @@ class LocalStudent:
 def probe_source(probe: Callable) -> str:
     """The text of a probe, to be run in another process. A probe imports what it needs inside itself."""
     return textwrap.dedent(inspect.getsource(probe))
-
-
-def answer_message(source: str, name: str, namespace: dict, message: str) -> str:
-    """The student's side of a probe sent as text: arguments in and answer out as `plain` messages."""
-    own: dict = {}
-    exec(compile(source, "<probe>", "exec"), own)
-    try:
-        return plain.encode({"answer": answer(own[name], namespace, plain.decode(message))})
-    except StudentError as error:
-        return plain.encode({"error": str(error)})

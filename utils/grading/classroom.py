@@ -1,0 +1,199 @@
+"""A class, graded: several submissions at once, each result kept as it comes, so that a killed run goes on later.
+
+Each worker is a process of its own that grades one submission after another; each submission runs in a kernel of its
+own (kernel.py). A result is a file in `OUT/results/`, with a fingerprint of all that it depends on. What has a result
+with the right fingerprint is not graded again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import psutil
+
+from utils.files import write_whole
+from utils.grading.facts import ROOT, Lab, load_lab
+from utils.grading.grade import Grade, grade_submission
+from utils.grading.kernel import FOLDERS, Limits
+from utils.grading.submissions import LARGEST_NOTEBOOK, Problem, Submission, file_stem
+
+TRIES = 2  # of a submission whose grading process died
+ONE_AT_A_TIME = threading.Lock()  # the simulated GPUs are one machine a process
+
+
+def grade_class(
+    submissions: Sequence[Submission],
+    lab_name: str,
+    out: Path,
+    limits: Limits,
+    *,
+    jobs: int = 1,
+    dask: str | None = None,
+    finished: Callable[[Grade, bool], None] = lambda grade, new: None,
+) -> list[Grade]:
+    """Grade what has no result in `out` yet; returns all grades in the order of the submissions.
+
+    `jobs` is how many at once on this machine, or `dask` the address of a scheduler whose workers grade. `finished`
+    is called with each grade as it comes, and whether it is new. Raises Problem for a scheduler that cannot be had.
+    """
+    folder = out / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    _sweep()
+    marks = {one.student: _fingerprint(one, lab_name, limits) for one in submissions}
+    grades: dict[str, Grade] = {}
+    todo = []
+    for submission in submissions:
+        kept = _kept(folder, submission, marks[submission.student])
+        if kept is None:
+            todo.append(submission)
+        else:
+            grades[submission.student] = kept
+            finished(kept, False)
+    source = _on_dask(todo, lab_name, limits, dask) if dask else _here(todo, lab_name, limits, jobs)
+    for submission, text in source:
+        grade = grades[submission.student] = Grade.from_json(text)
+        if grade.status != "not-graded":
+            result = {"fingerprint": marks[submission.student], "grade": json.loads(text)}
+            write_whole(folder / f"{file_stem(submission.student)}.json", json.dumps(result, indent=1) + "\n")
+        finished(grade, True)
+    return [grades[submission.student] for submission in submissions]
+
+
+def grade_one(submission: Submission, content: bytes | None, lab_name: str, limits: Limits) -> str:
+    """Grade one submission, in a worker; the grade as text. `content` is the file, where it is not on this machine."""
+    with ONE_AT_A_TIME, contextlib.ExitStack() as stack:
+        if content is not None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="submission-"))
+            path = Path(folder) / submission.path.name
+            path.write_bytes(content)
+            submission = dataclasses.replace(submission, path=path)
+        return grade_submission(submission, _lab(lab_name), limits).to_json()
+
+
+def _here(todo: Sequence[Submission], lab_name: str, limits: Limits, jobs: int) -> Iterator[tuple[Submission, str]]:
+    """Grade on this machine. A worker that dies costs its own submission, after a second try."""
+    tries = dict.fromkeys((one.student for one in todo), 0)
+    waiting = list(todo)
+    while waiting:
+        # After a death nobody knows whose it was: then one at a time, each in a process of its own.
+        alone = any(tries[one.student] for one in waiting)
+        batch, waiting = (waiting[:1], waiting[1:]) if alone else (waiting, [])
+        with ProcessPoolExecutor(
+            1 if alone else min(jobs, len(batch)), mp_context=get_context("spawn"), initializer=_die_with_parent
+        ) as pool:
+            futures = {pool.submit(grade_one, one, None, lab_name, limits): one for one in batch}
+            for future in as_completed(futures):
+                submission = futures[future]
+                try:
+                    yield submission, future.result()
+                except BrokenProcessPool:
+                    tries[submission.student] += 1
+                    if tries[submission.student] < TRIES:
+                        waiting.append(submission)
+                    else:
+                        yield submission, _not_graded(submission, lab_name, "the grader's own process ended").to_json()
+
+
+def _on_dask(
+    todo: Sequence[Submission], lab_name: str, limits: Limits, address: str
+) -> Iterator[tuple[Submission, str]]:
+    """Grade on a Dask cluster: one submission a task. Its workers need the instructor's copy of the course."""
+    try:
+        from distributed import Client
+        from distributed import as_completed as completed
+    except ImportError:
+        raise Problem("--dask needs Dask: pip install 'distributed>=2024.1' (extra `cluster`).") from None
+    try:
+        client = Client(address, timeout=20)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise Problem(f"no Dask scheduler answers at {address}: {error}") from None
+    with client:
+        futures = {}
+        for one in todo:
+            content = one.path.read_bytes() if one.path and one.path.stat().st_size <= LARGEST_NOTEBOOK else None
+            future = client.submit(grade_one, one, content, lab_name, limits, pure=False, retries=TRIES - 1)
+            futures[future] = one
+        for future in completed(list(futures)):
+            try:
+                text = future.result()
+            except Exception as error:  # of a worker: its loss costs this submission, not the class
+                text = _not_graded(futures[future], lab_name, f"its worker failed: {type(error).__name__}").to_json()
+            yield futures[future], text
+
+
+def _not_graded(submission: Submission, lab_name: str, note: str) -> Grade:
+    return Grade(submission.student, "not-graded", dict.fromkeys(_lab(lab_name).exercises, 0), note)
+
+
+@cache
+def _lab(name: str) -> Lab:
+    return load_lab(name, hidden=True)
+
+
+def _kept(folder: Path, submission: Submission, fingerprint: str) -> Grade | None:
+    """The result of an earlier run, if it is of the same submission, lab and grader."""
+    try:
+        result = json.loads((folder / f"{file_stem(submission.student)}.json").read_text(encoding="utf-8"))
+        if result["fingerprint"] != fingerprint:
+            return None
+        grade = Grade.from_json(json.dumps(result["grade"]))
+        return grade if grade.student == submission.student else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _fingerprint(submission: Submission, lab_name: str, limits: Limits) -> str:
+    """A digest of all that a grade depends on: the file, the student, the lab's facts, the grader, the limits."""
+    digest = hashlib.sha256(_grader(lab_name).encode())
+    digest.update(repr((submission.student, submission.note, submission.id, limits)).encode(errors="replace"))
+    if submission.path is not None:
+        digest.update(submission.path.name.encode(errors="replace"))
+        with submission.path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+@cache
+def _grader(lab_name: str) -> str:
+    """A digest of the lab's facts and of the course's own code."""
+    import torch
+
+    digest = hashlib.sha256(f"{sys.version_info[:3]} {torch.__version__}".encode())
+    tests = [ROOT / "tests" / kind / f"{lab_name}.py" for kind in ("visible", "hidden")]
+    for path in [*tests, *sorted((ROOT / "utils").rglob("*.py"))]:
+        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _die_with_parent() -> None:
+    """A worker whose grader is killed goes too, and its kernel with it. (Elsewhere than on Linux it ends what it began.)"""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the grader decides what an interrupt means
+    if sys.platform.startswith("linux"):
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _sweep() -> None:
+    """Remove what killed graders left in the folder for temporary files."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDERS}*"):
+        number = folder.name.removeprefix(FOLDERS).split("-")[0]
+        if number.isdigit() and not psutil.pid_exists(int(number)):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,88 @@
+"""The grader's part of a student's process: `python -m utils.grading.inside KEY_FD -f CONNECTION_FILE ...`.
+
+It loads what will be needed, reads the key from a pipe that is empty afterwards, seals the process (seal.py), and
+becomes an ordinary Jupyter kernel.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import os
+import sys
+import types
+from pathlib import Path
+
+from utils.grading import facts, plain, strict
+
+HERE = Path(__file__).parent
+# Loaded before the student's code, so that nobody else can be there first.
+EARLY = (
+    *("torch", "torch.nn", "torch.optim", "torch._dynamo", "torch.utils.checkpoint", "torch.utils.data", "numpy"),
+    *("IPython", "ipykernel.kernelapp", "matplotlib.figure", "utils.devices", "utils.simgpu", "utils.trace"),
+    *("utils.timing", "utils.pipeline", "utils.intervals", "utils.check", "utils.plots", "utils.monitor"),
+)
+
+look = None
+
+
+def answer(request: str, namespace: dict) -> str:
+    """Run the probe of a request beside the student's code; the answer as a `plain` message."""
+    try:
+        source, name, arguments = plain.decode(request)
+        own = {strict.LOOK: look}
+        exec(strict.rewritten(source), own)
+        return plain.encode({"answer": facts.answer(own[name], namespace, arguments)})
+    except facts.StudentError as error:
+        return plain.encode({"error": str(error)})
+
+
+def _strict_probes() -> None:
+    """Load utils.grading.probes with strict looks, before anybody imports it."""
+    path = HERE / "probes.py"
+    module = types.ModuleType("utils.grading.probes")
+    module.__file__, module.__package__ = str(path), "utils.grading"
+    setattr(module, strict.LOOK, look)
+    exec(strict.rewritten(path.read_text(encoding="utf-8"), str(path)), module.__dict__)
+    sys.modules[module.__name__] = sys.modules["utils.grading"].probes = module
+
+
+def _let_torch_settle() -> None:
+    """PyTorch replaces some of its own functions when they are first used: let it, before the seal."""
+    import torch
+
+    for kind in vars(torch.optim).values():
+        if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and kind is not torch.optim.Optimizer:
+            kind([torch.nn.Parameter(torch.zeros(1, 1))])
+
+
+def _set_known(known) -> None:
+    global look
+    look = strict.looker(known)
+    _strict_probes()
+
+
+def main() -> None:
+    """Become a sealed kernel."""
+    key_fd = int(sys.argv.pop(1))
+    with os.fdopen(key_fd, "rb") as pipe:
+        key = pipe.read()
+    for name in EARLY:
+        importlib.import_module(name)
+    from utils import simgpu
+
+    simgpu.enable(2)
+    _let_torch_settle()
+    # Its own names and its own builtins: nothing that the student's code can reach is looked up by it.
+    private: dict = {"__name__": "seal", "__builtins__": dict(vars(builtins))}
+    path = HERE / "seal.py"
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), private)
+    private["seal"](key, answer, _set_known)
+    del key, private
+    from ipykernel import kernelapp
+
+    kernelapp.launch_new_instance()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Looking at a stranger's objects without asking them: the class of a thing says what it is, the thing does not.
+
+A probe that says `output.device` would ask the output, and an object of a class that the student wrote may answer
+anything. `rewritten` turns each such look in a probe's text into `look(output, "device")`, which reads it through
+PyTorch's own class and refuses what only passes for a tensor or a module.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from utils.grading.facts import StudentError
+
+LOOK = "__look__"
+# What probes read from tensors and parameters, and from modules.
+OF_TENSORS = {
+    *("backward", "clone", "cpu", "data", "data_ptr", "detach", "device", "double", "dtype", "element_size", "float"),
+    *("grad", "grad_fn", "is_leaf", "item", "layout", "mean", "nbytes", "numel", "numpy", "requires_grad", "shape"),
+    *("square", "storage_offset", "stride", "sum", "tolist", "untyped_storage"),
+}
+OF_MODULES = {
+    *("buffers", "children", "modules", "named_buffers", "named_children", "named_modules", "named_parameters"),
+    *("parameters", "state_dict"),
+}
+# A class that has one of these of its own can show other layers than those that compute.
+NOT_OWN = OF_MODULES | {"__getattribute__", "__class__", "_named_members", "_parameters", "_buffers", "_modules"}
+
+
+class _Looks(ast.NodeTransformer):
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load) and node.attr in OF_TENSORS | OF_MODULES:
+            call = ast.Call(ast.Name(LOOK, ast.Load()), [node.value, ast.Constant(node.attr)], [])
+            return ast.copy_location(call, node)
+        return node
+
+
+def rewritten(source: str, name: str = "<probe>"):
+    """The code of a probe, with its looks made strict: run it where `__look__` is a `looker`."""
+    return compile(ast.fix_missing_locations(_Looks().visit(ast.parse(source))), name, "exec")
+
+
+def looker(known: Callable[[type], bool]) -> Callable[[object, str], object]:
+    """`look(thing, name)`: what `thing.name` is, where the class of `thing` is one that `known` knows.
+
+    A module of the student's own class is looked at as the `nn.Module` that it is.
+    """
+    from torch import Tensor, nn
+
+    mro_of = type.__dict__["__mro__"].__get__
+
+    def look(thing, name: str):
+        kind = type(thing)
+        mro = mro_of(kind)
+        if known(kind):
+            if nn.Module in mro:
+                return _of_module(thing, kind, mro, name)
+            return getattr(kind, name).__get__(thing, kind) if Tensor in mro else getattr(thing, name)
+        if nn.Module in mro:
+            return _of_module(thing, kind, mro, name)
+        if Tensor in mro:
+            raise StudentError(f"There is a {kind.__name__}, a class of tensors that the notebook made: use PyTorch's.")
+        if name in OF_MODULES:
+            raise StudentError(f"A {kind.__name__} stands where a module should be. Is its class an nn.Module?")
+        raise StudentError(f"A {kind.__name__} stands where a tensor should be.")
+
+    def _of_module(thing, kind: type, mro, name: str):
+        if name in OF_TENSORS:  # a module has none of these, except what the student gave it
+            return getattr(thing, name)
+        for each in mro[: mro.index(nn.Module)]:
+            own = () if known(each) else sorted(NOT_OWN & type.__dict__["__dict__"].__get__(each).keys())
+            if own:
+                raise StudentError(f"{kind.__name__} has {own[0]} of its own: what is graded keeps nn.Module's.")
+        own = sorted(
+            NOT_OWN & object.__getattribute__(thing, "__dict__").keys() - {"_parameters", "_buffers", "_modules"}
+        )
+        if own:
+            raise StudentError(f"A {kind.__name__} has {own[0]} of its own: what is graded keeps nn.Module's.")
+        return getattr(thing, name)
+
+    return look
