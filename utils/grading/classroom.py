@@ -182,7 +182,7 @@ def _grader(lab_name: str) -> str:
 
 
 def _die_with_parent() -> None:
-    """A worker whose grader is killed goes too, and its kernel with it. (Elsewhere than on Linux it ends what it began.)"""
+    """A worker whose grader is killed goes too, and its kernel with it: on Linux. Elsewhere it ends what it began."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the grader decides what an interrupt means
     if sys.platform.startswith("linux"):
         parent = os.getppid()
