@@ -129,7 +129,7 @@ def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1):
     """A few steps on the student's side and on one device."""
     xs = numbers(3, 16, 6, seed=seed)
     ys = numbers(3, 16, 3, seed=seed + 50) if kind == "MSELoss" else whole_numbers(3, 3, 16, seed=seed)
-    with case(f"With {kind}, the model on {', '.join(places)}, x on {x_on} and y on {y_on}"):
+    with case(f"With {kind}, a model in three parts on {', '.join(places)}, x on {x_on} and y on {y_on}"):
         run = student.run(take_steps, places, x_on, y_on, kind, seed, xs, ys)
         losses = run["losses"]
         wrong = [loss for loss in losses if not isinstance(loss, float)]
