@@ -86,6 +86,15 @@ class Exercise:
     title: str
     hints: list[str]
     facts: list[Fact] = field(default_factory=list)
+    recorded: Callable[[Student], dict] | None = None
+
+    def timeline(self, record: Callable[[Student], dict]) -> Callable[[Student], dict]:
+        """Say how to record a run of the student's answer: `record` returns a `Timeline` as plain data.
+
+        Such data is `asdict(timeline)`, returned by a probe. It is drawn in the feedback and never graded.
+        """
+        self.recorded = record
+        return record
 
     def fact(self, claim: str) -> Callable:
         """Add a fact: the decorated function raises Unmet where it does not hold."""
@@ -154,6 +163,21 @@ def judge(exercise: Exercise, student: Student) -> list[Finding]:
             return [*findings, Finding(fact.claim, False, f"The answer could not be read ({type(error).__name__}).")]
         findings.append(Finding(fact.claim, True))
     return findings
+
+
+def recorded_timelines(lab: Lab, student: Student, findings: dict[str, list[Finding]]) -> dict[str, dict]:
+    """The timeline of each exercise that has one and of which some fact holds, as plain data that nobody has checked.
+
+    An answer that does not come as far as a timeline has none. Ask for them when everything is judged.
+    """
+    found = {}
+    for name, exercise in lab.exercises.items():
+        if exercise.recorded is not None and any(finding.holds for finding in findings.get(name, [])):
+            try:
+                found[name] = exercise.recorded(student)
+            except (Unmet, AttributeError, IndexError, KeyError, TypeError, ValueError):
+                continue
+    return {name: data for name, data in found.items() if isinstance(data, dict)}
 
 
 # --- the student's side -------------------------------------------------------------------------------------

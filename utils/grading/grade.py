@@ -113,14 +113,7 @@ def _no_formula(value):
 
 
 def feedback(grade: Grade, lab: Lab) -> str:
-    """One student's result in words: points, and for each exercise the first fact that does not hold."""
-    most = sum(exercise.points for exercise in lab.exercises.values())
-    lines = [f"{lab.title} ({lab.name}), {grade.student}: {grade.total} of {most} points"]
-    if grade.status != "ok":
-        lines.append(f"status: {grade.status} ({STATUSES[grade.status]})" + (f": {grade.note}" if grade.note else ""))
-    for name, exercise in lab.exercises.items():
-        lines += ["", f"{name}  {grade.points[name]} / {exercise.points}  {exercise.title}"]
-        for finding in grade.findings.get(name, []):
-            lines.append(f"  {'yes' if finding.holds else 'NO '}  {finding.claim}")
-            lines += [f"       {line}" for line in finding.found.splitlines()]
-    return "\n".join(lines) + "\n"
+    """One student's result in words. See feedback.student_text."""
+    from utils.grading.feedback import student_text
+
+    return student_text(grade, lab)

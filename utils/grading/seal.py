@@ -138,12 +138,26 @@ class _Guard:
                 self.owners.append((f"{kind.__module__}.{kind.__qualname__}", kind, dict_of(kind)))
         self.saved = [dict(space) for _, _, space in self.owners]
         self.ids = [list(map(id, space.values())) for space in self.saved]
-        self.held = {id(owner) for _, owner, _ in self.owners}
+        self.held = {id(owner): owner for _, owner, _ in self.owners}
+        self.cells = []
         for space in self.saved:
             for value in space.values():
-                value = getattr(value, "__func__", value) if type(value) in (staticmethod, classmethod) else value
-                if type(value) is types.FunctionType:
-                    self.held.add(id(value))
+                self._hold(value)
+
+    def _hold(self, value):
+        """Remember a function, and what its closure holds."""
+        value = value.__func__ if type(value) in (staticmethod, classmethod) else value
+        if type(value) is not types.FunctionType or id(value) in self.held:
+            return
+        self.held[id(value)] = value
+        for cell in value.__closure__ or ():
+            try:
+                content = cell.cell_contents
+            except ValueError:  # not filled yet
+                continue
+            if _decides(content):
+                self.cells.append((cell, content))
+                self._hold(content)
 
     def holds(self, thing):
         return id(thing) in self.held
@@ -156,6 +170,10 @@ class _Guard:
             if sys.modules.get(name) is not module:
                 sys.modules[name] = module
                 changed.append(f"sys.modules[{name!r}]")
+        for cell, content in self.cells:
+            if cell.cell_contents is not content:
+                cell.cell_contents = content
+                changed.append(f"the closure that held {_name(content)}")
         for number, (name, owner, space) in enumerate(self.owners):
             now = list(map(id, space.values()))
             if now != self.ids[number]:
