@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
@@ -212,12 +212,14 @@ def sweep(
     bound: Sequence[float] | None = None,
     x_label: str = "",
     y_label: str = "",
-    best: type = min,
+    best: Callable | None = min,
+    log: bool = False,
     title: str | None = None,
 ) -> Picture:
     """One value swept. `curves` maps a name to its values, each a number or (mean, deviation) for error bars.
 
-    `bound` is drawn as a thin line. `best` is `min` or `max`, and says which value is named in the summary.
+    `bound` is drawn as a thin line. `best` is `min` or `max`, and says which value the summary calls the best; with
+    None it gives the first and the last. `log`: a logarithmic axis for what is swept, with its values as marks.
     """
     figure, axes = _axes(3.3, source, title)
     words = []
@@ -226,10 +228,17 @@ def sweep(
         errors = [value[1] if isinstance(value, tuple) else 0.0 for value in values]
         error_bars = errors if any(errors) else None
         axes.errorbar(x, means, yerr=error_bars, color=color, linestyle=line, marker=marker, capsize=3, label=name)
-        at = means.index(best(means))
-        words.append(f"{name}: {means[at]:.4g} at {x[at]:g} is best")
+        if best is None:
+            words.append(f"{name}: {means[0]:.4g} at {x[0]:g}, {means[-1]:.4g} at {x[-1]:g}")
+        else:
+            at = means.index(best(means))
+            words.append(f"{name}: {means[at]:.4g} at {x[at]:g} is best")
     if bound is not None:
         axes.plot(x, bound, color=INK, linewidth=1, linestyle=(0, (1, 1)), label="bound")
+    if log:
+        axes.set_xscale("log")
+        axes.set_xticks(x, [f"{value:g}" for value in x])
+        axes.minorticks_off()
     axes.set_xlabel(x_label, fontsize=9, color=INK)
     axes.set_ylabel(y_label, fontsize=9, color=INK)
     axes.legend(fontsize=9, frameon=False)

@@ -105,3 +105,11 @@ def test_the_timeline_draws_each_phase_where_it_was():
 def test_saving(tmp_path):
     PICTURES["bars"]().save(tmp_path / "bars.png")
     assert (tmp_path / "bars.png").stat().st_size > 5000
+
+
+def test_a_sweep_may_have_no_best_and_a_logarithmic_axis():
+    picture = plots.sweep([1, 64], {"whole": [2.0, 9.0]}, SOURCE, x_label="batch", y_label="s", best=None, log=True)
+    assert picture.summary == f"s by batch. whole: 2 at 1, 9 at 64 ({SOURCE})."
+    axes = picture.figure.gca()
+    assert axes.get_xscale() == "log"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "64"]

@@ -101,6 +101,20 @@ def test_events_measure_exactly():
     assert simgpu.now() == pytest.approx(3 * KERNEL + 1e-6)
 
 
+def test_asking_costs_the_host_time_so_a_loop_that_asks_ends():
+    x, event = on(0), torch.simgpu.Event()
+    x + x
+    event.record()
+    asked = 0
+    while not event.query():
+        asked += 1
+    assert asked == pytest.approx(KERNEL / 1e-6, abs=2)
+    x + x
+    while not torch.simgpu.current_stream().query():
+        asked += 1
+    assert asked == pytest.approx(2 * KERNEL / 1e-6, abs=4)
+
+
 def test_streams_wait_for_each_other():
     x, first, second = on(0), torch.simgpu.Stream("simgpu:0"), torch.simgpu.Stream("simgpu:1")
     y = on(1)

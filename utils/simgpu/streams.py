@@ -27,8 +27,8 @@ class Stream:
         return self._queue.number
 
     def query(self) -> bool:
-        """Whether everything given to this stream is done."""
-        return self._queue.free <= machine.clock.now()
+        """Whether everything given to this stream is done. A no costs the host what a launch costs it."""
+        return _is_past(self._queue.free, self._queue.gpu)
 
     def is_capturing(self) -> bool:
         """False: simulated GPUs have no graphs to capture."""
@@ -71,6 +71,14 @@ class Stream:
         return f"<torch.simgpu.Stream device={self.device} stream={self.stream_id}>"
 
 
+def _is_past(moment: float, gpu: Gpu) -> bool:
+    if moment <= machine.clock.now():
+        return True
+    # Without a cost, a loop that asks until the answer is yes would never end on the virtual clock.
+    machine.clock.pay(gpu.profile.launch)
+    return False
+
+
 def stream_of(queue: Queue) -> Stream:
     """The stream for a queue that is there already."""
     stream = object.__new__(Stream)
@@ -109,8 +117,8 @@ class Event:
             queue.wait_until(self._moment)
 
     def query(self) -> bool:
-        """Whether it has happened. One that was never recorded has."""
-        return self._moment is None or self._moment <= machine.clock.now()
+        """Whether it has happened. One that was never recorded has. A no costs the host what a launch costs it."""
+        return self._moment is None or _is_past(self._moment, self._gpu)
 
     def synchronize(self) -> None:
         """The host waits until it has happened."""
@@ -126,7 +134,7 @@ class Event:
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._moment is None or end_event._moment is None:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
-        if not (self.query() and end_event.query()):
+        if max(self._moment, end_event._moment) > machine.clock.now():
             raise RuntimeError(
                 "simgpu error: device not ready: both events must have happened before their time is read. "
                 "Call end_event.synchronize() first."
