@@ -1,13 +1,21 @@
 """What was handed in, as folders hold it: a file a student, a folder a student, and everything beside."""
 
+import stat
+import zipfile
+
 import nbformat
 import pytest
 
 from utils.grading.submissions import (
+    LARGEST_NOTEBOOK,
+    LONGEST_TEXT,
     NotANotebook,
     Problem,
+    file_stem,
     find_submissions,
+    handed_in,
     read_code_cells,
+    read_free_text,
     read_roster,
 )
 
@@ -89,3 +97,101 @@ def test_a_notebook_that_is_too_large(tmp_path, monkeypatch):
     path.write_text(" " * 20)
     with pytest.raises(NotANotebook, match="the file has"):
         read_code_cells(path)
+
+
+# --- zips, and the names of learning platforms ------------------------------------------------------------------
+
+
+def zipped(path, files, **extra):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+        for info, content in extra.get("infos", ()):
+            archive.writestr(info, content)
+    return path
+
+
+def students(place, roster=()):
+    with handed_in(place, NAME, roster) as found:
+        return [(s.student, s.id, s.path and s.path.read_bytes(), s.note) for s in found]
+
+
+def test_a_zip_of_moodle(tmp_path):
+    place = zipped(
+        tmp_path / "moodle.zip",
+        {
+            f"Ann Lee_4711_assignsubmission_file/{NAME}": b"ann",
+            "Ann Lee_4711_assignsubmission_file/notes.txt": b"x",
+            f"José_4712_assignsubmission_file_{NAME}": b"jose",
+        },
+    )
+    assert students(place) == [("Ann Lee", "4711", b"ann", ""), ("José", "4712", b"jose", "")]
+
+
+def test_a_zip_of_canvas(tmp_path):
+    place = zipped(
+        tmp_path / "submissions.zip",
+        {f"leeann_4242_99887_{NAME}": b"ann", f"oneilbob_LATE_4243_99888_{NAME}": b"bob"},
+    )
+    assert students(place) == [("leeann", "4242", b"ann", ""), ("oneilbob", "4243", b"bob", "")]
+
+
+def test_a_zip_with_one_more_folder_around_it(tmp_path):
+    place = zipped(tmp_path / "a.zip", {f"export/submission_1/{NAME}": b"1", f"export/submission_2/{NAME}": b"2"})
+    assert [s[0] for s in students(place)] == ["submission_1", "submission_2"]
+    alone = zipped(tmp_path / "b.zip", {f"ann/{NAME}": b"1"})
+    assert [s[0] for s in students(alone)] == ["ann"]
+
+
+def test_what_a_zip_may_not_do(tmp_path):
+    link = zipfile.ZipInfo("link.ipynb")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    bomb = b"0" * (LARGEST_NOTEBOOK + 1)
+    place = zipped(
+        tmp_path / "evil.zip",
+        {
+            "ann.ipynb": b"ann",
+            "../escaped.ipynb": b"no",
+            "/tmp/absolute.ipynb": b"no",
+            "C:\\windows.ipynb": b"no",
+            "ann.ipynb/below_a_file.ipynb": b"no",
+            "bomb.ipynb": bomb,
+        },
+        infos=[(link, "/etc/passwd")],
+    )
+    found = students(place)
+    assert found == [("ann", "", b"ann", ""), ("bomb", "", b"", "")]
+    assert not (tmp_path / "escaped.ipynb").exists()
+    (tmp_path / "no.zip").write_text("no zip")
+    with pytest.raises(Problem, match="not a zip file"), handed_in(tmp_path / "no.zip", NAME):
+        pass
+
+
+def test_a_link_is_not_followed(tmp_path):
+    folder = tmp_path / "in"
+    (folder / "bob").mkdir(parents=True)
+    (tmp_path / "secret.ipynb").write_text("secret")
+    (folder / "ann.ipynb").symlink_to(tmp_path / "secret.ipynb")
+    (folder / "bob" / NAME).symlink_to(tmp_path / "secret.ipynb")
+    (folder / "cat").symlink_to(tmp_path)
+    assert [(s[0], s[2]) for s in students(folder)] == [("ann", None), ("bob", None), ("cat", None)]
+
+
+@pytest.mark.parametrize("student", ["ann", "Ann Lee", "../../etc", "a/b", "", ".", "a\nb", "x" * 500, "José", "Ω'\0"])
+def test_a_file_about_a_student_has_a_name_of_its_own(student):
+    stem = file_stem(student)
+    assert stem not in ("", ".", "..")
+    assert not set("/\\\0\n") & set(stem)
+    assert len(stem.encode()) < 200
+    assert stem != file_stem(student + "x")
+    assert file_stem("Ann Lee") == "Ann Lee"
+
+
+def test_answers_in_words_are_read_by_the_name_of_their_cell(tmp_path):
+    about = {"nbgrader": {"grade_id": "why", "solution": True, "grade": True, "points": 0}}
+    cells = [nbformat.v4.new_markdown_cell("Because " * 1000, metadata=about), nbformat.v4.new_markdown_cell("other")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "a.ipynb")
+    found = read_free_text(tmp_path / "a.ipynb")
+    assert list(found) == ["why"]
+    assert found["why"].startswith("Because")
+    assert len(found["why"]) == LONGEST_TEXT

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from urllib.parse import quote
 
 import nbformat
 
@@ -50,10 +49,11 @@ class Submission:
 
 def file_stem(student: str) -> str:
     """A name for files about a student: the name itself where that is a plain one, otherwise safe and still its own."""
-    plain = quote(student, safe=" .,()'-_@+") if student.strip(". ") else f"%{student.encode().hex()}"
-    plain = "".join(c if c.isalnum() or c in " .,()'-_@+%" else "_" for c in plain)
-    if len(plain) > 100 or plain.startswith("."):
-        plain = f"{plain[:80].strip('.')}-{hashlib.sha256(student.encode(errors='replace')).hexdigest()[:12]}"
+    plain = "".join(c if c.isalnum() or c in " .,()'-_@+" else f"%{ord(c):x}" for c in student) or "%"
+    if plain.strip(". ") != plain:
+        plain = f"%{plain}%"
+    if len(plain.encode()) > 150:
+        plain = f"{plain[:30]}-{hashlib.sha256(student.encode(errors='replace')).hexdigest()[:12]}"
     return plain
 
 
