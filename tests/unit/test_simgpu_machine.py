@@ -194,6 +194,19 @@ def test_a_computer_slower_than_the_simulated_gpu_is_told_of_once(monkeypatch):
 # --- memory -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("pieces", [lambda x: x.split(3), lambda x: x.chunk(4), lambda x: x.unbind(), lambda x: x.T])
+def test_a_list_of_views_takes_no_memory_and_starts_no_kernel(pieces):
+    simgpu.enable(count=2)
+    x = torch.zeros(12, 128, device="simgpu:1")
+    held, logged = torch.simgpu.memory_allocated("simgpu:1"), len(simgpu.log())
+    found = pieces(x)
+    assert torch.simgpu.memory_allocated("simgpu:1") == held
+    assert len(simgpu.log()) == logged
+    found[0].fill_(1)
+    assert x.sum().item() > 0, "a view writes into what it is a view of"
+    x.record_stream(torch.simgpu.current_stream("simgpu:1"))
+
+
 def test_memory_counts_each_storage_once_and_frees_it_with_its_last_view():
     plain()
     x = torch.empty(1000, device="simgpu:0")

@@ -87,6 +87,9 @@ class SimTensor(torch.Tensor):
     def __format__(self, spec):
         return format(self.item(), spec) if self.dim() == 0 else object.__format__(self, spec)
 
+    def record_stream(self, stream) -> None:
+        """Nothing: memory here is given away again when the last reference goes, whatever streams still do."""
+
     def numpy(self, *, force=False):
         if force:
             return self.detach().cpu().resolve_conj().resolve_neg().numpy()
@@ -261,6 +264,9 @@ class Operator:
 def _argument_of(ret, arguments, written: bool) -> str | None:
     if ret.alias_info is None or ret.alias_info.is_write != written:
         return None
+    if not ret.alias_info.before_set:  # a list of views (split, chunk, unbind): of the argument that gives them away
+        same = [a.name for a in arguments if a.alias_info and "*" in a.alias_info.after_set]
+        return same[0] if same else None
     same = [a.name for a in arguments if a.alias_info and a.alias_info.before_set & ret.alias_info.before_set]
     return same[0] if same else None
 
