@@ -1,0 +1,12 @@
+"""Tries only numbers that divide the batch."""
+
+
+def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
+    def largest(m):
+        return -(-rows // m)
+
+    def seconds(m):
+        return (m + parts - 1) * (launch_seconds + largest(m) * row_seconds)
+
+    fitting = [m for m in range(1, rows + 1) if rows % m == 0 and largest(m) * row_bytes <= memory]
+    return min(fitting, key=seconds, default=None)
