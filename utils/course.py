@@ -48,7 +48,11 @@ def grade(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where grades.csv and all the rest go.")],
     students: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Names, one a line, or a gradebook's CSV: who is not there is 'missing'."),
+        typer.Option(metavar="FILE", help="Names, one a line or first in a CSV: who is not there is 'missing'."),
+    ] = None,
+    gradebook: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The CSV that your platform exports: exports/ then carries its ids."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many submissions at once.")] = 1,
     dask: Annotated[
@@ -69,11 +73,14 @@ def grade(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from utils.files import write_whole
     from utils.grading import classroom
     from utils.grading import sandbox as sandboxing
+    from utils.grading.exports import read_gradebook, write_exports, write_grades
     from utils.grading.facts import load_lab
-    from utils.grading.grade import feedback, write_grades
+    from utils.grading.feedback import student_page, student_text
     from utils.grading.kernel import Limits
+    from utils.grading.report import class_page
     from utils.grading.submissions import file_stem, handed_in, read_roster
     from utils.release import lab_sources
 
@@ -87,26 +94,35 @@ def grade(
             sandboxing.require()
         except sandboxing.NoSandbox as reason:
             raise Problem(f"no sandbox: {reason}. Or trust every submission, with --no-sandbox.") from None
+    roster = read_roster(students) if students else []
+    book = read_gradebook(gradebook) if gradebook else None
     try:
         (out / "feedback").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Problem(f"cannot write to {out}: {error.strerror}") from None
     limits = Limits(cell=cell_seconds, call=call_seconds, submission=submission_seconds, sandboxed=sandbox)
+    warning = "" if sandbox else "Graded without a sandbox: each submission could read and write what the grader can."
     console = Console(stderr=True)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
     with (
-        handed_in(submissions, notebook_name, read_roster(students) if students else []) as found,
+        handed_in(submissions, notebook_name, roster) as found,
         Progress(*columns, console=console, disable=not console.is_terminal) as progress,
     ):
         task = progress.add_task(f"Grading {lab}", total=len(found))
 
         def finished(result, new: bool) -> None:
             stem = out / "feedback" / file_stem(result.student)
-            stem.with_name(f"{stem.name}.txt").write_text(feedback(result, judged_by), encoding="utf-8")
+            page, text = stem.with_name(f"{stem.name}.html"), stem.with_name(f"{stem.name}.txt")
+            if new or not (page.exists() and text.exists()):
+                write_whole(page, student_page(result, judged_by, warning))
+                write_whole(text, student_text(result, judged_by, warning))
             progress.advance(task)
 
         grades = classroom.grade_class(found, lab, out, limits, jobs=jobs, dask=dask, finished=finished)
     write_grades(grades, judged_by, out / "grades.csv")
+    write_whole(out / "class.html", class_page(grades, judged_by, warning))
+    for line in write_exports(grades, judged_by, out / "exports", book):
+        print(line)
     most = sum(exercise.points for exercise in judged_by.exercises.values())
     for result in grades:
         note = f"  ({result.note})" if result.note else ""
@@ -115,8 +131,7 @@ def grade(
     again = sum(result.status == "not-graded" for result in grades)
     if again:
         print(f"{again} could not be graded: run the same command again for them.")
-    warning = "" if sandbox else " WITHOUT A SANDBOX: each submission could read and write whatever you can."
-    print(f"{len(grades)} graded: {out / 'grades.csv'}.{warning}")
+    print(f"{len(grades)} graded: {out / 'grades.csv'}, and for looking {out / 'class.html'}. {warning}".rstrip())
 
 
 @app.command()

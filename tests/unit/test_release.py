@@ -55,6 +55,8 @@ def test_the_source_is_an_nbgrader_notebook_with_ten_points(lab):
     nbformat.validate(notebook)
     exercises = load_lab(lab).exercises
     marked = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
+    in_words = [cell for cell in marked if grade_id(cell) == "words"]
+    assert all(cell.cell_type == "markdown" and not cell.metadata.nbgrader.points for cell in in_words)
     ids = [grade_id(cell) for cell in marked]
     assert len(set(ids)) == len(ids)
     for cell in marked:
@@ -62,7 +64,8 @@ def test_the_source_is_an_nbgrader_notebook_with_ten_points(lab):
         assert meta.schema_version == 3
         assert not meta.task
         assert meta.locked == (not meta.solution)
-        assert (BEGIN_SOLUTION in cell.source) == meta.solution, grade_id(cell)
+        assert (BEGIN_SOLUTION in cell.source) == (meta.solution and cell not in in_words), grade_id(cell)
+    marked = [cell for cell in marked if cell not in in_words]
     points = {grade_id(cell): cell.metadata.nbgrader.points for cell in marked if cell.metadata.nbgrader.grade}
     assert points == {f"{name}-check": exercise.points for name, exercise in exercises.items()}
     assert sum(points.values()) == 10

@@ -373,3 +373,25 @@ def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_fit(student, SIX, 4 * ONE + ONE // 2, 8, device0, device1)
+
+
+def record_step(lab, stack, memory0, device0, device1):
+    from dataclasses import asdict
+
+    import torch
+
+    from utils.grading.probes import build
+    from utils.trace import record
+
+    model = lab.FitInTwo(build(stack), memory0, torch.device(device0), torch.device(device1))
+    optimizer = torch.optim.Adam(model.parameters())
+    x = torch.randn(8192, 128).to(device0)
+    with record(device0, device1) as timeline:
+        model(x).square().mean().backward()
+        optimizer.step()
+    return asdict(timeline)
+
+
+@ex5.timeline
+def _(student):
+    return student.run(record_step, SIX, 4 * ONE, *student.devices)

@@ -380,6 +380,8 @@ def _(student):
 
 def watch_overlapping(lab, device0, device1, rows, size):
     """How long forward and backward took on the simulated clock, and how long each device had to do."""
+    from dataclasses import asdict
+
     import torch
     from torch import nn
 
@@ -404,8 +406,8 @@ def watch_overlapping(lab, device0, device1, rows, size):
     x, y = torch.randn(rows, 8).to(device0), torch.randn(rows, 8).to(device1)
     with record(device0, device1) as timeline:
         lab.overlapping(model, nn.MSELoss(), x, y, size)
-    exact = "virtual clock" in timeline.source
-    return {"watched": exact, "span": timeline.span, "busy": [timeline.busy(device0), timeline.busy(device1)]}
+    exact, busy = "virtual clock" in timeline.source, [timeline.busy(device0), timeline.busy(device1)]
+    return {"watched": exact, "span": timeline.span, "busy": busy, "timeline": asdict(timeline)}
 
 
 def need_share(student, device0, device1, rows, size):
@@ -424,6 +426,11 @@ def need_share(student, device0, device1, rows, size):
 @ex3.fact(f"it reaches {ENOUGH:.0%} of the bound that its own kernels allow (where devices are simulated)")
 def _(student):
     need_share(student, *student.devices, 128, 16)
+
+
+@ex3.timeline
+def _(student):
+    return student.run(watch_overlapping, *student.devices, 64, 8)["timeline"]
 
 
 # --- ex4: how many micro-batches ----------------------------------------------------------------------------------

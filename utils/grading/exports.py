@@ -1,4 +1,6 @@
-"""Files that learning platforms import, each made from what the platform itself exported, so that its ids are in it.
+"""The tables of a class: grades.csv, and files that learning platforms import.
+
+Each of those is made from what the platform itself exported, so that its ids are in it:
 
     write_exports(grades, lab, out / "exports", read_gradebook(Path("gradebook.csv")))
 
@@ -7,14 +9,14 @@ gradebook and Canvas take it as "delete the mark that is there". So whoever has 
 file at all, and is in look_at.csv with the reason and the points that were found. Nobody is in neither.
 
 Sources, read as they are now:
-  Moodle, gradebook     docs.moodle.org/en/Grade_import; moodle/moodle grade/import/csv/classes/load_data.php (an unknown
-                        student stops the import; a row without an id goes to the student of the row before; "" deletes)
-  Moodle, worksheet     moodle/moodle mod/assign/feedback/offline/importgradeslib.php, locallib.php (needs Identifier,
-                        Grade and "Last modified (grade)"; Identifier is "Participant" and the number in the file names)
-  Canvas                instructure/canvas-lms lib/gradebook_importer.rb (first columns Student, ID, .. Section; students
-                        by ID, then SIS ids, then name; a column by the number in its title, then by its title)
-  Gradescope            gradescope-autograders.readthedocs.io/en/latest/specs and /submission_metadata. It has no import
-                        of marks; what it takes is an autograder. Ours only hands out the results that are there.
+  Moodle, gradebook   docs.moodle.org/en/Grade_import; moodle/moodle grade/import/csv/classes/load_data.php (an unknown
+                      student stops the import; a row without an id goes to the student of the row before; "" deletes)
+  Moodle, worksheet   moodle/moodle mod/assign/feedback/offline/importgradeslib.php, locallib.php (needs Identifier,
+                      Grade and "Last modified (grade)"; Identifier is "Participant" and the number in the file names)
+  Canvas              instructure/canvas-lms lib/gradebook_importer.rb (first columns Student, ID, .. Section; students
+                      by ID, then SIS ids, then name; a column by the number in its title, then by its title)
+  Gradescope          gradescope-autograders.readthedocs.io/en/latest/specs and /submission_metadata. No way to import
+                      marks is documented; an autograder is. Ours only hands out the results that are in it.
 """
 
 from __future__ import annotations
@@ -49,12 +51,26 @@ EMAILS = ("Email address", "Email", "E-mail", "email", "SIS Login ID", "Username
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # a fixed date in the zip: the same grades give the same bytes
 
 
+def write_grades(grades: Sequence[Grade], lab: Lab, path: Path) -> None:
+    """Write the table of a class: student, points per exercise, total, max, status, note, look_at."""
+    most = points_of(lab)
+    rows = [
+        [g.student, *(g.points[name] for name in lab.exercises), g.total, most, g.status, g.note, "; ".join(g.flags)]
+        for g in sorted(grades, key=lambda grade: grade.student)
+    ]
+    columns = ["student", *lab.exercises, "total", "max", "status", "note", "look_at"]
+    write_whole(path, _csv(columns, rows))
+
+
 def read_gradebook(path: Path) -> pd.DataFrame:
     """A platform's own CSV (gradebook, roster, grading worksheet), as text. Raises Problem for what is none."""
     try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", sep=None, engine="python")
-    except (OSError, ValueError, csv.Error, pd.errors.ParserError) as error:
-        raise Problem(f"{path} cannot be read as a CSV of a gradebook: {error}") from None
+        text = path.read_text(encoding="utf-8-sig")
+        separator = max(",;\t", key=text.split("\n", 1)[0].count)
+        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, sep=separator, index_col=False)
+    except (OSError, ValueError, csv.Error) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise Problem(f"{path} cannot be read as a CSV of a gradebook: {reason}") from None
     table.columns = [str(column).strip() for column in table.columns]
     return table
 
@@ -100,7 +116,7 @@ class _Class:
     grades: list[Grade]
     lab: Lab
     roster: pd.DataFrame | None
-    rows: dict[str, dict[str, str]] = field(default_factory=dict)  # student -> row
+    rows: dict[str, dict[str, str]] = field(default_factory=dict)  # student -> row, in the order of the file
     doubts: dict[str, list[str]] = field(default_factory=dict)  # student -> why there is no row, or no place in a file
     nobodys: list[dict[str, str]] = field(default_factory=list)  # rows that are no student's
     said: list[str] = field(default_factory=list)
@@ -122,10 +138,13 @@ class _Class:
         sure = [grade for grade in self.grades if not _unsure(grade)]
         if self.roster is None:
             return [(grade, {}) for grade in sure]
-        return [(grade, self.rows[grade.student]) for grade in sure if grade.student in self.rows]
+        known = {grade.student: grade for grade in sure if grade.student in self.rows}
+        return [(known[student], row) for student, row in self.rows.items() if student in known]
 
-    def doubt(self, grade: Grade, why: str) -> None:
-        self.doubts.setdefault(grade.student, []).append(why)
+    def doubt(self, why: dict[str, str]) -> None:
+        """Say why students are not in a file that has been written."""
+        for student, reason in why.items():
+            self.doubts.setdefault(student, []).append(reason)
 
     def look_at(self) -> list[list]:
         """Rows of look_at.csv: students first, then rows of the platform's file that are nobody's."""
@@ -138,8 +157,8 @@ class _Class:
                 found.append([*who, points, self.most, grade.status, "; ".join(why), pages.line(grade.note)])
         for row in self.nobodys:
             why = "in the platform's file, and no submission is this student's"
-            found.append([_full_name(row), _first(row, ("ID", "Identifier", *MOODLE_IDS, "SID", *EMAILS)), "", self.most])
-            found[-1] += ["", why, ""]
+            number = _first(row, ("ID", "Identifier", *MOODLE_IDS, "SID", *EMAILS))
+            found.append([_full_name(row), number, "", self.most, "", why, ""])
         return found
 
     def _match(self, rows: list[dict[str, str]]) -> None:
@@ -148,7 +167,7 @@ class _Class:
         A row or a student with two possibilities gets none: it is told, not guessed.
         """
         left = {grade.student: grade for grade in self.grades}
-        free = dict(enumerate(rows))
+        free, found = dict(enumerate(rows)), {}
         steps = [
             (lambda grade: {grade.id} - {""}, _numbers_of),
             (lambda grade: {_plain(grade.student), _plain(grade.id)} - {""}, _ids_of),
@@ -166,13 +185,14 @@ class _Class:
             for student, numbers in wanted.items():
                 if len(numbers) == 1 and claimed[next(iter(numbers))] == 1:
                     number = numbers.pop()
-                    self.rows[student] = free.pop(number)
-                    del left[student]
+                    found[number] = student
+                    del free[number], left[student]
                 elif numbers:
                     several.add(student)
         for student in left:
             fits = "more than one row, or a row that fits others too" if student in several else "no row"
             self.doubts[student] = [f"{fits} of the platform's file is this student's"]
+        self.rows = {found[number]: rows[number] for number in sorted(found)}
         self.nobodys = list(free.values())
 
 
@@ -260,12 +280,15 @@ def _write_moodle(class_: _Class, folder: Path) -> str:
     if not ids:
         return "moodle.csv is not written: the roster has no column called Email address, ID number or Username."
     names = [c for c in ("First name", "Last name", "Surname") if c in class_.roster.columns]
-    rows = []
+    rows, without = [], {}
     for grade, row in marks:
-        if all(row[c].strip() for c in ids):
-            rows.append([*(row[c] for c in names), *(row[c].strip() for c in ids), grade.total])
+        if not all(row[c].strip() for c in ids):
+            without[grade.student] = f"moodle.csv: no {ids[0]} in the platform's file"
+        elif any(_is_formula(row[c].strip()) for c in ids):
+            without[grade.student] = f"moodle.csv: a spreadsheet would take this {ids[0]} for a formula"
         else:
-            class_.doubt(grade, f"no {ids[0]} in the platform's file")
+            rows.append([*(row[c] for c in names), *(row[c].strip() for c in ids), grade.total])
+    class_.doubt(without)
     write_whole(folder / "moodle.csv", _csv([*names, *ids, f"{class_.title} (of {class_.most})"], rows))
     return (
         f"moodle.csv: {len(rows)} marks. In the gradebook: Import, CSV file; map {ids[0]!r} to the same field, and the "
@@ -275,13 +298,15 @@ def _write_moodle(class_: _Class, folder: Path) -> str:
 
 def _write_worksheet(class_: _Class, folder: Path) -> str:
     """The assignment's own grading worksheet, with the marks in it."""
-    rows, columns = [], ["Identifier", "Full name", "Grade", "Maximum Grade", "Last modified (grade)"]
+    rows, without = [], {}
+    # Not the comments: a comment in the file replaces the one in Moodle.
+    columns = ["Identifier", "Full name", "Email address", "Grade", "Maximum Grade", "Last modified (grade)"]
     if class_.roster is not None:
-        columns = list(class_.roster.columns)
+        columns = [column for column in columns if column in class_.roster.columns]
     for grade, row in class_.marks():
         if class_.roster is None:
             if not grade.id:
-                class_.doubt(grade, "moodle.csv: no number in the name of the submission")
+                without[grade.student] = "moodle.csv: no number in the name of the submission"
                 continue
             row = {"Identifier": f"Participant {grade.id}", "Full name": grade.student}
             row |= {"Maximum Grade": class_.most, "Last modified (grade)": "-"}
@@ -290,6 +315,7 @@ def _write_worksheet(class_: _Class, folder: Path) -> str:
         class_.said += _other_most(class_, "moodle.csv", {row.get("Maximum Grade", "") for row in class_.rows.values()})
     if not rows:
         return "moodle.csv is not written: it has no marks. Give the worksheet or the gradebook that Moodle exports."
+    class_.doubt(without)
     write_whole(folder / "moodle.csv", _csv(columns, rows))
     return f"moodle.csv: {len(rows)} marks. In the assignment: Submissions, Actions, Upload grading worksheet."
 
@@ -308,10 +334,14 @@ def _write_canvas(class_: _Class, folder: Path) -> str:
         else:
             what = "more than one column" if asked else "no column"
             class_.said.append(f"canvas.csv: {what} of the gradebook is about {class_.lab.name}: Canvas will ask.")
-    rows = [["    Points Possible", *[""] * (len(columns) - 1), most]]
+    rows, without = [["    Points Possible", *[""] * (len(columns) - 1), most]], {}
     for grade, row in marks:
         row = row or {"Student": grade.student, "ID": grade.id}
-        rows.append([*(row.get(column, "") for column in columns), grade.total])
+        if any(_is_formula(row.get(column, "")) for column in columns[1:]):
+            without[grade.student] = "canvas.csv: a spreadsheet would take an id of this student for a formula"
+        else:
+            rows.append([*(row.get(column, "") for column in columns), grade.total])
+    class_.doubt(without)
     write_whole(folder / "canvas.csv", _csv([*columns, assignment], rows))
     unnamed = sum(not (row or grade.id) for grade, row in marks)
     by_name = f" {unnamed} have no id and are found by their name, if Canvas knows it." if unnamed else ""
@@ -319,12 +349,13 @@ def _write_canvas(class_: _Class, folder: Path) -> str:
 
 
 def _write_gradescope(class_: _Class, folder: Path) -> str:
-    results, most = {}, class_.most
+    results, without = {}, {}
     for grade, row in class_.marks():
         email = next((v for v in (_first(row, [c]) for c in EMAILS) if "@" in v), "")
         email = (email or next((v for v in (grade.student, grade.id) if re.fullmatch(r"\S+@\S+\.\S+", v)), "")).lower()
         if not email or email in results:
-            class_.doubt(grade, "gradescope.zip: no email" if not email else "gradescope.zip: an email of two students")
+            what = "an email of two students" if email else "no email"
+            without[grade.student] = f"gradescope.zip: {what}"
             continue
         tests = [
             {"number": name, "name": e.title, "score": grade.points.get(name, 0), "max_score": e.points}
@@ -333,6 +364,7 @@ def _write_gradescope(class_: _Class, folder: Path) -> str:
         results[email] = {"score": grade.total, "output": student_text(grade, class_.lab), "tests": tests}
     if not results:
         return "gradescope.zip is not written: no email is known. Give a roster with a column Email."
+    class_.doubt(without)
     files = {"setup.sh": "#!/bin/sh\n", "run_autograder": RUN_AUTOGRADER}
     files["results.json"] = json.dumps(results, indent=1, sort_keys=True)
     with io.BytesIO() as buffer:
@@ -343,8 +375,8 @@ def _write_gradescope(class_: _Class, folder: Path) -> str:
                 archive.writestr(info, text)
         (folder / "gradescope.zip").write_bytes(buffer.getvalue())
     return (
-        f"gradescope.zip: {len(results)} results, {most} points. Upload it as the autograder of a programming assignment "
-        "and regrade. It runs no student's code: it hands out the results in it, by email."
+        f"gradescope.zip: {len(results)} results. Upload it as the autograder of a programming "
+        "assignment and regrade. It runs no student's code: it hands out the results in it, by email."
     )
 
 
@@ -378,7 +410,8 @@ def _other_most(class_: _Class, file: str, found: set[str]) -> list[str]:
     numbers = {n for n in (re.sub(r"\.0+$", "", value.strip().replace(",", ".")) for value in found) if n}
     if numbers <= {str(class_.most)}:
         return []
-    return [f"{file}: the platform counts to {', '.join(sorted(numbers))} points, and these marks are of {class_.most}."]
+    there = ", ".join(sorted(numbers))
+    return [f"{file}: the platform counts to {there} points, and these marks are of {class_.most}."]
 
 
 # --- CSV --------------------------------------------------------------------------------------------------------
@@ -389,7 +422,11 @@ def cell(value: object) -> str:
     if isinstance(value, int | float):
         return str(value)
     text = pages.clean(value, 1000).replace("\t", " ").replace("\n", " ")
-    return f"'{text}" if FORMULA.match(text) and text.strip() != "-" else text
+    return f"'{text}" if _is_formula(text) else text
+
+
+def _is_formula(text: str) -> bool:
+    return FORMULA.match(text) is not None and text.strip() != "-"
 
 
 def _csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -5,7 +5,6 @@ The page has no test's code and no model answer in it. Whatever came from the su
 
 from __future__ import annotations
 
-import math
 import re
 
 from utils import plots
@@ -22,7 +21,7 @@ IN_WORDS = {
     "crash": "Something in your notebook ended the kernel. It was left out, and the rest was graded.",
     "missing": "There was nothing to grade. If you did hand in, tell your instructor.",
     "not-graded": "Your notebook could not be graded, and that is not your fault. You will get your points later.",
-    "not-a-notebook": "What you handed in cannot be read as a notebook. Save it in Jupyter and hand in the .ipynb file.",
+    "not-a-notebook": "What you handed in cannot be read as a notebook. Save it in Jupyter, and hand in the .ipynb.",
 }
 LONGEST_FOUND = 2000  # characters of what was found
 MOST_DEVICES, MOST_EVENTS, MOST_LABELS = 8, 4000, 64  # of a timeline that is drawn
@@ -44,8 +43,11 @@ ul.facts b{position:absolute;left:0;width:1.2rem;text-align:center}
 """
 
 
-def student_page(grade: Grade, lab: Lab) -> str:
-    """One student's result as an HTML page of its own: readable on a phone, in light and dark, and on paper."""
+def student_page(grade: Grade, lab: Lab, warning: str = "") -> str:
+    """One student's result as an HTML page of its own: readable on a phone, in light and dark, and on paper.
+
+    `warning` is about the whole run, and stands at the end.
+    """
     most = points_of(lab)
     share = 100 * min(max(grade.total / most, 0), 1) if most else 0
     total = "not graded yet" if grade.status == "not-graded" else f"{grade.total} <small>of {most} points</small>"
@@ -66,10 +68,12 @@ def student_page(grade: Grade, lab: Lab) -> str:
         '<p class="soft small">Each exercise gives all its points or none. Facts are looked at in order, up to the '
         "first that does not hold.</p>"
     )
+    if warning:
+        body.append(f'<p class="notice small">{pages.html(warning)}</p>')
     return pages.page(f"{lab.title}: {pages.line(grade.student, 80)}", "\n".join(body), "46rem", STYLE)
 
 
-def student_text(grade: Grade, lab: Lab) -> str:
+def student_text(grade: Grade, lab: Lab, warning: str = "") -> str:
     """One student's result as plain text. The hints come last, each after the one before."""
     most = points_of(lab)
     total = "not graded yet" if grade.status == "not-graded" else f"{grade.total} of {most} points"
@@ -86,14 +90,16 @@ def student_text(grade: Grade, lab: Lab) -> str:
             lines += [f"       {row}" for row in pages.clean(finding.found, LONGEST_FOUND).splitlines()]
         if _not_looked_at(exercise, found):
             lines.append(f"       {_not_looked_at(exercise, found)}")
-        drawn = _drawn(grade, name)
-        if drawn is not None:
-            lines.append(f"  Timeline of your answer: {drawn.summary}")
+        recorded = timeline_from(grade.timelines.get(name))
+        if recorded is not None:
+            lines.append(f"  Your own answer at work: {_in_a_line(recorded)}")
         if _failed(found):
             hints += ["", f"{name}  {exercise.title}"]
             hints += [f"  {number} of {len(exercise.hints)}: {hint}" for number, hint in enumerate(exercise.hints, 1)]
     if hints:
         lines += ["", "", "Hints. Read one, try it, and come back for the next.", *hints]
+    if warning:
+        lines += ["", warning]
     return "\n".join(lines) + "\n"
 
 
@@ -126,13 +132,14 @@ def _exercise(grade: Grade, name: str, exercise: Exercise) -> str:
     parts = [f'<ul class="facts">{facts}</ul>' if facts else '<p class="soft">Nothing could be looked at.</p>']
     if _failed(found):
         parts.append(_hints(exercise))
-    drawn = _drawn(grade, name)
-    if drawn is not None:
-        parts.append(pages.figure(drawn, f"Your own answer at work: {drawn.summary}"))
+    recorded = timeline_from(grade.timelines.get(name))
+    if recorded is not None:
+        parts.append(pages.figure(plots.timeline(recorded), f"Your own answer at work: {_in_a_line(recorded)}"))
     # The grade decides; a colour only where something was judged.
     kind = "" if not found else " passed" if not _failed(found) else " lost"
+    title = f"{pages.html(name)}: {pages.html(exercise.title)}"
     return (
-        f'<section class="card exercise{kind}"><div class="row"><h3>{pages.html(name)}: {pages.html(exercise.title)}</h3>'
+        f'<section class="card exercise{kind}"><div class="row"><h3>{title}</h3>'
         f'<span class="points">{got} / {exercise.points}</span></div>{"".join(parts)}</section>'
     )
 
@@ -157,9 +164,9 @@ def _hints(exercise: Exercise) -> str:
 # --- timelines ------------------------------------------------------------------------------------------------
 
 
-def _drawn(grade: Grade, name: str) -> plots.Picture | None:
-    recorded = timeline_from(grade.timelines.get(name))
-    return None if recorded is None else plots.timeline(recorded)
+def _in_a_line(recorded: Timeline) -> str:
+    busy = ", ".join(f"{device} works {share:.0%}" for device, share in recorded.utilisation().items())
+    return f"{busy} of {recorded.span * 1e3:.3g} ms ({recorded.source})."
 
 
 def timeline_from(data: object) -> Timeline | None:
@@ -188,7 +195,8 @@ def _event(row: object, devices: tuple[str, ...]) -> Event:
         raise ValueError
     other = None if other is None else _word(other)
     label = _word(label) if label else ""
-    return Event(_word(device), int(_number(stream)), _text(what)[:40], kind, phase, start, end, None, 0, 0, other, "", label)
+    what, stream = _text(what)[:40], int(_number(stream))
+    return Event(_word(device), stream, what, kind, phase, start, end, None, 0, 0, other, "", label)
 
 
 def _list(value: object, most: int) -> list:
@@ -211,6 +219,7 @@ def _word(value: object) -> str:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or abs(value) > 1e9:
+    # Neither NaN, nor infinite, nor a whole number that is no float.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e9 <= value <= 1e9:
         raise ValueError
     return float(value)

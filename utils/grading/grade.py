@@ -1,19 +1,16 @@
-"""Points: for one submission, and for a class as a table."""
+"""Points for one submission."""
 
 from __future__ import annotations
 
-import csv
-import io
+import contextlib
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
-from utils.files import write_whole
-from utils.grading.facts import Finding, Lab, judge
+from utils.grading.facts import Finding, Lab, judge, recorded_timelines
 from utils.grading.kernel import KernelDidNotStart, KernelStudent, Limits
 from utils.grading.submissions import NotANotebook, Submission, read_code_cells, read_free_text
 
+LARGEST_TIMELINE = 1_000_000  # characters
 # What can have happened to a submission. Points are given for whatever could be judged.
 STATUSES = {
     "ok": "the notebook ran from top to bottom",
@@ -76,11 +73,11 @@ def _judged(submission: Submission, lab: Lab, limits: Limits | None) -> Grade:
         return Grade(submission.student, "not-a-notebook", nothing, str(reason))
     if not any(cell.strip() for cell in cells):
         return Grade(submission.student, "missing", nothing, "the notebook has no code in it")
-    timelines: dict[str, dict] = {}
     try:
         with KernelStudent(cells, limits) as student:
             findings = {name: judge(exercise, student) for name, exercise in lab.exercises.items()}
             errors, status, flags = student.errors, student.worst, student.flags
+            timelines = _small(recorded_timelines(lab, student, findings))
     except KernelDidNotStart as reason:
         return Grade(submission.student, "not-graded", nothing, str(reason))
     points = {
@@ -91,29 +88,11 @@ def _judged(submission: Submission, lab: Lab, limits: Limits | None) -> Grade:
     return Grade(submission.student, status, points, note, "", findings, flags, free_text, timelines)
 
 
-def write_grades(grades: Iterable[Grade], lab: Lab, path: Path) -> None:
-    """Write the table of a class: student, points per exercise, total, max, status, note, look_at.
-
-    What would be a formula in a spreadsheet begins with an apostrophe.
-    """
-    most = sum(exercise.points for exercise in lab.exercises.values())
-    file = io.StringIO()
-    columns = ["student", *lab.exercises, "total", "max", "status", "note", "look_at"]
-    table = csv.DictWriter(file, columns, lineterminator="\n")
-    table.writeheader()
-    for grade in sorted(grades, key=lambda one: one.student):
-        row = {"student": grade.student, **grade.points, "total": grade.total, "max": most, "status": grade.status}
-        row |= {"note": grade.note, "look_at": "; ".join(grade.flags)}
-        table.writerow({name: _no_formula(value) for name, value in row.items()})
-    write_whole(path, file.getvalue())
-
-
-def _no_formula(value):
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
-
-
-def feedback(grade: Grade, lab: Lab) -> str:
-    """One student's result in words. See feedback.student_text."""
-    from utils.grading.feedback import student_text
-
-    return student_text(grade, lab)
+def _small(timelines: dict[str, dict]) -> dict[str, dict]:
+    """Those that are JSON and not large: they are kept in the result."""
+    found = {}
+    for name, data in timelines.items():
+        with contextlib.suppress(TypeError, ValueError, RecursionError):
+            if len(json.dumps(data)) <= LARGEST_TIMELINE:
+                found[name] = data
+    return found

@@ -31,7 +31,8 @@ def likely(lab: str, exercise: str, finding: Finding, path: Path = TABLE) -> lis
     Those whose student is told exactly the same; if there are none, those that are told the same but for numbers and
     devices. Empty where no wrong answer is known to fail like this, or where this copy of the course has no table.
     """
-    alike = [row for row in _table(path) if (row["lab"], row["exercise"], row["claim"]) == (lab, exercise, finding.claim)]
+    claimed = (lab, exercise, finding.claim)
+    alike = [row for row in _table(path) if (row["lab"], row["exercise"], row["claim"]) == claimed]
     same = [row for row in alike if row["told"].strip() == finding.found.strip()]
     same = same or [row for row in alike if blanked(row["told"]) == blanked(finding.found)]
     return list(dict.fromkeys(row["misconception"] for row in same))

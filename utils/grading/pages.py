@@ -15,6 +15,7 @@ from utils.plots import Picture
 # Terminal sequences, control characters (tab and line end stay), and marks that turn the direction of what follows.
 SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
+LINE_END = re.compile("\r\n|[\u2028\u2029]")
 LONGEST = 4000  # characters of one text from a submission
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -32,21 +33,24 @@ h1{font-size:1.5rem;line-height:1.25;margin:0}h2{font-size:1.2rem;margin:2.2rem 
 p{margin:.5rem 0}a{color:var(--blue)}
 .soft{color:var(--soft)}.small{font-size:.875rem}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:.9rem 1rem;margin:.9rem 0}
-.notice{border-left:5px solid var(--bad);background:var(--bad-ground);border-radius:6px;padding:.6rem .9rem;margin:1rem 0}
+.notice{border-left:5px solid var(--bad);background:var(--bad-ground);border-radius:6px;padding:.6rem .9rem;
+margin:1rem 0}
 pre{margin:.35rem 0;padding:.55rem .7rem;background:var(--code);border-radius:6px;white-space:pre-wrap;overflow:hidden;
 font:.84rem/1.45 ui-monospace,"SFMono-Regular",Menlo,Consolas,"DejaVu Sans Mono",monospace}
 figure{margin:.8rem 0 0}
 img{display:block;width:100%;max-width:820px;height:auto;background:#fff;border-radius:6px;border:1px solid var(--line)}
+.picture{overflow-x:auto}figure img{min-width:35rem}
 figcaption{font-size:.875rem;color:var(--soft);margin-top:.3rem}
 summary{cursor:pointer;color:var(--blue)}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;vertical-align:top;padding:.35rem .6rem;border-bottom:1px solid var(--line)}
 th{color:var(--soft);font-weight:600;white-space:nowrap;overflow-wrap:normal}
 td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap;overflow-wrap:normal}
-.scroll{overflow-x:auto}
+.scroll{overflow-x:auto;margin-top:.8rem}
 @media print{:root{color-scheme:light;--ground:#fff;--card:#fff;--line:#bbb;--ink:#000;--soft:#444;--code:#f3f3f3;
 --good:#14713f;--good-ground:#fff;--bad:#a63a12;--bad-ground:#fff;--blue:#000;--bar:#0072b2;--track:#ddd}
-body{padding:0;font-size:11pt;max-width:none!important}.card,figure,tr{break-inside:avoid}.scroll{overflow:visible}}
+figure img{min-width:0}body{padding:0;font-size:11pt;max-width:none!important}
+.card,figure,tr{break-inside:avoid}.scroll{overflow:visible}}
 """
 
 
@@ -55,7 +59,8 @@ def clean(text: object, longest: int = LONGEST) -> str:
     text = str(text)
     # What is cut off is not looked at: a note of a gigabyte costs no more than one of a page.
     kept = text[: 4 * longest].encode("utf-8", "replace").decode("utf-8")
-    kept = INVISIBLE.sub("", SEQUENCES.sub("", kept.replace("\r\n", "\n")).replace("\u2028", "\n").replace("\u2029", "\n"))
+    kept = LINE_END.sub("\n", SEQUENCES.sub("", kept))
+    kept = INVISIBLE.sub("", kept)
     if len(kept) > longest or len(text) > 4 * longest:
         return f"{kept[:longest].rstrip()} … (cut off here)"
     return kept
@@ -80,7 +85,7 @@ def figure(picture: Picture, caption: str) -> str:
     """A picture inside the page, with its alternative text and a line below."""
     data = base64.b64encode(picture.png()).decode()
     return (
-        f'<figure><img alt="{html(picture.alt, 2000)}" src="data:image/png;base64,{data}">'
+        f'<figure><div class="picture"><img alt="{html(picture.alt, 2000)}" src="data:image/png;base64,{data}"></div>'
         f"<figcaption>{html(caption, 500)}</figcaption></figure>"
     )
 

@@ -26,9 +26,11 @@ LOOK_AT = {
     "not-graded": "the grader could not start: run the command again",
     "not-a-notebook": "what was handed in cannot be read as a notebook",
 }
+ODD = "something in the notebook is odd"
 MOST_REASONS = 20
 UNANSWERED = ("", "YOUR ANSWER HERE", "*Double-click, and write here.*")
 LONGEST_ANSWER = 1500
+NOTHING = '<span class="soft">&ndash;</span>'
 
 STYLE = """
 .numbers{display:flex;flex-wrap:wrap;gap:.6rem;margin:1.2rem 0}
@@ -39,15 +41,22 @@ overflow:hidden;margin-right:.5rem}.meter span{display:block;height:100%;backgro
 .answers{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,19rem),1fr));gap:.7rem;margin-top:.6rem}
 .answers .card{margin:0;white-space:pre-wrap}.answers .card div{white-space:normal;font-weight:600}
 .lost{color:var(--bad);font-weight:600}nav a{margin-right:1rem;white-space:nowrap}
-td.fit{white-space:nowrap;overflow-wrap:normal}td{min-width:3rem}ul{margin:0;padding-left:1.1rem}
+td{min-width:3rem}ul{margin:0;padding-left:1.1rem}details{margin:.5rem 0}
+.look table{table-layout:fixed}.look th:nth-child(1){width:30%}.look th:nth-child(2){width:4.6rem}
+.look .scroll{margin-top:.2rem}
 """
 
 
-def class_page(grades: Sequence[Grade], lab: Lab) -> str:
-    """The report of a class as one HTML page, to lie beside the folder feedback/. The same grades give the same bytes."""
+def class_page(grades: Sequence[Grade], lab: Lab, warning: str = "") -> str:
+    """The report of a class as one HTML page, to lie beside the folder feedback/. Same grades, same bytes.
+
+    `warning` is about the whole run, and stands first.
+    """
     grades = sorted(grades, key=lambda grade: grade.student)
     judged = [grade for grade in grades if grade.status not in NOT_JUDGED]
     parts = [f"<h1>{pages.html(lab.title)}: the class</h1>", f'<div class="soft">{pages.html(lab.name)}</div>']
+    if warning:
+        parts.append(f'<p class="notice">{pages.html(warning)}</p>')
     parts.append(_numbers(grades, judged, lab))
     sections = {
         "look": ("Look at these by hand", _to_look_at(grades)),
@@ -116,23 +125,35 @@ def _numbers(grades: Sequence[Grade], judged: Sequence[Grade], lab: Lab) -> str:
     totals = pd.Series([grade.total for grade in judged], dtype=float)
     boxes = {"students": str(len(grades)), "judged": str(len(judged))}
     if len(totals):
-        boxes |= {"median": f"{totals.median():g} / {points_of(lab)}", "mean": f"{totals.mean():.1f} / {points_of(lab)}"}
+        most = points_of(lab)
+        boxes |= {"median": f"{totals.median():g} / {most}", "mean": f"{totals.mean():.1f} / {most}"}
         boxes["full points"] = str(int((totals == points_of(lab)).sum()))
     boxes["to look at by hand"] = str(sum(bool(reasons_to_look(grade)) for grade in grades))
     return '<div class="numbers">' + "".join(f"<div><b>{b}</b>{a}</div>" for a, b in boxes.items()) + "</div>"
 
 
 def _to_look_at(grades: Sequence[Grade]) -> str:
-    rows = []
+    """Groups by what the matter is, what was flagged first. In a large class they are closed, with their number."""
+    groups: dict[str, list[list[str]]] = {ODD: []}
+    groups |= {words: [] for words in LOOK_AT.values()}
     for grade in grades:
         reasons = reasons_to_look(grade)
         if reasons:
-            listed = "".join(f"<li>{pages.html(reason)}</li>" for reason in reasons)
+            group = ODD if grade.flags else reasons[0]
+            more = [reason for reason in reasons if reason != group]
+            listed = "<ul>" + "".join(f"<li>{pages.html(reason)}</li>" for reason in more) + "</ul>" if more else ""
             note = f'<div class="soft small">{pages.html(grade.note, 300)}</div>' if grade.note else ""
-            rows.append([_link(grade), str(grade.total), f"<ul>{listed}</ul>{note}"])
-    if not rows:
+            points = NOTHING if grade.status in NOT_JUDGED else str(grade.total)
+            groups.setdefault(group, []).append([_link(grade), points, listed + note])
+    groups = {words: rows for words, rows in groups.items() if rows}
+    if not groups:
         return "<p>Nobody. Every submission ran, and nothing about one is odd.</p>"
-    return pages.table(["student", "points", "why"], rows, numbers=["points"])
+    opened = " open" if sum(map(len, groups.values())) <= 15 else ""
+    return "".join(
+        f'<details class="look"{opened}><summary>{pages.html(words)} ({len(rows)})</summary>'
+        f"{pages.table(['student', 'points', 'what was found'], rows, numbers=['points'])}</details>"
+        for words, rows in groups.items()
+    )
 
 
 def _totals(grades: Sequence[Grade], judged: Sequence[Grade], lab: Lab) -> str:
@@ -163,7 +184,7 @@ def _exercises(judged: Sequence[Grade], lab: Lab) -> str:
         rows.append([title, f'<span style="white-space:nowrap">{meter}</span>', f"{count} of {len(judged)}"])
         rows[-1].append(f"<ul>{where}</ul>" if where else '<span class="soft">nobody</span>')
     columns = ["exercise", "solved", "students", "the first fact that did not hold (students)"]
-    return pages.figure(picture, picture.summary) + pages.table(columns, rows)
+    return pages.figure(picture, picture.summary) + pages.table(columns, rows, numbers=["students"])
 
 
 def _solved(grade: Grade, exercise: str) -> bool:
@@ -207,8 +228,8 @@ def _free_text(grades: Sequence[Grade]) -> str:
     for question in questions:
         answered = [g for g in grades if str(g.free_text.get(question, "")).strip() not in UNANSWERED]
         cards = "".join(
-            f'<div class="card small"><div>{_link(grade)}</div>{pages.html(grade.free_text[question], LONGEST_ANSWER)}</div>'
-            for grade in answered
+            f'<div class="card small"><div>{_link(g)}</div>{pages.html(g.free_text[question], LONGEST_ANSWER)}</div>'
+            for g in answered
         )
         opened = " open" if len(answered) <= 60 else ""
         summary = f"{pages.html(question, 80)}: {_count(len(answered), 'answer')} of {_count(len(grades), 'student')}"
@@ -219,13 +240,9 @@ def _free_text(grades: Sequence[Grade]) -> str:
 def _students(grades: Sequence[Grade], lab: Lab) -> str:
     rows = []
     for grade in grades:
-        marks = []
-        for name, exercise in lab.exercises.items():
-            got = grade.points.get(name, 0)
-            unknown = grade.status in NOT_JUDGED
-            marks.append('<span class="soft">–</span>' if unknown else str(got) if got else '<span class="lost">0</span>')
-        # No points are no zero where nothing could be judged.
-        total = '<span class="soft">–</span>' if grade.status in NOT_JUDGED else f"<b>{grade.total}</b>"
+        marks, total = [_mark(grade.points.get(name, 0)) for name in lab.exercises], f"<b>{grade.total}</b>"
+        if grade.status in NOT_JUDGED:  # no points are no zero where nothing could be judged
+            marks, total = [NOTHING] * len(marks), NOTHING
         look = "look" if reasons_to_look(grade) else ""
         rows.append([_link(grade), pages.html(grade.id, 40), total, *marks, pages.html(grade.status, 40), look])
     titled = [f"{name} ({exercise.points})" for name, exercise in lab.exercises.items()]
@@ -234,6 +251,10 @@ def _students(grades: Sequence[Grade], lab: Lab) -> str:
         columns.remove("id")
         rows = [[row[0], *row[2:]] for row in rows]
     return pages.table(columns, rows, numbers=[columns[1 + ("id" in columns)], *titled])
+
+
+def _mark(points: int) -> str:
+    return str(points) if points else '<span class="lost">0</span>'
 
 
 # --- pictures -----------------------------------------------------------------------------------------------------
@@ -259,7 +280,9 @@ def totals_picture(totals: Sequence[int], most: int, source: str) -> plots.Pictu
     counts = series.value_counts().reindex(range(most + 1), fill_value=0)
     figure, axes = _axes(2.8, source)
     bars = axes.bar(counts.index, counts.to_numpy(), width=0.82, color=plots.BLUE, edgecolor="white")
-    axes.bar_label(bars, [str(int(n)) if n else "" for n in counts], fontsize=9, color=plots.INK, padding=2)
+    written = [str(int(number)) if number else "" for number in counts]
+    for label in axes.bar_label(bars, written, fontsize=9, color=plots.INK, padding=3):
+        label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1} if label.get_text() else None)
     axes.axvline(series.median(), color=plots.RED, linestyle="--", linewidth=1.5, label=f"median {series.median():g}")
     axes.set_xticks(range(most + 1))
     axes.set_xlim(-0.6, most + 0.6)
@@ -270,7 +293,7 @@ def totals_picture(totals: Sequence[int], most: int, source: str) -> plots.Pictu
     figure.legend(loc="outside upper right", fontsize=9, frameon=False)
     quarters = f"{series.quantile(0.25):g} to {series.quantile(0.75):g}"
     summary = (
-        f"Median {series.median():g} of {most} points, mean {series.mean():.1f}, half of the class from {quarters} "
+        f"Median {series.median():g} of {most} points, mean {series.mean():.1f}, the middle half from {quarters} "
         f"({source})."
     )
     words = ", ".join(f"{points}: {int(number)}" for points, number in counts.items() if number)
