@@ -24,7 +24,7 @@ VENV_PYTHON = VENV / "bin" / "python"
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 11)
 GIGABYTES_NEEDED = 9
-EXTRAS = {"lab": "lab,grade", "test": "lab,grade,cluster,test"}
+EXTRAS = {"lab": "lab,grade", "test": "lab,grade,cluster,nbgrader,test"}
 # The tests' needs outside Python, by Debian package: a program, a library (playwright's driver loads that one), or a
 # file. The compiler is for the stand-in of NVIDIA's library.
 SYSTEM_NEEDS = {

@@ -108,6 +108,9 @@ def _here(todo: Sequence[Submission], lab_name: str, limits: Limits, jobs: int) 
                         waiting.append(submission)
                     else:
                         yield submission, _not_graded(submission, lab_name, "the grader's own process ended").to_json()
+                except Exception as error:  # of the grader: it costs this submission, not the class
+                    note = f"the grader failed: {type(error).__name__}: {error}"
+                    yield submission, _not_graded(submission, lab_name, note).to_json()
 
 
 def _on_dask(

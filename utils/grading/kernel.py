@@ -261,6 +261,9 @@ class KernelStudent:
         )
         deadline = min(time.monotonic() + seconds, self._deadline)
         reply = self._wait_for(sent, deadline, f"No answer within {seconds:g} seconds.")
+        if reply.get("ename") == "MemoryError":
+            # What it hoarded stays alive, by its names or by the traceback: nothing after it would have room.
+            raise KernelDied("It ran out of memory.")
         if reply.get("status") != "ok":
             text = f"{_tidy(reply.get('ename', reply.get('status')))}: {_tidy(reply.get('evalue', ''))}"
             raise StudentError(text.rstrip(": "))
@@ -284,15 +287,23 @@ class KernelStudent:
             raise KernelDied("The kernel died.")
         if not self.limits.sandboxed:
             return
+        # What forked processes share counts once, in a figure that takes longer to get.
+        most = self.limits.resources.memory
+        if self._used(lambda process: process.memory_info().rss) > most < self._used(
+            lambda process: process.memory_full_info().pss
+        ):
+            raise KernelDied(f"It used more than {most / 2**30:g} GiB of memory.")
+        if len(os.listdir(os.path.join(self._folder, "s"))) > SOCKETS:
+            raise KernelDied("It wrote where only the kernel may.")
+
+    def _used(self, of: Callable[[psutil.Process], int]) -> int:
+        """Bytes used by the kernel and all that it has started."""
         used = 0
         with contextlib.suppress(psutil.Error):
             for process in [self._process, *self._process.children(recursive=True)]:
                 with contextlib.suppress(psutil.Error):
-                    used += process.memory_info().rss
-        if used > self.limits.resources.memory:
-            raise KernelDied(f"It used more than {self.limits.resources.memory / 2**30:g} GiB of memory.")
-        if len(os.listdir(os.path.join(self._folder, "s"))) > SOCKETS:
-            raise KernelDied("It wrote where only the kernel may.")
+                    used += of(process)
+        return used
 
     def _note_worst(self, failure: StudentError) -> None:
         kind = "crash" if isinstance(failure, KernelDied) else "timeout"
