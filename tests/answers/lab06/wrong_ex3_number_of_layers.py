@@ -1,0 +1,12 @@
+"""Takes the number of layers for the work."""
+
+
+def choose_cut(costs, most):
+    best = None
+    for cut in range(1, len(costs)):
+        first = cut
+        second = len(costs) - cut
+        if max(first, second) <= most * min(first, second):
+            if best is None or costs[cut - 1].output < costs[best - 1].output:
+                best = cut
+    return best
