@@ -80,6 +80,7 @@ def grade(
     from utils.grading.facts import load_lab
     from utils.grading.feedback import student_page, student_text
     from utils.grading.kernel import Limits
+    from utils.grading.pages import line
     from utils.grading.report import class_page
     from utils.grading.submissions import file_stem, handed_in, read_roster
     from utils.release import lab_sources
@@ -121,17 +122,17 @@ def grade(
         grades = classroom.grade_class(found, lab, out, limits, jobs=jobs, dask=dask, finished=finished)
     write_grades(grades, judged_by, out / "grades.csv")
     write_whole(out / "class.html", class_page(grades, judged_by, warning))
-    for line in write_exports(grades, judged_by, out / "exports", book):
-        print(line)
+    how = write_exports(grades, judged_by, out / "exports", book)
+    write_whole(out / "exports" / "how_to_import.txt", "\n".join(how) + "\n")
     most = sum(exercise.points for exercise in judged_by.exercises.values())
     for result in grades:
-        note = f"  ({result.note})" if result.note else ""
+        note = f"  ({line(result.note)})" if result.note else ""
         look = "  look at it by hand" if result.flags else ""
-        print(f"{result.student:<24} {result.total:>3} / {most}  {result.status}{note}{look}")
+        print(f"{line(result.student):<24} {result.total:>3} / {most}  {result.status}{note}{look}")
     again = sum(result.status == "not-graded" for result in grades)
     if again:
         print(f"{again} could not be graded: run the same command again for them.")
-    print(f"{len(grades)} graded: {out / 'grades.csv'}, and for looking {out / 'class.html'}. {warning}".rstrip())
+    print(f"{len(grades)} graded: {out / 'grades.csv'}. Look at {out / 'class.html'}. {warning}".rstrip())
 
 
 @app.command()

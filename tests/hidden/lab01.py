@@ -21,6 +21,25 @@ def _(student):
             need(sorted(map(str, found)) == sorted([device0] * 2 + [device1] * 2), f"the gradients are on {found}.")
 
 
+def work_of_model(lab, device0, device1, x):
+    import torch
+
+    from utils.grading.probes import forward_work
+
+    return forward_work(lab.SimpleMPModel(torch.device(device0), torch.device(device1)), x)
+
+
+@seen.ex2.fact("each layer computes on its own device")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            work = student.run(work_of_model, device0, device1, seen.batch(8, 1000))
+            for device in (device0, device1):
+                # FLOPs of a linear layer: a multiplication and an addition for each number of its weight and row.
+                done = work.get(device, 0) / (2 * 8 * 1000 * 2000)
+                need(done == 1, f"in a forward pass {device} does the work of {done:g} layers, and one is its own.")
+
+
 def place_nested_model(lab, device):
     from torch import nn
 
@@ -61,3 +80,22 @@ def _(student):
     ]
     for cut in (1, 4):
         seen.compare_split(student, stack, seen.batch(5, 3, 6, 6, seed=cut), cut, *student.devices)
+
+
+def work_of_split(lab, stack, cut, device0, device1, x):
+    import torch
+
+    from utils.grading.probes import build, forward_work
+
+    return forward_work(lab.SplitInTwo(build(stack), cut, torch.device(device0), torch.device(device1)), x)
+
+
+@seen.ex5.fact("each part computes on its own device")
+def _(student):
+    for cut in (1, 2, 4):
+        x = seen.batch(5, 12, seed=cut)
+        work = student.run(work_of_split, seen.LINEAR_STACK, cut, *student.devices, x)
+        for device, part in zip(student.devices, (seen.LINEAR_STACK[:cut], seen.LINEAR_STACK[cut:]), strict=True):
+            own = sum(2 * 5 * layer[1] * layer[2] for layer in part if layer[0] == "Linear")
+            did = work.get(device, 0)
+            need(did == own, f"with cut={cut}, {device} does {did} FLOPs in a forward pass, and its layers have {own}.")

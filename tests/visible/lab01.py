@@ -42,7 +42,7 @@ def look_at_layers(lab, device0, device1):
     return {
         "kind": "layers",
         "types": [type(layer).__name__ for layer in layers],
-        "sizes": [[layer.in_features, layer.out_features] for layer in layers if isinstance(layer, nn.Linear)],
+        "sizes": [list(layer.weight.shape)[::-1] for layer in layers if isinstance(layer, nn.Linear)],
         "devices": [device_of(layer) for layer in layers if isinstance(layer, nn.Module)],
     }
 

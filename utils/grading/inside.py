@@ -7,6 +7,7 @@ becomes an ordinary Jupyter kernel.
 from __future__ import annotations
 
 import builtins
+import ctypes
 import importlib
 import os
 import sys
@@ -56,6 +57,12 @@ def _let_torch_settle() -> None:
             kind([torch.nn.Parameter(torch.zeros(1, 1))])
 
 
+def _keep_memory_private() -> None:
+    """Neither this process nor a child of it may read or write its memory as a file. (Linux)"""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+
+
 def _set_known(known) -> None:
     global look
     look = strict.looker(known)
@@ -69,15 +76,22 @@ def main() -> None:
         key = pipe.read()
     for name in EARLY:
         importlib.import_module(name)
+    import torch
+
     from utils import simgpu
+    from utils.simgpu.machine import Machine
 
     simgpu.enable(2)
     _let_torch_settle()
+    _keep_memory_private()
     # Its own names and its own builtins: nothing that the student's code can reach is looked up by it.
     private: dict = {"__name__": "seal", "__builtins__": dict(vars(builtins))}
     path = HERE / "seal.py"
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), private)
-    private["seal"](key, answer, _set_known)
+    own = (f"{HERE.parent}/", f"{Path(torch.__file__).parent}/")
+    places = (*own, f"{sys.prefix}/", f"{sys.base_prefix}/", "<frozen importlib")
+    recorders = {getattr(Machine, name).__code__ for name in ("launch", "_copy", "configure")}
+    private["seal"](key, answer, _set_known, places, own, recorders)
     del key, private
     from ipykernel import kernelapp
 

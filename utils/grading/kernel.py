@@ -7,9 +7,7 @@ that the observer inside (seal.py) has not signed.
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
-import json
 import os
 import re
 import secrets
@@ -131,10 +129,12 @@ class KernelStudent:
             told = base64.b64decode(told, validate=True)
             if not compare_digest(signature, self._sign(told, b"answer")):
                 raise ValueError
-            number, before, during, flags, found = json.loads(told)
-            if number != self._asked:
+            number, *lists, found = told.decode("ascii").split(";")
+            before, during, flags = ([_text(word) for word in one.split(",") if word] for one in lists)
+            if number != str(self._asked):
                 raise ValueError
-        except (LookupError, TypeError, ValueError, AttributeError, RecursionError, binascii.Error):
+            found = _text(found)
+        except (LookupError, TypeError, ValueError, AttributeError):
             self._flag("a reply was not the observer's: something in the notebook forges or breaks replies")
             raise StudentError("The answer that came back cannot be read.") from None
         for text in flags:
@@ -289,9 +289,7 @@ class KernelStudent:
             return
         # What forked processes share counts once, in a figure that takes longer to get.
         most = self.limits.resources.memory
-        if self._used(lambda process: process.memory_info().rss) > most < self._used(
-            lambda process: process.memory_full_info().pss
-        ):
+        if self._used(_resident) > most < self._used(_proportional):
             raise KernelDied(f"It used more than {most / 2**30:g} GiB of memory.")
         if len(os.listdir(os.path.join(self._folder, "s"))) > SOCKETS:
             raise KernelDied("It wrote where only the kernel may.")
@@ -311,7 +309,23 @@ class KernelStudent:
             self.worst = kind
 
 
+def _resident(process: psutil.Process) -> int:
+    return process.memory_info().rss
+
+
+def _proportional(process: psutil.Process) -> int:
+    try:
+        return process.memory_full_info().pss
+    except psutil.AccessDenied:  # only root may look into the memory of others
+        return process.memory_info().rss
+
+
+def _text(word: str) -> str:
+    return bytes.fromhex(word).decode(errors="replace")
+
+
 def _tidy(text, longest: int = 500) -> str:
     """Text from a stranger: bounded, without control characters, and the same in every run."""
-    text = TIDY.sub("", str(text)[: 4 * longest]) if isinstance(text, str | int | float) else ""
+    text = str(text)[: 4 * longest] if isinstance(text, str | int | float) else ""
+    text = TIDY.sub("", text.encode(errors="replace").decode())
     return ADDRESS.sub("0x...", text)[:longest]

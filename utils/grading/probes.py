@@ -67,6 +67,19 @@ def copied_results_of(output: torch.Tensor) -> list[str]:
     return found
 
 
+def forward_work(module: nn.Module, x: np.ndarray) -> dict[str, int]:
+    """The FLOPs of one forward pass by simulated device, as the log of the simulated GPUs has them."""
+    from utils import simgpu
+
+    batch, begin = torch.from_numpy(x), simgpu.now()
+    module(batch)
+    work: dict[str, int] = {}
+    for record in simgpu.log(begin):
+        device = f"simgpu:{record.device}"
+        work[device] = work.get(device, 0) + record.flops
+    return work
+
+
 def forward_and_backward(module: nn.Module, x: np.ndarray) -> dict:
     """One pass of a batch that starts on the CPU: outputs, then the gradients of the mean of their squares."""
     output = module(torch.from_numpy(x))

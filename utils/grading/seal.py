@@ -5,21 +5,25 @@ an audit hook: Python has no way to list or remove those. The hook answers one e
 
 1. the request has to be signed with the key that only the grader and the hook have, and be newer than the last;
 2. functions and classes that were replaced are put back, and their names are told;
-3. the probe runs in a new thread, whose frames lead nowhere else;
-4. what was replaced meanwhile makes the answer worthless, and is told;
+3. the probe runs in a new thread, whose frames lead nowhere else, and nobody else may walk frames meanwhile;
+4. what was replaced meanwhile, or a log of the simulated GPUs that is not what they did, makes the answer worthless;
 5. the reply is signed.
 
-What this holds against and what it does not is said in docs/instructors.md.
+It calls nothing that the student's code could replace: operators, built-in types and functions that it has kept. It
+raises nothing from where a traceback would lead to what it knows. What this holds against and what it does not is
+said in docs/instructors.md.
 """
 
 import _thread
-import binascii
 import builtins
 import gc
-import json
+import signal
 import sys
 import types
 from _blake2 import blake2b
+from binascii import b2a_base64, hexlify
+from contextlib import suppress
+from operator import is_
 
 # Packages whose functions and classes a look goes through.
 TRUSTED = (
@@ -33,61 +37,130 @@ EXACTLY = ("torch",)
 # The kernel itself replaces this one, each time a cell runs.
 KERNELS_OWN = ("builtins.input",)
 MANY = 20  # names told, at most
+LOGGED = 200_000  # records of the simulated GPUs, at most
+FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
+REFUSED = (
+    *("sys.addaudithook", "sys._current_frames", "sys._current_exceptions", "sys.monitoring.register_callback"),
+    *("ctypes.cdata", "ctypes.cdata/buffer", "ctypes.string_at", "ctypes.wstring_at", "ctypes.call_function"),
+    *("ctypes.get_errno", "ctypes.set_errno", "ctypes.addressof"),
+)
 MISSING = types.SimpleNamespace()  # neither callable nor a descriptor
 
 
-def seal(key: bytes, answer, say_known):
-    """Start observing. `answer(request, namespace)` runs a probe; `say_known` takes what knows the classes of now."""
+class Refused(PermissionError, ValueError):
+    """What asks for a frame and can do without one expects a ValueError."""
+
+
+def seal(key: bytes, answer, say_known, places, own, recorders):
+    """Start observing. `answer(request, namespace)` runs a probe; `say_known` takes what knows the classes of now.
+
+    `places` are the beginnings of the names of trusted files, `own` those whose code may look at frames, and
+    `recorders` the code that may say what the simulated GPUs did.
+    """
     known = {id(kind): kind for kind in _all_classes()}
     say_known(lambda kind: id(kind) in known)
     guard = _Guard(known.values())
     flags: list[str] = []
-    state = {"last": 0, "busy": False}
+    state = {"last": 0, "busy": False, "main": _thread.get_ident()}
+    log: list = []
+    asking: set[int] = set()
+    getframe, get_ident, own_globals = sys._getframe, _thread.get_ident, globals()
+    start, new_lock = _thread.start_new_thread, _thread.allocate_lock
+    signer = {kind: blake2b(key=key, person=kind) for kind in (b"ask", b"answer")}
+    modes = _modes()
+
+    def sign(kind, message):
+        one = signer[kind].copy()
+        one.update(message)
+        return one.hexdigest()
 
     def look(request, namespace, box):
         payload, _, signature = request.partition(".")
-        if blake2b(payload.encode(), key=key, person=b"ask").hexdigest() != signature:
-            raise PermissionError("this request was not signed by the grader")
         number, _, probe = payload.partition("-")
-        if int(number) <= state["last"] or state["busy"]:
-            raise PermissionError("this request was used before")
-        state["last"], state["busy"] = int(number), True
+        if sign(b"ask", payload.encode()) != signature or int(number) <= state["last"]:
+            return
+        state["last"] = int(number)
         before = guard.put_back()
-        done, replies = _thread.allocate_lock(), []
+        done, replies = new_lock(), []
         done.acquire()
 
         def run():
             try:
                 replies.append(answer(probe, namespace))
-            except BaseException as error:
-                replies.append(f"!{type(error).__name__}")
+                if any(count() for count in modes):
+                    guard.broken.append("a mode of PyTorch, which was left on")
+            except BaseException:
+                replies.append("!")
             done.release()
 
-        _thread.start_new_thread(run, ())
+        start(run, ())
         done.acquire()
-        during = guard.put_back()
-        state["busy"] = False
+        # More than once: a thread of the notebook may be replacing and putting back all the time.
+        during = [name for _ in range(3) for name in guard.put_back()] + guard.broken
+        if not guard.log_is(log):
+            during.append("the log of the simulated GPUs")
         reply = replies[0] if replies and type(replies[0]) is str else "!"
-        told = json.dumps([int(number), before[:MANY], during[:MANY], flags, reply]).encode()
-        signature = blake2b(told, key=key, person=b"answer").hexdigest()
-        box.append(f"{binascii.b2a_base64(told, newline=False).decode()}.{signature}")
+        parts = [number, _listed(before), _listed(during), _listed(flags), hexlify(reply.encode()).decode()]
+        told = ";".join(parts).encode()
+        box.append(f"{b2a_base64(told, newline=False).decode()}.{sign(b'answer', told)}")
+
+    def may_see_frames(frame):
+        """The simulated GPUs and PyTorch may; the standard library when itself asks, not when the notebook does."""
+        name = frame.f_code.co_filename
+        if name.startswith(own):
+            return True
+        caller = frame.f_back
+        return name.startswith(places) and (caller is None or caller.f_code.co_filename.startswith(places))
 
     def hook(event, args):
-        if event == "course.look":
-            look(*args)
+        if event in ("simgpu.record", "simgpu.cleared"):
+            if _caller(getframe, asking) in recorders:
+                if event == "simgpu.cleared":
+                    log.clear()
+                else:
+                    log.append(args[0])
+                if len(log) > 2 * LOGGED:
+                    del log[:LOGGED]
+        elif event == "course.look":
+            request, namespace, box = args
+            if type(request) is str and type(namespace) is dict and type(box) is list and not state["busy"]:
+                state["busy"] = True
+                try:
+                    look(request, namespace, box)
+                finally:
+                    state["busy"] = False
+        elif event == "sys._getframe" or (event == "object.__getattr__" and args[1] in FRAMES):
+            here = get_ident()
+            if here in asking:
+                return
+            asking.add(here)
+            try:
+                refused = state["busy"] and not may_see_frames(getframe(1))
+                if not refused and event == "object.__getattr__" and args[1] == "tb_frame":
+                    refused = args[0].tb_frame.f_globals is own_globals
+            finally:
+                asking.discard(here)
+            if refused:
+                raise Refused("frames cannot be looked at here")
         elif event == "object.__setattr__":
             # The code, bases or class of something: not a value that could be put back later.
             if guard.holds(args[0]):
-                raise PermissionError(f"{args[1]} of {_name(args[0])} cannot be changed while this is graded")
-        elif event in ("sys.addaudithook", "sys._current_frames", "sys.monitoring.register_callback"):
+                raise PermissionError(f"{args[1]} of it cannot be changed while this is graded")
+        elif event in REFUSED:
+            _flag(flags, f"it tried {event}, which is refused")
             raise PermissionError(f"{event} is not available while this is graded")
-        elif event.startswith("ctypes.") and event not in ("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle"):
-            _flag(flags, "it reaches into memory with ctypes")
+        elif event in ("sys.setprofile", "sys.settrace"):
+            if get_ident() != state["main"]:
+                raise PermissionError(f"{event} is not available while an answer is looked at")
         elif event in ("gc.get_referrers", "gc.get_referents"):
             _flag(flags, f"it calls {event}")
-        elif event == "open" and isinstance(args[0], str) and args[0].startswith("/proc/") and args[0].endswith("/mem"):
-            raise PermissionError("memory is not a file here")
+        elif event in ("compile", "code.__new__"):
+            name = args[1]
+            pretends = type(name) is str and name.startswith(places)
+            if pretends and not _caller(getframe, asking).co_filename.startswith(places):
+                raise PermissionError("code of the notebook cannot call itself part of the course")
 
+    _no_handlers()
     # What exists now is not found by gc.get_objects() any more, the hook included.
     del gc.unfreeze
     sys.addaudithook(hook)
@@ -95,13 +168,51 @@ def seal(key: bytes, answer, say_known):
     gc.freeze()
 
 
+def _caller(getframe, asking):
+    """The code that is running below the hook."""
+    here = _thread.get_ident()
+    asking.add(here)
+    try:
+        return getframe(2).f_code
+    finally:
+        asking.discard(here)
+
+
+def _no_handlers():
+    """A signal's handler is given the frame that it interrupts: from now on nobody sets one."""
+    import _signal
+    import importlib
+
+    for name in sys.builtin_module_names:  # so that none has to be made anew
+        with suppress(ImportError):
+            importlib.import_module(name)
+    for module in (signal, _signal):
+        module.signal = _sets_nothing
+        module.setitimer = module.alarm = _sets_nothing
+    import _imp
+
+    _imp.create_builtin = _sets_nothing
+
+
+def _sets_nothing(*_):
+    return None
+
+
+def _modes():
+    """Functions that count the modes of PyTorch that are on in a thread."""
+    from torch import _C
+    from torch.utils import _python_dispatch
+
+    return [_C._len_torch_function_stack, _python_dispatch._len_torch_dispatch_stack]
+
+
+def _listed(texts):
+    return ",".join([hexlify(text.encode("utf-8", "replace")).decode() for text in texts[:MANY] if type(text) is str])
+
+
 def _flag(flags, text):
     if text not in flags and len(flags) < MANY:
         flags.append(text)
-
-
-def _name(thing):
-    return str(getattr(thing, "__qualname__", getattr(thing, "__name__", "it")))[:80]
 
 
 def _all_classes():
@@ -115,29 +226,30 @@ def _all_classes():
 
 
 def _trusted(name):
-    return isinstance(name, str) and (
-        name in EXACTLY or name in TRUSTED or name.startswith(tuple(f"{t}." for t in TRUSTED))
-    )
+    return isinstance(name, str) and (name in EXACTLY or name.split(".")[0] in TRUSTED or name.startswith(PREFIXES))
+
+
+PREFIXES = tuple(name for one in TRUSTED for name in (one, f"{one}.") if "." in one)
 
 
 class _Guard:
     """What the modules and classes of TRUSTED hold, and how to put it back."""
 
     def __init__(self, classes):
+        from utils.simgpu.machine import machine
+
+        self.machine, self.logs = machine, type(machine.log)
+        self.broken = []  # what cannot be put back
         self.modules = {name: module for name, module in sys.modules.items() if _trusted(name)}
         self.real_modules = sys.modules
         self.owners = [(name, module, vars(module)) for name, module in self.modules.items()]
         dict_of = type.__dict__["__dict__"].__get__
         for kind in classes:
-            # A class that is not made by Python code cannot be changed by any.
-            if (
-                kind.__flags__ & (1 << 9)
-                and not kind.__flags__ & (1 << 8)
-                and _trusted(kind.__dict__.get("__module__"))
-            ):
+            if _trusted(kind.__dict__.get("__module__")) or kind.__module__ == "builtins":
                 self.owners.append((f"{kind.__module__}.{kind.__qualname__}", kind, dict_of(kind)))
         self.saved = [dict(space) for _, _, space in self.owners]
-        self.ids = [list(map(id, space.values())) for space in self.saved]
+        # As they are now. Compared by identity, and not by id(), each of whose calls raises an auditing event.
+        self.values = [list(space.values()) for space in self.saved]
         self.held = {id(owner): owner for _, owner, _ in self.owners}
         self.cells = []
         for space in self.saved:
@@ -162,6 +274,14 @@ class _Guard:
     def holds(self, thing):
         return id(thing) in self.held
 
+    def log_is(self, log):
+        """Whether the simulated machine's log ends as `log` does: what it did, and nothing else."""
+        mine = self.machine.log
+        if mine is None or type(mine) is not self.logs:
+            return False
+        last = min(len(log), mine.maxlen)
+        return _same(mine, log[len(log) - last :])
+
     def put_back(self):
         """Undo what was replaced; returns the names of what it was."""
         changed = []
@@ -173,17 +293,18 @@ class _Guard:
         for cell, content in self.cells:
             if cell.cell_contents is not content:
                 cell.cell_contents = content
-                changed.append(f"the closure that held {_name(content)}")
+                changed.append("what a function of the grader has in its closure")
         for number, (name, owner, space) in enumerate(self.owners):
-            now = list(map(id, space.values()))
-            if now != self.ids[number]:
-                changed += self._undo(name, owner, dict(space), self.saved[number])
-                self.ids[number] = list(map(id, space.values()))
+            if not _same(space.values(), self.values[number]):
+                # A key that is no text is nobody's name, and may do something when it is compared.
+                found = {key: value for key, value in space.items() if type(key) is str}
+                changed += self._undo(name, owner, found, self.saved[number])
+                self.values[number] = list(space.values())
         return changed
 
     def _undo(self, name, owner, now, saved):
-        """Put back the functions and classes of one module or class; yields the name of each."""
-        module = isinstance(owner, types.ModuleType)
+        """Put back the functions and classes of one module or class; returns the name of each."""
+        module, changed = isinstance(owner, types.ModuleType), []
         put, drop = (setattr, delattr) if module else (type.__setattr__, type.__delattr__)
         for key in [*saved, *(key for key in now if key not in saved)]:
             old, new = saved.get(key, MISSING), now.get(key, MISSING)
@@ -195,8 +316,14 @@ class _Guard:
             try:
                 drop(owner, key) if old is MISSING else put(owner, key, old)
             except (AttributeError, TypeError):
-                continue
-            yield f"{name}.{key}"
+                self.broken.append(f"{name}.{key}")
+            changed.append(f"{name}.{key}")
+        return changed
+
+
+def _same(some, others):
+    """Whether two collections hold the very same objects in the same order."""
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 def _decides(value):

@@ -8,6 +8,7 @@ PyTorch's own class and refuses what only passes for a tensor or a module.
 from __future__ import annotations
 
 import ast
+from collections import OrderedDict
 from collections.abc import Callable
 
 from utils.grading.facts import StudentError
@@ -24,6 +25,7 @@ OF_MODULES = {
     *("parameters", "state_dict"),
 }
 # A class that has one of these of its own can show other layers than those that compute.
+HOLDERS = ("_parameters", "_buffers", "_modules")
 NOT_OWN = OF_MODULES | {"__getattribute__", "__class__", "_named_members", "_parameters", "_buffers", "_modules"}
 
 
@@ -65,18 +67,31 @@ def looker(known: Callable[[type], bool]) -> Callable[[object, str], object]:
             raise StudentError(f"A {kind.__name__} stands where a module should be. Is its class an nn.Module?")
         raise StudentError(f"A {kind.__name__} stands where a tensor should be.")
 
+    def refuse_what_lies(thing):
+        """Raise StudentError where a module, or one inside it, can show other parameters than it computes with."""
+        waiting, seen = [thing], set()
+        while waiting:
+            each = waiting.pop()
+            if each is None or id(each) in seen:
+                continue
+            seen.add(id(each))
+            kind, mro = type(each), mro_of(type(each))
+            if nn.Module not in mro:
+                raise StudentError(f"A {kind.__name__} stands where a module should be. Is its class an nn.Module?")
+            for parent in mro[: mro.index(nn.Module)]:
+                own = () if known(parent) else sorted(NOT_OWN & type.__dict__["__dict__"].__get__(parent).keys())
+                if own:
+                    raise StudentError(f"{kind.__name__} has {own[0]} of its own: what is graded keeps nn.Module's.")
+            inside = object.__getattribute__(each, "__dict__")
+            own = sorted(NOT_OWN & inside.keys() - set(HOLDERS))
+            if own or any(type(inside.get(holder)) not in (dict, OrderedDict) for holder in HOLDERS):
+                raise StudentError(f"A {kind.__name__} has {(own or HOLDERS)[0]} of its own: keep nn.Module's.")
+            waiting += inside["_modules"].values()
+
     def _of_module(thing, kind: type, mro, name: str):
         if name in OF_TENSORS:  # a module has none of these, except what the student gave it
             return getattr(thing, name)
-        for each in mro[: mro.index(nn.Module)]:
-            own = () if known(each) else sorted(NOT_OWN & type.__dict__["__dict__"].__get__(each).keys())
-            if own:
-                raise StudentError(f"{kind.__name__} has {own[0]} of its own: what is graded keeps nn.Module's.")
-        own = sorted(
-            NOT_OWN & object.__getattribute__(thing, "__dict__").keys() - {"_parameters", "_buffers", "_modules"}
-        )
-        if own:
-            raise StudentError(f"A {kind.__name__} has {own[0]} of its own: what is graded keeps nn.Module's.")
+        refuse_what_lies(thing)
         return getattr(thing, name)
 
     return look

@@ -116,6 +116,8 @@ def _files(folder: Path) -> list[Path]:
 def _choose(student: str, number: str, files: list[Path], notebook_name: str) -> Submission:
     if any(file.is_symlink() for file in files):
         return Submission(student, None, "what was handed in is a link to another file", number)
+    if not all(file.is_file() for file in files):
+        return Submission(student, None, "what was handed in is no ordinary file", number)
     notebooks = [f for f in files if f.suffix == ".ipynb"]
     named = [f for f in notebooks if f.name.endswith(notebook_name)]
     for candidates in (named, notebooks):
@@ -139,7 +141,7 @@ def _unpack(archive: Path, folder: Path) -> None:
             for member in members:
                 parts = PurePosixPath(member.filename.replace("\\", "/")).parts
                 odd = any(part in ("..", "/") or "\x00" in part or ":" in part for part in parts) or not parts
-                if member.is_dir() or odd or stat.S_ISLNK(member.external_attr >> 16):
+                if not member.filename or member.is_dir() or odd or stat.S_ISLNK(member.external_attr >> 16):
                     continue
                 # A zip from a platform may have one folder around everything.
                 target = folder.joinpath(*(part[-150:] for part in parts))
@@ -208,7 +210,11 @@ def _cells(path: Path) -> list[tuple[str, dict, str]]:
         raise NotANotebook(f"the file has {size / 1e6:.0f} MB, more than {LARGEST_NOTEBOOK / 1e6:.0f}")
     try:
         notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
-        return [(cell.cell_type, dict(cell.metadata.get("nbgrader", {})), str(cell.source)) for cell in notebook.cells]
+        return [
+            # Not every text of JSON is one that can be written: half a character cannot.
+            (cell.cell_type, dict(cell.metadata.get("nbgrader", {})), cell.source.encode(errors="replace").decode())
+            for cell in notebook.cells
+        ]
     except UnicodeDecodeError:
         raise NotANotebook(f"{path.name} is not text") from None
     except Exception as error:  # nbformat has a class of error for each way a file can be wrong, and lets others out

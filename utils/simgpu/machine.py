@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -103,7 +104,8 @@ class Machine:
         self.several_streams = False
         # Another device type that means simulated GPUs, while code for it runs on them.
         self.also_named: str | None = None
-        # Plain tuples, of what a Record holds: making those is left to whoever reads the log.
+        # Plain tuples, of what a Record holds: making those is left to whoever reads the log. Each raises Python's
+        # auditing event "simgpu.record" (and "simgpu.cleared" when they are dropped), for who has to trust a log.
         self.log: deque[tuple] | None = deque(maxlen=LOG_LENGTH)
 
     def configure(self, settings: Settings) -> None:
@@ -122,6 +124,7 @@ class Machine:
         origin.forget()
         if self.log is not None:
             self.log.clear()
+            sys.audit("simgpu.cleared")
 
     def keep_log(self, most: int = LOG_LENGTH) -> None:
         """Keep the newest `most` records from now on; 0 keeps none and costs nothing."""
@@ -193,9 +196,9 @@ class Machine:
         if self.stopwatch is not None:
             self.stopwatch.claim(seconds)
         if self.log is not None:
-            self.log.append(
-                (gpu.index, queue.number, name, "kernel", start, end, moved, flops, launched, None, origin.here())
-            )
+            entry = (gpu.index, queue.number, name, "kernel", start, end, moved, flops, launched, None, origin.here())
+            self.log.append(entry)
+            sys.audit("simgpu.record", entry)
 
     def copy_between(self, source: Gpu, target: Gpu, size: int) -> None:
         """A copy from GPU to GPU: it waits for the current streams of both ends, and both wait for it."""
@@ -233,7 +236,9 @@ class Machine:
                 engine.free = end
         if self.log is not None:
             stream = ends[0][0].number
-            self.log.append((gpu.index, stream, "copy", kind, start, end, size, 0, launched, other, origin.here()))
+            entry = (gpu.index, stream, "copy", kind, start, end, size, 0, launched, other, origin.here())
+            self.log.append(entry)
+            sys.audit("simgpu.record", entry)
         return end
 
     def busy_share(self, gpu: Gpu, period: float) -> float:
