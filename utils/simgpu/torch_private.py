@@ -11,6 +11,7 @@ import importlib
 import inspect
 import sys
 import threading
+from collections.abc import Callable
 
 import torch
 import torch.multiprocessing.reductions
@@ -332,3 +333,10 @@ def join_suffixes(text: str, suffixes: list[str], indent: int) -> str:
 def rebuild_on_device():
     """The function that `torch.load(weights_only=True)` trusts to rebuild a tensor from a CPU copy."""
     return torch._utils._rebuild_device_tensor_from_cpu_tensor
+
+
+def mode_counters() -> list[Callable[[], int]]:
+    """Functions that count the modes of PyTorch (TorchFunctionMode, TorchDispatchMode) that are on in this thread."""
+    from torch.utils import _python_dispatch
+
+    return [torch._C._len_torch_function_stack, _python_dispatch._len_torch_dispatch_stack]
