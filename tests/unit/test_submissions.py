@@ -153,6 +153,7 @@ def test_what_a_zip_may_not_do(tmp_path):
             "ann.ipynb": b"ann",
             "../escaped.ipynb": b"no",
             "/tmp/absolute.ipynb": b"no",
+            "//tmp/absolute.ipynb": b"no",
             "C:\\windows.ipynb": b"no",
             "ann.ipynb/below_a_file.ipynb": b"no",
             "bomb.ipynb": bomb,

@@ -68,6 +68,7 @@ def seal(key: bytes, answer, say_known, places, own, recorders):
     asking: set[int] = set()
     getframe, get_ident, own_globals = sys._getframe, _thread.get_ident, globals()
     start, new_lock = _thread.start_new_thread, _thread.allocate_lock
+    gc_isenabled, gc_disable, gc_enable = gc.isenabled, gc.disable, gc.enable
     signer = {kind: blake2b(key=key, person=kind) for kind in (b"ask", b"answer")}
     modes = mode_counters()
 
@@ -83,14 +84,14 @@ def seal(key: bytes, answer, say_known, places, own, recorders):
             return
         state["last"] = int(number)
         before = guard.put_back()
-        done, replies = new_lock(), []
+        done, replies, left_on = new_lock(), [], []
         done.acquire()
 
         def run():
             try:
                 replies.append(answer(probe, namespace))
                 if any(count() for count in modes):
-                    guard.broken.append("a mode of PyTorch, which was left on")
+                    left_on.append("what PyTorch does, by a mode that was left on")
             except BaseException:
                 replies.append("!")
             done.release()
@@ -98,8 +99,8 @@ def seal(key: bytes, answer, say_known, places, own, recorders):
         start(run, ())
         done.acquire()
         # More than once: a thread of the notebook may be replacing and putting back all the time.
-        during = [name for _ in range(3) for name in guard.put_back()] + guard.broken
-        if not guard.log_is(log):
+        during = [name for _ in range(3) for name in guard.put_back()] + guard.broken + left_on
+        if not guard.put_log_back(log):
             during.append("the log of the simulated GPUs")
         reply = replies[0] if replies and type(replies[0]) is str else "!"
         parts = [number, _listed(before), _listed(during), _listed(flags), hexlify(reply.encode()).decode()]
@@ -107,12 +108,18 @@ def seal(key: bytes, answer, say_known, places, own, recorders):
         box.append(f"{b2a_base64(told, newline=False).decode()}.{sign(b'answer', told)}")
 
     def may_see_frames(frame):
-        """The simulated GPUs and PyTorch may; the standard library when itself asks, not when the notebook does."""
-        name = frame.f_code.co_filename
-        if name.startswith(own):
-            return True
+        """The standard library may when itself asks, not when the notebook does."""
         caller = frame.f_back
-        return name.startswith(places) and (caller is None or caller.f_code.co_filename.startswith(places))
+        return frame.f_code.co_filename.startswith(places) and (
+            caller is None or caller.f_code.co_filename.startswith(places)
+        )
+
+    def leads_here(frame):
+        while frame is not None:
+            if frame.f_globals is own_globals:
+                return True
+            frame = frame.f_back
+        return False
 
     def hook(event, args):
         if event in ("simgpu.record", "simgpu.cleared"):
@@ -135,13 +142,20 @@ def seal(key: bytes, answer, say_known, places, own, recorders):
             here = get_ident()
             if here in asking:
                 return
+            # Nothing of the notebook may run in here: a callback of the garbage collector would be let through.
+            collecting = gc_isenabled()
+            gc_disable()
             asking.add(here)
             try:
-                refused = state["busy"] and not may_see_frames(getframe(1))
-                if not refused and event == "object.__getattr__" and args[1] == "tb_frame":
-                    refused = args[0].tb_frame.f_globals is own_globals
+                caller = getframe(1)
+                if caller.f_code.co_filename.startswith(own):
+                    return
+                frame = args[0] if event == "sys._getframe" else getattr(args[0], args[1])
+                refused = (state["busy"] and not may_see_frames(caller)) or leads_here(frame)
             finally:
                 asking.discard(here)
+                if collecting:
+                    gc_enable()
             if refused:
                 raise Refused("frames cannot be looked at here")
         elif event == "object.__setattr__":
@@ -237,9 +251,10 @@ class _Guard:
         self.modules = {name: module for name, module in sys.modules.items() if _trusted(name)}
         self.real_modules = sys.modules
         self.owners = [(name, module, vars(module)) for name, module in self.modules.items()]
-        dict_of = type.__dict__["__dict__"].__get__
+        dict_of, module_of = type.__dict__["__dict__"].__get__, type.__dict__["__module__"].__get__
         for kind in classes:
-            if _trusted(kind.__dict__.get("__module__")) or kind.__module__ == "builtins":
+            module = module_of(kind)
+            if _trusted(module) or module == "builtins":
                 self.owners.append((f"{kind.__module__}.{kind.__qualname__}", kind, dict_of(kind)))
         self.saved = [dict(space) for _, _, space in self.owners]
         # As they are now. Compared by identity, and not by id(), each of whose calls raises an auditing event.
@@ -268,13 +283,13 @@ class _Guard:
     def holds(self, thing):
         return id(thing) in self.held
 
-    def log_is(self, log):
-        """Whether the simulated machine's log ends as `log` does: what it did, and nothing else."""
+    def put_log_back(self, log):
+        """Whether the simulated machine's log ends as `log` does: what it did, and nothing else. Then it does."""
         mine = self.machine.log
-        if mine is None or type(mine) is not self.logs:
-            return False
-        last = min(len(log), mine.maxlen)
-        return _same(mine, log[len(log) - last :])
+        if type(mine) is self.logs and _same(mine, log[len(log) - min(len(log), mine.maxlen) :]):
+            return True
+        self.machine.log = self.logs(log, maxlen=LOGGED)
+        return False
 
     def put_back(self):
         """Undo what was replaced; returns the names of what it was."""

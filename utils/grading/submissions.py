@@ -140,7 +140,7 @@ def _unpack(archive: Path, folder: Path) -> None:
                 raise Problem(f"{archive} unpacks to more than {LARGEST_CLASS / 1e9:g} GB.")
             for member in members:
                 parts = PurePosixPath(member.filename.replace("\\", "/")).parts
-                odd = any(part in ("..", "/") or "\x00" in part or ":" in part for part in parts) or not parts
+                odd = any(part == ".." or set("/\x00:") & set(part) for part in parts) or not parts
                 if not member.filename or member.is_dir() or odd or stat.S_ISLNK(member.external_attr >> 16):
                     continue
                 # A zip from a platform may have one folder around everything.
