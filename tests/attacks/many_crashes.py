@@ -1,0 +1,15 @@
+"""Has 40 cells that end the process, so that the notebook is replayed 40 times, each time a little further.
+
+honest: ex1, ex2, ex3, ex4, ex5
+may lose: everything
+within: 40
+seconds: 90
+"""
+
+
+# %% build
+def build(notebook):
+    cells = notebook.cells
+    crash = [type(cells[1])(cells[1], id=f"c{n}", source="import os; os._exit(1)") for n in range(40)]
+    notebook.cells = cells + crash
+    return notebook

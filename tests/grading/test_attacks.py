@@ -1,0 +1,509 @@
+"""Hostile submissions (tests/attacks): none gains a point, reaches outside, or harms who is graded beside it.
+
+Each is graded by a process of its own kind, as `course grade` would, which may die or hang without harm to the tests.
+What an attack leaves outside carries a mark by which it is found, and removed, after each.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import os
+import re
+import resource
+import selectors
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+import traceback
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+from conftest import ROOT, notebook_with, source_of
+
+from utils.grading.facts import load_lab
+
+FOLDER = ROOT / "tests" / "attacks"
+LIMITS = {"start": 90, "cell": 6, "call": 8, "submission": 150}
+MOST_MEMORY = 600e6  # bytes that the grader may grow by, whatever a submission sends
+LONGEST_FEEDBACK = 100_000
+HEADLINE = re.compile(r"^# %% (first|last|build|several|class|instead of \w+)(?:: (\w+))?[ \t]*\n", re.MULTILINE)
+KEYS = "lab|honest|may lose|seconds|within|together|limit"
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
+GROUPS = 2  # of tests that one worker runs
+
+
+# --- the attacks, as they are written -------------------------------------------------------------------------
+
+
+@dataclass
+class Attack:
+    name: str
+    says: str
+    parts: dict[str, str]
+    lab: str = "lab01"
+    honest: set[str] = field(default_factory=set)
+    may_lose: set[str] = field(default_factory=set)
+    seconds: float = 180
+    within: float = LIMITS["submission"]
+    together: bool = False
+    limit: bool = False
+
+    @property
+    def replaced(self) -> dict[str, str]:
+        return {name.split()[-1]: text for name, text in self.parts.items() if name.startswith("instead")}
+
+    @property
+    def shares(self) -> bool:
+        """Whether it may stand in one notebook with others: it only replaces answers, and loses no others by that."""
+        rest = set(points_of(self.lab)) - set(self.replaced)
+        return len(self.replaced) == len(self.parts) and self.honest == rest and not self.may_lose
+
+    @property
+    def names(self) -> set[str]:
+        """What its cells define, and what their assignments name."""
+        found = set()
+        for text in self.parts.values():
+            for node in ast.parse(text).body:
+                if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                    found.add(node.name)
+                found |= {
+                    name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(node, ast.Assign)
+                }
+        return found
+
+
+@cache
+def points_of(lab: str) -> dict[str, int]:
+    return {name: exercise.points for name, exercise in load_lab(lab).exercises.items()}
+
+
+def read_attack(path: Path) -> Attack:
+    text = path.read_text()
+    says = ast.get_docstring(ast.parse(text))
+    pieces = HEADLINE.split(text[text.index('"""', 3) + 3 :])
+    parts = {}
+    for name, included, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+        parts[name] = (
+            ((FOLDER / "parts" / f"{included}.py").read_text() + "\n\n" if included else "") + body.strip() + "\n"
+        )
+    keys = dict(re.findall(rf"(?:^|\. )({KEYS}): ([\w, ]+)", says, re.MULTILINE))
+    attack = Attack(path.stem, says, parts, keys.get("lab", "lab01").strip())
+    every = set(points_of(attack.lab))
+
+    def exercises(words: str) -> set[str]:
+        return every if words == "everything" else set() if words == "none" else set(re.split(r", *", words))
+
+    attack.honest = exercises(keys["honest"]) if "honest" in keys else every - set(attack.replaced)
+    attack.may_lose = exercises(keys["may lose"]) if "may lose" in keys else set()
+    assert attack.honest | attack.may_lose <= every, path.name
+    attack.seconds = float(keys.get("seconds", attack.seconds))
+    attack.within = float(keys.get("within", attack.within))
+    attack.together = "together" in keys
+    attack.limit = "limit" in keys
+    return attack
+
+
+ATTACKS = {path.stem: read_attack(path) for path in sorted(FOLDER.glob("*.py"))}
+CLASSES = [name for name, attack in ATTACKS.items() if "class" in attack.parts]
+SEVERAL = [name for name, attack in ATTACKS.items() if "several" in attack.parts]
+SINGLE = [name for name in ATTACKS if name not in CLASSES + SEVERAL]
+
+
+def _batches() -> list[list[str]]:
+    """Which attacks share a notebook: those in which no exercise and no name comes twice."""
+    batches: list[list[str]] = []
+    for name in SINGLE:
+        attack = ATTACKS[name]
+        for batch in batches:
+            others = [ATTACKS[other] for other in batch]
+            if attack.together and all(other.together for other in others):
+                break
+            if (
+                attack.shares
+                and all(other.shares and other.lab == attack.lab for other in others)
+                and not any(other.replaced.keys() & attack.replaced.keys() for other in others)
+                and not any(other.names & attack.names for other in others)
+            ):
+                break
+        else:
+            batch = []
+            batches.append(batch)
+        batch.append(name)
+    return batches
+
+
+BATCHES = _batches()
+BATCH_OF = {name: number for number, batch in enumerate(BATCHES) for name in batch}
+
+
+def notebook_of(names: list[str]) -> bytes:
+    """The notebook with one attack, or with several that may share one."""
+    attacks = [ATTACKS[name] for name in names]
+    lab = attacks[0].lab
+    answers = {exercise: text for attack in attacks for exercise, text in attack.replaced.items()}
+    notebook = notebook_with(lab, {name: marked(text) for name, text in answers.items()})
+    for attack in attacks:
+        for where in ("first", "last"):
+            if where in attack.parts:
+                source = marked(attack.parts[where]).replace("LOOT", f"LOOT of {attack.name}")
+                cell = nbformat.v4.new_code_cell(source, id=f"{attack.name[:50]}-{where}")
+                notebook.cells.insert(0 if where == "first" else len(notebook.cells), cell)
+        if "build" in attack.parts:
+            notebook = run_part(attack, "build")["build"](notebook)
+    return notebook if isinstance(notebook, bytes) else json.dumps(notebook).encode()
+
+
+def run_part(attack: Attack, part: str) -> dict:
+    own = {"notebook_of": lambda name: notebook_of([name])}
+    exec(compile(marked(attack.parts[part]), attack.name, "exec"), own)
+    return own
+
+
+def marked(text: str) -> str:
+    for name, value in world().names.items():
+        text = text.replace(f"@{name}@", str(value))
+    return text
+
+
+# --- the world outside: canaries, listeners, a sentry, and a grader ----------------------------------------------
+
+
+class World:
+    """What surrounds the grader while it is tested, and what an attack must not reach."""
+
+    def __init__(self):
+        # Short, for the names of sockets have to be.
+        self.folder = Path(tempfile.mkdtemp(prefix="atk", dir="/tmp"))
+        self.mark = f"m{os.urandom(5).hex()}"
+        for name in ("home", "tmp", "class"):
+            (self.folder / name).mkdir()
+        self.victim = self.folder / "class" / "innocent" / source_of("lab01").name
+        self.victim.parent.mkdir()
+        nbformat.write(notebook_with("lab01", {}), self.victim)
+        self.content = self.victim.read_bytes()
+        self.secret = self.folder / "home" / "grades-of-last-year.txt"
+        self.secret.write_text("private")
+        self.heard: list[str] = []
+        self.grader: subprocess.Popen | None = None
+        self.names = {
+            "MARK": self.mark,
+            "ROOT": ROOT,
+            "HOME": self.folder / "home",
+            "CLASS": self.folder / "class",
+            "VICTIM": self.victim,
+            "SECRET": self.secret,
+            "SOCKET": self.folder / "socket",
+            "ABSTRACT": f"abstract-{self.mark}",
+        } | self._listen()
+        self.environment = os.environ | {
+            "HOME": str(self.folder / "home"),
+            "TMPDIR": str(self.folder / "tmp"),
+            "COURSE_DEVICES": "simulated",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+            "INSTRUCTORS_TOKEN": f"secret-{self.mark}",
+        }
+        self._post_sentry()
+
+    def _listen(self) -> dict[str, int]:
+        tcp, udp = socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        udp.bind(("127.0.0.1", 0))
+        unix, abstract = (socket.socket(socket.AF_UNIX) for _ in range(2))
+        unix.bind(str(self.folder / "socket"))
+        os.chmod(self.folder / "socket", 0o777)
+        os.chmod(self.folder, 0o755)
+        abstract.bind(f"\0abstract-{self.mark}")
+        lines = selectors.DefaultSelector()
+        for name, line in (("TCP", tcp), ("UDP", udp), ("a Unix socket", unix), ("an abstract socket", abstract)):
+            if name != "UDP":
+                line.listen()
+            lines.register(line, selectors.EVENT_READ, name)
+
+        def hear():
+            while True:
+                for key, _ in lines.select():
+                    if key.data == "UDP":
+                        key.fileobj.recv(100)
+                    else:
+                        key.fileobj.accept()[0].close()
+                    self.heard.append(key.data)
+
+        threading.Thread(target=hear, daemon=True).start()
+        return {"PORT": tcp.getsockname()[1], "UDP": udp.getsockname()[1]}
+
+    def _post_sentry(self) -> None:
+        command = [sys.executable, "-c", "import time; time.sleep(3600)", f"sentry-{self.mark}"]
+        self.sentry = subprocess.Popen(command)
+
+    # --- grading ----------------------------------------------------------------------------------------------
+
+    def grade(self, content: bytes, lab: str, seconds: float, within: float = LIMITS["submission"]) -> dict:
+        """Have a submission graded by a process that may come to harm. What came of it, and what it left behind."""
+        path = self.folder / "class" / "mallory" / source_of(lab).name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        if self.grader is None or self.grader.poll() is not None:
+            command = [sys.executable, __file__]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            self.grader = subprocess.Popen(command, cwd=ROOT, env=self.environment, start_new_session=True, **pipes)
+        begin = time.monotonic()
+        self.grader.stdin.write(json.dumps([str(path), lab, within]) + "\n")
+        self.grader.stdin.flush()
+        answer: list[str] = []
+        reader = threading.Thread(target=lambda: answer.append(self.grader.stdout.readline()), daemon=True)
+        reader.start()
+        reader.join(seconds)
+        if not answer:
+            self.stop_grader()
+            result = {"failed": f"the grader did not end within {seconds:g} seconds"}
+        elif not answer[0]:
+            result = {"failed": f"the grader's process ended with {self.grader.wait()}"}
+        else:
+            result = json.loads(answer[0])
+        result["seconds"] = time.monotonic() - begin
+        if result.get("grew", 0) > MOST_MEMORY / 2:
+            self.stop_grader()  # so that the next one is measured from the start
+        shutil.rmtree(path.parent)
+        return result | {"left": self.look_around()}
+
+    def stop_grader(self) -> None:
+        if self.grader is not None:
+            self.grader.kill()
+            self.grader.wait()
+            self.grader = None
+            time.sleep(1)  # what dies with it
+
+    def look_around(self) -> list[str]:
+        """What was touched outside since the last look. Cleans up."""
+        left, self.heard[:] = [f"heard by {name}" for name in self.heard], []
+        if self.victim.read_bytes() != self.content:
+            left.append("another submission was changed")
+            self.victim.write_bytes(self.content)
+        if self.sentry.poll() is not None:
+            left.append("a process beside the grader was killed")
+            self._post_sentry()
+        for folder in places():
+            for entry in _entries(folder):
+                if self.mark in entry:
+                    left.append(f"file {folder}/{entry}")
+                    Path(folder, entry).unlink()
+        for entry in _entries(self.folder / "tmp"):
+            if entry.startswith(("grading", "submission")):  # PyTorch has a folder there, too
+                left.append(f"temporary {entry}")
+            shutil.rmtree(self.folder / "tmp" / entry, ignore_errors=True)
+        for number in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                line = Path("/proc", number, "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if f"daemon-{self.mark}".encode() in line:
+                left.append("a process lives on")
+                os.kill(int(number), 9)
+        return left
+
+    def close(self) -> None:
+        self.stop_grader()
+        self.sentry.kill()
+        self.sentry.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _entries(folder) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def places() -> list[Path]:
+    """Where an attack may have left a file."""
+    here = world().folder
+    found = [here, here / "home", here / "class", here / "class" / "innocent", ROOT, ROOT / "tests" / "hidden"]
+    found += [ROOT / "utils", ROOT / "utils" / "grading", sysconfig.get_paths()["purelib"], sys.prefix, sys.base_prefix]
+    found += [Path.home(), *("/tmp", "/var/tmp", "/dev/shm", "/etc", "/usr", "/")]
+    return list(dict.fromkeys(map(Path, found)))
+
+
+@cache
+def world() -> World:
+    return World()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _world_ends():
+    yield
+    if world.cache_info().currsize:
+        world().close()
+
+
+# --- what must hold ---------------------------------------------------------------------------------------------
+
+
+@cache
+def result_of(batch: int) -> dict:
+    names = BATCHES[batch]
+    attacks = [ATTACKS[name] for name in names]
+    longest = max(attack.seconds for attack in attacks)
+    return world().grade(notebook_of(names), attacks[0].lab, longest, min(attack.within for attack in attacks))
+
+
+def group(number: int):
+    return pytest.mark.xdist_group(f"attacks-{number % GROUPS}")
+
+
+def unharmed(result: dict) -> list[str]:
+    """What is wrong with a result whatever the attack was."""
+    if "failed" in result:
+        return [result["failed"], *result["left"]]
+    wrong = list(result["left"])
+    if result["grew"] > MOST_MEMORY:
+        wrong.append(f"the grader grew by {result['grew'] / 1e6:.0f} MB")
+    if len(result["feedback"]) > LONGEST_FEEDBACK or len(result["table"]) > LONGEST_FEEDBACK:
+        wrong.append(f"the feedback has {len(result['feedback'])} characters, the table {len(result['table'])}")
+    if CONTROL.search(result["feedback"]):
+        wrong.append(f"the feedback has the control character {CONTROL.search(result['feedback'])[0]!r}")
+    if CONTROL.search(result["note"]):
+        wrong.append(f"the note has the control character {CONTROL.search(result['note'])[0]!r}")
+    return wrong
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=group(BATCH_OF[name])) for name in SINGLE])
+def test_an_attack_gains_nothing_and_harms_nobody(name):
+    attack, batch = ATTACKS[name], BATCHES[BATCH_OF[name]]
+    result = result_of(BATCH_OF[name])
+    wrong = unharmed(result)
+    if "failed" not in result:
+        # In a notebook that it shares, the others' exercises are theirs.
+        honest = set.intersection(*(ATTACKS[other].honest for other in batch))
+        judged = honest | (points_of(attack.lab).keys() - attack.honest)
+        for exercise in sorted(judged):
+            got, points = result["points"][exercise], points_of(attack.lab)[exercise]
+            if exercise not in attack.honest and got and not attack.limit:
+                wrong.append(f"{exercise} gained {got} points")
+            if exercise in attack.honest - attack.may_lose and got < points:
+                wrong.append(f"{exercise} is honest and lost its points")
+        loot = [line for line in (result["feedback"] + result["note"]).splitlines() if "LOOT" in line]
+        mine = () if attack.limit else (f"LOOT of {name}:",)
+        wrong += [line.strip() for line in loot if "LOOT of" not in line or any(words in line for words in mine)]
+    told = result.get("feedback", "")[:3000]
+    assert not wrong, f"{attack.says}\n\n{wrong}\n\n{result.get('flags')}\n{told}"
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=group(number)) for number, name in enumerate(SEVERAL)])
+def test_what_is_no_notebook_gives_nothing_and_harms_nobody(name):
+    attack = ATTACKS[name]
+    contents = run_part(attack, "several")["several"](notebook_with(attack.lab, {}))
+    wrong = {}
+    for kind, content in contents.items():
+        result = world().grade(content, attack.lab, attack.seconds)
+        found = unharmed(result)
+        if sum(result.get("points", {}).values()):
+            found.append(f"it has {result['points']}")
+        if found:
+            wrong[kind] = found
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=group(number)) for number, name in enumerate(CLASSES)])
+def test_a_class_with_attackers_is_graded_to_the_end(name, tmp_path):
+    folder, out = tmp_path / "handed-in", tmp_path / "graded"
+    shutil.copytree(world().victim.parent, folder / "innocent")
+    place, points, count = run_part(ATTACKS[name], "class")["class_"](folder, notebook_with("lab01", {}))
+    command = [sys.executable, "-m", "utils.course", "grade", "lab01", str(place), "--out", str(out), "--jobs", "2"]
+    for option in ("cell", "call", "submission"):
+        command += [f"--{option}-seconds", str(LIMITS[option])]
+    done = subprocess.run(
+        command, cwd=ROOT, env=world().environment, capture_output=True, text=True, errors="replace", timeout=400
+    )
+    left = world().look_around()
+    assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-2000:]
+    with (out / "grades.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    totals = {row["student"]: int(row["total"]) for row in rows}
+    assert totals.get("innocent") == 10, done.stdout
+    for student, total in totals.items():
+        for beginning, most in points.items():
+            if student.startswith(beginning) and student != "innocent":
+                assert total == most, student
+    assert count is None or len(rows) == count
+    cells = [cell for row in rows for cell in row.values() if cell]
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    assert not CONTROL.search(done.stdout), done.stdout
+    told = [line for line in done.stdout.splitlines() if re.search(r" / 10 ", line)]
+    assert len(told) == len(rows), done.stdout  # nobody's name or note makes a line of its own
+    assert "LOOT" not in done.stdout
+    assert not left
+    inside = [path for path in tmp_path.rglob("*") if world().mark in path.name]
+    assert not inside
+    written = {path.parent.relative_to(out).parts[:1] for path in out.rglob("*") if path.is_file()}
+    assert len(list((out / "feedback").glob("*.txt"))) == len(rows), written
+
+
+@pytest.mark.parametrize("number", [pytest.param(number, marks=group(number)) for number in range(GROUPS)])
+def test_the_same_grader_still_gives_an_innocent_notebook_everything(number):
+    result = world().grade(world().content, "lab01", 90)
+    assert not unharmed(result)
+    assert result["points"] == points_of("lab01"), result
+    assert (result["status"], result["note"], result.get("flags", [])) == ("ok", "", [])
+
+
+def test_there_are_attacks_of_every_kind():
+    assert len(ATTACKS) > 35
+    for attack in ATTACKS.values():
+        assert attack.says.splitlines()[0].endswith("."), attack.name
+        assert attack.parts, attack.name
+
+
+# --- the process that grades --------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Grade what comes, a line of JSON each; answer with a line. What graded code prints goes nowhere."""
+    from utils.grading.exports import write_grades
+    from utils.grading.feedback import student_text
+    from utils.grading.grade import grade_submission
+    from utils.grading.kernel import Limits
+    from utils.grading.submissions import Submission
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    for line in sys.stdin:
+        path, name, within = json.loads(line)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            lab = load_lab(name, hidden=True)
+            grade = grade_submission(Submission("mallory", Path(path)), lab, Limits(**LIMITS | {"submission": within}))
+            text = student_text(grade, lab)
+            text.encode()
+            table = Path(tempfile.gettempdir(), "table.csv")
+            write_grades([grade], lab, table)
+            result = {"points": grade.points, "status": grade.status, "note": grade.note, "feedback": text}
+            result |= {"table": table.read_text(), "flags": getattr(grade, "flags", [])}
+            table.unlink()
+        except BaseException:
+            result = {"failed": f"the grader raised: {traceback.format_exc()[-3000:]}"}
+        result["grew"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        answers.write(json.dumps(result) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    serve()
+
+
+def test_the_guide_names_every_attack_that_is_known_to_gain_something():
+    guide = (ROOT / "docs" / "instructors.md").read_text()
+    known = [attack for attack in ATTACKS.values() if attack.limit]
+    assert len(known) <= 6, "mend the grader, do not widen its limits"
+    missing = [attack.name for attack in known if f"`{attack.name}`" not in guide]
+    assert not missing
