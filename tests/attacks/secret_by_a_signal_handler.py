@@ -21,5 +21,6 @@ def make_layers(device0, device1):
     end = time.monotonic() + 0.3
     while time.monotonic() < end:
         time.sleep(0.01)
-    _tell()
+    if _loot:
+        return _told()
     return nn.Linear(1000, 2000), nn.Linear(2000, 1000)

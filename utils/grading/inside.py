@@ -76,9 +76,8 @@ def main() -> None:
         key = pipe.read()
     for name in EARLY:
         importlib.import_module(name)
-    import torch
-
     from utils import simgpu
+    from utils.simgpu import origin
     from utils.simgpu.machine import Machine
 
     simgpu.enable(2)
@@ -88,10 +87,10 @@ def main() -> None:
     private: dict = {"__name__": "seal", "__builtins__": dict(vars(builtins))}
     path = HERE / "seal.py"
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), private)
-    own = (f"{HERE.parent}/", f"{Path(torch.__file__).parent}/")
-    places = (*own, f"{sys.prefix}/", f"{sys.base_prefix}/", "<frozen importlib")
+    places = (f"{HERE.parent}/", f"{sys.prefix}/", f"{sys.base_prefix}/", "<frozen importlib")
+    readers = {origin.here.__code__: vars(origin)}
     recorders = {getattr(Machine, name).__code__ for name in ("launch", "_copy", "configure")}
-    private["seal"](key, answer, _set_known, places, own, recorders)
+    private["seal"](key, answer, _set_known, places, readers, recorders)
     del key, private
     from ipykernel import kernelapp
 

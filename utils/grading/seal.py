@@ -46,6 +46,8 @@ REFUSED = (
     *("ctypes.cdata", "ctypes.cdata/buffer", "ctypes.string_at", "ctypes.wstring_at", "ctypes.call_function"),
     *("ctypes.get_errno", "ctypes.set_errno", "ctypes.addressof"),
 )
+# Kept before anybody can replace them.
+GC_IS_ON, GC_OFF, GC_ON, GET_IDENT = gc.isenabled, gc.disable, gc.enable, _thread.get_ident
 MISSING = types.SimpleNamespace()  # neither callable nor a descriptor
 
 
@@ -53,11 +55,11 @@ class Refused(PermissionError, ValueError):
     """What asks for a frame and can do without one expects a ValueError."""
 
 
-def seal(key: bytes, answer, say_known, places, own, recorders):
+def seal(key: bytes, answer, say_known, places, readers, recorders):
     """Start observing. `answer(request, namespace)` runs a probe; `say_known` takes what knows the classes of now.
 
-    `places` are the beginnings of the names of trusted files, `own` those whose code may look at frames, and
-    `recorders` the code that may say what the simulated GPUs did.
+    `places` are the beginnings of the names of trusted files, `readers` the code that may always look at frames
+    with its globals, and `recorders` the code that may say what the simulated GPUs did.
     """
     known = {id(kind): kind for kind in _all_classes()}
     say_known(lambda kind: id(kind) in known)
@@ -66,9 +68,9 @@ def seal(key: bytes, answer, say_known, places, own, recorders):
     state = {"last": 0, "busy": False, "main": _thread.get_ident()}
     log: list = []
     asking: set[int] = set()
-    getframe, get_ident, own_globals = sys._getframe, _thread.get_ident, globals()
+    getframe, get_ident = sys._getframe, _thread.get_ident
     start, new_lock = _thread.start_new_thread, _thread.allocate_lock
-    gc_isenabled, gc_disable, gc_enable = gc.isenabled, gc.disable, gc.enable
+    gc_callbacks = gc.callbacks
     signer = {kind: blake2b(key=key, person=kind) for kind in (b"ask", b"answer")}
     modes = mode_counters()
 
@@ -116,7 +118,7 @@ def seal(key: bytes, answer, say_known, places, own, recorders):
 
     def leads_here(frame):
         while frame is not None:
-            if frame.f_globals is own_globals:
+            if frame.f_code in hidden:
                 return True
             frame = frame.f_back
         return False
@@ -133,29 +135,33 @@ def seal(key: bytes, answer, say_known, places, own, recorders):
         elif event == "course.look":
             request, namespace, box = args
             if type(request) is str and type(namespace) is dict and type(box) is list and not state["busy"]:
+                # Nothing of the notebook may run in the look's own frames: no callback of the garbage collector.
+                callbacks = gc_callbacks[:]
+                gc_callbacks.clear()
                 state["busy"] = True
                 try:
                     look(request, namespace, box)
                 finally:
                     state["busy"] = False
+                    gc_callbacks.extend(callbacks)
         elif event == "sys._getframe" or (event == "object.__getattr__" and args[1] in FRAMES):
             here = get_ident()
             if here in asking:
                 return
             # Nothing of the notebook may run in here: a callback of the garbage collector would be let through.
-            collecting = gc_isenabled()
-            gc_disable()
+            collecting = GC_IS_ON()
+            GC_OFF()
             asking.add(here)
             try:
                 caller = getframe(1)
-                if caller.f_code.co_filename.startswith(own):
+                if readers.get(caller.f_code) is caller.f_globals:
                     return
                 frame = args[0] if event == "sys._getframe" else getattr(args[0], args[1])
                 refused = (state["busy"] and not may_see_frames(caller)) or leads_here(frame)
             finally:
                 asking.discard(here)
                 if collecting:
-                    gc_enable()
+                    GC_ON()
             if refused:
                 raise Refused("frames cannot be looked at here")
         elif event == "object.__setattr__":
@@ -168,6 +174,10 @@ def seal(key: bytes, answer, say_known, places, own, recorders):
         elif event in ("sys.setprofile", "sys.settrace"):
             if get_ident() != state["main"]:
                 raise PermissionError(f"{event} is not available while an answer is looked at")
+        elif event == "marshal.loads":
+            # Such code may say that it is from any file.
+            if not _caller(getframe, asking).co_filename.startswith(places):
+                raise PermissionError(f"{event} is not available while this is graded")
         elif event in ("gc.get_referrers", "gc.get_referents"):
             _flag(flags, f"it calls {event}")
         elif event in ("compile", "code.__new__"):
@@ -176,6 +186,7 @@ def seal(key: bytes, answer, say_known, places, own, recorders):
             if pretends and not _caller(getframe, asking).co_filename.startswith(places):
                 raise PermissionError("code of the notebook cannot call itself part of the course")
 
+    hidden = {function.__code__ for function in (hook, look, sign)}
     _no_handlers()
     # What exists now is not found by gc.get_objects() any more, the hook included.
     del gc.unfreeze
@@ -186,12 +197,16 @@ def seal(key: bytes, answer, say_known, places, own, recorders):
 
 def _caller(getframe, asking):
     """The code that is running below the hook."""
-    here = _thread.get_ident()
+    here = GET_IDENT()
+    collecting = GC_IS_ON()
+    GC_OFF()
     asking.add(here)
     try:
         return getframe(2).f_code
     finally:
         asking.discard(here)
+        if collecting:
+            GC_ON()
 
 
 def _no_handlers():
@@ -247,7 +262,7 @@ class _Guard:
         from utils.simgpu.machine import machine
 
         self.machine, self.logs = machine, type(machine.log)
-        self.broken = []  # what cannot be put back
+        self.broken, self.kept = [], []  # what cannot be put back, and what was put out
         self.modules = {name: module for name, module in sys.modules.items() if _trusted(name)}
         self.real_modules = sys.modules
         self.owners = [(name, module, vars(module)) for name, module in self.modules.items()]
@@ -322,6 +337,7 @@ class _Guard:
             # A new name in a module changes nothing that exists, unless it hides a builtin.
             if module and old is MISSING and (owner is builtins or key not in vars(builtins)):
                 continue
+            self.kept.append(new)  # its __del__, if it has one, does not run in here
             try:
                 drop(owner, key) if old is MISSING else put(owner, key, old)
             except (AttributeError, TypeError):
