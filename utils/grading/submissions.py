@@ -80,14 +80,16 @@ def find_submissions(
     if not folder.is_dir():
         raise Problem(f"{named} is not a folder. Name the folder, or the zip, that holds the submissions.")
     entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith((".", "__"))]
-    files: dict[tuple[str, str], list[Path]] = {}
+    # Several files of one student are together only where a platform has numbered them.
+    files: dict[tuple[str, str, str], list[Path]] = {}
     for entry in entries:
-        files.setdefault(_whose(entry), []).extend(
+        student, number = _whose(entry)
+        files.setdefault((student, number, "" if number else entry.name), []).extend(
             _files(entry) if entry.is_dir() and not entry.is_symlink() else [entry]
         )
     if not files:
         raise Problem(f"{named} is empty. It should hold one notebook, or one folder, for each student.")
-    found = [_choose(student, number, candidates, notebook_name) for (student, number), candidates in files.items()]
+    found = [_choose(student, number, candidates, notebook_name) for (student, number, _), candidates in files.items()]
     by_student: dict[str, Submission] = {}
     for submission in found:
         if submission.student in by_student:
