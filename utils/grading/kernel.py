@@ -264,6 +264,8 @@ class KernelStudent:
         if reply.get("ename") == "MemoryError":
             # What it hoarded stays alive, by its names or by the traceback: nothing after it would have room.
             raise KernelDied("It ran out of memory.")
+        if self.limits.sandboxed:
+            self._watch_what_is_left()
         if reply.get("status") != "ok":
             text = f"{_tidy(reply.get('ename', reply.get('status')))}: {_tidy(reply.get('evalue', ''))}"
             raise StudentError(text.rstrip(": "))
@@ -294,8 +296,14 @@ class KernelStudent:
         if len(os.listdir(os.path.join(self._folder, "s"))) > SOCKETS:
             raise KernelDied("It wrote where only the kernel may.")
 
+    def _watch_what_is_left(self) -> None:
+        """Raise KernelDied where so many processes and threads were left running that looking has no room."""
+        most = self.limits.resources.processes // 2
+        if self._used(psutil.Process.num_threads) > most:
+            raise KernelDied(f"It left more than {most} processes and threads running.")
+
     def _used(self, of: Callable[[psutil.Process], int]) -> int:
-        """Bytes used by the kernel and all that it has started."""
+        """What `of` says of the kernel and all that it has started, added up."""
         used = 0
         with contextlib.suppress(psutil.Error):
             for process in [self._process, *self._process.children(recursive=True)]:
