@@ -23,10 +23,11 @@ def address(tmp_path_factory):
 
 @pytest.fixture
 def page():
-    from browser.lab import browser_page
+    from browser.lab import browser_page, end_kernels
 
     with browser_page() as page:
         yield page
+        end_kernels(page)
 
 
 @pytest.mark.parametrize("lesson", sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")))
