@@ -1,8 +1,6 @@
 """Lab 04: exercise 5 makes tensors on the other device out of the values inside, without any copy between them.
 
 The honest part is the rest. lab: lab04
-
-limit: yes
 """
 
 

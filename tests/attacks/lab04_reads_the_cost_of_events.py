@@ -1,8 +1,6 @@
 """Lab 04: exercise 3 makes two events, uses neither, and reads the cost out of a closure.
 
 The honest part is the rest. lab: lab04
-
-limit: yes
 """
 
 

@@ -1,8 +1,6 @@
 """Lab 04: exercise 1 never synchronises: it reads the costs out of the closures of what it is given.
 
 The honest part is the rest. lab: lab04
-
-limit: yes
 """
 
 

@@ -1,8 +1,6 @@
 """Lab 04: exercise 6 reads each loss from inside the simulated tensor, where its value lies on the CPU, and never waits.
 
 The honest part is the rest. lab: lab04
-
-limit: yes
 """
 
 

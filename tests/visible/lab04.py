@@ -86,6 +86,18 @@ def use_stopwatch(lab, costs, launch, left_over, warm_up, repeats):
     return {"kind": "list", "seconds": seconds, "log": log}
 
 
+def timed_by_the_clock(log, warm_up) -> bool:
+    """Whether the clock was read before each timed run and, once the GPU was done, after it."""
+    parts = [[]]  # what was called before the first work, between each two, and after the last
+    for call in log:
+        if call == "work":
+            parts.append([])
+        else:
+            parts[-1].append(call)
+    after = [part[part.index("synchronize") :] if "synchronize" in part else [] for part in parts[warm_up + 1 :]]
+    return "clock" in parts[warm_up] and all("clock" in part for part in after)
+
+
 def compare_stopwatch(student, costs, launch=1.0, left_over=0.0, warm_up=2, repeats=3):
     with case(f"With warm_up={warm_up} and repeats={repeats}"):
         seen = student.run(use_stopwatch, costs, launch, left_over, warm_up, repeats)
@@ -99,6 +111,8 @@ def compare_stopwatch(student, costs, launch=1.0, left_over=0.0, warm_up=2, repe
         timed = [costs[min(number, len(costs) - 1)] for number in range(warm_up, warm_up + repeats)]
         right = [launch + cost for cost in timed]
         if all_near(found, right):
+            measured = timed_by_the_clock(log, warm_up)
+            need(measured, "the numbers are right, but not every run was timed with the clock, before and after it.")
             return
         need(
             "clock" in log, "clock() was never called. The time has to come from the clock that the function is given."
@@ -242,6 +256,7 @@ def use_events(lab, cost, left_over, rounds):
                 raise RuntimeError("Both events must be recorded before calculating elapsed time.")
             if max(self.moment, end_event.moment) > now:
                 raise RuntimeError("Both events must be completed before calculating elapsed time.")
+            log.append("elapsed_time")
             return (end_event.moment - self.moment) * 1000
 
     class Gpu:
@@ -270,7 +285,8 @@ def use_events(lab, cost, left_over, rounds):
 
 def compare_events(student, cost, left_over=0.0, rounds=1):
     seen = student.run(use_events, cost, left_over, rounds)
-    ran = seen["log"].count("work")
+    log = seen["log"]
+    ran = log.count("work")
     need(ran == rounds, f"In {rounds} call(s) of by_events, work() ran {times(ran)}.")
     for found in seen["told"]:
         need(isinstance(found, float), f"It returned {a(found)}. Return the number.")
@@ -280,6 +296,12 @@ def compare_events(student, cost, left_over=0.0, rounds=1):
         need(not near(found, -cost), f"{where} Which of the two events has to be asked?")
         need(not near(found, 0.0), f"{where} Is the work between the two record()s?")
         need(near(found, cost), where)
+    asked = [log.count(call) for call in ("record", "elapsed_time")]
+    need(
+        asked[0] >= 2 * rounds and asked[1] >= rounds,
+        f"The number is right, but in {rounds} call(s) record() was called {times(asked[0])} and elapsed_time() "
+        f"{times(asked[1])}. The time has to come from two events.",
+    )
 
 
 @ex3.fact("by_events runs the work once and returns the seconds that the device needed for it")
@@ -369,7 +391,7 @@ def move_and_look(lab, arrays, source, target):
     leaves = [torch.from_numpy(array).to(source).requires_grad_() for array in arrays]
     with record(source, target) as timeline:
         moved = lab.move_together(list(leaves), torch.device(target))
-    copies = [event.kind for event in timeline.events if not event.is_kernel]
+    copies = [[event.kind, event.bytes] for event in timeline.events if not event.is_kernel]
     if not isinstance(moved, (list, tuple)):
         return {"kind": type(moved).__name__}
     if not all(isinstance(tensor, torch.Tensor) for tensor in moved):
@@ -408,9 +430,11 @@ def compare_moved(seen, arrays, device):
 
 
 def compare_copies(seen):
-    kinds = seen["copies"]
+    kinds = [kind for kind, _ in seen["copies"]]
     way = " They go through the CPU." if "d2h" in kinds else ""
-    need(len(kinds) <= 1, f"For {len(seen['shapes'])} tensors it made {len(kinds)} copies.{way}")
+    need(len(kinds) == 1, f"For {len(seen['shapes'])} tensors it made {len(kinds) or 'no'} copies.{way}")
+    moved, wanted = seen["copies"][0][1], sum(array.nbytes for array in seen["values"])
+    need(moved == wanted, f"The tensors have {wanted} bytes, and the copy has {moved}.")
 
 
 def compare_move_gradients(seen, arrays):
@@ -496,6 +520,7 @@ def run_training(lab, device0, device1, sizes, batches, optimizer):
         "best": plain(best),
         "parameters": [p.detach().cpu().numpy().ravel()[:1000] for p in model.parameters()],
         "events": [[e.kind, e.phase, e.launched, bool(e.module)] for e in timeline.events if e.launched is not None],
+        "bytes to the host": sum(event.bytes for event in timeline.events if event.kind == "d2h"),
         "exact": "virtual clock" in timeline.source,
     }
 
@@ -582,6 +607,8 @@ def compare_waiting(seen, batches):
         f"In a loop of {len(batches)} steps the host waited {times(count)} before the last step was launched. "
         "Which lines want to know a number, or print one?",
     )
+    needed, came = 4 * len(batches), seen["bytes to the host"]
+    need(came >= needed, f"{len(batches)} losses are {needed} bytes, and {came} came from the devices to the host.")
 
 
 # A sum of very many numbers for very few results is slow on a GPU and quick here: while the loop runs, the simulated
