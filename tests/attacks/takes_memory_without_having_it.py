@@ -2,8 +2,6 @@
 
 honest: ex1, ex2, ex3, ex4, ex5
 together: yes
-
-limit: yes
 """
 
 # %% first
