@@ -1,8 +1,6 @@
 """Inside the call it puts a lying device on torch.Tensor, which takes itself away when it has lied often enough.
 
 Before and after the call everything is as it was. may lose: everything
-
-limit: yes
 """
 
 

@@ -1,8 +1,6 @@
 """Lab 05: exercise 5 keeps a second copy of the layers on device0 and takes it out of the accounts.
 
 The honest part is the rest. lab: lab05
-
-limit: yes
 """
 
 

@@ -1,8 +1,6 @@
 """Inside the call it puts a name beside the grader's functions that hides a builtin; it takes itself away when used.
 
 Before and after the call everything is as it was. may lose: everything
-
-limit: yes
 """
 
 

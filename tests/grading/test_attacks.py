@@ -513,6 +513,6 @@ if __name__ == "__main__":
 def test_the_guide_names_every_attack_that_is_known_to_gain_something():
     guide = (ROOT / "docs" / "instructors.md").read_text()
     known = [attack for attack in ATTACKS.values() if attack.limit]
-    assert len(known) <= 9, "mend the grader, do not widen its limits"
+    assert len(known) <= 1, "mend the grader, do not widen its limits"
     missing = [attack.name for attack in known if f"`{attack.name}`" not in guide]
     assert not missing

@@ -9,6 +9,7 @@
     kernel.py         a submission running in that process, and the grader's end of the talk with it
     inside.py         the other end: what starts there
     seal.py           the observer there, which nothing of the notebook can reach
+    system_calls.py   what the kernel refuses it
     strict.py         looking at a stranger's objects without asking them
     grade.py          points for one submission
     classroom.py      a class: several at once, kept as they come, resumed

@@ -14,7 +14,7 @@ import sys
 import types
 from pathlib import Path
 
-from utils.grading import facts, plain, strict
+from utils.grading import facts, plain, strict, system_calls
 
 HERE = Path(__file__).parent
 # Loaded before the student's code, so that nobody else can be there first.
@@ -27,12 +27,13 @@ EARLY = (
 look = None
 
 
-def answer(request: str, namespace: dict) -> str:
+def answer(request: str, namespace: dict, audit=sys.audit) -> str:
     """Run the probe of a request beside the student's code; the answer as a `plain` message."""
     try:
         source, name, arguments = plain.decode(request)
-        own = {strict.LOOK: look}
-        exec(strict.rewritten(source), own)
+        own: dict = {}
+        exec(strict.rewritten(source, look), own)
+        audit("course.probe", own)  # what the student's code may see of it, and not change
         return plain.encode({"answer": facts.answer(own[name], namespace, arguments)})
     except facts.StudentError as error:
         return plain.encode({"error": str(error)})
@@ -43,8 +44,7 @@ def _strict_probes() -> None:
     path = HERE / "probes.py"
     module = types.ModuleType("utils.grading.probes")
     module.__file__, module.__package__ = str(path), "utils.grading"
-    setattr(module, strict.LOOK, look)
-    exec(strict.rewritten(path.read_text(encoding="utf-8"), str(path)), module.__dict__)
+    exec(strict.rewritten(path.read_text(encoding="utf-8"), look, str(path)), module.__dict__)
     sys.modules[module.__name__] = sys.modules["utils.grading"].probes = module
 
 
@@ -79,10 +79,12 @@ def main() -> None:
     from utils import simgpu
     from utils.simgpu import origin
     from utils.simgpu.machine import Machine
+    from utils.simgpu.memory import Memory, Storage
 
     simgpu.enable(2)
     _let_torch_settle()
     _keep_memory_private()
+    system_calls.refuse()
     # Its own names and its own builtins: nothing that the student's code can reach is looked up by it.
     private: dict = {"__name__": "seal", "__builtins__": dict(vars(builtins))}
     path = HERE / "seal.py"
@@ -90,6 +92,7 @@ def main() -> None:
     places = (f"{HERE.parent}/", f"{sys.prefix}/", f"{sys.base_prefix}/", "<frozen importlib")
     readers = {origin.here.__code__: vars(origin)}
     recorders = {getattr(Machine, name).__code__ for name in ("launch", "_copy", "configure")}
+    recorders |= {function.__code__ for function in (Memory.take, Memory.reset_peak, Storage.__del__)}
     private["seal"](key, answer, _set_known, places, readers, recorders)
     del key, private
     from ipykernel import kernelapp

@@ -6,7 +6,8 @@ an audit hook: Python has no way to list or remove those. The hook answers one e
 1. the request has to be signed with the key that only the grader and the hook have, and be newer than the last;
 2. functions and classes that were replaced are put back, and their names are told;
 3. the probe runs in a new thread, whose frames lead nowhere else, and nobody else may walk frames meanwhile;
-4. what was replaced meanwhile, or a log of the simulated GPUs that is not what they did, makes the answer worthless;
+4. what was replaced meanwhile, or a log or accounts of the simulated GPUs that are not what they did, makes the
+   answer worthless: looked at when it is done, and, for what a look itself uses, after each call of the probe;
 5. the reply is signed.
 
 It calls nothing that the student's code could replace: operators, built-in types and functions that it has kept. It
@@ -36,6 +37,13 @@ TRUSTED = (
     *("numpy", "utils", "weakref", "abc", "operator", "itertools", "time", "csv"),
 )
 EXACTLY = ("torch",)
+# What a look itself uses: modules of these names, and classes from them.
+NEAR = (
+    *("builtins", "torch", "torch._C", "torch._tensor", "torch.overrides", "torch.autograd", "torch.autograd.graph"),
+    *("torch.autograd.function", "torch.nn.modules.module", "torch.nn.parameter"),
+)
+NEAR_PACKAGE = "utils"
+HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # of type.__flags__: a class with attributes that can be set
 # The kernel itself replaces this one, each time a cell runs.
 KERNELS_OWN = ("builtins.input",)
 MANY = 20  # names told, at most
@@ -65,8 +73,10 @@ def seal(key: bytes, answer, say_known, places, readers, recorders):
     say_known(lambda kind: id(kind) in known)
     guard = _Guard(known.values())
     flags: list[str] = []
-    state = {"last": 0, "busy": False, "main": _thread.get_ident()}
+    state = {"last": 0, "busy": False, "main": _thread.get_ident(), "probe": {}, "names": []}
     log: list = []
+    accounts = _Accounts(guard.machine)
+    during: list[str] = []
     asking: set[int] = set()
     getframe, get_ident = sys._getframe, _thread.get_ident
     start, new_lock = _thread.start_new_thread, _thread.allocate_lock
@@ -86,14 +96,18 @@ def seal(key: bytes, answer, say_known, places, readers, recorders):
             return
         state["last"] = int(number)
         before = guard.put_back()
-        done, replies, left_on = new_lock(), [], []
+        if not accounts.right():
+            before.append("the accounts of simulated memory")
+        done, replies = new_lock(), []
+        during.clear()
+        state["probe"], state["names"] = {}, []
         done.acquire()
 
         def run():
             try:
                 replies.append(answer(probe, namespace))
                 if any(count() for count in modes):
-                    left_on.append("what PyTorch does, by a mode that was left on")
+                    during.append("what PyTorch does, by a mode that was left on")
             except BaseException:
                 replies.append("!")
             done.release()
@@ -101,13 +115,25 @@ def seal(key: bytes, answer, say_known, places, readers, recorders):
         start(run, ())
         done.acquire()
         # More than once: a thread of the notebook may be replacing and putting back all the time.
-        during = [name for _ in range(3) for name in guard.put_back()] + guard.broken + left_on
+        for _ in range(3):
+            during.extend(guard.put_back())
+        after_a_call()
+        during.extend(guard.broken)
         if not guard.put_log_back(log):
             during.append("the log of the simulated GPUs")
+        told = list(dict.fromkeys(during))
         reply = replies[0] if replies and type(replies[0]) is str else "!"
-        parts = [number, _listed(before), _listed(during), _listed(flags), hexlify(reply.encode()).decode()]
-        told = ";".join(parts).encode()
-        box.append(f"{b2a_base64(told, newline=False).decode()}.{sign(b'answer', told)}")
+        parts = [number, _listed(before), _listed(told), _listed(flags), hexlify(reply.encode()).decode()]
+        message = ";".join(parts).encode()
+        box.append(f"{b2a_base64(message, newline=False).decode()}.{sign(b'answer', message)}")
+
+    def after_a_call():
+        """What the student's code may have replaced for the time of one call."""
+        during.extend(guard.put_back(near=True))
+        if not _same(state["probe"].values(), state["names"]):
+            during.append("a name of the grader's")
+        if not accounts.right():
+            during.append("the accounts of simulated memory")
 
     def may_see_frames(frame):
         """The standard library may when itself asks, not when the notebook does."""
@@ -124,10 +150,13 @@ def seal(key: bytes, answer, say_known, places, readers, recorders):
         return False
 
     def hook(event, args):
-        if event in ("simgpu.record", "simgpu.cleared"):
+        if event in ("simgpu.record", "simgpu.memory", "simgpu.cleared"):
             if _caller(getframe, asking) in recorders:
-                if event == "simgpu.cleared":
+                if event == "simgpu.memory":
+                    accounts.change(*args)
+                elif event == "simgpu.cleared":
                     log.clear()
+                    accounts.begin()
                 else:
                     log.append(args[0])
                 if len(log) > 2 * LOGGED:
@@ -144,6 +173,13 @@ def seal(key: bytes, answer, say_known, places, readers, recorders):
                 finally:
                     state["busy"] = False
                     gc_callbacks.extend(callbacks)
+        elif event == "course.called":
+            if state["busy"]:
+                after_a_call()
+        elif event == "course.probe":
+            if state["busy"] and _caller(getframe, asking) is answers:
+                state["probe"] = args[0]
+                state["names"] = list(args[0].values())
         elif event == "sys._getframe" or (event == "object.__getattr__" and args[1] in FRAMES):
             here = get_ident()
             if here in asking:
@@ -186,7 +222,8 @@ def seal(key: bytes, answer, say_known, places, readers, recorders):
             if pretends and not _caller(getframe, asking).co_filename.startswith(places):
                 raise PermissionError("code of the notebook cannot call itself part of the course")
 
-    hidden = {function.__code__ for function in (hook, look, sign)}
+    answers = answer.__code__
+    hidden = {function.__code__ for function in (hook, look, sign, after_a_call)}
     _no_handlers()
     # What exists now is not found by gc.get_objects() any more, the hook included.
     del gc.unfreeze
@@ -269,11 +306,14 @@ class _Guard:
         dict_of, module_of = type.__dict__["__dict__"].__get__, type.__dict__["__module__"].__get__
         for kind in classes:
             module = module_of(kind)
+            if not kind.__flags__ & HEAP_TYPE or kind.__flags__ & IMMUTABLE_TYPE:
+                continue
             if _trusted(module) or module == "builtins":
                 self.owners.append((f"{kind.__module__}.{kind.__qualname__}", kind, dict_of(kind)))
         self.saved = [dict(space) for _, _, space in self.owners]
         # As they are now. Compared by identity, and not by id(), each of whose calls raises an auditing event.
         self.values = [list(space.values()) for space in self.saved]
+        self.near = [number for number, (_, owner, _) in enumerate(self.owners) if _is_near(owner)]
         self.held = {id(owner): owner for _, owner, _ in self.owners}
         self.cells = []
         for space in self.saved:
@@ -306,8 +346,8 @@ class _Guard:
         self.machine.log = self.logs(log, maxlen=LOGGED)
         return False
 
-    def put_back(self):
-        """Undo what was replaced; returns the names of what it was."""
+    def put_back(self, near=False):
+        """Undo what was replaced, or only what was near; returns the names of what it was."""
         changed = []
         sys.modules = self.real_modules
         for name, module in self.modules.items():
@@ -318,7 +358,8 @@ class _Guard:
             if cell.cell_contents is not content:
                 cell.cell_contents = content
                 changed.append("what a function of the grader has in its closure")
-        for number, (name, owner, space) in enumerate(self.owners):
+        for number in self.near if near else range(len(self.owners)):
+            name, owner, space = self.owners[number]
             if not _same(space.values(), self.values[number]):
                 # A key that is no text is nobody's name, and may do something when it is compared.
                 found = {key: value for key, value in space.items() if type(key) is str}
@@ -344,6 +385,56 @@ class _Guard:
                 self.broken.append(f"{name}.{key}")
             changed.append(f"{name}.{key}")
         return changed
+
+
+class _Accounts:
+    """The memory of the simulated GPUs, counted a second time from what simgpu says that it does."""
+
+    def __init__(self, machine):
+        self.machine, self.books, self.wrong = machine, {}, False
+        self.begin()
+
+    def begin(self):
+        """The machine has just been configured: its memories are new."""
+        for gpu in self.machine.gpus:
+            memory = gpu.memory
+            self.books.setdefault(id(memory), [memory, memory.allocated, memory.peak, memory.capacity])
+
+    def change(self, memory, more):
+        """`more` bytes were taken, or the peak begun anew where it is None."""
+        book = self.books.get(id(memory))
+        if book is None:
+            self.wrong = True
+            return
+        if more is None:
+            book[2] = book[1]
+        else:
+            book[1] += more
+            book[2] = max(book[1:3])
+        if not _agree(book):
+            self.wrong = True
+
+    def right(self):
+        """Whether the machine's own accounts have always said the same, since this was last asked. Now they do."""
+        books = [*self.books.values()]
+        right = not self.wrong and all([_agree(book) for book in books])
+        self.wrong = False
+        if not right:
+            for memory, allocated, peak, capacity in books:
+                memory.allocated, memory.peak, memory.capacity = allocated, peak, capacity
+        return right
+
+
+def _agree(book):
+    memory, *counted = book
+    return [memory.allocated, memory.peak, memory.capacity] == counted
+
+
+def _is_near(owner):
+    name = owner.__name__ if isinstance(owner, types.ModuleType) else owner.__module__
+    if isinstance(owner, type) and name == "torch._C":  # PyTorch's hundreds of C++ classes
+        return False
+    return name in NEAR or name.split(".")[0] == NEAR_PACKAGE
 
 
 def _same(some, others):

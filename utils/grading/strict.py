@@ -2,18 +2,24 @@
 
 A probe that says `output.device` would ask the output, and an object of a class that the student wrote may answer
 anything. `rewritten` turns each such look in a probe's text into `look(output, "device")`, which reads it through
-PyTorch's own class and refuses what only passes for a tensor or a module.
+PyTorch's own class and refuses what only passes for a tensor or a module. After each call it raises Python's auditing
+event "course.called": the observer then sees what the student's code has replaced, before anybody uses it.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
+from types import CodeType
 
 from utils.grading.facts import StudentError
 
-LOOK = "__look__"
+# Stand for `look` and `sys.audit` in the text of a probe. In its code these are constants: a name, whoever is given a
+# function of the probe could replace.
+LOOK, AUDIT = "\0look", "\0audit"
+CALLED = "course.called"
 # What probes read from tensors and parameters, and from modules.
 OF_TENSORS = {
     *("backward", "clone", "cpu", "data", "data_ptr", "detach", "device", "double", "dtype", "element_size", "float"),
@@ -33,14 +39,38 @@ class _Looks(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)
         if isinstance(node.ctx, ast.Load) and node.attr in OF_TENSORS | OF_MODULES:
-            call = ast.Call(ast.Name(LOOK, ast.Load()), [node.value, ast.Constant(node.attr)], [])
-            return ast.copy_location(call, node)
+            return ast.copy_location(_call(LOOK, node.value, ast.Constant(node.attr)), node)
         return node
 
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """`f(x)` becomes `(f(x), audit("course.called"))[0]`."""
+        self.generic_visit(node)
+        both = ast.Tuple([node, _call(AUDIT, ast.Constant(CALLED))], ast.Load())
+        return ast.copy_location(ast.Subscript(both, ast.Constant(0), ast.Load()), node)
 
-def rewritten(source: str, name: str = "<probe>"):
-    """The code of a probe, with its looks made strict: run it where `__look__` is a `looker`."""
-    return compile(ast.fix_missing_locations(_Looks().visit(ast.parse(source))), name, "exec")
+
+def _call(stand_in: str, *arguments: ast.expr) -> ast.Call:
+    # Python warns of text that is called, and not of this.
+    function = ast.IfExp(ast.Constant(True), ast.Constant(stand_in), ast.Constant(None))
+    return ast.Call(function, list(arguments), [])
+
+
+def rewritten(source: str, look: Callable, name: str = "<probe>") -> CodeType:
+    """The code of a probe, with its looks made strict. `look` is a `looker`."""
+    code = compile(ast.fix_missing_locations(_Looks().visit(ast.parse(source))), name, "exec")
+    return _filled_in(code, {LOOK: look, AUDIT: sys.audit})
+
+
+def _filled_in(code: CodeType, meant: dict) -> CodeType:
+    constants = [
+        _filled_in(value, meant) if type(value) is CodeType else meant[value] if _stands_in(value) else value
+        for value in code.co_consts
+    ]
+    return code.replace(co_consts=tuple(constants))
+
+
+def _stands_in(value) -> bool:
+    return type(value) is str and value in (LOOK, AUDIT)
 
 
 def looker(known: Callable[[type], bool]) -> Callable[[object, str], object]:

@@ -149,8 +149,7 @@ class DeviceModule(ModuleType):
         return self.max_memory_allocated(device)
 
     def reset_peak_memory_stats(self, device=None) -> None:
-        memory = machine.gpu(device).memory
-        memory.peak = memory.allocated
+        machine.gpu(device).memory.reset_peak()
 
     def memory_stats(self, device=None) -> dict[str, int]:
         """The two numbers of PyTorch's statistics that a simulated GPU has, in bytes."""

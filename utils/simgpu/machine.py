@@ -105,7 +105,7 @@ class Machine:
         # Another device type that means simulated GPUs, while code for it runs on them.
         self.also_named: str | None = None
         # Plain tuples, of what a Record holds: making those is left to whoever reads the log. Each raises Python's
-        # auditing event "simgpu.record" (and "simgpu.cleared" when they are dropped), for who has to trust a log.
+        # auditing event "simgpu.record" (and "simgpu.cleared" where a machine begins), for who has to trust a log.
         self.log: deque[tuple] | None = deque(maxlen=LOG_LENGTH)
 
     def configure(self, settings: Settings) -> None:
@@ -124,7 +124,7 @@ class Machine:
         origin.forget()
         if self.log is not None:
             self.log.clear()
-            sys.audit("simgpu.cleared")
+        sys.audit("simgpu.cleared")
 
     def keep_log(self, most: int = LOG_LENGTH) -> None:
         """Keep the newest `most` records from now on; 0 keeps none and costs nothing."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 
 # PyTorch's caching allocator hands out memory in blocks of this many bytes.
@@ -9,7 +11,11 @@ BLOCK = 512
 
 
 class Memory:
-    """The accounting of one GPU. `allocated` and `peak` in bytes."""
+    """The accounting of one GPU. `allocated` and `peak` in bytes.
+
+    Each change raises Python's auditing event "simgpu.memory", with the bytes more (None where the peak begins
+    anew), for who has to trust the accounts.
+    """
 
     __slots__ = ("allocated", "capacity", "name", "peak")
 
@@ -31,6 +37,12 @@ class Memory:
         self.allocated = total
         if total > self.peak:
             self.peak = total
+        sys.audit("simgpu.memory", self, size)
+
+    def reset_peak(self) -> None:
+        """Begin the peak anew, at what is allocated now."""
+        self.peak = self.allocated
+        sys.audit("simgpu.memory", self, None)
 
 
 class Storage:
@@ -53,8 +65,9 @@ class Storage:
             self._memory.take(size - self.size)
             self.size = size
 
-    def __del__(self):
+    def __del__(self, audit=sys.audit):
         self._memory.allocated -= self.size
+        audit("simgpu.memory", self._memory, -self.size)
 
 
 def in_units(size: float) -> str:
