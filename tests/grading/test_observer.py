@@ -26,11 +26,11 @@ def replaces_and_puts_back(given):
     del names["float"]
     return given()
 
-def changes_the_accounts(given):
+def keeps_the_peak_low(given):
     memory = machine.gpu("simgpu:0").memory
     kept = torch.empty(1000, device="simgpu:0")
     memory.allocated -= 4096
-    del kept
+    more = torch.empty(1000, device="simgpu:0")
     memory.allocated += 4096
     return given()
 
@@ -94,7 +94,7 @@ def test_who_changes_nothing_is_answered(student, name):
     [
         ("replaces_a_name", "a name of the grader's"),
         ("names_another_probe", "a name of the grader's"),
-        ("changes_the_accounts", "the accounts of simulated memory"),
+        ("keeps_the_peak_low", "the accounts of simulated memory"),
         ("raises_the_capacity", "the accounts of simulated memory"),
         ("other_memory", "the accounts of simulated memory"),
         ("says_that_memory_is_free", "the accounts of simulated memory"),

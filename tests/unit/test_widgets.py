@@ -115,6 +115,13 @@ def test_an_answer_that_is_no_option_any_more_is_forgotten():
     assert predict(WAITS, ["cpu", "gpu"], key="w").answer is None
 
 
+def test_the_text_says_what_the_notebook_calls_the_question(monkeypatch):
+    question = predict(WAITS, BOTH)
+    names = {"Out": {1: question}, "_": question, "_3": question, "waits": question}
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(user_ns=names))
+    assert repr(question).endswith("Answer with: waits.answer = 'device0'")
+
+
 def test_without_widgets_the_question_is_text(capsys):
     question = predict(WAITS, BOTH)
     question._ipython_display_()

@@ -31,7 +31,7 @@ def answer(request: str, namespace: dict, audit=sys.audit) -> str:
     """Run the probe of a request beside the student's code; the answer as a `plain` message."""
     try:
         source, name, arguments = plain.decode(request)
-        own: dict = {}
+        own: dict = {"__warningregistry__": {}}  # a warning would make it
         exec(strict.rewritten(source, look), own)
         audit("course.probe", own)  # what the student's code may see of it, and not change
         return plain.encode({"answer": facts.answer(own[name], namespace, arguments)})

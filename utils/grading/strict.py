@@ -20,6 +20,9 @@ from utils.grading.facts import StudentError
 # function of the probe could replace.
 LOOK, AUDIT = "\0look", "\0audit"
 CALLED = "course.called"
+# What probes call that runs nothing of the student's, however it is called. (`str` and `len` would ask an object.)
+MODULES = {"torch", "nn", "np", "math", "simgpu"}
+SIMPLE = {"range", "enumerate", "zip", "isinstance", "type"}
 # What probes read from tensors and parameters, and from modules.
 OF_TENSORS = {
     *("backward", "clone", "cpu", "data", "data_ptr", "detach", "device", "double", "dtype", "element_size", "float"),
@@ -43,10 +46,18 @@ class _Looks(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """`f(x)` becomes `(f(x), audit("course.called"))[0]`."""
+        """`f(x)` becomes `(f(x), audit("course.called"))[0]`, unless `f` runs nothing of the student's."""
         self.generic_visit(node)
+        if _runs_nothing(node.func):
+            return node
         both = ast.Tuple([node, _call(AUDIT, ast.Constant(CALLED))], ast.Load())
         return ast.copy_location(ast.Subscript(both, ast.Constant(0), ast.Load()), node)
+
+
+def _runs_nothing(function: ast.expr) -> bool:
+    if isinstance(function, ast.Attribute):
+        return isinstance(function.value, ast.Name) and function.value.id in MODULES
+    return isinstance(function, ast.Name) and function.id in SIMPLE
 
 
 def _call(stand_in: str, *arguments: ast.expr) -> ast.Call:

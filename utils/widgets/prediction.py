@@ -73,7 +73,14 @@ class Prediction:
         lines = [self.question, *(f"  - {option}" for option in self.options or ())]
         example = "..." if self.options is None else repr(self.options[0])
         how = f"Your prediction: {_said(self.answer)}" if self.answer is not None else "No prediction yet"
-        return "\n".join([*lines, f"{how}. Answer with: q.answer = {example}   (q: the name you gave this question)"])
+        return "\n".join([*lines, f"{how}. Answer with: {self._name()}.answer = {example}"])
+
+    def _name(self) -> str:
+        """What the notebook calls this question, as far as it has given it a name."""
+        from IPython import get_ipython
+
+        names = getattr(get_ipython(), "user_ns", {})
+        return next((name for name, value in names.items() if value is self and not name.startswith("_")), "q")
 
     def _ipython_display_(self) -> None:
         widgets = widgets_here()
