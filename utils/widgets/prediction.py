@@ -77,8 +77,10 @@ class Prediction:
 
     def _name(self) -> str:
         """What the notebook calls this question, as far as it has given it a name."""
-        from IPython import get_ipython
-
+        try:
+            from IPython import get_ipython
+        except ImportError:
+            return "q"
         names = getattr(get_ipython(), "user_ns", {})
         return next((name for name, value in names.items() if value is self and not name.startswith("_")), "q")
 
