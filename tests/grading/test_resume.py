@@ -19,6 +19,7 @@ def test_a_killed_grader_goes_on_where_it_was_and_ends_with_the_same_grades(tmp_
     assert outcome.regraded == []
     assert outcome.broken == []
     assert outcome.left == []
+    assert outcome.folders_left == 0
     assert outcome.feedback == []
     assert outcome.wrong == []
 

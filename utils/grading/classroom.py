@@ -30,8 +30,8 @@ import psutil
 from utils.files import write_whole
 from utils.grading.facts import ROOT, Lab, load_lab
 from utils.grading.grade import Grade, grade_submission
-from utils.grading.kernel import FOLDERS, Limits
-from utils.grading.submissions import LARGEST_NOTEBOOK, Problem, Submission, file_stem
+from utils.grading.kernel import Limits
+from utils.grading.submissions import FOLDERS, LARGEST_NOTEBOOK, Problem, Submission, file_stem
 
 TRIES = 2  # of a submission whose grading process died
 ONE_AT_A_TIME = threading.Lock()  # the simulated GPUs are one machine a process

@@ -29,13 +29,13 @@ from utils import devices
 from utils.check import GRADING
 from utils.grading import plain, sandbox
 from utils.grading.facts import StudentError, probe_source
+from utils.grading.submissions import FOLDERS
 
 # A terminal's colours and titles, and what else is no text.
 TIDY = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 TICK = 0.2  # seconds between two looks at a kernel that is busy
 SOCKETS = 5  # that a kernel makes in its folder
-FOLDERS = "grading-"  # and the number of the process that grades
 START = "from utils.grading.inside import main; main()"
 
 

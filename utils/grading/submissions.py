@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import stat
 import zipfile
@@ -14,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 import nbformat
 
+FOLDERS = "grading-"  # temporary ones, and the number of the process that grades: what a killed one left is found
 LARGEST_NOTEBOOK = 50_000_000  # bytes; a notebook with a film in its outputs is smaller
 LARGEST_CLASS = 4_000_000_000  # bytes that a zip may unpack to
 LONGEST_TEXT = 4000  # characters of a free-text answer that are kept
@@ -64,7 +66,7 @@ def handed_in(place: Path, notebook_name: str, roster: list[str] = ()) -> Iterat
     A student of the `roster` with none has a submission without a path. Raises Problem for a place that is not
     there, holds nothing, or cannot be read, and for a student with two submissions.
     """
-    with TemporaryDirectory(prefix="submissions-") as unpacked:
+    with TemporaryDirectory(prefix=f"{FOLDERS}{os.getpid()}-") as unpacked:
         if place.is_file():
             _unpack(place, Path(unpacked))
             yield find_submissions(_inner(Path(unpacked)), notebook_name, roster, named=place)
