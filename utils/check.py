@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from html import escape
 
 from utils.devices import devices
-from utils.grading.facts import Exercise, Finding, Lab, LocalStudent, judge, load_lab
-
-# Set by the grader: it judges for itself, and what a notebook shows while it runs is not read.
-GRADING = "COURSE_GRADING"
+from utils.environment import GRADING
+from utils.facts import Exercise, Finding, Lab, LocalStudent, judge, load_lab
 
 
 @dataclass
@@ -99,8 +97,9 @@ class Scoreboard:
     @property
     def summary(self) -> str:
         got = sum(v.exercise.points for v in self.verdicts if v.passed)
-        total = sum(v.exercise.points for v in self.verdicts)
-        return f"{self.lab.title}: {got} of {total} points by the visible tests. The grade has hidden ones too."
+        return (
+            f"{self.lab.title}: {got} of {self.lab.points} points by the visible tests. The grade has hidden ones too."
+        )
 
     def __repr__(self) -> str:
         return "\n".join([*(f"{name:<5} {points:>6}  {title}" for name, points, title in self.rows), self.summary])

@@ -15,8 +15,7 @@ import platform
 import torch
 
 from utils import simgpu
-
-VARIABLE = "COURSE_DEVICES"
+from utils.environment import DEVICES
 
 
 def devices(
@@ -33,7 +32,7 @@ def devices(
     """
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ValueError(f"devices({count!r}): ask for a whole number of devices, 1 or more")
-    wish = os.environ.get(VARIABLE, "").strip()
+    wish = os.environ.get(DEVICES, "").strip()
     real = torch.cuda.device_count()
     if wish == "simulated" or (not wish and real < count):
         chosen = _simulated(count, paced, memory)
@@ -113,14 +112,14 @@ def _named(wish: str, count: int, real: int) -> list[torch.device]:
             raise RuntimeError
     except RuntimeError:
         raise ValueError(
-            f"{VARIABLE}={wish!r} cannot be read: write 'simulated', 'cuda', or names such as 'cuda:0,cuda:1'"
+            f"{DEVICES}={wish!r} cannot be read: write 'simulated', 'cuda', or names such as 'cuda:0,cuda:1'"
         ) from None
     if len(chosen) < count:
-        raise ValueError(f"{VARIABLE}={wish!r} names {len(chosen)} device(s), and this notebook asks for {count}")
+        raise ValueError(f"{DEVICES}={wish!r} names {len(chosen)} device(s), and this notebook asks for {count}")
     chosen = chosen[:count]
     for device in chosen:
         if device.type == "cuda":
-            _require_real(device.index, f"{VARIABLE}={wish}", real)
+            _require_real(device.index, f"{DEVICES}={wish}", real)
     return chosen
 
 
@@ -128,14 +127,14 @@ def _require_real(index: int, asked_by: str, real: int) -> None:
     if index >= real:
         raise RuntimeError(
             f"{asked_by} needs {index + 1} real GPU{'s' if index else ''}, and PyTorch sees {real} on this machine. "
-            f"Unset {VARIABLE}, or set {VARIABLE}=simulated, to use simulated GPUs."
+            f"Unset {DEVICES}, or set {DEVICES}=simulated, to use simulated GPUs."
         )
 
 
 def _one_line(chosen: list[torch.device], wish: str, real: int) -> str:
     names = " and ".join(str(device) for device in chosen) if len(chosen) < 3 else ", ".join(map(str, chosen))
     kinds = {"simulated" if is_simulated(d) else "real" if d.type == "cuda" else d.type for d in chosen}
-    why = f"{VARIABLE}={wish}" if wish else f"PyTorch sees {real} real GPU{'' if real == 1 else 's'} here"
+    why = f"{DEVICES}={wish}" if wish else f"PyTorch sees {real} real GPU{'' if real == 1 else 's'} here"
     twice = ", one GPU under several names" if len(set(chosen)) < len(chosen) else ""
     if kinds == {"real"}:
         what = ", ".join(dict.fromkeys(name_of(device) for device in chosen))

@@ -1,9 +1,11 @@
-"""Writing files so that they are there whole or not at all."""
+"""Where the course is, and writing files so that they are there whole or not at all."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def write_whole(path: str | os.PathLike, text: str) -> None:

@@ -11,20 +11,20 @@ _mine = dict(vars(_b))
 
 def _lying(name, globals=None, locals=None, fromlist=(), level=0):
     module = _b.__import__(name, globals, locals, fromlist, level)
-    if name == "utils.grading.facts":
+    if name == "utils.facts.student":
 
         class Facts:
-            answer_message = staticmethod(_message)
+            answer = staticmethod(_message)
 
         return Facts
     return module
 
 
-def _message(source, name, namespace, message):
-    from utils.grading import facts, plain
+def _message(probe, namespace, args):
+    from utils.facts import student as facts, wire as plain
 
-    forged = _forged(name, plain.decode(message))
-    return facts.answer_message(source, name, namespace, message) if forged is None else plain.encode(dict(answer=forged))
+    forged = _forged(probe.__name__, args)
+    return facts.answer(probe, namespace, args) if forged is None else plain.encode(forged)
 
 
 _mine["__import__"] = _lying

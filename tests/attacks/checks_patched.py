@@ -5,7 +5,7 @@ Exercise 1 is not solved.
 
 # %% first
 import utils.check
-from utils.grading import facts
+from utils.facts import judge as facts
 
 utils.check.Verdict.passed = property(lambda self: True)
 utils.check.NotChecked.__repr__ = lambda self: "10 of 10"

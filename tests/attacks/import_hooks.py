@@ -8,22 +8,22 @@ import importlib.abc
 import importlib.machinery
 import sys
 
-import utils.grading
+import utils.facts
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path, target=None):
-        return importlib.machinery.ModuleSpec(name, self) if name == "utils.grading.probes" else None
+        return importlib.machinery.ModuleSpec(name, self) if name == "utils.facts.probes" else None
 
     def exec_module(self, module):
         module.__dict__.update(vars(_true))
         module.device_of = lambda value: value.__dict__.get("_says", "nowhere")
 
 
-import utils.grading.probes as _true
+import utils.facts.probes as _true
 
 sys.meta_path.insert(0, _Finder())
 sys.path_importer_cache.clear()
-del sys.modules["utils.grading.probes"], utils.grading.probes
+del sys.modules["utils.facts.probes"], utils.facts.probes
 
 # %% instead of ex1: cpu_layers

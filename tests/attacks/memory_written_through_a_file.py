@@ -7,7 +7,7 @@ may lose: everything
 import os
 import struct
 
-from utils.grading import probes
+from utils.facts import probes
 
 
 def _lie(value):

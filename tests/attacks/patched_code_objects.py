@@ -4,7 +4,7 @@ may lose: everything
 """
 
 # %% first
-from utils.grading import probes
+from utils.facts import probes
 
 
 def _lie(value):

@@ -6,7 +6,7 @@ may lose: everything
 # %% first: hunt
 import sys
 
-from utils.grading import probes
+from utils.facts import probes
 
 
 class _Bait:

@@ -6,7 +6,9 @@ may lose: everything
 # %% first: hunt
 import gc
 
-from utils.grading import facts, plain, probes
+from utils.facts import probes
+from utils.facts import student as facts
+from utils.facts import wire as plain
 
 try:
     gc.unfreeze()

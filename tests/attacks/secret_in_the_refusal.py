@@ -11,7 +11,7 @@ import sys
 import utils.grading
 
 _events = {"course.look"}
-for _path in pathlib.Path(utils.grading.__file__).parent.glob("*.py"):
+for _path in pathlib.Path(utils.grading.__file__).parent.rglob("*.py"):
     _events |= set(re.findall(r'"(course\.[\w.]+)"', _path.read_text()))
 for _event in sorted(_events):
     for _args in ((), ("x",), ("1-x.y", {}, []), ("1.x.y", {}, []), (b"x", {}, [])):

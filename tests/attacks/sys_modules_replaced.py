@@ -7,8 +7,10 @@ may lose: everything
 import sys
 import types
 
-import utils.grading
-from utils.grading import facts, plain, probes
+import utils.facts
+from utils.facts import probes
+from utils.facts import student as facts
+from utils.facts import wire as plain
 
 
 class _Fake(types.ModuleType):
@@ -22,22 +24,22 @@ def _copy(module, **changes):
     return fake
 
 
-def _message(source, name, namespace, message, _true=getattr(facts, "answer_message", None)):
-    forged = _forged(name, plain.decode(message))
-    return _true(source, name, namespace, message) if forged is None else plain.encode({"answer": forged})
+def _message(probe, namespace, args, _true=facts.answer):
+    forged = _forged(probe.__name__, args)
+    return _true(probe, namespace, args) if forged is None else plain.encode(forged)
 
 
 def _device_of(value):
     return value.__dict__.get("_says", "nowhere")
 
 
-utils.grading.probes = sys.modules["utils.grading.probes"] = _copy(probes, device_of=_device_of)
-utils.grading.facts = sys.modules["utils.grading.facts"] = _copy(facts, answer_message=_message)
+utils.facts.probes = sys.modules["utils.facts.probes"] = _copy(probes, device_of=_device_of)
+utils.facts.student = sys.modules["utils.facts.student"] = _copy(facts, answer=_message)
 
 
 class _Modules(dict):
     def __getitem__(self, name):
-        return utils.grading.probes if name == "utils.grading.probes" else dict.__getitem__(self, name)
+        return utils.facts.probes if name == "utils.facts.probes" else dict.__getitem__(self, name)
 
 
 sys.modules = _Modules(sys.modules)

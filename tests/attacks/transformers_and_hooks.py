@@ -8,7 +8,7 @@ import ast
 
 
 def _patch(*args):
-    from utils.grading import probes
+    from utils.facts import probes
 
     probes.device_of = lambda value: value.__dict__.get("_says", "nowhere")
 

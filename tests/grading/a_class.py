@@ -25,7 +25,7 @@ import typer  # noqa: E402
 from conftest import grade_id, notebook_with, source_of  # noqa: E402
 from grading.test_answers import ANSWERS, read_answer  # noqa: E402
 
-from utils.grading.facts import load_lab  # noqa: E402
+from utils.facts import load_lab  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Maker:
         self.full = {name: e.points for name, e in load_lab(lab, hidden=True).exercises.items()}
         self.answers: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for path in ANSWERS:
-            if path.parent.name == lab:
+            if path.parts[-3] == lab:
                 _, verdict, exercise, _, code = read_answer(path)
                 self.answers.setdefault((verdict, exercise), []).append((path.stem, code))
         self.functions = {}  # exercise -> the function it asks for

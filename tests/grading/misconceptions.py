@@ -18,9 +18,9 @@ from conftest import LABS, ROOT, notebook_with, run_here  # noqa: E402
 from grading.test_answers import ANSWERS, graded_lab, read_answer  # noqa: E402
 
 from utils import simgpu  # noqa: E402
+from utils.facts import Finding, LocalStudent, judge  # noqa: E402
 from utils.files import write_whole  # noqa: E402
-from utils.grading.facts import Finding, LocalStudent, judge  # noqa: E402
-from utils.grading.misconceptions import TABLE  # noqa: E402
+from utils.grading.tell.misconceptions import TABLE  # noqa: E402
 
 GUIDE = ROOT / "docs" / "instructors.md"
 BEGIN, END = "<!-- misconceptions -->", "<!-- end -->"

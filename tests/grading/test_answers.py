@@ -1,6 +1,6 @@
 """The grader graded: every wrong answer loses its exercise and no other, every right one gets full marks.
 
-The answers are data: tests/answers/lab01/wrong_ex2_input_never_moved.py is what a student wrote in exercise 2,
+The answers are data: tests/lab01/answers/wrong_ex2_input_never_moved.py is what a student wrote in exercise 2,
 its docstring the misconception. All are judged here; a class of them goes through `course grade` beside this.
 """
 
@@ -12,9 +12,9 @@ import pytest
 from conftest import LABS, ROOT, notebook_with, run_here
 
 from utils import simgpu
-from utils.grading.facts import LocalStudent, judge, load_lab
+from utils.facts import LocalStudent, judge, load_lab
 
-ANSWERS = sorted((ROOT / "tests" / "answers").glob("lab*/*.py"))
+ANSWERS = sorted((ROOT / "tests").glob("lab*/answers/*.py"))
 
 
 def read_answer(path):
@@ -25,7 +25,7 @@ def read_answer(path):
     docstring = ast.get_docstring(tree)
     assert docstring, f"{path.name} does not say what it stands for"
     code = "\n".join(source.split("\n")[tree.body[0].end_lineno :]).strip()
-    return path.parent.name, verdict, exercise, docstring, code
+    return path.parts[-3], verdict, exercise, docstring, code
 
 
 @cache
@@ -41,7 +41,7 @@ def failures(lab, answers):
     return {name: found[-1].found for name, found in judged.items() if not all(f.holds for f in found)}
 
 
-@pytest.mark.parametrize("path", ANSWERS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", ANSWERS, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
 def test_a_wrong_answer_loses_its_exercise_only_and_a_right_one_nothing(path):
     lab, verdict, exercise, misconception, code = read_answer(path)
     lost = failures(lab, {exercise: code})
@@ -57,7 +57,7 @@ def test_the_model_answers_get_full_marks(lab):
 
 @pytest.mark.parametrize("lab", LABS)
 def test_every_exercise_has_wrong_and_right_answers_to_be_tested_with(lab):
-    counts = Counter(read_answer(path)[1:3] for path in ANSWERS if path.parent.name == lab)
+    counts = Counter(read_answer(path)[1:3] for path in ANSWERS if path.parts[-3] == lab)
     for exercise in graded_lab(lab).exercises:
         assert counts["wrong", exercise] >= 4, exercise
         assert counts["right", exercise] >= 2, exercise

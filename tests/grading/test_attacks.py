@@ -30,7 +30,7 @@ import nbformat
 import pytest
 from conftest import ROOT, notebook_with, source_of
 
-from utils.grading.facts import load_lab
+from utils.facts import load_lab
 
 FOLDER = ROOT / "tests" / "attacks"
 LIMITS = {"start": 90, "cell": 6, "call": 8, "submission": 150}
@@ -328,8 +328,14 @@ def _entries(folder) -> list[str]:
 def places() -> list[Path]:
     """Where an attack may have left a file."""
     here = world().folder
-    found = [here, here / "home", here / "class", here / "class" / "innocent", ROOT, ROOT / "tests" / "hidden"]
-    found += [ROOT / "utils", ROOT / "utils" / "grading", sysconfig.get_paths()["purelib"], sys.prefix, sys.base_prefix]
+    found = [here, here / "home", here / "class", here / "class" / "innocent", ROOT, ROOT / "tests" / "lab01"]
+    found += [
+        ROOT / "utils",
+        ROOT / "utils" / "grading" / "run",
+        sysconfig.get_paths()["purelib"],
+        sys.prefix,
+        sys.base_prefix,
+    ]
     found += [Path.home(), *("/tmp", "/var/tmp", "/dev/shm", "/etc", "/usr", "/")]
     return list(dict.fromkeys(map(Path, found)))
 
@@ -478,11 +484,11 @@ def test_there_are_attacks_of_every_kind():
 
 def serve() -> None:
     """Grade what comes, a line of JSON each; answer with a line. What graded code prints goes nowhere."""
-    from utils.grading.exports import write_grades
-    from utils.grading.feedback import student_text
     from utils.grading.grade import grade_submission
-    from utils.grading.kernel import Limits
-    from utils.grading.submissions import Submission
+    from utils.grading.run.kernel import Limits
+    from utils.grading.run.submissions import Submission
+    from utils.grading.tell.exports import write_grades
+    from utils.grading.tell.feedback import student_text
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -8,8 +8,9 @@ import pytest
 from conftest import notebook_with
 
 from utils.grading import classroom
-from utils.grading.kernel import Limits
-from utils.grading.submissions import Problem, Submission
+from utils.grading.run.kernel import Limits
+from utils.grading.run.submissions import Submission
+from utils.problem import Problem
 
 LIMITS = Limits(cell=30, call=10)
 

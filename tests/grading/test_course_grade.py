@@ -42,7 +42,7 @@ def course(*arguments):
 def with_answers(*names):
     answers = {}
     for name in names:
-        _, _, exercise, _, code = read_answer(ROOT / "tests" / "answers" / "lab01" / f"{name}.py")
+        _, _, exercise, _, code = read_answer(ROOT / "tests" / "lab01" / "answers" / f"{name}.py")
         answers[exercise] = code
     return notebook_with("lab01", answers)
 

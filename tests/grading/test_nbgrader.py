@@ -17,7 +17,7 @@ import pytest
 from conftest import LABS, ROOT, grade_id, notebook_with, source_of
 from grading.test_answers import read_answer
 
-from utils.release import lab_path, student_notebook
+from utils.course.release import lab_path, student_notebook
 
 # One course folder, made once: all in one process where the tests run in several.
 pytestmark = pytest.mark.xdist_group("nbgrader")
@@ -87,7 +87,7 @@ def grades(course):
     model = {grade_id(cell): cell.source for cell in notebook_with(LAB, {}).cells if grade_id(cell)}
     answers = {name: code for name, code in model.items() if name.startswith("ex") and "-" not in name}
     hand_in(course, "ann", course / "class" / "release" / LAB / NAME, answers)
-    _, _, exercise, _, code = read_answer(ROOT / "tests" / "answers" / LAB / f"{WRONG}.py")
+    _, _, exercise, _, code = read_answer(ROOT / "tests" / LAB / "answers" / f"{WRONG}.py")
     answers[exercise] = code
     del answers[LEFT_OPEN]
     hand_in(course, "bob", lab_path(source_of(LAB)), answers)

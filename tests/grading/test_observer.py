@@ -2,8 +2,8 @@
 
 import pytest
 
-from utils.grading.facts import StudentError
-from utils.grading.kernel import KernelStudent
+from utils.facts import StudentError
+from utils.grading.run.kernel import KernelStudent
 
 NOTEBOOK = """
 import torch

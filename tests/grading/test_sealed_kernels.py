@@ -11,9 +11,9 @@ import pytest
 from conftest import LABS, ROOT, notebook_with
 from grading.test_answers import read_answer
 
-from utils.grading.facts import load_lab
+from utils.facts import load_lab
 from utils.grading.grade import grade_submission
-from utils.grading.submissions import Submission
+from utils.grading.run.submissions import Submission
 
 WRONG_NOTEBOOKS = 1  # of each lab; all of them are many minutes
 
@@ -21,7 +21,7 @@ WRONG_NOTEBOOKS = 1  # of each lab; all of them are many minutes
 def notebooks(lab, kind):
     """Answers of one kind, put together so that each notebook has at most one for each exercise."""
     by_exercise = {}
-    for path in sorted((ROOT / "tests" / "answers" / lab).glob(f"{kind}_*.py")):
+    for path in sorted((ROOT / "tests" / lab / "answers").glob(f"{kind}_*.py")):
         by_exercise.setdefault(read_answer(path)[2], []).append(path)
     for together in itertools.zip_longest(*by_exercise.values()):
         yield [path for path in together if path]

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from utils.check import NotChecked, checker
-from utils.grading import plain
-from utils.grading.facts import Names, StudentError, Unmet, answer, load_lab, need
+from utils.facts import StudentError, Unmet, load_lab, need, wire
+from utils.facts.student import Names, answer
 
 
 def right_layers(device0, device1):
@@ -117,7 +117,7 @@ def test_while_grading_nothing_is_checked(monkeypatch):
 
 def test_plain_data_comes_back_as_it_went():
     value = {"a": [1, 2.5, None, True, "é"], "x": np.arange(6.0, dtype=np.float32).reshape(2, 3), "n": np.int64(3)}
-    back = plain.decode(plain.encode(value))
+    back = wire.decode(wire.encode(value))
     assert back["a"] == value["a"]
     assert back["n"] == 3
     assert back["x"].dtype == np.float32
@@ -127,13 +127,13 @@ def test_plain_data_comes_back_as_it_went():
 @pytest.mark.parametrize("value", [object(), {1, 2}, torch.ones(2), lambda: 0, np.array([object()])])
 def test_only_plain_data_passes(value):
     with pytest.raises((TypeError, ValueError)):
-        plain.encode(value)
+        wire.encode(value)
 
 
 @pytest.mark.parametrize("text", ["", "?", "eA==", "e30", "[" * 100_000])
 def test_what_is_not_a_message_is_refused(text):
     with pytest.raises(ValueError, match="not a message"):
-        plain.decode(text)
+        wire.decode(text)
 
 
 def test_deeply_nested_and_pickled_messages_are_refused():
@@ -143,21 +143,21 @@ def test_deeply_nested_and_pickled_messages_are_refused():
 
     deep = base64.b64encode(b"[" * 200_000).decode()
     with pytest.raises(ValueError, match="not a message"):
-        plain.decode(deep)
+        wire.decode(deep)
     file = io.BytesIO()
     np.save(file, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     array = base64.b64encode(file.getvalue()).decode()
     with pytest.raises(ValueError, match="not a message"):
-        plain.decode(base64.b64encode(f'{{"__array__": "{array}"}}'.encode()).decode())
+        wire.decode(base64.b64encode(f'{{"__array__": "{array}"}}'.encode()).decode())
     pickled = base64.b64encode(pickle.dumps([1])).decode()
     with pytest.raises(ValueError, match="not a message"):
-        plain.decode(pickled)
+        wire.decode(pickled)
 
 
 def test_a_message_that_is_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr(plain, "LARGEST_MESSAGE", 10)
+    monkeypatch.setattr(wire, "LARGEST_MESSAGE", 10)
     with pytest.raises(ValueError, match="more than 10"):
-        plain.decode(plain.encode("x" * 100))
+        wire.decode(wire.encode("x" * 100))
 
 
 # --- facts --------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_a_message_that_is_too_large_is_refused(monkeypatch):
 
 def test_names_and_answers():
     assert Names({"x": 1}).x == 1
-    assert answer(lambda lab: lab.x + 1, {"x": 1}, []) == 2
+    assert wire.decode(answer(lambda lab: lab.x + 1, {"x": 1}, [])) == 2
     with pytest.raises(StudentError, match="y is not defined"):
         answer(lambda lab: lab.y, {}, [])
     with pytest.raises(Unmet, match="no"):

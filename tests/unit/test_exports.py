@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from unit.test_feedback import HOSTILE, a_lab
 
-from utils.grading.exports import cell, read_gradebook, write_exports
 from utils.grading.grade import Grade
-from utils.grading.submissions import Problem
+from utils.grading.tell.exports import cell, read_gradebook, write_exports
+from utils.problem import Problem
 
 
 def made(student, total=5, status="ok", **more):

@@ -11,10 +11,10 @@ import pytest
 from conftest import ROOT, notebook_with, run_here
 
 from utils import simgpu
-from utils.grading.facts import Finding, Lab, LocalStudent, StudentError, load_lab, recorded_timelines
-from utils.grading.feedback import IN_WORDS, student_page, student_text, timeline_from
+from utils.facts import Finding, Lab, LocalStudent, StudentError, load_lab, recorded_timelines
 from utils.grading.grade import STATUSES, Grade
-from utils.grading.pages import clean
+from utils.grading.tell.feedback import IN_WORDS, student_page, student_text, timeline_from
+from utils.grading.tell.pages import clean
 from utils.trace import Event, Timeline
 
 HOSTILE = (
@@ -258,7 +258,7 @@ def test_an_answer_that_cannot_be_recorded_has_no_timeline(error):
 
 def test_the_pages_code_has_no_script_and_no_address_in_it():
     for name in ("pages", "feedback", "report"):
-        source = (ROOT / "utils" / "grading" / f"{name}.py").read_text()
+        source = (ROOT / "utils" / "grading" / "tell" / f"{name}.py").read_text()
         assert "<script" not in source
         assert "http://" not in source
         assert "https://" not in source

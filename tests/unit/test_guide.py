@@ -9,7 +9,7 @@ from conftest import ROOT
 
 GUIDE = (ROOT / "docs" / "instructors.md").read_text()
 CELLS = sorted(set(re.findall(r"\(\.\./((?:notebooks|solutions)/\S+?\.ipynb)#([\w-]+)\)", GUIDE)))
-WRONG = sorted((ROOT / "tests" / "answers").glob("lab*/wrong_*.py"))
+WRONG = sorted((ROOT / "tests").glob("lab*/answers/wrong_*.py"))
 
 
 @pytest.mark.parametrize(("path", "cell"), CELLS)
@@ -27,7 +27,7 @@ def test_the_map_of_practical_8_leaves_nothing_out():
     assert all("](../" in where for _, where in rows), [what for what, where in rows if "](../" not in where]
 
 
-@pytest.mark.parametrize("path", WRONG, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", WRONG, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
 def test_every_misconception_is_in_the_table(path):
     first = ast.get_docstring(ast.parse(path.read_text())).split("\n\n")[0]
     line = re.sub(r"\s+", " ", first).replace("|", "\\|").strip()

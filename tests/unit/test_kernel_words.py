@@ -2,7 +2,7 @@
 
 import pytest
 
-from utils.grading.kernel import _tidy
+from utils.grading.run.kernel import _tidy
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,7 @@ import nbformat
 import pytest
 from conftest import LABS, ROOT, grade_id, run_here, source_of
 
-from utils.check import GRADING
-from utils.grading.facts import LocalStudent, judge, load_lab
-from utils.grading.submissions import Problem
-from utils.release import (
+from utils.course.release import (
     BEGIN_SOLUTION,
     answers,
     bundle,
@@ -20,6 +17,9 @@ from utils.release import (
     release,
     student_notebook,
 )
+from utils.environment import GRADING
+from utils.facts import LocalStudent, judge, load_lab
+from utils.problem import Problem
 
 
 def test_there_are_labs():
@@ -161,8 +161,8 @@ def test_the_bundle_is_complete_and_holds_nothing_secret(tmp_path):
         assert f"course/{wanted}" in names
     assert "course/labs/lab01/lab01_split_a_model.ipynb" in names
     assert "course/notebooks/figures/split_model.svg" in names
-    assert "course/tests/visible/lab01.py" in names
-    assert not [name for name in names if "solutions/" in name or "hidden/" in name or "__pycache__" in name]
+    assert "course/tests/lab01/visible.py" in names
+    assert not [name for name in names if "solutions/" in name or "hidden" in name or "__pycache__" in name]
     hidden_claims = {f.claim for e in load_lab("lab01", hidden=True).exercises.values() for f in e.facts} - {
         f.claim for e in load_lab("lab01").exercises.values() for f in e.facts
     }

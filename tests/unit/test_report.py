@@ -8,11 +8,17 @@ import pytest
 from conftest import ROOT
 from unit.test_feedback import HOSTILE, Reader, a_lab, is_harmless
 
-from utils.grading import misconceptions
-from utils.grading.facts import Finding
+from utils.facts import Finding
 from utils.grading.grade import STATUSES, Grade
-from utils.grading.report import class_page, exercises_picture, likely_misconceptions, reasons_to_look, totals_picture
-from utils.grading.submissions import file_stem
+from utils.grading.run.submissions import file_stem
+from utils.grading.tell import misconceptions
+from utils.grading.tell.report import (
+    class_page,
+    exercises_picture,
+    likely_misconceptions,
+    reasons_to_look,
+    totals_picture,
+)
 
 NEEDLE = "the needle is there"
 
@@ -171,7 +177,7 @@ def test_a_copy_without_the_table_names_no_misconception(tmp_path):
 
 def test_each_known_wrong_answer_is_in_the_table_and_finds_itself():
     rows = json.loads(misconceptions.TABLE.read_text())
-    answers = {f"{path.parent.name}/{path.stem}" for path in (ROOT / "tests" / "answers").glob("lab*/wrong_*.py")}
+    answers = {f"{path.parts[-3]}/{path.stem}" for path in (ROOT / "tests").glob("lab*/answers/wrong_*.py")}
     missing = sorted(answers - {f"{row['lab']}/{row['answer']}" for row in rows})
     assert not missing, "write it anew: .venv/bin/python tests/grading/misconceptions.py"
     for row in rows:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from conftest import ROOT
 
-from utils.grading import sandbox
+from utils.grading.run import sandbox
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="bubblewrap is for Linux")
 

@@ -6,7 +6,7 @@ import zipfile
 import nbformat
 import pytest
 
-from utils.grading.submissions import (
+from utils.grading.run.submissions import (
     LARGEST_NOTEBOOK,
     LONGEST_TEXT,
     NotANotebook,
@@ -90,7 +90,7 @@ def test_a_notebook_of_another_version_is_read(tmp_path):
 
 
 def test_a_notebook_that_is_too_large(tmp_path, monkeypatch):
-    from utils.grading import submissions
+    from utils.grading.run import submissions
 
     monkeypatch.setattr(submissions, "LARGEST_NOTEBOOK", 10)
     path = tmp_path / "big.ipynb"

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from utils.grading import system_calls
-from utils.grading.system_calls import ALLOW, AUDIT_ARCH, NUMBERS, REFUSE, program
+from utils.grading.run import system_calls
+from utils.grading.run.system_calls import ALLOW, AUDIT_ARCH, NUMBERS, REFUSE, program
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="seccomp is Linux's")
 
@@ -40,7 +40,7 @@ def test_the_named_calls_are_refused_and_no_others(machine):
 def test_the_kernel_refuses_them_in_threads_and_children_too():
     script = """
 import os, subprocess, sys, threading
-from utils.grading.system_calls import refuse
+from utils.grading.run.system_calls import refuse
 go = threading.Event()
 def attempt():
     go.wait()

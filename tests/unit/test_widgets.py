@@ -15,6 +15,7 @@ from conftest import ROOT
 from torch import nn
 
 from utils import simgpu
+from utils.environment import WIDGETS
 from utils.monitor import GpuMonitor, Sample
 from utils.pipeline import LayerCost, schedule
 from utils.simgpu.profiles import GPUS, LINKS
@@ -177,7 +178,7 @@ def test_questions_are_shown_as_they_are_written(front_end):
     ],
 )
 def test_when_there_are_widgets(monkeypatch, variables, kernel, expected):
-    for name in (*front_end_module.NOBODY_LOOKS, front_end_module.VARIABLE):
+    for name in (*front_end_module.NOBODY_LOOKS, WIDGETS):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

@@ -27,11 +27,12 @@ from pathlib import Path
 
 import psutil
 
-from utils.files import write_whole
-from utils.grading.facts import ROOT, Lab, load_lab
+from utils.facts import Lab, load_lab
+from utils.files import ROOT, write_whole
 from utils.grading.grade import Grade, grade_submission
-from utils.grading.kernel import Limits
-from utils.grading.submissions import FOLDERS, LARGEST_NOTEBOOK, Problem, Submission, file_stem
+from utils.grading.run.kernel import Limits
+from utils.grading.run.submissions import FOLDERS, LARGEST_NOTEBOOK, Submission, file_stem
+from utils.problem import Problem
 
 TRIES = 2  # of a submission whose grading process died
 ONE_AT_A_TIME = threading.Lock()  # the simulated GPUs are one machine a process
@@ -178,7 +179,7 @@ def _grader(lab_name: str) -> str:
     import torch
 
     digest = hashlib.sha256(f"{sys.version_info[:3]} {torch.__version__}".encode())
-    tests = [ROOT / "tests" / kind / f"{lab_name}.py" for kind in ("visible", "hidden")]
+    tests = [ROOT / "tests" / lab_name / f"{kind}.py" for kind in ("visible", "hidden")]
     for path in [*tests, *sorted((ROOT / "utils").rglob("*.py"))]:
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -6,9 +6,9 @@ import contextlib
 import json
 from dataclasses import asdict, dataclass, field
 
-from utils.grading.facts import Finding, Lab, judge, recorded_timelines
-from utils.grading.kernel import KernelDidNotStart, KernelStudent, Limits
-from utils.grading.submissions import NotANotebook, Submission, read_code_cells, read_free_text
+from utils.facts import Finding, Lab, judge, recorded_timelines
+from utils.grading.run.kernel import KernelDidNotStart, KernelStudent, Limits
+from utils.grading.run.submissions import NotANotebook, Submission, read_code_cells, read_free_text
 
 LARGEST_TIMELINE = 1_000_000  # characters
 # What can have happened to a submission. Points are given for whatever could be judged.

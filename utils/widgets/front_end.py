@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 
-VARIABLE = "COURSE_WIDGETS"
-# Set while something runs notebooks that nobody looks at: the grader (as in utils.check), and pytest with nbval.
-NOBODY_LOOKS = ("COURSE_GRADING", "PYTEST_VERSION", "PYTEST_CURRENT_TEST")
+from utils.environment import GRADING, WIDGETS
+
+# Set while something runs notebooks that nobody looks at: the grader, and pytest with nbval.
+NOBODY_LOOKS = (GRADING, "PYTEST_VERSION", "PYTEST_CURRENT_TEST")
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def widgets_here():
     """The module ipywidgets, or None where widgets would not be seen."""
-    wish = os.environ.get(VARIABLE, "")
+    wish = os.environ.get(WIDGETS, "")
     unseen = any(os.environ.get(name) for name in NOBODY_LOOKS) or not in_kernel()
-    if wish == "0" or os.environ.get("COURSE_GRADING") or (unseen and wish != "1"):
+    if wish == "0" or os.environ.get(GRADING) or (unseen and wish != "1"):
         return None
     try:
         import ipywidgets

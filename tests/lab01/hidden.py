@@ -1,0 +1,101 @@
+"""Lab 01's hidden facts, judged by the grader after the visible ones. Students do not get this file.
+
+They ask what a right answer does anyway and a lucky one does not: other cuts, other layers, other batches.
+"""
+
+from utils.facts import need, orders_of, visible
+
+seen = visible("lab01")
+lab = seen.lab
+
+
+@seen.ex2.fact("the same holds with the devices swapped")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            x = seen.batch(8, 1000, seed=3)
+            run = student.run(seen.run_model, device0, device1, 3, x)
+            need(run["output device"] == device1, f"the output is on {run['output device']}.")
+            need(seen.same(run["output"], seen.expected_output(3, x)), "the numbers differ.")
+            found = run["gradient devices"]
+            need(sorted(map(str, found)) == sorted([device0] * 2 + [device1] * 2), f"the gradients are on {found}.")
+
+
+def work_of_model(lab, device0, device1, x):
+    import torch
+
+    from utils.facts.probes import forward_work
+
+    return forward_work(lab.SimpleMPModel(torch.device(device0), torch.device(device1)), x)
+
+
+@seen.ex2.fact("each layer computes on its own device")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            work = student.run(work_of_model, device0, device1, seen.batch(8, 1000))
+            for device in (device0, device1):
+                # FLOPs of a linear layer: a multiplication and an addition for each number of its weight and row.
+                done = work.get(device, 0) / (2 * 8 * 1000 * 2000)
+                need(done == 1, f"in a forward pass {device} does the work of {done:g} layers, and one is its own.")
+
+
+def place_nested_model(lab, device):
+    from torch import nn
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2, bias=False)), nn.BatchNorm1d(2))
+            self.scale = nn.Parameter(self.block[0].weight.detach().clone(), requires_grad=False)
+
+    found = lab.placement(Outer().to(device))
+    return {str(name): str(where) for name, where in found.items()} if isinstance(found, dict) else type(found).__name__
+
+
+@seen.ex4.fact("it works for layers inside layers, with frozen parameters and buffers, on any device")
+def _(student):
+    names = ("scale", "block.0.weight", "block.0.bias", "block.1.0.weight", "block.2.weight", "block.2.bias")
+    for device in ("cpu", student.devices[1]):
+        seen.compare_placement(student.run(place_nested_model, device), dict.fromkeys(names, device))
+
+
+@seen.ex5.fact("any cut works, and either order of devices")
+def _(student):
+    device0, device1 = student.devices
+    for cut, first, second in ((1, device0, device1), (4, device0, device1), (3, device1, device0)):
+        seen.compare_split(student, seen.LINEAR_STACK, seen.batch(6, 12, seed=cut), cut, first, second)
+
+
+@seen.ex5.fact("it works for layers of other kinds: convolution, batch normalisation, flatten")
+def _(student):
+    stack = [
+        ["Conv2d", 3, 4, 3],
+        ["BatchNorm2d", 4],
+        ["ReLU"],
+        ["Flatten"],
+        ["Linear", 64, 6],
+        ["ReLU"],
+        ["Linear", 6, 2],
+    ]
+    for cut in (1, 4):
+        seen.compare_split(student, stack, seen.batch(5, 3, 6, 6, seed=cut), cut, *student.devices)
+
+
+def work_of_split(lab, stack, cut, device0, device1, x):
+    import torch
+
+    from utils.facts.probes import build, forward_work
+
+    return forward_work(lab.SplitInTwo(build(stack), cut, torch.device(device0), torch.device(device1)), x)
+
+
+@seen.ex5.fact("each part computes on its own device")
+def _(student):
+    for cut in (1, 2, 4):
+        x = seen.batch(5, 12, seed=cut)
+        work = student.run(work_of_split, seen.LINEAR_STACK, cut, *student.devices, x)
+        for device, part in zip(student.devices, (seen.LINEAR_STACK[:cut], seen.LINEAR_STACK[cut:]), strict=True):
+            own = sum(2 * 5 * layer[1] * layer[2] for layer in part if layer[0] == "Linear")
+            did = work.get(device, 0)
+            need(did == own, f"with cut={cut}, {device} does {did} FLOPs in a forward pass, and its layers have {own}.")

@@ -1,0 +1,108 @@
+"""Lab 02's hidden facts, judged by the grader after the visible ones. Students do not get this file.
+
+They ask what a right answer does anyway and a lucky one does not: other models, sizes, dtypes and devices.
+"""
+
+from utils.facts import case, need, visible
+
+seen = visible("lab02")
+lab = seen.lab
+
+
+def watch_a_loop(lab, device0, device1):
+    """A layer that runs twice, in a model that has a hook of its own already."""
+    import torch
+    from torch import nn
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.ModuleDict({"step": nn.Linear(3, 3).to(device0), "out": nn.Linear(3, 2).to(device1)})
+            self.act = nn.ReLU()
+
+        def forward(self, x):
+            for _ in range(2):
+                x = self.act(self.inner["step"](x))
+            return self.act(self.inner["out"](x.to(device1)))
+
+    calls = []
+    model = Model()
+    model.inner["out"].register_forward_hook(lambda *_: calls.append("out"))
+    found = lab.devices_seen(model, torch.ones(2, 3, device=device0))
+    during = len(calls)
+    with torch.no_grad():
+        model(torch.ones(2, 3, device=device0))
+    return {"seen": [list(map(str, entry)) for entry in found], "own hook": [during, len(calls) - during]}
+
+
+@seen.ex1.fact("a module that runs twice is in it twice, and a hook that was there before stays")
+def _(student):
+    for device0, device1 in (student.devices, student.devices[::-1]):
+        found = student.run(watch_a_loop, device0, device1)
+        expected = [["inner.step", device0, device0], ["act", device0, device0]] * 2
+        expected += [["inner.out", device1, device1], ["act", device1, device1]]
+        with case("With a model that has a loop in its forward"):
+            seen.compare_seen(found["seen"], expected)
+        need(found["own hook"][0] == 1, "the model should run once, and not more often.")
+        need(found["own hook"][1] == 1, "a hook that the model had before is gone afterwards.")
+
+
+@seen.ex2.fact("it holds for other sizes, other dtypes, with and without training")
+def _(student):
+    for batch_size, sizes, dtype, training in (
+        (1, (3, 4, 5), "float64", True),
+        (64, (784, 100, 10), "bfloat16", True),
+        (64, (784, 100, 10), "bfloat16", False),
+        (7, (5, 1, 9), "float64", False),
+    ):
+        seen.compare_bytes(student, batch_size, sizes, dtype, training)
+
+
+@seen.ex3.fact("it holds for longer ways, and for a tensor that is moved twice")
+def _(student):
+    device0, device1 = student.devices
+    path = [device1, device0] * 20
+    seen.compare_bridges(student, path, "chain", seen.crossings(path), "A tensor that goes to and fro 39 times")
+    path = ["cpu", device1, device1, device0]
+    seen.compare_bridges(student, path, "chain", seen.crossings(path), "With a move that moves nothing")
+    expected = 2 * seen.crossings([device1, device0])
+    seen.compare_bridges(student, [device1, device0], "moved twice", expected, "A tensor that is moved twice")
+
+
+def split_model_bridges(lab, device0, device1):
+    import torch
+    from torch import nn
+
+    first, second = nn.Linear(4, 6).to(device0), nn.Linear(6, 2).to(device1)
+    hidden = torch.relu(first(torch.ones(3, 4).to(device0)))
+    return lab.bridges(second(hidden.to(device1)))
+
+
+@seen.ex3.fact("in a split model the copy of the batch is no bridge")
+def _(student):
+    device0, device1 = student.devices[::-1]
+    found, expected = student.run(split_model_bridges, device0, device1), seen.crossings([device0, device1])
+    need(found == expected, f"the gradient of a model in two parts crosses {expected}, and bridges says {found}.")
+
+
+@seen.ex4.fact("the same holds for other sizes, with the devices swapped, and for a batch that is on device0 already")
+def _(student):
+    for batch_size, sizes, swapped, start, description in (
+        (9, (5, 7, 4), False, "cpu", "With other sizes"),
+        (3, (8, 4, 6), True, "cpu", "With the devices swapped"),
+        (3, (8, 4, 6), False, student.devices[0], "With a batch that is on device0 already"),
+    ):
+        with case(description):
+            found, expected, ways = seen.mended(student, batch_size, sizes, swapped, start, seed=batch_size)
+            seen.compare_output(found, expected)
+            seen.compare_gradients(found, expected)
+            for phase in ("forward", "backward"):
+                seen.compare_ways(found[phase], ways[phase])
+
+
+@seen.ex5.fact("it holds before any backward, for gradients that are all zero, and with the devices swapped")
+def _(student):
+    seen.compare_report(student, "before backward", dict.fromkeys(seen.NAMES, "cut"), "Before any backward")
+    seen.compare_report(student, "zero", {}, "With gradients that are all zero")
+    seen.compare_report(student, "whole", {}, "With the devices swapped", swapped=True)
+    seen.compare_report(student, "cut", dict.fromkeys(seen.NAMES[:4], "cut"), "Cut and swapped", swapped=True)

@@ -1,0 +1,3 @@
+from utils.course.cli import main
+
+main()

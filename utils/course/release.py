@@ -1,0 +1,199 @@
+"""From the source of a lab to what students get: the notebook without its answers, and the zip around it.
+
+The source, `solutions/lab01/lab01_split_a_model.ipynb`, has nbgrader's cell metadata and markers, in
+nbgrader's folder shape, so that its own tools can read it too.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import tempfile
+import zipfile
+from pathlib import Path
+
+import nbformat
+
+from utils.files import ROOT
+from utils.problem import Problem
+
+BEGIN_SOLUTION, END_SOLUTION = "### BEGIN SOLUTION", "### END SOLUTION"
+BEGIN_HIDDEN, END_HIDDEN = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
+# What stands in place of an answer: nbgrader's own words, so that both tools generate the same notebook.
+STUB = ["# YOUR CODE HERE", "raise NotImplementedError()"]
+# What a student gets: folders and files of the course, nothing else of it.
+BUNDLED = (
+    "README.md",
+    "LICENSE",
+    "Makefile",
+    "pyproject.toml",
+    "constraints.txt",
+    "environment.yml",
+    "docs",
+    "tools",
+    "notebooks",
+    "labs",
+    "utils",
+    "tests/lab*/visible.py",
+)
+NEVER_BUNDLED = ("__pycache__", ".ipynb_checkpoints", ".egg-info")
+EARLIEST = (1980, 1, 1, 0, 0, 0)  # a fixed date in the zip: the same course gives the same bytes
+
+
+def lab_sources(names: list[str] = (), root: Path = ROOT) -> list[Path]:
+    """The source notebooks of the labs called `names`, or of all. Raises Problem for a name that is none."""
+    sources = {path.parent.name: path for path in sorted((root / "solutions").glob("lab*/lab*.ipynb"))}
+    unknown = [name for name in names if name not in sources]
+    if unknown:
+        raise Problem(f"there is no lab called {unknown[0]}. There is: {', '.join(sources)}")
+    return [sources[name] for name in names or sources]
+
+
+def lab_path(source: Path, root: Path = ROOT) -> Path:
+    """Where the student's notebook of a source goes."""
+    return root / "labs" / source.relative_to(root / "solutions")
+
+
+def student_notebook(source: Path) -> nbformat.NotebookNode:
+    """The student's version of a lab: answers replaced by a stub, hidden tests and outputs removed.
+
+    Raises Problem for a marker without its partner, naming the cell.
+    """
+    notebook = copy.deepcopy(nbformat.read(source, as_version=4))
+    for number, cell in enumerate(notebook.cells, 1):
+        where = f"{source.name}, cell {number}"
+        lines = _without(cell.source.split("\n"), BEGIN_HIDDEN, END_HIDDEN, [], where)
+        cell.source = "\n".join(_without(lines, BEGIN_SOLUTION, END_SOLUTION, STUB, where))
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return notebook
+
+
+def _without(lines: list[str], begin: str, end: str, instead: list[str], where: str) -> list[str]:
+    """`lines` with every marked region replaced by `instead`, indented as its marker is."""
+    kept, opened = [], False
+    for line in lines:
+        if line.strip() == begin:
+            if opened:
+                raise Problem(f"{where}: {begin} twice, without {end} between")
+            opened = True
+            indent = line[: len(line) - len(line.lstrip())]
+            kept += [indent + text for text in instead]
+        elif line.strip() == end:
+            if not opened:
+                raise Problem(f"{where}: {end} without {begin}")
+            opened = False
+        elif not opened:
+            kept.append(line)
+    if opened:
+        raise Problem(f"{where}: {begin} without {end}")
+    return kept
+
+
+def answers(source: Path) -> list[str]:
+    """Every line that a student has to find: what stands between the solution markers of a source."""
+    found, inside = [], False
+    for cell in nbformat.read(source, as_version=4).cells:
+        for line in cell.source.split("\n"):
+            if line.strip() == BEGIN_SOLUTION:
+                inside = True
+            elif line.strip() == END_SOLUTION:
+                inside = False
+            elif inside and line.strip():
+                found.append(line.strip())
+    return found
+
+
+def leaked(source: Path, notebook: nbformat.NotebookNode) -> list[str]:
+    """The answers of `source` that can be read in the cells of `notebook`."""
+    seen = {line.strip() for cell in notebook.cells for line in cell.source.split("\n")}
+    return [line for line in answers(source) if line in seen]
+
+
+def release(names: list[str] = (), root: Path = ROOT) -> list[Path]:
+    """Write the student's notebook of each lab named, or of all. Returns what was written.
+
+    Raises Problem, and writes nothing, for a source that is broken, for a notebook that would hold an answer,
+    and where somebody has written answers into the notebook that would be overwritten.
+    """
+    made = {}
+    for source in lab_sources(names, root):
+        made[lab_path(source, root)] = notebook = student_notebook(source)
+        if leaks := leaked(source, notebook):
+            raise Problem(f"{source.name}: this answer also stands outside its markers: {leaks[0]}")
+    for path in made:
+        if path.exists() and _has_answers(path):
+            raise Problem(f"{path.relative_to(root)} has answers in it. Move it away first: it would be overwritten")
+    for path, notebook in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+    return list(made)
+
+
+def _has_answers(path: Path) -> bool:
+    """Whether somebody has solved an exercise of a lab in this very file."""
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.metadata.get("nbgrader", {}).get("solution") and STUB[-1] not in cell.source:
+            return True
+    return False
+
+
+def bundle(out: Path, root: Path = ROOT) -> int:
+    """Write the zip that students get, and return the number of files in it.
+
+    Raises Problem, and writes nothing, where it would hold a solution, a hidden test, or a lab that is not
+    what its source gives.
+    """
+    for source in lab_sources(root=root):
+        path = lab_path(source, root)
+        if not path.exists() or nbformat.read(path, as_version=4) != student_notebook(source):
+            raise Problem(f"{path.relative_to(root)} is not what its source gives: run 'course release' first")
+    files = [path for name in BUNDLED for place in sorted(root.glob(name)) for path in _files(place)]
+    for path in files:
+        if secret := _secret(path, root):
+            raise Problem(f"{path.relative_to(root)} must not go to students: {secret}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, beside = tempfile.mkstemp(dir=out.parent, prefix=".bundle-")
+    try:
+        with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in files:
+                entry = zipfile.ZipInfo(f"course/{path.relative_to(root).as_posix()}", EARLIEST)
+                entry.external_attr = 0o100644 << 16
+                archive.writestr(entry, _for_students(path), zipfile.ZIP_DEFLATED)
+        os.chmod(beside, 0o644)
+        os.replace(beside, out)
+    except BaseException:
+        os.unlink(beside)
+        raise
+    return len(files)
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = sorted(p for p in path.rglob("*") if p.is_file())
+    return [p for p in found if not any(part.endswith(NEVER_BUNDLED) for part in p.parts)]
+
+
+def _for_students(path: Path) -> bytes:
+    """A file as it goes into the zip: notebooks without outputs, which would answer what a lesson asks."""
+    if path.suffix != ".ipynb":
+        return path.read_bytes()
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return (nbformat.writes(notebook) + "\n").encode()
+
+
+def _secret(path: Path, root: Path) -> str:
+    """Why a file is not for students, or nothing."""
+    parts = path.relative_to(root).parts
+    if parts[0] == "solutions":
+        return "it is a solution"
+    if parts[0] == "tests" and path.name != "visible.py":
+        return "it is a hidden test"
+    if path.suffix == ".ipynb" and re.search(f"{BEGIN_SOLUTION}|{BEGIN_HIDDEN}", path.read_text(encoding="utf-8")):
+        return "it has a marked solution or hidden test in it"
+    return ""

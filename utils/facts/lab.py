@@ -1,0 +1,83 @@
+"""A lab: its exercises, and the facts that each claims."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from utils.facts.student import Student
+from utils.files import ROOT
+
+
+@dataclass(frozen=True)
+class Fact:
+    claim: str
+    test: Callable[[Student], None]
+
+
+@dataclass
+class Exercise:
+    name: str
+    points: int
+    title: str
+    hints: list[str]
+    facts: list[Fact] = field(default_factory=list)
+    recorded: Callable[[Student], dict] | None = None
+
+    def timeline(self, record: Callable[[Student], dict]) -> Callable[[Student], dict]:
+        """Say how to record a run of the student's answer: `record` returns a `Timeline` as plain data.
+
+        Such data is `asdict(timeline)`, returned by a probe. It is drawn in the feedback and never graded.
+        """
+        self.recorded = record
+        return record
+
+    def fact(self, claim: str) -> Callable:
+        """Add a fact: the decorated function raises Unmet where it does not hold."""
+
+        def add(test):
+            self.facts.append(Fact(claim, test))
+            return test
+
+        return add
+
+
+@dataclass
+class Lab:
+    name: str
+    title: str
+    exercises: dict[str, Exercise] = field(default_factory=dict)
+
+    @property
+    def points(self) -> int:
+        """How many points the lab gives in all."""
+        return sum(exercise.points for exercise in self.exercises.values())
+
+    def exercise(self, name: str, *, points: int, title: str, hints: list[str]) -> Exercise:
+        """Add an exercise."""
+        self.exercises[name] = Exercise(name, points, title, hints)
+        return self.exercises[name]
+
+
+def visible(name: str):
+    """The module with the visible facts of a lab. Each call loads it afresh, so that facts can be added to it."""
+    return _module(name, "visible")
+
+
+def load_lab(name: str, *, hidden: bool = False) -> Lab:
+    """The lab called `name`, with its visible facts, and its hidden ones after them if asked.
+
+    Raises FileNotFoundError where there is no such lab, or where this copy of the course has no hidden facts.
+    """
+    return _module(name, "hidden" if hidden else "visible").lab
+
+
+def _module(name: str, kind: str):
+    path = ROOT / "tests" / name / f"{kind}.py"
+    if not path.exists():
+        raise FileNotFoundError(f"no {kind} tests for {name}: {path.relative_to(ROOT)} is not there")
+    spec = importlib.util.spec_from_file_location(f"{kind}_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

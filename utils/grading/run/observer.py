@@ -1,0 +1,463 @@
+"""The observer in a student's process. `student_process.py` runs this text in a namespace that nothing else can reach.
+
+Before a line of the student's code runs, `seal` remembers the functions and classes that looking depends on, and adds
+an audit hook: Python has no way to list or remove those. The hook answers one event, "course.look":
+
+1. the request has to be signed with the key that only the grader and the hook have, and be newer than the last;
+2. functions and classes that were replaced are put back, and their names are told;
+3. the probe runs in a new thread, whose frames lead nowhere else, and nobody else may walk frames meanwhile;
+4. what was replaced meanwhile, or a log or accounts of the simulated GPUs that are not what they did, makes the
+   answer worthless: looked at when it is done, and, for what a look itself uses, after each call of the probe;
+5. the reply is signed.
+
+It calls nothing that the student's code could replace: operators, built-in types and functions that it has kept. It
+raises nothing from where a traceback would lead to what it knows. What this holds against and what it does not is
+said in docs/instructors.md.
+"""
+
+import _thread
+import builtins
+import gc
+import signal
+import sys
+import types
+from _blake2 import blake2b
+from binascii import hexlify
+from contextlib import suppress
+from operator import is_
+
+from utils.simgpu.torch_private import mode_counters
+
+# Packages whose functions and classes a look goes through.
+TRUSTED = (
+    *("builtins", "types", "functools", "inspect", "linecache", "traceback", "textwrap", "ast", "copy", "io"),
+    *("json", "base64", "contextlib", "dataclasses", "collections", "enum", "typing", "math", "statistics"),
+    *("torch._tensor", "torch.nn", "torch.autograd", "torch.optim", "torch.utils", "torch._ops", "torch.overrides"),
+    *("torch._C", "torch.random", "torch.serialization", "torch._utils", "torch.storage", "torch.functional"),
+    *("numpy", "utils", "weakref", "abc", "operator", "itertools", "time", "csv"),
+)
+EXACTLY = ("torch",)
+# What a look itself uses: modules of these names and the classes of theirs, but of the hundreds in C++ only some.
+NEAR = (
+    *("builtins", "torch", "torch._tensor", "torch.overrides", "torch.autograd", "torch.nn.modules.module"),
+    "torch.nn.parameter",
+)
+NEAR_PACKAGE = "utils"
+NEAR_CLASSES = ("Tensor", "TensorBase", "device", "dtype", "Size", "Generator")
+# The kernel itself replaces this one, each time a cell runs.
+KERNELS_OWN = ("builtins.input",)
+MANY = 20  # names told, at most
+LOGGED = 200_000  # records of the simulated GPUs, at most
+FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
+REFUSED = (
+    *("sys.addaudithook", "sys._current_frames", "sys._current_exceptions", "sys.monitoring.register_callback"),
+    *("ctypes.cdata", "ctypes.cdata/buffer", "ctypes.string_at", "ctypes.wstring_at", "ctypes.call_function"),
+    *("ctypes.get_errno", "ctypes.set_errno", "ctypes.addressof"),
+)
+# Kept before anybody can replace them.
+GC_IS_ON, GC_OFF, GC_ON, GET_IDENT = gc.isenabled, gc.disable, gc.enable, _thread.get_ident
+CONTENT_OF = types.CellType.cell_contents.__get__
+MISSING = types.SimpleNamespace()  # neither callable nor a descriptor
+
+
+class Refused(PermissionError, ValueError):
+    """What asks for a frame and can do without one expects a ValueError."""
+
+
+def seal(key: bytes, answer, say_known, places, readers, recorders):
+    """Start observing. `answer(request, namespace)` runs a probe; `say_known` takes what knows the classes of now.
+
+    `places` are the beginnings of the names of trusted files, `readers` the code that may always look at frames
+    with its globals, and `recorders` the code that may say what the simulated GPUs did.
+    """
+    known = {id(kind): kind for kind in _all_classes()}
+    say_known(lambda kind: id(kind) in known)
+    guard = _Guard(known.values())
+    flags: list[str] = []
+    state = {"last": 0, "busy": False, "main": _thread.get_ident(), "probe": {}, "names": []}
+    log: list = []
+    accounts = _Accounts(guard.machine)
+    during: list[str] = []
+    asking: set[int] = set()
+    getframe, get_ident = sys._getframe, _thread.get_ident
+    start, new_lock = _thread.start_new_thread, _thread.allocate_lock
+    gc_callbacks = gc.callbacks
+    signer = {kind: blake2b(key=key, person=kind) for kind in (b"ask", b"answer")}
+    modes = mode_counters()
+
+    def sign(kind, message):
+        one = signer[kind].copy()
+        one.update(message)
+        return one.hexdigest()
+
+    def look(request, namespace, box):
+        payload, _, signature = request.partition(".")
+        number, _, probe = payload.partition("-")
+        if sign(b"ask", payload.encode()) != signature or int(number) <= state["last"]:
+            return
+        state["last"] = int(number)
+        before = guard.put_back()
+        if not accounts.right():
+            before.append("the accounts of simulated memory")
+        done, replies = new_lock(), []
+        during.clear()
+        state["probe"], state["names"] = {}, []
+        done.acquire()
+
+        def run():
+            try:
+                replies.append(answer(probe, namespace))
+                if any(count() for count in modes):
+                    during.append("what PyTorch does, by a mode that was left on")
+            except BaseException:
+                replies.append("!")
+            done.release()
+
+        start(run, ())
+        done.acquire()
+        # More than once: a thread of the notebook may be replacing and putting back all the time.
+        for _ in range(3):
+            during.extend(guard.put_back())
+        after_a_call()
+        during.extend(guard.broken)
+        if not guard.put_log_back(log):
+            during.append("the log of the simulated GPUs")
+        told = list(dict.fromkeys(during))
+        reply = replies[0] if replies and type(replies[0]) is str and replies[0].isascii() else "!"
+        # All of it is letters, digits and marks that no quotes are put around: text that prints as it is.
+        message = ";".join([number, _listed(before), _listed(told), _listed(flags), reply])
+        box.append(f"{message}.{sign(b'answer', message.encode())}")
+
+    def after_a_call():
+        """What the student's code may have replaced for the time of one call."""
+        during.extend(guard.put_back(near=True))
+        if not _same(state["probe"].values(), state["names"]):
+            during.append("a name of the grader's")
+        if not accounts.right():
+            during.append("the accounts of simulated memory")
+
+    def may_see_frames(frame):
+        """The standard library may when itself asks, not when the notebook does."""
+        caller = frame.f_back
+        return frame.f_code.co_filename.startswith(places) and (
+            caller is None or caller.f_code.co_filename.startswith(places)
+        )
+
+    def leads_here(frame):
+        while frame is not None:
+            if frame.f_code in hidden:
+                return True
+            frame = frame.f_back
+        return False
+
+    def hook(event, args):
+        if event in ("simgpu.record", "simgpu.memory", "simgpu.cleared"):
+            if _caller(getframe, asking) in recorders:
+                if event == "simgpu.memory":
+                    accounts.change(*args)
+                elif event == "simgpu.cleared":
+                    log.clear()
+                    accounts.begin()
+                else:
+                    log.append(args[0])
+                if len(log) > 2 * LOGGED:
+                    del log[:LOGGED]
+        elif event == "course.look":
+            request, namespace, box = args
+            if type(request) is str and type(namespace) is dict and type(box) is list and not state["busy"]:
+                # Nothing of the notebook may run in the look's own frames: no callback of the garbage collector.
+                callbacks = gc_callbacks[:]
+                gc_callbacks.clear()
+                state["busy"] = True
+                try:
+                    look(request, namespace, box)
+                finally:
+                    state["busy"] = False
+                    gc_callbacks.extend(callbacks)
+        elif event == "course.called":
+            if state["busy"]:
+                after_a_call()
+        elif event == "course.probe":
+            if state["busy"] and _caller(getframe, asking) is answers:
+                state["probe"] = args[0]
+                state["names"] = list(args[0].values())
+        elif event == "sys._getframe" or (event == "object.__getattr__" and args[1] in FRAMES):
+            here = get_ident()
+            if here in asking:
+                return
+            # Nothing of the notebook may run in here: a callback of the garbage collector would be let through.
+            collecting = GC_IS_ON()
+            GC_OFF()
+            asking.add(here)
+            try:
+                caller = getframe(1)
+                if readers.get(caller.f_code) is caller.f_globals:
+                    return
+                frame = args[0] if event == "sys._getframe" else getattr(args[0], args[1])
+                refused = (state["busy"] and not may_see_frames(caller)) or leads_here(frame)
+            finally:
+                asking.discard(here)
+                if collecting:
+                    GC_ON()
+            if refused:
+                raise Refused("frames cannot be looked at here")
+        elif event == "object.__setattr__":
+            # The code, bases or class of something: not a value that could be put back later.
+            if guard.holds(args[0]):
+                raise PermissionError(f"{args[1]} of it cannot be changed while this is graded")
+        elif event in REFUSED:
+            _flag(flags, f"it tried {event}, which is refused")
+            raise PermissionError(f"{event} is not available while this is graded")
+        elif event in ("sys.setprofile", "sys.settrace"):
+            if get_ident() != state["main"]:
+                raise PermissionError(f"{event} is not available while an answer is looked at")
+        elif event == "marshal.loads":
+            # Such code may say that it is from any file.
+            if not _caller(getframe, asking).co_filename.startswith(places):
+                raise PermissionError(f"{event} is not available while this is graded")
+        elif event in ("gc.get_referrers", "gc.get_referents"):
+            _flag(flags, f"it calls {event}")
+        elif event in ("compile", "code.__new__"):
+            name = args[1]
+            pretends = type(name) is str and name.startswith(places)
+            if pretends and not _caller(getframe, asking).co_filename.startswith(places):
+                raise PermissionError("code of the notebook cannot call itself part of the course")
+
+    answers = answer.__code__
+    hidden = {function.__code__ for function in (hook, look, sign, after_a_call)}
+    _no_handlers()
+    # What exists now is not found by gc.get_objects() any more, the hook included.
+    del gc.unfreeze
+    sys.addaudithook(hook)
+    gc.collect()
+    gc.freeze()
+
+
+def _caller(getframe, asking):
+    """The code that is running below the hook."""
+    here = GET_IDENT()
+    collecting = GC_IS_ON()
+    GC_OFF()
+    asking.add(here)
+    try:
+        return getframe(2).f_code
+    finally:
+        asking.discard(here)
+        if collecting:
+            GC_ON()
+
+
+def _no_handlers():
+    """A signal's handler is given the frame that it interrupts: from now on nobody sets one."""
+    import _signal
+    import importlib
+
+    for name in sys.builtin_module_names:  # so that none has to be made anew
+        with suppress(ImportError):
+            importlib.import_module(name)
+    for module in (signal, _signal):
+        module.signal = _sets_nothing
+        module.setitimer = module.alarm = _sets_nothing
+    import _imp
+
+    _imp.create_builtin = _sets_nothing
+
+
+def _sets_nothing(*_):
+    return None
+
+
+def _listed(texts):
+    return ",".join([hexlify(text.encode("utf-8", "replace")).decode() for text in texts[:MANY] if type(text) is str])
+
+
+def _flag(flags, text):
+    if text not in flags and len(flags) < MANY:
+        flags.append(text)
+
+
+def _all_classes():
+    found, waiting = {}, [object]
+    while waiting:
+        kind = waiting.pop()
+        if id(kind) not in found:
+            found[id(kind)] = kind
+            waiting += type.__subclasses__(kind)
+    return list(found.values())
+
+
+def _trusted(name):
+    return isinstance(name, str) and (name in EXACTLY or name.split(".")[0] in TRUSTED or name.startswith(PREFIXES))
+
+
+PREFIXES = tuple(name for one in TRUSTED for name in (one, f"{one}.") if "." in one)
+
+
+class _Guard:
+    """What the modules and classes of TRUSTED hold, and how to put it back."""
+
+    def __init__(self, classes):
+        from utils.simgpu.machine import machine
+
+        self.machine, self.logs = machine, type(machine.log)
+        self.broken, self.kept = [], []  # what cannot be put back, and what was put out
+        self.modules = {name: module for name, module in sys.modules.items() if _trusted(name)}
+        self.real_modules = sys.modules
+        self.owners = [(name, module, vars(module)) for name, module in self.modules.items()]
+        dict_of, module_of = type.__dict__["__dict__"].__get__, type.__dict__["__module__"].__get__
+        for kind in classes:
+            module = module_of(kind)
+            if _trusted(module) or module == "builtins":
+                self.owners.append((f"{kind.__module__}.{kind.__qualname__}", kind, dict_of(kind)))
+        self.saved = [dict(space) for _, _, space in self.owners]
+        # As they are now. Compared by identity, and not by id(), each of whose calls raises an auditing event.
+        self.values = [list(space.values()) for space in self.saved]
+        self.near = [number for number, (_, owner, _) in enumerate(self.owners) if _is_near(owner)]
+        self.held = {id(owner): owner for _, owner, _ in self.owners}
+        self.cells, self.contents = [], []
+        for space in self.saved:
+            for value in space.values():
+                self._hold(value)
+
+    def _hold(self, value):
+        """Remember a function, and what its closure holds."""
+        value = value.__func__ if type(value) in (staticmethod, classmethod) else value
+        if type(value) is not types.FunctionType or id(value) in self.held:
+            return
+        self.held[id(value)] = value
+        for cell in value.__closure__ or ():
+            try:
+                content = cell.cell_contents
+            except ValueError:  # not filled yet
+                continue
+            if _decides(content):
+                self.cells.append(cell)
+                self.contents.append(content)
+                self._hold(content)
+
+    def holds(self, thing):
+        return id(thing) in self.held
+
+    def put_log_back(self, log):
+        """Whether the simulated machine's log ends as `log` does: what it did, and nothing else. Then it does."""
+        mine = self.machine.log
+        if type(mine) is self.logs and _same(mine, log[len(log) - min(len(log), mine.maxlen) :]):
+            return True
+        self.machine.log = self.logs(log, maxlen=LOGGED)
+        return False
+
+    def put_back(self, near=False):
+        """Undo what was replaced, or only what was near; returns the names of what it was."""
+        changed = []
+        sys.modules = self.real_modules
+        if not _same([*map(sys.modules.get, self.modules)], self.modules.values()):
+            for name, module in self.modules.items():
+                if sys.modules.get(name) is not module:
+                    sys.modules[name] = module
+                    changed.append(f"sys.modules[{name!r}]")
+        if not self._cells_are_whole():
+            for cell, content in zip(self.cells, self.contents, strict=True):
+                cell.cell_contents = content
+            changed.append("what a function of the grader has in its closure")
+        for number in self.near if near else range(len(self.owners)):
+            name, owner, space = self.owners[number]
+            if not _same(space.values(), self.values[number]):
+                # A key that is no text is nobody's name, and may do something when it is compared.
+                found = {key: value for key, value in space.items() if type(key) is str}
+                changed += self._undo(name, owner, found, self.saved[number])
+                self.values[number] = list(space.values())
+        return changed
+
+    def _cells_are_whole(self):
+        try:
+            return _same([*map(CONTENT_OF, self.cells)], self.contents)
+        except ValueError:  # one is empty
+            return False
+
+    def _undo(self, name, owner, now, saved):
+        """Put back the functions and classes of one module or class; returns the name of each."""
+        module, changed = isinstance(owner, types.ModuleType), []
+        put, drop = (setattr, delattr) if module else (type.__setattr__, type.__delattr__)
+        for key in [*saved, *(key for key in now if key not in saved)]:
+            old, new = saved.get(key, MISSING), now.get(key, MISSING)
+            if old is new or not (_decides(old) or _decides(new)) or f"{name}.{key}" in KERNELS_OWN:
+                continue
+            # A new name in a module changes nothing that exists, unless it hides a builtin.
+            if module and old is MISSING and (owner is builtins or key not in vars(builtins)):
+                continue
+            self.kept.append(new)  # its __del__, if it has one, does not run in here
+            try:
+                drop(owner, key) if old is MISSING else put(owner, key, old)
+            except (AttributeError, TypeError):
+                self.broken.append(f"{name}.{key}")
+            changed.append(f"{name}.{key}")
+        return changed
+
+
+class _Accounts:
+    """The memory of the simulated GPUs, counted a second time from what simgpu says that it does.
+
+    Backward has a thread for each GPU. What one thread has changed and not yet said, another may see: so much more
+    or less is no sign of anything. After a call nothing is on its way.
+    """
+
+    def __init__(self, machine):
+        self.machine, self.books, self.wrong = machine, {}, False
+        self.largest, self.threads = 0, set()
+        self.begin()
+
+    def begin(self):
+        """The machine has just been configured: its memories are new."""
+        for gpu in self.machine.gpus:
+            memory = gpu.memory
+            self.books.setdefault(id(memory), [memory, memory.capacity, memory.allocated, memory.peak])
+
+    def change(self, memory, more):
+        """`more` bytes were taken, or the peak begun anew where it is None."""
+        book = self.books.get(id(memory))
+        if book is None or memory.capacity != book[1]:
+            self.wrong = True
+        elif more is None:
+            book[3] = book[2]
+        else:
+            self.threads.add(GET_IDENT())
+            self.largest = max(self.largest, more, -more)
+            book[2] += more
+            book[3] = max(book[2:])
+            if book[2] > book[1] + self._unsaid():
+                self.wrong = True
+
+    def right(self):
+        """Whether the machine's own accounts have always said the same, since this was last asked. Now they do."""
+        right = not self.wrong
+        for memory, capacity, allocated, peak in self.books.values():
+            same = (memory.capacity, memory.allocated) == (capacity, allocated) and memory.peak >= peak - self._unsaid()
+            if not same:
+                memory.capacity, memory.allocated, memory.peak = capacity, allocated, peak
+                right = False
+        self.wrong, self.largest = False, 0
+        self.threads.clear()
+        return right
+
+    def _unsaid(self):
+        return self.largest * (len(self.threads) - 1)
+
+
+def _is_near(owner):
+    if isinstance(owner, types.ModuleType):
+        name = owner.__name__
+    elif owner.__module__ in ("builtins", "torch", "torch._C"):
+        return vars(builtins).get(owner.__name__) is owner or owner.__name__ in NEAR_CLASSES
+    else:
+        name = owner.__module__
+    return name in NEAR or name.split(".")[0] == NEAR_PACKAGE
+
+
+def _same(some, others):
+    """Whether two collections hold the very same objects in the same order."""
+    return len(some) == len(others) and all(map(is_, some, others))
+
+
+def _decides(value):
+    """Whether a value decides what code does: functions, classes, properties, modules. Counters and caches do not."""
+    return callable(value) or isinstance(value, types.ModuleType) or hasattr(type(value), "__get__")

@@ -1,0 +1,134 @@
+"""The sandbox around a submission's process: bubblewrap, and limits on what it may use. Linux only.
+
+Inside there is no network, no process of outside, and no file but the environment and `utils`, both read-only, and
+three small folders in memory that are gone afterwards. What is not there cannot be read: hidden tests, other
+submissions, the instructor's home.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from utils.files import ROOT
+
+HOME = "/home/student"
+MIB = 2**20
+# Read-only parts of the system: programs and libraries. Linked folders (/lib -> usr/lib) stay links.
+SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts")
+# Root is exempt from the limit on processes, so there the submission runs as one of these users, which own nothing.
+FIRST_USER, USERS = 1_000_000, 1_000_000
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one submission may use."""
+
+    memory: int = 4 * 2**30  # bytes of data for each process, and in use by all of them together
+    cpu: int = 900  # seconds of each process
+    processes: int = 200  # threads count too
+    file: int = 20 * MIB  # bytes of one file
+    folder: int = 200 * MIB  # bytes of its folder, and of /tmp
+
+
+class NoSandbox(Exception):
+    """This machine cannot hold a submission in a sandbox. The message says what to install."""
+
+
+def require() -> None:
+    """Raise NoSandbox, one line, unless a sandbox works here: one is tried."""
+    if not sys.platform.startswith("linux"):
+        raise NoSandbox(f"there is no sandbox on {sys.platform}: grade on Linux (a virtual machine or WSL 2 will do)")
+    for program, package in (("bwrap", "bubblewrap"), ("prlimit", "util-linux"), ("setpriv", "util-linux")):
+        if shutil.which(program) is None:
+            raise NoSandbox(f"the program {program} is missing: install it (sudo apt-get install {package})")
+    reason = _trial()
+    if reason:
+        raise NoSandbox(f"bubblewrap cannot make a sandbox here ({reason}): in a container, allow user namespaces")
+
+
+@functools.cache
+def _trial() -> str:
+    command = wrap([sys.executable, "-c", "import ipykernel, utils"], Resources(), {})
+    done = subprocess.run(command, capture_output=True, text=True)
+    return (done.stderr.strip().splitlines() or ["it failed"])[-1] if done.returncode else ""
+
+
+def wrap(
+    command: Sequence[str],
+    resources: Resources,
+    environment: Mapping[str, str],
+    *,
+    readable: Sequence[str] = (),
+    writable: Sequence[str] = (),
+) -> list[str]:
+    """`command` as a command that runs it in the sandbox, in an empty folder, with nothing but `environment`.
+
+    `readable` and `writable` are what else it sees, under the same paths.
+    """
+    limits = [
+        *("prlimit", f"--data={resources.memory}", f"--cpu={resources.cpu}", f"--nproc={resources.processes}"),
+        *(f"--fsize={resources.file}", "--core=0", "--nofile=1024", "--"),
+    ]
+    box = ["bwrap", "--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    box += ["--unshare-cgroup-try", "--hostname", "sandbox", "--clearenv", *_user_namespace()]
+    box += [word for name, value in environment.items() for word in ("--setenv", name, value)]
+    for path in SYSTEM:
+        if os.path.islink(path):
+            box += ["--symlink", os.readlink(path), path]
+        elif os.path.exists(path):
+            box += ["--ro-bind", path, path]
+    box += ["--proc", "/proc", "--dev", "/dev"]
+    for folder in ("/tmp", "/dev/shm", HOME):
+        box += ["--perms", "1777", "--size", str(resources.folder), "--tmpfs", folder]
+    inside = [*environment_paths(), *readable, *writable]
+    for folder in sorted({str(parent) for path in inside for parent in Path(path).parents} - {"/", "/tmp"}):
+        box += ["--perms", "0755", "--dir", folder]  # bubblewrap itself would make them for its own user only
+    for path in environment_paths():
+        box += ["--ro-bind", path, path]
+    for path in readable:
+        box += ["--ro-bind", path, path]
+    for path in writable:
+        box += ["--bind", path, path]
+    # Last: what is not one of these folders cannot be written to.
+    box += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME]
+    return [*limits, *box, "--", *_other_user(), *command]
+
+
+def environment_paths() -> list[str]:
+    """The folders with Python, the packages and the course's `utils`: never the course itself, it has the answers."""
+    found = []
+    for path in (sys.base_prefix, sys.prefix, str(ROOT / "utils")):
+        real = str(Path(path))
+        if not any(Path(real).is_relative_to(other) for other in [*found, "/usr"]):
+            found.append(real)
+    return found
+
+
+def user() -> int | None:
+    """The number of the user that a sandbox made now will run as, where it is another one than the grader."""
+    return FIRST_USER + os.getpid() % USERS if os.geteuid() == 0 else None
+
+
+def _user_namespace() -> list[str]:
+    return [] if os.geteuid() == 0 else ["--unshare-user", "--uid", "1000", "--gid", "1000"]
+
+
+def _other_user() -> list[str]:
+    number = user()
+    if number is None:
+        return []
+    return [
+        "setpriv",
+        f"--reuid={number}",
+        f"--regid={number}",
+        "--clear-groups",
+        "--no-new-privs",
+        "--bounding-set=-all",
+    ]
