@@ -3,7 +3,7 @@
 import pytest
 
 from utils.facts import StudentError
-from utils.grading.run.kernel import KernelStudent
+from utils.grading.run.kernel_student import KernelStudent
 
 NOTEBOOK = """
 import torch

@@ -7,7 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field
 
 from utils.facts import Finding, Lab, judge, recorded_timelines
-from utils.grading.run.kernel import KernelDidNotStart, KernelStudent, Limits
+from utils.grading.run.kernel import KernelDidNotStart, Limits
+from utils.grading.run.kernel_student import KernelStudent
 from utils.grading.run.submissions import NotANotebook, Submission, read_code_cells, read_free_text
 
 LARGEST_TIMELINE = 1_000_000  # characters

@@ -1,7 +1,8 @@
-"""The observer in a student's process. `student_process.py` runs this text in a namespace that nothing else can reach.
+"""The observer in a student's process. `student_process.py` runs this text in a namespace that nothing else reaches.
 
-Before a line of the student's code runs, `seal` remembers the functions and classes that looking depends on, and adds
-an audit hook: Python has no way to list or remove those. The hook answers one event, "course.look":
+Before a line of the student's code runs, `remember` keeps the functions and classes that looking depends on. What it
+returns, called with the key, adds an audit hook: Python has no way to list or remove those. The hook answers one
+event, "course.look":
 
 1. the request has to be signed with the key that only the grader and the hook have, and be newer than the last;
 2. functions and classes that were replaced are put back, and their names are told;
@@ -64,17 +65,18 @@ class Refused(PermissionError, ValueError):
     """What asks for a frame and can do without one expects a ValueError."""
 
 
-def seal(key: bytes, answer, say_known, places, readers, recorders):
-    """Start observing. `answer(request, namespace)` runs a probe; `say_known` takes what knows the classes of now.
+def remember(answer, say_known, places, readers, recorders):
+    """Remember what there is now. What is returned begins the observing: call it with the key, here or in a fork.
 
-    `places` are the beginnings of the names of trusted files, `readers` the code that may always look at frames
-    with its globals, and `recorders` the code that may say what the simulated GPUs did.
+    `answer(request, namespace)` runs a probe; `say_known` takes what knows the classes of now. `places` are the
+    beginnings of the names of trusted files, `readers` the code that may always look at frames with its globals, and
+    `recorders` the code that may say what the simulated GPUs did.
     """
     known = {id(kind): kind for kind in _all_classes()}
     say_known(lambda kind: id(kind) in known)
     guard = _Guard(known.values())
     flags: list[str] = []
-    state = {"last": 0, "busy": False, "main": _thread.get_ident(), "probe": {}, "names": []}
+    state = {"last": 0, "busy": False, "main": 0, "probe": {}, "names": []}
     log: list = []
     accounts = _Accounts(guard.machine)
     during: list[str] = []
@@ -82,7 +84,7 @@ def seal(key: bytes, answer, say_known, places, readers, recorders):
     getframe, get_ident = sys._getframe, _thread.get_ident
     start, new_lock = _thread.start_new_thread, _thread.allocate_lock
     gc_callbacks = gc.callbacks
-    signer = {kind: blake2b(key=key, person=kind) for kind in (b"ask", b"answer")}
+    signer = {}
     modes = mode_counters()
 
     def sign(kind, message):
@@ -223,14 +225,19 @@ def seal(key: bytes, answer, say_known, places, readers, recorders):
             if pretends and not _caller(getframe, asking).co_filename.startswith(places):
                 raise PermissionError("code of the notebook cannot call itself part of the course")
 
+    def begin(key):
+        state["main"] = get_ident()
+        signer.update({kind: blake2b(key=key, person=kind) for kind in (b"ask", b"answer")})
+        _no_handlers()
+        # What exists now is not found by gc.get_objects() any more, the hook included.
+        del gc.unfreeze
+        sys.addaudithook(hook)
+        gc.collect()
+        gc.freeze()
+
     answers = answer.__code__
-    hidden = {function.__code__ for function in (hook, look, sign, after_a_call)}
-    _no_handlers()
-    # What exists now is not found by gc.get_objects() any more, the hook included.
-    del gc.unfreeze
-    sys.addaudithook(hook)
-    gc.collect()
-    gc.freeze()
+    hidden = {function.__code__ for function in (hook, look, sign, after_a_call, begin)}
+    return begin
 
 
 def _caller(getframe, asking):

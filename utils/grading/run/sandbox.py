@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from pathlib import Path
 from utils.files import ROOT
 
 HOME = "/home/student"
+EMPTY = ("/tmp", "/dev/shm", HOME)  # folders that are the submission's own, in memory
 MIB = 2**20
 # Read-only parts of the system: programs and libraries. Linked folders (/lib -> usr/lib) stay links.
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts")
@@ -35,6 +37,13 @@ class Resources:
     processes: int = 200  # threads count too
     file: int = 20 * MIB  # bytes of one file
     folder: int = 200 * MIB  # bytes of its folder, and of /tmp
+
+    def limits(self) -> dict[str, int]:
+        """The limits of each process, by their names in setrlimit(2)."""
+        return {
+            **{"DATA": self.memory, "CPU": self.cpu, "NPROC": self.processes, "FSIZE": self.file},
+            **{"CORE": 0, "NOFILE": 1024},
+        }
 
 
 class NoSandbox(Exception):
@@ -72,11 +81,24 @@ def wrap(
 
     `readable` and `writable` are what else it sees, under the same paths.
     """
-    limits = [
-        *("prlimit", f"--data={resources.memory}", f"--cpu={resources.cpu}", f"--nproc={resources.processes}"),
-        *(f"--fsize={resources.file}", "--core=0", "--nofile=1024", "--"),
-    ]
-    box = ["bwrap", "--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    limits = [f"--{name.lower()}={value}" for name, value in resources.limits().items()]
+    box = _box(resources, environment, readable, writable)
+    return ["prlimit", *limits, "--", "bwrap", "--die-with-parent", *box, "--", *_other_user(), *command]
+
+
+def wrap_warm(command: Sequence[str], resources: Resources, environment: Mapping[str, str], writable: str) -> list[str]:
+    """`command` as one that runs it in the sandbox and may make sandboxes in it: the warm process (warm.py).
+
+    It keeps the privileges that this takes. No stranger's code runs in it, and it ends when its grader does.
+    """
+    return ["bwrap", *_box(resources, environment, (), (writable,)), "--", *command]
+
+
+def _box(
+    resources: Resources, environment: Mapping[str, str], readable: Sequence[str], writable: Sequence[str]
+) -> list[str]:
+    """What bubblewrap is told of the inside."""
+    box = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     box += ["--unshare-cgroup-try", "--hostname", "sandbox", "--clearenv", *_user_namespace()]
     box += [word for name, value in environment.items() for word in ("--setenv", name, value)]
     for path in SYSTEM:
@@ -85,7 +107,7 @@ def wrap(
         elif os.path.exists(path):
             box += ["--ro-bind", path, path]
     box += ["--proc", "/proc", "--dev", "/dev"]
-    for folder in ("/tmp", "/dev/shm", HOME):
+    for folder in EMPTY:
         box += ["--perms", "1777", "--size", str(resources.folder), "--tmpfs", folder]
     inside = [*environment_paths(), *readable, *writable]
     for folder in sorted({str(parent) for path in inside for parent in Path(path).parents} - {"/", "/tmp"}):
@@ -97,8 +119,7 @@ def wrap(
     for path in writable:
         box += ["--bind", path, path]
     # Last: what is not one of these folders cannot be written to.
-    box += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME]
-    return [*limits, *box, "--", *_other_user(), *command]
+    return [*box, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME]
 
 
 def environment_paths() -> list[str]:
@@ -109,6 +130,18 @@ def environment_paths() -> list[str]:
         if not any(Path(real).is_relative_to(other) for other in [*found, "/usr"]):
             found.append(real)
     return found
+
+
+@functools.cache
+def no_forks() -> str:
+    """Why a process in the sandbox cannot make sandboxes of its own here, or nothing. One is tried."""
+    if not hasattr(os, "pidfd_open"):
+        return "it needs Linux 5.3"
+    code = "from utils.grading.run import isolation; isolation.trial()"
+    with tempfile.TemporaryDirectory() as folder:
+        command = wrap_warm([sys.executable, "-c", code], Resources(), {}, folder)
+        done = subprocess.run(command, capture_output=True, text=True)
+    return (done.stderr.strip().splitlines() or ["it failed"])[-1] if done.returncode else ""
 
 
 def user() -> int | None:

@@ -7,17 +7,18 @@ becomes an ordinary Jupyter kernel.
 from __future__ import annotations
 
 import builtins
-import ctypes
 import importlib
 import os
 import sys
 import types
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import utils.facts
 from utils.facts import StudentError, looks, student, wire
 from utils.files import ROOT
-from utils.grading.run import system_calls
+from utils.grading.run import isolation, system_calls
 
 HERE = Path(__file__).parent
 # Loaded before the student's code, so that nobody else can be there first.
@@ -52,18 +53,15 @@ def _strict_probes() -> None:
 
 
 def _let_torch_settle() -> None:
-    """PyTorch replaces some of its own functions when they are first used: let it, before the seal."""
+    """PyTorch replaces some of its own functions when they are first used: let it, before the observer looks."""
     import torch
 
     for kind in vars(torch.optim).values():
         if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and kind is not torch.optim.Optimizer:
-            kind([torch.nn.Parameter(torch.zeros(1, 1))])
-
-
-def _keep_memory_private() -> None:
-    """Neither this process nor a child of it may read or write its memory as a file. (Linux)"""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+            parameter = torch.nn.Parameter(torch.zeros(1, 1))
+            parameter.grad = torch.zeros(1, 1)
+            with suppress(RuntimeError, ValueError, TypeError):  # some want another parameter
+                kind([parameter]).step(lambda: 0.0)
 
 
 def _set_known(known) -> None:
@@ -72,36 +70,45 @@ def _set_known(known) -> None:
     _strict_probes()
 
 
-def main() -> None:
-    """Become a sealed kernel."""
-    key_fd = int(sys.argv.pop(1))
-    with os.fdopen(key_fd, "rb") as pipe:
-        key = pipe.read()
+def prepare() -> Callable[[bytes], None]:
+    """Load what a notebook will need, and remember it. The answer begins the observing, with a key."""
     for name in EARLY:
         importlib.import_module(name)
+    import torch
+
     from utils import simgpu
     from utils.simgpu import origin
     from utils.simgpu.machine import Machine
     from utils.simgpu.memory import Memory, Storage
 
-    simgpu.enable(2)
+    numbers = torch.get_rng_state()
     _let_torch_settle()
-    _keep_memory_private()
-    system_calls.refuse()
+    torch.set_rng_state(numbers)
+    simgpu.enable(2)
     # Its own names and its own builtins: nothing that the student's code can reach is looked up by it.
-    private: dict = {"__name__": "seal", "__builtins__": dict(vars(builtins))}
+    private: dict = {"__name__": "observer", "__builtins__": dict(vars(builtins))}
     path = HERE / "observer.py"
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), private)
     places = (f"{ROOT / 'utils'}/", f"{sys.prefix}/", f"{sys.base_prefix}/", "<frozen importlib")
     readers = {origin.here.__code__: vars(origin)}
     recorders = {getattr(Machine, name).__code__ for name in ("launch", "_copy", "configure")}
     recorders |= {function.__code__ for function in (Memory.take, Memory.reset_peak, Storage.__del__)}
-    private["seal"](key, answer, _set_known, places, readers, recorders)
-    del key, private
+    return private["remember"](answer, _set_known, places, readers, recorders)
+
+
+def become_kernel(begin: Callable[[bytes], None], key_fd: int, arguments: Sequence[str]) -> None:
+    """Read the key from a pipe that is empty afterwards, begin observing, and be a Jupyter kernel until it ends."""
+    if sys.platform.startswith("linux"):
+        isolation.keep_memory_private()
+        system_calls.refuse()
+    with os.fdopen(key_fd, "rb") as pipe:
+        begin(pipe.read())
+    sys.argv = ["kernel", *arguments]
     from ipykernel import kernelapp
 
     kernelapp.launch_new_instance()
 
 
-if __name__ == "__main__":
-    main()
+def main() -> None:
+    """A process that is started for one submission: python -c ... KEY_FD -f CONNECTION_FILE ..."""
+    become_kernel(prepare(), int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,140 @@
+"""Rooms of its own for a process that was forked: what bubblewrap does for a new one, for a copy. Linux only.
+
+The copy begins with all that its parent has. `leave` and `furnish` give it namespaces of its own (processes, mounts,
+network, messages between processes, names of the machine) with an empty /tmp, /dev/shm and home; `renounce` takes its
+privileges, its open files and what it could use without bounds. Manual pages: namespaces(7), mount(2), capabilities(7).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import resource
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
+    *(0x00020000, 0x02000000, 0x04000000, 0x08000000),
+    *(0x10000000, 0x20000000, 0x40000000),
+)
+READ_ONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 32, 0x1000, 0x4000, 0x40000
+SET_DUMPABLE, DROP_FROM_BOUNDING_SET, NO_NEW_PRIVILEGES = 4, 24, 38
+CAPABILITIES_VERSION, LAST_CAPABILITY = 0x20080522, 63
+GET_FLAGS, SET_FLAGS, UP = 0x8913, 0x8914, 1
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def threads() -> int:
+    """How many threads this process has: a fork copies one of them, and the locks that the others hold."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def keep_memory_private(private: bool = True) -> None:
+    """No process may read or write the memory of this one as a file, nor of its children."""
+    _call("prctl", SET_DUMPABLE, 0 if private else 1, 0, 0, 0)
+
+
+def leave() -> None:
+    """Leave the namespaces of the parent. The next child is the first process of a new one. Raises OSError."""
+    rooms = NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWPID | NEWNET
+    user, group = os.geteuid(), os.getegid()
+    if user == 0:
+        _call("unshare", rooms)
+    else:
+        # Who may do this is nobody outside. The files that say so belong to root while the memory is private.
+        keep_memory_private(False)
+        _call("unshare", rooms | NEWUSER)
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+        keep_memory_private()
+    _call("mount", b"none", b"/", None, RECURSIVE | PRIVATE, None)
+
+
+def furnish(empty: Mapping[str, int], readable: Sequence[str] = (), writable: Sequence[str] = ()) -> None:
+    """Make a /proc of these namespaces, and the empty folders, each with so many bytes at most.
+
+    The files in `readable` and the folders in `writable` stay, also where they are below an empty folder. To be called
+    in the first process of the new namespaces. Raises OSError.
+    """
+    _mount("proc", "/proc", NOSUID | NODEV | NOEXEC)
+    kept = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*readable, *writable)}
+    for folder, size in empty.items():
+        _mount("tmpfs", folder, NOSUID | NODEV, f"mode=1777,size={size}")
+    for path, place in kept.items():
+        target = Path(path)
+        target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        target.touch() if path in readable else target.mkdir()
+        _call("mount", f"/proc/self/fd/{place}".encode(), path.encode(), None, BIND, None)
+        if path in readable:
+            _call("mount", b"none", path.encode(), None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV, None)
+        os.close(place)
+    _start_loopback()
+
+
+def renounce(user: int | None, limits: Mapping[str, int], keep: tuple[int, ...] = ()) -> None:
+    """Become `user` (None: who it is), with no privileges, within limits, and with no open file but 0 to 2 and `keep`.
+
+    `limits` are those of the module `resource`, without "RLIMIT_". Raises OSError.
+    """
+    below = 3
+    for descriptor in sorted(keep):
+        os.closerange(below, descriptor)
+        below = descriptor + 1
+    os.closerange(below, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    for capability in range(LAST_CAPABILITY + 1):
+        libc.prctl(DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)  # an error: there is none of this number
+    for name, value in limits.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+    if user is not None:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    header, nothing = struct.pack("Ii", CAPABILITIES_VERSION, 0), bytes(24)
+    _call("capset", header, nothing)
+    _call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    keep_memory_private()
+
+
+def trial() -> None:
+    """Do all of it once, in a child of a child. Raises OSError where it cannot be done here."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            leave()
+            first = os.fork()
+            if first == 0:
+                furnish({"/tmp": 2**20})
+                renounce(None, {"CORE": 0})
+                os._exit(0)
+            code = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
+        except OSError as error:
+            code = error.errno
+        finally:
+            os._exit(code & 0xFF)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code:
+        raise OSError(code, os.strerror(code))
+
+
+def _mount(kind: str, place: str, flags: int, options: str = "") -> None:
+    _call("mount", kind.encode(), place.encode(), kind.encode(), flags, options.encode() or None)
+
+
+def _start_loopback() -> None:
+    """A new network has a loopback that is off."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        name = struct.pack("16sH22x", b"lo", 0)
+        flags = struct.unpack("16sH22x", fcntl.ioctl(any_socket, GET_FLAGS, name))[1]
+        fcntl.ioctl(any_socket, SET_FLAGS, struct.pack("16sH22x", b"lo", flags | UP))
+
+
+def _call(function: str, *arguments) -> None:
+    if getattr(libc, function)(*arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, f"{function}: {os.strerror(number)}")

@@ -1,0 +1,197 @@
+"""Kernels that a warm process forks (warm.py): the grader's end, and what Jupyter's client takes it for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from multiprocessing.util import Finalize
+
+import psutil
+from jupyter_client.provisioning import LocalProvisioner
+
+from utils.grading.run import sandbox, warm
+from utils.grading.run.submissions import FOLDERS
+
+START = "from utils.grading.run.warm import main; main()"
+
+
+class WarmProcessEnded(Exception):
+    """The warm process cannot be started, or is not there any more. Nothing that a submission did."""
+
+
+class WarmProcess:
+    """A process that has loaded what a notebook needs and forks kernels, in the sandbox or, if asked, without one.
+
+    `purpose` is "graded", for kernels with an observer in them, or "plain". Raises WarmProcessEnded where it cannot be
+    started within so many seconds.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str], *, purpose: str = "graded", sandboxed: bool = True, within: float
+    ):
+        self.purpose, self.sandboxed = purpose, sandboxed
+        self.folder = tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-")
+        os.chmod(self.folder, 0o755)
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-c", START, str(theirs.fileno()), purpose]
+        if sandboxed:
+            command = sandbox.wrap_warm(command, sandbox.Resources(), environment, self.folder)
+        quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
+        self.process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], env=dict(environment), cwd=self.folder, start_new_session=True, **quiet
+        )
+        theirs.close()
+        self.close = Finalize(self, _end, (self.process, self._control, self.folder), exitpriority=1)
+        self._control.settimeout(within)
+        try:
+            ready = self._control.recv(100) == warm.READY.encode()
+        except OSError:
+            ready = False
+        if not ready:
+            self.close()
+            raise WarmProcessEnded("the process that is to fork kernels did not start")
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def fork(self, key_fd: int, request: dict) -> Forked:
+        """A kernel that reads its key from `key_fd`. Raises WarmProcessEnded."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        try:
+            socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno(), key_fd])
+        except OSError:
+            ours.close()
+            raise WarmProcessEnded("the process that forks kernels has ended") from None
+        finally:
+            theirs.close()
+        return Forked(ours, self, apart=request["apart"])
+
+
+def _end(process: subprocess.Popen, control: socket.socket, folder: str) -> None:
+    control.close()  # it ends when nobody is there to ask
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(5)
+    process.kill()
+    process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class Forked:
+    """A kernel's process, as far as `subprocess.Popen` would tell of it. Its keeper is at the other end of `life`."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, life: socket.socket, parent: WarmProcess, *, apart: bool):
+        self._life, self._parent, self._apart = life, parent, apart
+        self.returncode: int | None = None
+        self.why = ""  # it ended, where that is the grader's own doing
+        life.settimeout(30)
+        try:
+            said, ancillary, _, _ = life.recvmsg(1100, socket.CMSG_SPACE(struct.calcsize("3i")))
+        except OSError:
+            said, ancillary = b"", []
+        if said != warm.STARTED.encode():
+            life.close()
+            raise WarmProcessEnded(said.decode(errors="replace").removeprefix(warm.ENDED) or "no kernel was forked")
+        # The keeper's number as it is called here, and not in its own namespace: Linux adds it to what it says.
+        self.pid = struct.unpack("3i", ancillary[0][2])[0]
+        self._keeper = psutil.Process(self.pid)
+
+    def processes(self) -> list[psutil.Process]:
+        """The kernel's process and all that it has started. Raises psutil.Error where they are gone."""
+        below = self._keeper.children()
+        if self._apart:  # what nobody waits for is the first process's
+            below = below[0].children() if below else []
+        return [each for process in below for each in (process, *process.children(recursive=True))]
+
+    def poll(self) -> int | None:
+        """How it ended, or None: it has not."""
+        if self.returncode is None and select.select([self._life], [], [], 0)[0]:
+            self._hear()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. Raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            if not select.select([self._life], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("kernel", timeout)
+            self._hear()
+        return self.returncode
+
+    def _hear(self) -> None:
+        try:
+            said = self._life.recv(1100).decode()
+        except OSError:
+            said = ""
+        word, _, code = said.partition(" ")
+        if word != warm.ENDED:
+            self.why = "the process that forks kernels has ended"
+        self.returncode = int(code) if word == warm.ENDED and code.lstrip("-").isdigit() else 1
+        self._life.close()
+
+    @property
+    def lost(self) -> bool:
+        """Whether it ended because its keeper or the warm process did, which is nothing that a submission does."""
+        return bool(self.why)
+
+    def kill(self) -> None:
+        """End it, and all that it has started."""
+        if self.returncode is None:
+            with contextlib.suppress(OSError):
+                self._life.shutdown(socket.SHUT_WR)
+
+    terminate = kill
+
+    def send_signal(self, number: int) -> None:
+        """An interrupt reaches the kernel; anything else ends it."""
+        if number != signal.SIGINT:
+            return self.kill()
+        with contextlib.suppress(psutil.Error, IndexError):
+            self.processes()[0].send_signal(number)
+        return None
+
+
+class WarmProvisioner(LocalProvisioner):
+    """What Jupyter's KernelManager asks for a kernel. The manager says of which warm process, and what it may use:
+
+    its attributes `warm_process`, `key_fd` and `request` are those of `WarmProcess.fork`.
+    """
+
+    async def launch_kernel(self, cmd: list[str], **kwargs):
+        manager = self.parent
+        self.process = manager.warm_process.fork(manager.key_fd, manager.request)
+        self.pid = self.process.pid
+        return self.connection_info
+
+
+_warm: dict[tuple, WarmProcess] = {}
+_lock = threading.Lock()
+
+
+def warm_process(
+    environment: Mapping[str, str], *, purpose: str = "graded", sandboxed: bool = True, within: float = 120
+):
+    """This process's own warm process of a kind: started when it is first asked for, and again where it has ended.
+
+    Raises WarmProcessEnded where it cannot be started.
+    """
+    kind = (purpose, sandboxed)
+    with _lock:
+        known = _warm.get(kind)
+        if known is None or not known.alive():
+            if known is not None:
+                known.close()
+            _warm[kind] = WarmProcess(environment, purpose=purpose, sandboxed=sandboxed, within=within)
+        return _warm[kind]

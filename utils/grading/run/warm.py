@@ -1,0 +1,170 @@
+"""A warm process: it has loaded what every notebook needs, and forks a kernel for each submission.
+
+Loading takes ten times as long as what most notebooks do. This process does it once, runs no line of any student's, and
+has never seen a hidden test. Each kernel is a copy of it, in rooms of its own (isolation.py):
+
+    warm process      reads requests from the grader, and forks
+      keeper          ends the kernel when the grader says so, or is gone; says how it ended
+        first         the first process of the new namespaces: waits for whom nobody waits for
+          kernel      another user, no privileges, no open file but its key; then a stranger's
+
+A fork copies one thread, and every lock: with more than one thread, or otherwise not as it was, the warm process ends,
+and the grader starts another.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+
+from utils.grading.run import isolation
+
+LARGEST_REQUEST = 65_536  # bytes
+READY, STARTED, ENDED = "ready", "started", "ended"
+
+
+def main() -> None:
+    """python -c ... CONTROL_FD graded|plain"""
+    control, purpose = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
+    prepare = prepare_graded if purpose == "graded" else prepare_plain
+    become_kernel = prepare()
+    isolation.keep_memory_private()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a keeper
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the grader decides what an interrupt means
+    gc.collect()
+    gc.freeze()
+    as_it_was = _state()
+    control.send(READY.encode())
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, LARGEST_REQUEST, 2)
+        if not data:  # the grader is gone
+            return
+        life, key_fd = socket.socket(fileno=descriptors[0]), descriptors[1]
+        if isolation.threads() == 1 and os.fork() == 0:
+            _in_the_child(control, life, key_fd, data, become_kernel)
+        life.close()
+        os.close(key_fd)
+        if _state() != as_it_was:  # the grader starts another, and grades again what this one was at
+            return
+
+
+def prepare_graded() -> Callable[[int, list[str]], None]:
+    """What a sealed kernel needs."""
+    from utils.grading.run import student_process
+
+    begin = student_process.prepare()
+    return lambda key_fd, arguments: student_process.become_kernel(begin, key_fd, arguments)
+
+
+def prepare_plain() -> Callable[[int, list[str]], None]:
+    """What a lesson's kernel needs. Nobody observes it."""
+    from utils.grading.run.student_process import EARLY
+
+    for name in EARLY:
+        importlib.import_module(name)
+
+    def become_kernel(key_fd: int, arguments: list[str]) -> None:
+        os.close(key_fd)
+        sys.argv = ["kernel", *arguments]
+        from ipykernel import kernelapp
+
+        kernelapp.launch_new_instance()
+
+    return become_kernel
+
+
+def _state() -> tuple[int, int, int]:
+    """What must not change from fork to fork: threads, modules, and open files."""
+    return isolation.threads(), len(sys.modules), len(os.listdir("/proc/self/fd"))
+
+
+def _in_the_child(control: socket.socket, life: socket.socket, key_fd: int, data: bytes, become_kernel) -> None:
+    """Be a keeper. Never returns."""
+    try:
+        control.close()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _keep(life, key_fd, json.loads(data), become_kernel)
+    except BaseException as error:
+        _say(life, f"{ENDED} {type(error).__name__}: {error}")
+    finally:
+        os._exit(1)
+
+
+def _keep(life: socket.socket, key_fd: int, request: dict, become_kernel) -> None:
+    """Fork the kernel, and end it when the other end of `life` says so or closes. Says how it ended."""
+    apart = request["apart"]
+    if apart:
+        isolation.leave()
+    child = os.fork()
+    if child == 0:
+        try:
+            (_first if apart else _kernel)(life, key_fd, request, become_kernel)
+        except BaseException as error:
+            _say(life, f"{ENDED} {type(error).__name__}: {error}")
+        finally:
+            os._exit(1)
+    os.close(key_fd)
+    _say(life, STARTED)
+    select.select([life, os.pidfd_open(child)], [], [])
+    if not apart:  # all that it has started, as far as it can be known
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)  # the first process of a namespace: Linux ends all that is in it
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    _say(life, f"{ENDED} {code}")
+    os._exit(0)
+
+
+def _first(life: socket.socket, key_fd: int, request: dict, become_kernel) -> None:
+    """Be the first process of the new namespaces: fork the kernel, wait for everybody, end when the kernel ends."""
+    isolation.furnish(request["empty"], request["readable"], request["writable"])
+    kernel = os.fork()
+    if kernel == 0:
+        try:
+            _kernel(life, key_fd, request, become_kernel)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    life.close()
+    os.close(key_fd)
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == kernel:
+            os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def _kernel(life: socket.socket, key_fd: int, request: dict, become_kernel) -> None:
+    """Become the student's process."""
+    life.close()
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    if request["apart"]:
+        isolation.renounce(request["user"], request["limits"], keep=(key_fd,))
+    _forget_numbers()
+    become_kernel(key_fd, request["arguments"])
+
+
+def _forget_numbers() -> None:
+    """Two kernels draw different numbers from NumPy, as two processes do. (Python's own `random` sees to itself.)"""
+    import numpy
+
+    numpy.random.seed()
+
+
+def _say(life: socket.socket, text: str) -> None:
+    with suppress(OSError):  # nobody listens any more
+        life.send(text.encode()[:1000])
