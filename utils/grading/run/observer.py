@@ -117,10 +117,10 @@ def remember(answer, say_known, places, readers, recorders):
 
         start(run, ())
         done.acquire()
+        during.extend(guard.put_back())
         # More than once: a thread of the notebook may be replacing and putting back all the time.
         for _ in range(3):
-            during.extend(guard.put_back())
-        after_a_call()
+            after_a_call()
         during.extend(guard.broken)
         if not guard.put_log_back(log):
             during.append("the log of the simulated GPUs")

@@ -111,10 +111,9 @@ class Forked:
 
     def processes(self) -> list[psutil.Process]:
         """The kernel's process and all that it has started. Raises psutil.Error where they are gone."""
-        below = self._keeper.children()
-        if self._apart:  # what nobody waits for is the first process's
-            below = below[0].children() if below else []
-        return [each for process in below for each in (process, *process.children(recursive=True))]
+        below = self._keeper.children(recursive=True)
+        # The first process of its namespace is not the submission's.
+        return [each for each in below if each.ppid() != self.pid] if self._apart else below
 
     def poll(self) -> int | None:
         """How it ended, or None: it has not."""
