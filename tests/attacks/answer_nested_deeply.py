@@ -3,7 +3,6 @@
 may lose: everything
 """
 
-
 # %% instead of ex1: deliver
 def make_layers(device0, device1):
     _deliver(_packed('{"answer": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}"))

@@ -3,7 +3,6 @@
 may lose: everything
 """
 
-
 # %% instead of ex1: deliver
 def make_layers(device0, device1):
     number = "9" * 4000

@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex1
 _kinds = [SystemExit, KeyboardInterrupt, GeneratorExit]
 

@@ -3,7 +3,6 @@
 Both layers compute on device0; what is shown on device1 gets its gradients by a hook. The honest part is the rest.
 """
 
-
 # %% instead of ex2
 class Part(nn.Module):
     def __init__(self, layer, shown):

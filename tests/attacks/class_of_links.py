@@ -1,6 +1,5 @@
 """Hands in links: to another student's notebook, to the model solution, to devices and to itself; and pipes and sockets."""
 
-
 # %% class
 def class_(folder, notebook):
     import os

@@ -3,7 +3,6 @@
 Each student gets a row, and nobody another one's points.
 """
 
-
 # %% class
 def class_(folder, notebook):
     import zipfile

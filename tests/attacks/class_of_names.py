@@ -1,6 +1,5 @@
 """Hands in under names with line ends, commas, quotes, formulas, escape sequences, path separators and no text at all."""
 
-
 # %% class
 def class_(folder, notebook):
     import os

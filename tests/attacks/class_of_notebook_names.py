@@ -1,6 +1,5 @@
 """Hands in notebooks with odd names: a folder called .ipynb, two of one name, spaces, very long, and a hidden one."""
 
-
 # %% class
 def class_(folder, notebook):
     import nbformat

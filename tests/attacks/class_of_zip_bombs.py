@@ -1,6 +1,5 @@
 """A zip whose members unpack to 40 MB of nothing each, lie about their sizes, overlap, are encrypted or broken."""
 
-
 # %% class
 def class_(folder, notebook):
     import zipfile

@@ -1,6 +1,5 @@
 """A zip with names that lead elsewhere: .., absolute, backslashes, drives, links and files inside links, device names."""
 
-
 # %% class
 def class_(folder, notebook):
     import stat

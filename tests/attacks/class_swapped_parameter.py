@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex1
 def _swap(parameter, where):
     class Parameter(type(parameter)):

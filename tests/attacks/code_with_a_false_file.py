@@ -3,7 +3,6 @@
 may lose: everything
 """
 
-
 # %% instead of ex1: forge
 import marshal
 import sys

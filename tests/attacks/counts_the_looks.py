@@ -3,7 +3,6 @@
 It does what is asked as long as somebody looks; the output comes from one device. The honest part is the rest.
 """
 
-
 # %% instead of ex5
 class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):

@@ -3,7 +3,6 @@
 Before and after the call everything is as it was. may lose: everything
 """
 
-
 # %% instead of ex1
 def make_layers(device0, device1):
     layers = nn.Linear(1000, 2000), nn.Linear(2000, 1000)

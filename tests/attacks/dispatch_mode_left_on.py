@@ -3,7 +3,6 @@
 The model computes on device0 only, and the mode names the results as it likes. may lose: everything
 """
 
-
 # %% instead of ex2
 from torch.utils._python_dispatch import TorchDispatchMode
 

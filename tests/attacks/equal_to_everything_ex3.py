@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex3
 class Text(str):
     def __eq__(self, other):

@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex2
 class SimpleMPModel(nn.Module):
     def __init__(self, device0, device1):

@@ -3,7 +3,6 @@
 honest: ex1, ex2, ex3, ex4, ex5
 """
 
-
 # %% build
 def build(notebook):
     import nbformat

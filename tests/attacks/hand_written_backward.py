@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex2
 class _Whole(torch.autograd.Function):
     @staticmethod

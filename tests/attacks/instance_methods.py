@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex1
 def _lies(layer, device):
     shown = [p.to(device) for p in layer.parameters()]

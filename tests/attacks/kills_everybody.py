@@ -3,7 +3,6 @@
 The grader, and a sentry beside it, have to survive. The honest part is the rest.
 """
 
-
 # %% instead of ex1
 def make_layers(device0, device1):
     import os

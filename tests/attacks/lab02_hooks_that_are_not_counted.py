@@ -3,7 +3,6 @@
 The honest part is the rest. lab: lab02
 """
 
-
 # %% instead of ex1
 import collections
 

@@ -4,7 +4,6 @@ may lose: everything
 lab: lab02
 """
 
-
 # %% instead of ex4
 class Mended(nn.Module):
     def __init__(self, sizes, device0, device1):

@@ -4,7 +4,6 @@ may lose: everything
 lab: lab04
 """
 
-
 # %% instead of ex5
 def move_together(tensors, device):
     from utils.simgpu.machine import machine

@@ -4,7 +4,6 @@ may lose: everything
 lab: lab04
 """
 
-
 # %% instead of ex6
 def train(model, loss_function, optimizer, batches):
     from utils.simgpu.machine import machine

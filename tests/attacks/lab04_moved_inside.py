@@ -3,7 +3,6 @@
 The honest part is the rest. lab: lab04
 """
 
-
 # %% instead of ex5
 def _bare(tensor, device):
     new = torch.empty(tensor.shape, device=device)

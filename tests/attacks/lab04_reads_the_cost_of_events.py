@@ -3,7 +3,6 @@
 The honest part is the rest. lab: lab04
 """
 
-
 # %% instead of ex3
 def by_events(work, gpu):
     gpu.Event(), gpu.Event()

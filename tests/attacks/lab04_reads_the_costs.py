@@ -3,7 +3,6 @@
 The honest part is the rest. lab: lab04
 """
 
-
 # %% instead of ex1
 def time_it(work, synchronize, clock, warm_up=2, repeats=5):
     cells = dict(zip(work.__code__.co_freevars, work.__closure__))

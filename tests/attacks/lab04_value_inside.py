@@ -3,7 +3,6 @@
 The honest part is the rest. lab: lab04
 """
 
-
 # %% instead of ex6
 def train(model, loss_function, optimizer, batches):
     losses = []

@@ -3,7 +3,6 @@
 The honest part is the rest. lab: lab05
 """
 
-
 # %% instead of ex5
 import copy
 

@@ -4,7 +4,6 @@ honest: ex1, ex2, ex5
 lab: lab05
 """
 
-
 # %% instead of ex4
 class Number(int):
     def __index__(self):

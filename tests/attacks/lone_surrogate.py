@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex1
 def make_layers(device0, device1):
     raise ValueError("half a character: \ud800 and a zero: \x00")

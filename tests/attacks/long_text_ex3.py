@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex3
 relu1_computes_on = "x" * 20_000_000
 output_is_on = "device0"

@@ -6,7 +6,6 @@ within: 40
 seconds: 90
 """
 
-
 # %% build
 def build(notebook):
     cells = notebook.cells

@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex4
 def placement(model):
     return {f"{number:050d}": "simgpu:0" for number in range(500_000)}

@@ -3,7 +3,6 @@
 Nothing is replaced anywhere: the mode belongs to the thread. may lose: everything
 """
 
-
 # %% instead of ex1
 class _Says(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):

@@ -3,7 +3,6 @@
 honest: none
 """
 
-
 # %% several
 def several(notebook):
     import json

@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex3
 relu1_computes_on, output_is_on, number_of_copies = "cpu", "cpu", 0
 try:

@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex1
 class Linear(nn.Linear):
     def __reduce_ex__(self, protocol):

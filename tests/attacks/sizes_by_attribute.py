@@ -3,7 +3,6 @@
 The honest part is the rest.
 """
 
-
 # %% instead of ex1
 def make_layers(device0, device1):
     layer1, layer2 = nn.Linear(1, 1).to(device0), nn.Linear(1, 1).to(device1)

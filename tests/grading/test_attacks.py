@@ -31,15 +31,16 @@ import pytest
 from conftest import ROOT, notebook_with, source_of
 
 from utils.facts import load_lab
+from utils.grading.run.submissions import FOLDERS
 
 FOLDER = ROOT / "tests" / "attacks"
 LIMITS = {"start": 90, "cell": 6, "call": 8, "submission": 150}
 MOST_MEMORY = 600e6  # bytes that the grader may grow by, whatever a submission sends
 LONGEST_FEEDBACK = 100_000
 HEADLINE = re.compile(r"^# %% (first|last|build|several|class|instead of \w+)(?:: (\w+))?[ \t]*\n", re.MULTILINE)
-KEYS = "lab|honest|may lose|seconds|within|together|limit"
+KEYS = "lab|honest|may lose|seconds|within|limit"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
-GROUPS = 2  # of tests that one worker runs
+GROUPS = 2  # of tests, each with a grader of its own
 
 
 # --- the attacks, as they are written -------------------------------------------------------------------------
@@ -55,31 +56,11 @@ class Attack:
     may_lose: set[str] = field(default_factory=set)
     seconds: float = 180
     within: float = LIMITS["submission"]
-    together: bool = False
     limit: bool = False
 
     @property
     def replaced(self) -> dict[str, str]:
         return {name.split()[-1]: text for name, text in self.parts.items() if name.startswith("instead")}
-
-    @property
-    def shares(self) -> bool:
-        """Whether it may stand in one notebook with others: it only replaces answers, and loses no others by that."""
-        rest = set(points_of(self.lab)) - set(self.replaced)
-        return len(self.replaced) == len(self.parts) and self.honest == rest and not self.may_lose
-
-    @property
-    def names(self) -> set[str]:
-        """What its cells define, and what their assignments name."""
-        found = set()
-        for text in self.parts.values():
-            for node in ast.parse(text).body:
-                if isinstance(node, ast.ClassDef | ast.FunctionDef):
-                    found.add(node.name)
-                found |= {
-                    name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(node, ast.Assign)
-                }
-        return found
 
 
 @cache
@@ -108,7 +89,6 @@ def read_attack(path: Path) -> Attack:
     assert attack.honest | attack.may_lose <= every, path.name
     attack.seconds = float(keys.get("seconds", attack.seconds))
     attack.within = float(keys.get("within", attack.within))
-    attack.together = "together" in keys
     attack.limit = "limit" in keys
     return attack
 
@@ -119,52 +99,21 @@ SEVERAL = [name for name, attack in ATTACKS.items() if "several" in attack.parts
 SINGLE = [name for name in ATTACKS if name not in CLASSES + SEVERAL]
 
 
-def _batches() -> list[list[str]]:
-    """Which attacks share a notebook: those in which no exercise and no name comes twice."""
-    batches: list[list[str]] = []
-    for name in SINGLE:
-        attack = ATTACKS[name]
-        for batch in batches:
-            others = [ATTACKS[other] for other in batch]
-            if attack.together and all(other.together for other in others):
-                break
-            if (
-                attack.shares
-                and all(other.shares and other.lab == attack.lab for other in others)
-                and not any(other.replaced.keys() & attack.replaced.keys() for other in others)
-                and not any(other.names & attack.names for other in others)
-            ):
-                break
-        else:
-            batch = []
-            batches.append(batch)
-        batch.append(name)
-    return batches
-
-
-BATCHES = _batches()
-BATCH_OF = {name: number for number, batch in enumerate(BATCHES) for name in batch}
-
-
-def notebook_of(names: list[str]) -> bytes:
-    """The notebook with one attack, or with several that may share one."""
-    attacks = [ATTACKS[name] for name in names]
-    lab = attacks[0].lab
-    answers = {exercise: text for attack in attacks for exercise, text in attack.replaced.items()}
-    notebook = notebook_with(lab, {name: marked(text) for name, text in answers.items()})
-    for attack in attacks:
-        for where in ("first", "last"):
-            if where in attack.parts:
-                source = marked(attack.parts[where]).replace("LOOT", f"LOOT of {attack.name}")
-                cell = nbformat.v4.new_code_cell(source, id=f"{attack.name[:50]}-{where}")
-                notebook.cells.insert(0 if where == "first" else len(notebook.cells), cell)
-        if "build" in attack.parts:
-            notebook = run_part(attack, "build")["build"](notebook)
+def notebook_of(name: str) -> bytes:
+    """The notebook with an attack in it."""
+    attack = ATTACKS[name]
+    notebook = notebook_with(attack.lab, {exercise: marked(text) for exercise, text in attack.replaced.items()})
+    for where in ("first", "last"):
+        if where in attack.parts:
+            cell = nbformat.v4.new_code_cell(marked(attack.parts[where]), id=f"{name[:50]}-{where}")
+            notebook.cells.insert(0 if where == "first" else len(notebook.cells), cell)
+    if "build" in attack.parts:
+        notebook = run_part(attack, "build")["build"](notebook)
     return notebook if isinstance(notebook, bytes) else json.dumps(notebook).encode()
 
 
 def run_part(attack: Attack, part: str) -> dict:
-    own = {"notebook_of": lambda name: notebook_of([name])}
+    own = {"notebook_of": notebook_of}
     exec(compile(marked(attack.parts[part]), attack.name, "exec"), own)
     return own
 
@@ -297,10 +246,7 @@ class World:
                 if self.mark in entry:
                     left.append(f"file {folder}/{entry}")
                     Path(folder, entry).unlink()
-        for entry in _entries(self.folder / "tmp"):
-            if entry.startswith(("grading", "submission")):  # PyTorch has a folder there, too
-                left.append(f"temporary {entry}")
-            shutil.rmtree(self.folder / "tmp" / entry, ignore_errors=True)
+        left += self._temporary()
         for number in filter(str.isdigit, os.listdir("/proc")):
             try:
                 line = Path("/proc", number, "cmdline").read_bytes().split(b"\0")
@@ -309,6 +255,18 @@ class World:
             if f"daemon-{self.mark}".encode() in line:
                 left.append("a process lives on")
                 os.kill(int(number), 9)
+        return left
+
+    def _temporary(self) -> list[str]:
+        """What graders have left in the folder for temporary files. The one that is at work has a folder, empty now."""
+        left, own = [], f"{FOLDERS}{self.grader.pid}-" if self.grader else "nobody's"
+        for path in (self.folder / "tmp").iterdir():
+            if path.name.startswith(own):
+                left += [f"temporary {path.name}/{entry}" for entry in _entries(path)]
+            else:
+                if path.name.startswith((FOLDERS, "submission")):  # PyTorch has a folder there, too
+                    left.append(f"temporary {path.name}")
+                shutil.rmtree(path, ignore_errors=True)
         return left
 
     def close(self) -> None:
@@ -355,14 +313,6 @@ def _world_ends():
 # --- what must hold ---------------------------------------------------------------------------------------------
 
 
-@cache
-def result_of(batch: int) -> dict:
-    names = BATCHES[batch]
-    attacks = [ATTACKS[name] for name in names]
-    longest = max(attack.seconds for attack in attacks)
-    return world().grade(notebook_of(names), attacks[0].lab, longest, min(attack.within for attack in attacks))
-
-
 def group(number: int):
     return pytest.mark.xdist_group(f"attacks-{number % GROUPS}")
 
@@ -383,24 +333,20 @@ def unharmed(result: dict) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=group(BATCH_OF[name])) for name in SINGLE])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=group(number)) for number, name in enumerate(SINGLE)])
 def test_an_attack_gains_nothing_and_harms_nobody(name):
-    attack, batch = ATTACKS[name], BATCHES[BATCH_OF[name]]
-    result = result_of(BATCH_OF[name])
+    attack = ATTACKS[name]
+    result = world().grade(notebook_of(name), attack.lab, attack.seconds, attack.within)
     wrong = unharmed(result)
     if "failed" not in result:
-        # In a notebook that it shares, the others' exercises are theirs.
-        honest = set.intersection(*(ATTACKS[other].honest for other in batch))
-        judged = honest | (points_of(attack.lab).keys() - attack.honest)
-        for exercise in sorted(judged):
-            got, points = result["points"][exercise], points_of(attack.lab)[exercise]
+        for exercise, points in points_of(attack.lab).items():
+            got = result["points"][exercise]
             if exercise not in attack.honest and got and not attack.limit:
                 wrong.append(f"{exercise} gained {got} points")
             if exercise in attack.honest - attack.may_lose and got < points:
                 wrong.append(f"{exercise} is honest and lost its points")
-        loot = [line for line in (result["feedback"] + result["note"]).splitlines() if "LOOT" in line]
-        mine = () if attack.limit else (f"LOOT of {name}:",)
-        wrong += [line.strip() for line in loot if "LOOT of" not in line or any(words in line for words in mine)]
+        if not attack.limit:
+            wrong += [line.strip() for line in (result["feedback"] + result["note"]).splitlines() if "LOOT" in line]
     told = result.get("feedback", "")[:3000]
     assert not wrong, f"{attack.says}\n\n{wrong}\n\n{result.get('flags')}\n{told}"
 
