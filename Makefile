@@ -10,7 +10,7 @@ LAB_ARGS ?=
 # One cell may take this many seconds before nbval calls it stuck (its own default is 2000).
 CELL_TIMEOUT ?= 120
 # One thread a kernel: several run at once, one notebook in each.
-NBVAL = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) -p no:cacheprovider -p tools.nbval_over_ipc
+NBVAL = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) -p no:cacheprovider -p tools.nbval_kernels
 
 .DEFAULT_GOAL := help
 .PHONY: help full-copy setup setup-test lab test check labs nbval clean

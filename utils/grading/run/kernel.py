@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 import psutil
 import zmq
 from jupyter_client import KernelManager
-from jupyter_client.kernelspec import KernelSpec
 
 from utils.environment import DEVICES, GRADING
 from utils.facts import StudentError, wire
 from utils.grading.run import sandbox
-from utils.grading.run.provisioner import WarmProcess, WarmProcessEnded, WarmProvisioner, warm_process
+from utils.grading.run.provisioner import WarmKernelManager, WarmProcess, WarmProcessEnded, warm_process
 from utils.grading.run.submissions import FOLDERS
 from utils.grading.run.watch import Watch
 
@@ -62,23 +61,17 @@ class KernelDidNotStart(Exception):
     """The grader could not start a kernel at all: nothing to do with the submission."""
 
 
-class GradingKernel(KernelManager):
-    """A kernel that is started with our own command, or forked, whatever kernels are installed."""
+class FreshKernelManager(KernelManager):
+    """Jupyter's manager of a kernel that is started with our own command, whatever kernels are installed."""
 
-    command: tuple[str, ...] = ()
-    # What WarmProvisioner asks for.
-    warm_process: WarmProcess | None = None
-    key_fd = -1
-    request: dict | None = None
+    def __init__(self, command: list[str], **options):
+        super().__init__(**options)
+        self.command = command
 
-    @property
-    def kernel_spec(self) -> KernelSpec:
-        return KernelSpec(argv=list(self.command))
-
-    def format_kernel_cmd(self, extra_arguments=None):
-        # Called when the connection file has just been written.
+    def format_kernel_cmd(self, extra_arguments=None) -> list[str]:
+        # Called when the connection file has just been written. Who the kernel runs as has to read it.
         os.chmod(self.connection_file, 0o644)
-        return list(self.command)
+        return self.command
 
 
 class Kernel:
@@ -143,25 +136,22 @@ class Kernel:
         elif user is not None:
             os.chown(sockets, user, user)
         connection = os.path.join(self._folder, "connection.json")
-        self._manager = manager = GradingKernel(transport="ipc", ip=os.path.join(sockets, "k"))
-        manager.connection_file = connection
-        key_in, key_out = os.pipe()
+        reached = {"transport": "ipc", "ip": os.path.join(sockets, "k"), "connection_file": connection}
         environment, arguments = _environment(home), ["-f", connection, *OPTIONS]
+        key_in, key_out = os.pipe()
         if warm is not None:
-            manager.warm_process, manager.key_fd = warm, key_in
-            manager.request = {
+            request = {
                 **{"apart": sandboxed, "user": user, "limits": self.limits.resources.limits()},
                 **{"empty": dict.fromkeys(sandbox.EMPTY, self.limits.resources.folder)},
-                **{"readable": [connection], "writable": [sockets]},
-                **{"environment": environment, "folder": home, "arguments": arguments},
+                **{"readable": [connection], "writable": [sockets], "folder": home, "arguments": arguments},
             }
-            manager.provisioner = WarmProvisioner(kernel_id="", kernel_spec=manager.kernel_spec, parent=manager)
+            self._manager = manager = WarmKernelManager(warm, request, key_in, **reached)
         else:
             command = [sys.executable, "-c", START, str(key_in), *arguments]
             if sandboxed:
                 seen = {"readable": [connection], "writable": [sockets]}
                 command = sandbox.wrap(command, self.limits.resources, environment, **seen)
-            manager.command = tuple(command)
+            self._manager = manager = FreshKernelManager(command, **reached)
         quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
         try:
             os.write(key_out, self.key)

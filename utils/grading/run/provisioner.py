@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from multiprocessing.util import Finalize
 
 import psutil
+from jupyter_client import KernelManager
+from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.provisioning import LocalProvisioner
 
 from utils.grading.run import sandbox, warm
@@ -65,12 +67,14 @@ class WarmProcess:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def fork(self, key_fd: int, request: dict) -> Forked:
-        """A kernel that reads its key from `key_fd`. Raises WarmProcessEnded."""
+    def fork(self, request: dict, key_fd: int | None = None) -> Forked:
+        """A kernel, which reads its key from `key_fd`. Raises WarmProcessEnded."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
-            socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno(), key_fd])
+            socket.send_fds(
+                self._control, [json.dumps(request).encode()], [theirs.fileno(), *([] if key_fd is None else [key_fd])]
+            )
         except OSError:
             ours.close()
             raise WarmProcessEnded("the process that forks kernels has ended") from None
@@ -162,15 +166,34 @@ class Forked:
         return None
 
 
-class WarmProvisioner(LocalProvisioner):
-    """What Jupyter's KernelManager asks for a kernel. The manager says of which warm process, and what it may use:
+class WarmKernelManager(KernelManager):
+    """Jupyter's manager of a kernel that `warm_process` forks; `request` and `key_fd` are those of its `fork`.
 
-    its attributes `warm_process`, `key_fd` and `request` are those of `WarmProcess.fork`.
+    What the request leaves open, the environment and the folder, is what the kernel is started with.
     """
 
-    async def launch_kernel(self, cmd: list[str], **kwargs):
+    def __init__(self, warm_process: WarmProcess, request: dict, key_fd: int | None = None, **options):
+        super().__init__(**options)
+        self.warm_process, self.request, self.key_fd = warm_process, request, key_fd
+        self.provisioner = WarmProvisioner(kernel_id="", kernel_spec=self.kernel_spec, parent=self)
+
+    @property
+    def kernel_spec(self) -> KernelSpec:
+        return KernelSpec()
+
+    def format_kernel_cmd(self, extra_arguments=None) -> list[str]:
+        # Called when the connection file has just been written. Who the kernel runs as has to read it.
+        os.chmod(self.connection_file, 0o644)
+        return []
+
+
+class WarmProvisioner(LocalProvisioner):
+    """Where Jupyter's manager gets a kernel's process from: here, from the manager's warm process."""
+
+    async def launch_kernel(self, cmd: list[str], **options):
         manager = self.parent
-        self.process = manager.warm_process.fork(manager.key_fd, manager.request)
+        request = {"environment": options["env"], "folder": options["cwd"], **manager.request}
+        self.process = manager.warm_process.fork(request, manager.key_fd)
         self.pid = self.process.pid
         return self.connection_info
 

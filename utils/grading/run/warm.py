@@ -48,11 +48,11 @@ def main() -> None:
         data, descriptors, _, _ = socket.recv_fds(control, LARGEST_REQUEST, 2)
         if not data:  # the grader is gone
             return
-        life, key_fd = socket.socket(fileno=descriptors[0]), descriptors[1]
+        life, key_fd = socket.socket(fileno=descriptors[0]), (descriptors[1:] or [None])[0]
         if isolation.threads() == 1 and os.fork() == 0:
             _in_the_child(control, life, key_fd, data, become_kernel)
         life.close()
-        os.close(key_fd)
+        _close(key_fd)
         if _state() != as_it_was:  # the grader starts another, and grades again what this one was at
             return
 
@@ -66,14 +66,14 @@ def prepare_graded() -> Callable[[int, list[str]], None]:
 
 
 def prepare_plain() -> Callable[[int, list[str]], None]:
-    """What a lesson's kernel needs. Nobody observes it."""
+    """What a lesson's kernel needs. Nobody observes it, and it has no key."""
     from utils.grading.run.student_process import EARLY
 
+    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel sets it before any import
     for name in EARLY:
         importlib.import_module(name)
 
-    def become_kernel(key_fd: int, arguments: list[str]) -> None:
-        os.close(key_fd)
+    def become_kernel(_: None, arguments: list[str]) -> None:
         sys.argv = ["kernel", *arguments]
         from ipykernel import kernelapp
 
@@ -87,7 +87,7 @@ def _state() -> tuple[int, int, int]:
     return isolation.threads(), len(sys.modules), len(os.listdir("/proc/self/fd"))
 
 
-def _in_the_child(control: socket.socket, life: socket.socket, key_fd: int, data: bytes, become_kernel) -> None:
+def _in_the_child(control: socket.socket, life: socket.socket, key_fd: int | None, data: bytes, become_kernel) -> None:
     """Be a keeper. Never returns."""
     try:
         control.close()
@@ -99,7 +99,7 @@ def _in_the_child(control: socket.socket, life: socket.socket, key_fd: int, data
         os._exit(1)
 
 
-def _keep(life: socket.socket, key_fd: int, request: dict, become_kernel) -> None:
+def _keep(life: socket.socket, key_fd: int | None, request: dict, become_kernel) -> None:
     """Fork the kernel, and end it when the other end of `life` says so or closes. Says how it ended."""
     apart = request["apart"]
     if apart:
@@ -112,7 +112,7 @@ def _keep(life: socket.socket, key_fd: int, request: dict, become_kernel) -> Non
             _say(life, f"{ENDED} {type(error).__name__}: {error}")
         finally:
             os._exit(1)
-    os.close(key_fd)
+    _close(key_fd)
     _say(life, STARTED)
     select.select([life, os.pidfd_open(child)], [], [])
     if not apart:  # all that it has started, as far as it can be known
@@ -125,7 +125,7 @@ def _keep(life: socket.socket, key_fd: int, request: dict, become_kernel) -> Non
     os._exit(0)
 
 
-def _first(life: socket.socket, key_fd: int, request: dict, become_kernel) -> None:
+def _first(life: socket.socket, key_fd: int | None, request: dict, become_kernel) -> None:
     """Be the first process of the new namespaces: fork the kernel, wait for everybody, end when the kernel ends."""
     isolation.furnish(request["empty"], request["readable"], request["writable"])
     kernel = os.fork()
@@ -137,14 +137,14 @@ def _first(life: socket.socket, key_fd: int, request: dict, become_kernel) -> No
         finally:
             os._exit(1)
     life.close()
-    os.close(key_fd)
+    _close(key_fd)
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid == kernel:
             os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def _kernel(life: socket.socket, key_fd: int, request: dict, become_kernel) -> None:
+def _kernel(life: socket.socket, key_fd: int | None, request: dict, become_kernel) -> None:
     """Become the student's process."""
     life.close()
     os.setsid()
@@ -153,7 +153,7 @@ def _kernel(life: socket.socket, key_fd: int, request: dict, become_kernel) -> N
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
     if request["apart"]:
-        isolation.renounce(request["user"], request["limits"], keep=(key_fd,))
+        isolation.renounce(request["user"], request["limits"], keep=() if key_fd is None else (key_fd,))
     _forget_numbers()
     become_kernel(key_fd, request["arguments"])
 
@@ -163,6 +163,11 @@ def _forget_numbers() -> None:
     import numpy
 
     numpy.random.seed()
+
+
+def _close(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.close(descriptor)
 
 
 def _say(life: socket.socket, text: str) -> None:
