@@ -74,16 +74,12 @@ def prepare() -> Callable[[bytes], None]:
     """Load what a notebook will need, and remember it. The answer begins the observing, with a key."""
     for name in EARLY:
         importlib.import_module(name)
-    import torch
-
     from utils import simgpu
     from utils.simgpu import origin
     from utils.simgpu.machine import Machine
     from utils.simgpu.memory import Memory, Storage
 
-    numbers = torch.get_rng_state()
     _let_torch_settle()
-    torch.set_rng_state(numbers)
     simgpu.enable(2)
     # Its own names and its own builtins: nothing that the student's code can reach is looked up by it.
     private: dict = {"__name__": "observer", "__builtins__": dict(vars(builtins))}

@@ -149,7 +149,6 @@ def _kernel(life: socket.socket, key_fd: int | None, request: dict, become_kerne
     life.close()
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
     if request["apart"]:
@@ -159,10 +158,12 @@ def _kernel(life: socket.socket, key_fd: int | None, request: dict, become_kerne
 
 
 def _forget_numbers() -> None:
-    """Two kernels draw different numbers from NumPy, as two processes do. (Python's own `random` sees to itself.)"""
+    """Two kernels draw different random numbers, as two processes do. (Python's own `random` sees to itself.)"""
     import numpy
+    import torch
 
     numpy.random.seed()
+    torch.default_generator.seed()
 
 
 def _close(descriptor: int | None) -> None:

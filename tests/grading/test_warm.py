@@ -1,0 +1,171 @@
+"""Kernels that are forked from a warm process: the same as fresh ones, and nothing is lost where that process is."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from conftest import notebook_with
+
+from utils.grading import classroom
+from utils.grading.run import kernel, provisioner, sandbox
+from utils.grading.run.kernel import Limits
+from utils.grading.run.kernel_student import KernelStudent
+from utils.grading.run.submissions import Submission
+
+pytestmark = [
+    pytest.mark.xdist_group("warm"),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kernels are forked on Linux only"),
+]
+
+# What a process finds around itself: what a grade could depend on, and what a submission could use.
+SNAPSHOT = """
+import gc, os, resource, signal, socket, sys, warnings
+import matplotlib
+import torch
+from utils import simgpu
+
+home = os.environ["HOME"]
+status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
+limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+mounts = {line.split()[1] for line in open("/proc/self/mounts")}
+found = {
+    "simulated": [simgpu.describe(), simgpu.now(), len(simgpu.log())],
+    "torch": [torch.get_num_threads(), str(torch.get_default_dtype()), torch.is_grad_enabled()],
+    "modules": sorted(sys.modules),
+    "environment": dict(os.environ),
+    "python": [sys.path, sys.getrecursionlimit(), gc.isenabled(), gc.get_threshold()],
+    "warnings": [str(each) for each in warnings.filters],
+    "pictures": matplotlib.get_backend(),
+    "folder": os.getcwd(),
+    "files": {folder: sorted(os.listdir(folder)) for folder in ("/", home, "/dev/shm", "/tmp")},
+    "limits": {name: resource.getrlimit(getattr(resource, name)) for name in limits},
+    "user": [os.getuid(), os.getgid(), os.getgroups(), socket.gethostname()],
+    "privileges": {name: status[name].strip() for name in status if name.startswith(("Cap", "NoNew", "Seccomp"))},
+    "signals": [str(signal.getsignal(name)) for name in (signal.SIGINT, signal.SIGCHLD, signal.SIGTERM)],
+    "open": [os.readlink(f"/proc/self/fd/{number}") for number in range(3)],
+    "processes": len([name for name in os.listdir("/proc") if name.isdigit()]),
+    "writable": sorted(place for place in mounts if os.path.exists(place) and os.access(place, os.W_OK)),
+}
+numbers = [torch.rand(1).item(), __import__("numpy").random.rand(), __import__("random").random()]
+"""
+# Names that differ from kernel to kernel, and what imports leave on a disk that is the kernel's own.
+OWN = re.compile(r"/tmp/grading-[\w/-]*")
+CACHES = (".cache", ".matplotlib", "torchinductor_student")
+
+
+def told(lab):
+    return {name: repr(value) for name, value in lab.found.items()}
+
+
+def compared(found, home):
+    """What was told, without what cannot be the same."""
+    found = {name: OWN.sub("OWN", text.replace(home, "HOME")) for name, text in found.items()}
+    files = ast.literal_eval(found["files"])
+    found["files"] = {
+        place: [name for name in names if name not in CACHES and not name.startswith("grading-")]
+        for place, names in files.items()
+    }
+    if home != sandbox.HOME:
+        del found["files"]["/tmp"], found["processes"], found["writable"]  # everybody's
+    found["modules"] = [name for name in ast.literal_eval(found["modules"]) if name != "utils.grading.run.warm"]
+    return found
+
+
+def home(lab):
+    return lab.home
+
+
+def numbers(lab):
+    return lab.numbers
+
+
+def seven(lab):
+    return lab.number
+
+
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_a_fork_finds_what_a_fresh_process_finds(sandboxed):
+    found = []
+    for warm in (True, False):
+        with KernelStudent([SNAPSHOT], Limits(warm=warm, sandboxed=sandboxed)) as student:
+            assert not student.errors
+            found.append(compared(student.run(told), student.run(home)))
+    fork, fresh = found
+    assert {name: (fork[name], fresh[name]) for name in fork if fork[name] != fresh[name]} == {}
+
+
+def test_two_forks_draw_different_numbers():
+    drawn = []
+    for _ in range(2):
+        with KernelStudent([SNAPSHOT]) as student:
+            drawn += student.run(numbers)
+    assert len(set(drawn)) == 6
+
+
+def test_the_same_class_gets_the_same_grades_both_ways(tmp_path):
+    from grading.a_class import make_class
+
+    kinds = ["right", "partly", "partly", "crashes", "function_raises"]
+    make_class(tmp_path / "class", "lab01", kinds=kinds, seed=5)
+    handed_in = [
+        Submission(path.parent.name, path) for path in sorted((tmp_path / "class" / "submissions").glob("*/*.ipynb"))
+    ]
+    both = []
+    for warm in (True, False):
+        limits = Limits(cell=60, call=30, warm=warm)
+        grades = classroom.grade_class(handed_in, "lab01", tmp_path / f"{warm}", limits, jobs=2)
+        both.append([(g.student, g.status, g.points, g.note, g.flags, g.findings) for g in grades])
+    assert both[0] == both[1]
+
+
+def test_where_the_warm_process_dies_another_takes_over_and_nothing_is_lost():
+    with KernelStudent(["number = 7", "1 / 0"]) as student:
+        assert student.run(seven) == 7
+        before = provisioner.warm_process({})
+        before.process.kill()
+        assert student.run(seven) == 7
+        after = provisioner.warm_process({})
+        assert after is not before
+        assert not Path(before.folder).exists()
+        assert student.worst == "error"
+        assert list(student.errors) == [2]
+
+
+def test_where_none_can_be_kept_alive_each_kernel_is_a_fresh_process(monkeypatch):
+    def none(*_, **__):
+        raise provisioner.WarmProcessEnded("no")
+
+    monkeypatch.setattr(kernel, "warm_process", none)
+    with KernelStudent(["number = 7"]) as student:
+        assert student.run(seven) == 7
+        assert not hasattr(student._kernel._process, "processes")
+
+
+def test_where_the_system_lets_nobody_fork_sandboxes_each_kernel_is_a_fresh_process(monkeypatch):
+    monkeypatch.setattr(sandbox, "no_forks", lambda: "mount: Operation not permitted")
+    monkeypatch.setattr(kernel, "warm_process", None)
+    with KernelStudent(["number = 7"]) as student:
+        assert student.run(seven) == 7
+
+
+def test_nothing_is_left_when_a_warm_process_is_closed():
+    warm = provisioner.WarmProcess(kernel._environment(sandbox.HOME), within=120)
+    number, folder = warm.process.pid, Path(warm.folder)
+    assert psutil.pid_exists(number)
+    warm.close()
+    assert not psutil.pid_exists(number)
+    assert not folder.exists()
+
+
+def test_a_submission_is_graded_without_a_sandbox_too(tmp_path):
+    from utils.facts import load_lab
+    from utils.grading.grade import grade_submission
+
+    nbformat.write(notebook_with("lab01", {}), tmp_path / "ann.ipynb")
+    lab = load_lab("lab01", hidden=True)
+    grade = grade_submission(Submission("ann", tmp_path / "ann.ipynb"), lab, Limits(sandboxed=False))
+    assert (grade.total, grade.status, grade.flags) == (lab.points, "ok", [])
