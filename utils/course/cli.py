@@ -77,10 +77,11 @@ def grade(
     from utils.facts import load_lab
     from utils.files import write_whole
     from utils.grading import classroom
+    from utils.grading.roster import read_gradebook, read_roster
     from utils.grading.run import sandbox as sandboxing
     from utils.grading.run.kernel import Limits
-    from utils.grading.run.submissions import file_stem, handed_in, read_roster
-    from utils.grading.tell.exports import read_gradebook, write_exports, write_grades
+    from utils.grading.run.submissions import file_stem, handed_in
+    from utils.grading.tell.exports import write_exports, write_grades
     from utils.grading.tell.feedback import student_page, student_text
     from utils.grading.tell.pages import line
     from utils.grading.tell.report import class_page

@@ -2,6 +2,7 @@
 
     grade.py          points for one submission
     classroom.py      a class: several at once, kept as they come, resumed
+    roster.py         who is in the class: platforms' tables, and whose row is whose
 
     run/              running what a stranger wrote
     tell/             telling about it: pages, tables, files for learning platforms

@@ -25,9 +25,7 @@ import csv
 import io
 import json
 import re
-import unicodedata
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,17 +35,16 @@ import pandas as pd
 from utils.facts import Lab
 from utils.files import write_whole
 from utils.grading.grade import Grade
+from utils.grading.roster import EMAILS, IDS, NUMBERS, Row, called, first, letters, match, name_of, students_in
 from utils.grading.tell import pages
 from utils.grading.tell.feedback import student_text
 from utils.grading.tell.report import reasons_to_look
-from utils.problem import Problem
 
 # Statuses after which the points are a mark.
 SURE = ("ok", "error")
 FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]")  # noqa: RUF001 spreadsheets take the wide ones, too
 CANVAS_FIRST = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
 MOODLE_IDS = ("Email address", "ID number", "Username")
-EMAILS = ("Email address", "Email", "E-mail", "email", "SIS Login ID", "Username")
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # a fixed date in the zip: the same grades give the same bytes
 
 
@@ -60,19 +57,6 @@ def write_grades(grades: Sequence[Grade], lab: Lab, path: Path) -> None:
     ]
     columns = ["student", *lab.exercises, "total", "max", "status", "note", "look_at"]
     write_whole(path, _csv(columns, rows))
-
-
-def read_gradebook(path: Path) -> pd.DataFrame:
-    """A platform's own CSV (gradebook, roster, grading worksheet), as text. Raises Problem for what is none."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        separator = max(",;\t", key=text.split("\n", 1)[0].count)
-        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, sep=separator, index_col=False)
-    except (OSError, ValueError, csv.Error) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise Problem(f"{path} cannot be read as a CSV of a gradebook: {reason}") from None
-    table.columns = [str(column).strip() for column in table.columns]
-    return table
 
 
 def write_exports(
@@ -116,14 +100,14 @@ class _Class:
     grades: list[Grade]
     lab: Lab
     roster: pd.DataFrame | None
-    rows: dict[str, dict[str, str]] = field(default_factory=dict)  # student -> row, in the order of the file
+    rows: dict[str, Row] = field(default_factory=dict)  # student -> row, in the order of the file
     doubts: dict[str, list[str]] = field(default_factory=dict)  # student -> why there is no row, or no place in a file
-    nobodys: list[dict[str, str]] = field(default_factory=list)  # rows that are no student's
+    nobodys: list[Row] = field(default_factory=list)  # rows that are no student's
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self):
         if self.roster is not None:
-            self._match([row for row in self.roster.to_dict("records") if not _is_no_student(row)])
+            self._match(students_in(self.roster))
 
     @property
     def most(self) -> int:
@@ -133,7 +117,7 @@ class _Class:
     def title(self) -> str:
         return f"{self.lab.name.capitalize()}: {self.lab.title}"
 
-    def marks(self) -> list[tuple[Grade, dict[str, str]]]:
+    def marks(self) -> list[tuple[Grade, Row]]:
         """The sure marks, each with the student's row. Without a roster the row is empty."""
         sure = [grade for grade in self.grades if not _unsure(grade)]
         if self.roster is None:
@@ -157,43 +141,16 @@ class _Class:
                 found.append([*who, points, self.most, grade.status, "; ".join(why), pages.line(grade.note)])
         for row in self.nobodys:
             why = "in the platform's file, and no submission is this student's"
-            number = _first(row, ("ID", "Identifier", *MOODLE_IDS, "SID", *EMAILS))
-            found.append([_full_name(row), number, "", self.most, "", why, ""])
+            found.append([called(row), first(row, [*NUMBERS, *IDS]), "", self.most, "", why, ""])
         return found
 
-    def _match(self, rows: list[dict[str, str]]) -> None:
-        """Give each student a row: by the platform's number, then by an id, by the name, by the letters of the name.
-
-        A row or a student with two possibilities gets none: it is told, not guessed.
-        """
-        left = {grade.student: grade for grade in self.grades}
-        free, found = dict(enumerate(rows)), {}
-        steps = [
-            (lambda grade: {grade.id} - {""}, _numbers_of),
-            (lambda grade: {_plain(grade.student), _plain(grade.id)} - {""}, _ids_of),
-            (lambda grade: {_plain(grade.student)} - {""}, _names_of),
-            (lambda grade: {_letters(grade.student)} - {""}, lambda row: set(map(_letters, _names_of(row)))),
-        ]
-        several = set()
-        for of_grade, of_row in steps:
-            by_key: dict[str, set[int]] = {}
-            for number, row in free.items():
-                for key in of_row(row) - {""}:
-                    by_key.setdefault(key, set()).add(number)
-            wanted = {s: set().union(*(by_key.get(key, set()) for key in of_grade(g))) for s, g in left.items()}
-            claimed = Counter(number for numbers in wanted.values() for number in numbers)
-            for student, numbers in wanted.items():
-                if len(numbers) == 1 and claimed[next(iter(numbers))] == 1:
-                    number = numbers.pop()
-                    found[number] = student
-                    del free[number], left[student]
-                elif numbers:
-                    several.add(student)
-        for student in left:
-            fits = "more than one row, or a row that fits others too" if student in several else "no row"
+    def _match(self, rows: list[Row]) -> None:
+        found = match(self.grades, rows)
+        self.rows = {student: rows[place] for student, place in found.rows.items()}
+        self.nobodys = [rows[place] for place in found.free]
+        for student, places in found.doubts.items():
+            fits = "more than one row, or a row that fits others too" if places else "no row"
             self.doubts[student] = [f"{fits} of the platform's file is this student's"]
-        self.rows = {found[number]: rows[number] for number in sorted(found)}
-        self.nobodys = list(free.values())
 
 
 def _unsure(grade: Grade) -> list[str]:
@@ -203,64 +160,12 @@ def _unsure(grade: Grade) -> list[str]:
     return [pages.line(flag) for flag in grade.flags]
 
 
-def _is_no_student(row: dict[str, str]) -> bool:
-    """Canvas has a row with the most points, one about posting, and one of a student that is made up for testing."""
-    if "Student" not in row:
-        return not any(value.strip() for value in row.values())
-    first = row["Student"].strip()
-    return not first or first.startswith("Points Possible") or first == "Student, Test"
-
-
-def _first(row: dict[str, str], columns: Sequence[str]) -> str:
-    return next((row[column].strip() for column in columns if row.get(column, "").strip()), "")
-
-
-def _full_name(row: dict[str, str]) -> str:
-    split = f"{_first(row, ('First name', 'First Name'))} {_first(row, ('Last name', 'Last Name', 'Surname'))}".strip()
-    return split or _first(row, ("Full name", "Name", "Student"))
-
-
-def _names_of(row: dict[str, str]) -> set[str]:
-    """The ways to write this person's name, with either part first."""
-    name = _full_name(row)
-    ways = {name}
-    if "," in name:
-        last, first = name.split(",", 1)
-        ways |= {f"{first} {last}", f"{last} {first}"}
-    else:
-        words = name.split()
-        ways |= {" ".join([*words[cut:], *words[:cut]]) for cut in range(1, len(words))}
-    return {_plain(way) for way in ways} - {""}
-
-
-def _ids_of(row: dict[str, str]) -> set[str]:
-    columns = ("SIS User ID", "SIS Login ID", "SID", *MOODLE_IDS, *EMAILS)
-    found = {_plain(row.get(column, "")) for column in columns}
-    return (found | {value.split("@")[0] for value in found if "@" in value}) - {""}
-
-
-def _numbers_of(row: dict[str, str]) -> set[str]:
-    """The platform's own number of a student: it is in the names of the files that it exports."""
-    identifier = re.search(r"(\d+)$", row.get("Identifier", "").strip())
-    numbers = {row.get("ID", "").strip() if "Student" in row else ""}
-    return (numbers | ({identifier[1]} if identifier else set())) - {""}
-
-
-def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("_", " ").split())
-
-
-def _letters(text: str) -> str:
-    """Only the letters and digits, without accents."""
-    return "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if c.isalnum())
-
-
 # --- the platforms ----------------------------------------------------------------------------------------------
 
 
 def _platform(roster: pd.DataFrame) -> str | None:
     columns = set(roster.columns)
-    if {"Student", "ID"} <= columns:
+    if {"Student", "ID"} <= columns or {"LastName", "ID"} <= columns:
         return "canvas"
     if {"Identifier", "Grade"} <= columns or columns & {"Email address", "ID number", "Username"}:
         return "moodle"
@@ -328,7 +233,7 @@ def _write_canvas(class_: _Class, folder: Path) -> str:
         asked = [c for c in given[len(columns) :] if _is_about(c, class_.lab)]
         if len(asked) == 1:
             assignment = asked[0]
-            heads = [r for r in class_.roster.to_dict("records") if r["Student"].strip().startswith("Points Possible")]
+            heads = [r for r in class_.roster.to_dict("records") if name_of(r).startswith("Points Possible")]
             most = next((r[assignment].strip() for r in heads), "") or most
             class_.said += _other_most(class_, "canvas.csv", {most})
         else:
@@ -351,7 +256,7 @@ def _write_canvas(class_: _Class, folder: Path) -> str:
 def _write_gradescope(class_: _Class, folder: Path) -> str:
     results, without = {}, {}
     for grade, row in class_.marks():
-        email = next((v for v in (_first(row, [c]) for c in EMAILS) if "@" in v), "")
+        email = next((v for v in (first(row, [title]) for title in EMAILS) if "@" in v), "")
         email = (email or next((v for v in (grade.student, grade.id) if re.fullmatch(r"\S+@\S+\.\S+", v)), "")).lower()
         if not email or email in results:
             what = "an email of two students" if email else "no email"
@@ -401,8 +306,8 @@ if len(found) != 1:
 
 def _is_about(column: str, lab: Lab) -> bool:
     """Whether a column's title names the lab: "Lab 01", "lab01: Split a model (1234)", or the title alone."""
-    letters = _letters(re.sub(r"\s*\(\d+\)$", "", column))
-    return letters.startswith(_letters(lab.name)) or letters == _letters(lab.title)
+    found = letters(re.sub(r"\s*\(\d+\)$", "", column))
+    return found.startswith(letters(lab.name)) or found == letters(lab.title)
 
 
 def _other_most(class_: _Class, file: str, found: set[str]) -> list[str]:
