@@ -14,7 +14,7 @@ from utils import simgpu
 from utils.facts import Finding, Lab, LocalStudent, StudentError, load_lab, recorded_timelines
 from utils.grading.grade import STATUSES, Grade
 from utils.grading.tell.feedback import IN_WORDS, student_page, student_text, timeline_from
-from utils.grading.tell.pages import clean
+from utils.grading.tell.text import clean
 from utils.trace import Event, Timeline
 
 HOSTILE = (

@@ -83,8 +83,8 @@ def grade(
     from utils.grading.run.submissions import file_stem, handed_in
     from utils.grading.tell.exports import write_exports, write_grades
     from utils.grading.tell.feedback import student_page, student_text
-    from utils.grading.tell.pages import line
     from utils.grading.tell.report import class_page
+    from utils.grading.tell.text import line
 
     notebook_name = lab_sources([lab])[0].name
     try:

@@ -11,6 +11,7 @@ from utils import plots
 from utils.facts import Exercise, Finding, Lab
 from utils.grading.grade import Grade
 from utils.grading.tell import pages
+from utils.grading.tell.text import clean, line
 from utils.trace import PHASES, Event, Timeline
 
 # What became of a submission, told to its student.
@@ -70,24 +71,24 @@ def student_page(grade: Grade, lab: Lab, warning: str = "") -> str:
     )
     if warning:
         body.append(f'<p class="notice small">{pages.html(warning)}</p>')
-    return pages.page(f"{lab.title}: {pages.line(grade.student, 80)}", "\n".join(body), "46rem", STYLE)
+    return pages.page(f"{lab.title}: {line(grade.student, 80)}", "\n".join(body), "46rem", STYLE)
 
 
 def student_text(grade: Grade, lab: Lab, warning: str = "") -> str:
     """One student's result as plain text. The hints come last, each after the one before."""
     most = lab.points
     total = "not graded yet" if grade.status == "not-graded" else f"{grade.total} of {most} points"
-    lines = [f"{lab.title} ({lab.name}), {pages.line(grade.student, 80)}: {total}"]
+    lines = [f"{lab.title} ({lab.name}), {line(grade.student, 80)}: {total}"]
     if grade.status != "ok":
-        note = f" ({pages.line(grade.note, 600)})" if grade.note else ""
-        lines.append(f"status: {pages.line(grade.status, 40)}. {_status_words(grade)}{note}")
+        note = f" ({line(grade.note, 600)})" if grade.note else ""
+        lines.append(f"status: {line(grade.status, 40)}. {_status_words(grade)}{note}")
     hints = []
     for name, exercise in lab.exercises.items():
         found = grade.findings.get(name, [])
         lines += ["", f"{name}  {grade.points.get(name, 0)} / {exercise.points}  {exercise.title}"]
         for finding in found:
-            lines.append(f"  {'yes' if finding.holds else 'NO '}  {pages.line(finding.claim, 300)}")
-            lines += [f"       {row}" for row in pages.clean(finding.found, LONGEST_FOUND).splitlines()]
+            lines.append(f"  {'yes' if finding.holds else 'NO '}  {line(finding.claim, 300)}")
+            lines += [f"       {row}" for row in clean(finding.found, LONGEST_FOUND).splitlines()]
         if _not_looked_at(exercise, found):
             lines.append(f"       {_not_looked_at(exercise, found)}")
         recorded = timeline_from(grade.timelines.get(name))
@@ -104,7 +105,7 @@ def student_text(grade: Grade, lab: Lab, warning: str = "") -> str:
 
 
 def _status_words(grade: Grade) -> str:
-    return IN_WORDS.get(grade.status, f"Something went wrong while your notebook ran: {pages.line(grade.status, 40)}.")
+    return IN_WORDS.get(grade.status, f"Something went wrong while your notebook ran: {line(grade.status, 40)}.")
 
 
 def _failed(found: list[Finding]) -> bool:
@@ -170,7 +171,7 @@ def timeline_from(data: object) -> Timeline | None:
         devices = tuple(_word(device) for device in _list(data["devices"], MOST_DEVICES))
         begin, end = _number(data["begin"]), _number(data["end"])
         events = tuple(_event(event, devices) for event in _list(data["events"], MOST_EVENTS))
-        source = pages.line(_text(data["source"]), 120).replace("$", "")
+        source = line(_text(data["source"]), 120).replace("$", "")
     except (KeyError, TypeError, ValueError, IndexError):
         return None
     fits = devices and len(set(devices)) == len(devices) and begin < end and source.isascii()

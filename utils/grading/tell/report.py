@@ -12,21 +12,11 @@ from matplotlib.ticker import MaxNLocator
 
 from utils import plots
 from utils.facts import Finding, Lab
-from utils.grading.grade import STATUSES, Grade
+from utils.grading.grade import LOOK_AT, STATUSES, Grade
 from utils.grading.run.submissions import file_stem
 from utils.grading.tell import misconceptions, pages
 
-# Statuses after which the points say nothing about the student.
-NOT_JUDGED = ("missing", "not-graded", "not-a-notebook")
-# Statuses that a person should look at. "error" is not among them: who leaves an exercise open has it.
-LOOK_AT = {
-    "timeout": "something did not finish in time",
-    "crash": "the kernel died",
-    "not-graded": "the grader could not start: run the command again",
-    "not-a-notebook": "what was handed in cannot be read as a notebook",
-}
 ODD = "something in the notebook is odd"
-MOST_REASONS = 20
 UNANSWERED = ("", "YOUR ANSWER HERE", "*Double-click, and write here.*")
 LONGEST_ANSWER = 1500
 NOTHING = '<span class="soft">&ndash;</span>'
@@ -52,7 +42,7 @@ def class_page(grades: Sequence[Grade], lab: Lab, warning: str = "") -> str:
     `warning` is about the whole run, and stands first.
     """
     grades = sorted(grades, key=lambda grade: grade.student)
-    judged = [grade for grade in grades if grade.status not in NOT_JUDGED]
+    judged = [grade for grade in grades if grade.judged]
     parts = [f"<h1>{pages.html(lab.title)}: the class</h1>", f'<div class="soft">{pages.html(lab.name)}</div>']
     if warning:
         parts.append(f'<p class="notice">{pages.html(warning)}</p>')
@@ -71,18 +61,6 @@ def class_page(grades: Sequence[Grade], lab: Lab, warning: str = "") -> str:
     parts.append(f'<nav class="small">{links}</nav>')
     parts += [f'<h2 id="{anchor}">{title}</h2>\n{section}' for anchor, (title, section) in shown.items()]
     return pages.page(f"{lab.title}: the class", "\n".join(parts), "70rem", STYLE)
-
-
-def reasons_to_look(grade: Grade) -> list[str]:
-    """Why a person should look at this submission. Empty for most."""
-    reasons = [pages.line(flag) for flag in grade.flags[:MOST_REASONS]]
-    if grade.status in LOOK_AT:
-        reasons.insert(0, LOOK_AT[grade.status])
-    elif grade.status not in STATUSES:
-        reasons.insert(0, f"status {pages.line(grade.status, 40)}")
-    elif grade.status == "error" and not grade.total:
-        reasons.insert(0, "a cell raised, and no exercise got points")
-    return reasons
 
 
 def likely_misconceptions(grades: Sequence[Grade], lab: Lab) -> dict[tuple[str, tuple[str, ...]], list[str]]:
@@ -127,7 +105,7 @@ def _numbers(grades: Sequence[Grade], judged: Sequence[Grade], lab: Lab) -> str:
         most = lab.points
         boxes |= {"median": f"{totals.median():g} / {most}", "mean": f"{totals.mean():.1f} / {most}"}
         boxes["full points"] = str(int((totals == lab.points).sum()))
-    boxes["to look at by hand"] = str(sum(bool(reasons_to_look(grade)) for grade in grades))
+    boxes["to look at by hand"] = str(sum(bool(grade.reasons_to_look) for grade in grades))
     return '<div class="numbers">' + "".join(f"<div><b>{b}</b>{a}</div>" for a, b in boxes.items()) + "</div>"
 
 
@@ -136,13 +114,13 @@ def _to_look_at(grades: Sequence[Grade]) -> str:
     groups: dict[str, list[list[str]]] = {ODD: []}
     groups |= {words: [] for words in LOOK_AT.values()}
     for grade in grades:
-        reasons = reasons_to_look(grade)
+        reasons = grade.reasons_to_look
         if reasons:
             group = ODD if grade.flags else reasons[0]
             more = [reason for reason in reasons if reason != group]
             listed = "<ul>" + "".join(f"<li>{pages.html(reason)}</li>" for reason in more) + "</ul>" if more else ""
             note = f'<div class="soft small">{pages.html(grade.note, 300)}</div>' if grade.note else ""
-            points = NOTHING if grade.status in NOT_JUDGED else str(grade.total)
+            points = NOTHING if not grade.judged else str(grade.total)
             groups.setdefault(group, []).append([_link(grade), points, listed + note])
     groups = {words: rows for words, rows in groups.items() if rows}
     if not groups:
@@ -156,7 +134,7 @@ def _to_look_at(grades: Sequence[Grade]) -> str:
 
 
 def _totals(grades: Sequence[Grade], judged: Sequence[Grade], lab: Lab) -> str:
-    left = Counter(grade.status for grade in grades if grade.status in NOT_JUDGED)
+    left = Counter(grade.status for grade in grades if not grade.judged)
     words = ", ".join(f"{number} {status}" for status, number in sorted(left.items()))
     without = f"<p>Not in this picture, because nothing could be judged: {pages.html(words)}.</p>" if left else ""
     if not judged:
@@ -240,9 +218,9 @@ def _students(grades: Sequence[Grade], lab: Lab) -> str:
     rows = []
     for grade in grades:
         marks, total = [_mark(grade.points.get(name, 0)) for name in lab.exercises], f"<b>{grade.total}</b>"
-        if grade.status in NOT_JUDGED:  # no points are no zero where nothing could be judged
+        if not grade.judged:  # no points are no zero where nothing could be judged
             marks, total = [NOTHING] * len(marks), NOTHING
-        look = "look" if reasons_to_look(grade) else ""
+        look = "look" if grade.reasons_to_look else ""
         rows.append([_link(grade), pages.html(grade.id, 40), total, *marks, pages.html(grade.status, 40), look])
     titled = [f"{name} ({exercise.points})" for name, exercise in lab.exercises.items()]
     columns = ["student", "id", f"total ({lab.points})", *titled, "status", "by hand"]
