@@ -7,6 +7,7 @@ as HTML, and only templates and `data_url` make it. A template may ask for less 
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -21,6 +22,11 @@ from utils.plots import Picture
 def page(template: str, **values: object) -> str:
     """The whole file. The same values give the same bytes."""
     return TEMPLATES.get_template(template).render(values)
+
+
+def changed() -> float:
+    """When a template was last changed, in seconds: a page older than this is an old one."""
+    return max(path.stat().st_mtime for path in Path(__file__).with_name("templates").iterdir())
 
 
 def _harmless(value: object) -> object:
