@@ -14,9 +14,10 @@ from jinja2 import UndefinedError
 from utils import simgpu
 from utils.facts import Finding, Lab, LocalStudent, StudentError, load_lab, recorded_timelines
 from utils.grading.grade import STATUSES, Grade
-from utils.grading.tell.feedback import IN_WORDS, student_page, student_text, timeline_from
+from utils.grading.tell.feedback import IN_WORDS, student_page, student_text
 from utils.grading.tell.pages import TEMPLATES
 from utils.grading.tell.text import LONGEST, clean
+from utils.grading.tell.timelines import timeline_from
 from utils.trace import Event, Timeline
 
 HOSTILE = (
