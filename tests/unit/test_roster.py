@@ -95,6 +95,8 @@ def test_a_platforms_file_is_its_students(tmp_path, platform):
         "Name,E-Mail\nann,x@example.org\nBo Ng,y@example.org\n",
         "E-Mail,Name\nx@example.org,ann\ny@example.org,Bo Ng\n",
         "ann,student\nBo Ng,student\n",
+        "ann\nBo Ng\nann\n",
+        "student,email\nann,x@example.org\nBo Ng,y@example.org\nann,x@example.org\n",
     ],
 )
 def test_a_list_of_names_is_one_a_line_or_first_in_a_csv(tmp_path, text):

@@ -61,7 +61,7 @@ def read_gradebook(path: Path) -> pd.DataFrame:
 def read_roster(path: Path) -> list[Row]:
     """Everybody in a class: from a platform's CSV, any other with titles, or names, one a line or first in a CSV.
 
-    Raises Problem for what cannot be read.
+    Who is in it twice, word for word, is one. Raises Problem for what cannot be read.
     """
     try:
         text = _text(path)
@@ -69,10 +69,10 @@ def read_roster(path: Path) -> list[Row]:
         rows = [row for row in rows if any(row)]
         titled = bool(rows) and _are_titles(rows[0])
         if titled and len(rows[0]) > 1:
-            return students_in(_table(text))
+            return students_in(_table(text).drop_duplicates())
         a_line = bool(rows) and len(rows[0]) == 1  # "Lee, Ann" in one column is one name
         names = [", ".join(row) if a_line else row[0] for row in rows[titled:]]
-        return [{"Name": name} for name in names if name]
+        return [{"Name": name} for name in dict.fromkeys(names) if name]
     except (OSError, ValueError, csv.Error) as error:
         raise Problem(f"{path} cannot be read as a list of students: {_reason(error)}") from None
 

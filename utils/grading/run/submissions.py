@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import nbformat
 
-from utils.grading.roster import Row, called, ids_of, match, number_of
+from utils.grading.roster import IDS, Row, called, first, match, number_of
 from utils.problem import Problem
 
 FOLDERS = "grading-"  # temporary ones, and the number of the process that grades: what a killed one left is found
@@ -117,7 +117,7 @@ def _absent(found: list[Submission], roster: Sequence[Row]) -> list[Submission]:
     for place in matched.free:
         row, name = roster[place], called(roster[place])
         if names[name] > 1:
-            name = f"{name} ({number_of(row) or min(ids_of(row), default='')})".removesuffix(" ()")
+            name = f"{name} ({number_of(row) or first(row, IDS)})".removesuffix(" ()")
         elif name in here:  # also where another's name has the same words
             continue
         perhaps = sorted(student for student, places in matched.doubts.items() if place in places)
