@@ -69,7 +69,8 @@ class Picture:
         print(self.summary)
 
 
-def _axes(height: float, source: str, title: str | None, layout: str | None = "constrained"):
+def labelled_axes(height: float, source: str, title: str | None = None, layout: str | None = "constrained"):
+    """A figure and its axes in the style of all of them, with the source of what is shown below."""
     figure = Figure(figsize=(WIDTH, height), layout=layout)
     axes = figure.add_subplot()
     for side in ("top", "right"):
@@ -88,7 +89,7 @@ def timeline(recorded, title: str | None = None, *, numbers: bool = True, quick:
     follows a slider: a fixed layout, and fewer pixels.
     """
     devices = recorded.devices
-    figure, axes = _axes(1.25 + 0.75 * len(devices), recorded.source, title, None if quick else "constrained")
+    figure, axes = labelled_axes(1.25 + 0.75 * len(devices), recorded.source, title, None if quick else "constrained")
     if quick:
         inches = figure.get_figheight()
         left = min(0.3, 0.025 + 0.01 * max(map(len, devices), default=0))
@@ -167,7 +168,7 @@ def _timeline_summary(recorded) -> str:
 
 def utilisation(monitor, title: str | None = None) -> Picture:
     """What a `GpuMonitor` sampled: percent of each sample period with a kernel running, one line a device."""
-    figure, axes = _axes(2.8, monitor.source, title)
+    figure, axes = labelled_axes(2.8, monitor.source, title)
     words = []
     for (color, line, marker), device in zip(_styles(len(monitor.devices)), monitor.devices, strict=True):
         points = [(s.time, s.utilisation) for s in monitor.samples if s.device == device and s.utilisation is not None]
@@ -188,7 +189,7 @@ def utilisation(monitor, title: str | None = None) -> Picture:
 
 def memory(used: Mapping[str, tuple[float, float]], source: str, title: str | None = None) -> Picture:
     """Memory by device: `used` maps each to (bytes used, bytes there are)."""
-    figure, axes = _axes(1.1 + 0.5 * len(used), source, title)
+    figure, axes = labelled_axes(1.1 + 0.5 * len(used), source, title)
     names = list(used)
     for row, (amount, capacity) in enumerate(used.values()):
         axes.barh(row, capacity / GIB, height=0.55, facecolor="white", edgecolor=INK, linewidth=1)
@@ -221,7 +222,7 @@ def sweep(
     `bound` is drawn as a thin line. `best` is `min` or `max`, and says which value the summary calls the best; with
     None it gives the first and the last. `log`: a logarithmic axis for what is swept, with its values as marks.
     """
-    figure, axes = _axes(3.3, source, title)
+    figure, axes = labelled_axes(3.3, source, title)
     words = []
     for (color, line, marker), (name, values) in zip(_styles(len(curves)), curves.items(), strict=True):
         means = [value[0] if isinstance(value, tuple) else value for value in values]
@@ -253,7 +254,7 @@ def sweep(
 
 def bars(values: Mapping[str, object], source: str, *, y_label: str = "", title: str | None = None) -> Picture:
     """A comparison: `values` maps a name to a number or to (mean, deviation)."""
-    figure, axes = _axes(3.0, source, title)
+    figure, axes = labelled_axes(3.0, source, title)
     hatches = ["", "//", "..", "xx", "\\\\", "oo"]
     words = []
     for place, (name, value) in enumerate(values.items()):

@@ -11,9 +11,12 @@ import zipfile
 import pandas as pd
 import pytest
 from unit.test_feedback import HOSTILE, a_lab
+from unit.test_roster import CANVAS_SPLIT
 
 from utils.grading.grade import Grade
-from utils.grading.tell.exports import cell, read_gradebook, write_exports
+from utils.grading.roster import read_gradebook
+from utils.grading.tell.exports import write_exports
+from utils.grading.tell.exports.cells import cell
 from utils.problem import Problem
 
 
@@ -121,6 +124,17 @@ def test_a_gradebook_without_the_lab_gets_a_new_column(tmp_path):
     assert any("no column of the gradebook is about lab77" in line for line in said)
 
 
+def test_canvas_may_split_names_and_make_up_a_student(tmp_path):
+    rows = gradebook(CANVAS_SPLIT, tmp_path)
+    write_exports([made("Ann Lee"), made("Student", 1, id="4299")], a_lab(), tmp_path, rows)
+    assert (tmp_path / "canvas.csv").read_text().splitlines() == [
+        "LastName,FirstName,ID,SIS Login ID,Section,Lab 77: Knit a scarf (902)",
+        "    Points Possible,,,,,5.00",
+        "Lee,Ann,4242,ann@example.org,A,5",
+    ]
+    assert looked_at(tmp_path)["Student"]["why"] == "no row of the platform's file is this student's"
+
+
 # --- what is a mark -----------------------------------------------------------------------------------------------
 
 
@@ -193,6 +207,13 @@ def test_without_a_roster_the_numbers_in_the_names_of_submissions_do(tmp_path):
     assert "no email" not in (tmp_path / "look_at.csv").read_text()
 
 
+def test_a_participants_number_is_not_taken_for_anothers_id_number(tmp_path):
+    text = MOODLE.replace(",m1,", ",4243,")
+    write_exports([made("somebody", id="4243")], a_lab(), tmp_path, gradebook(text, tmp_path))
+    assert "Ann" not in (tmp_path / "moodle.csv").read_text()
+    assert looked_at(tmp_path)["somebody"]["points"] == "5"
+
+
 # --- Gradescope ---------------------------------------------------------------------------------------------------
 
 GRADESCOPE = (
@@ -227,6 +248,12 @@ def test_gradescopes_autograder_hands_out_the_results(tmp_path):
     with zipfile.ZipFile(tmp_path / "gradescope.zip") as archive:
         assert {"setup.sh", "run_autograder"} <= set(archive.namelist())
         assert all(info.external_attr >> 16 & 0o111 for info in archive.infolist())
+
+
+def test_the_staff_of_gradescopes_roster_is_not_asked_for(tmp_path):
+    text = f"{GRADESCOPE}Pia,Prof,,pia@example.org,Instructor\n"
+    write_exports([made("Ann Lee"), made("Eva Ito")], a_lab(), tmp_path, gradebook(text, tmp_path))
+    assert list(looked_at(tmp_path)) == []
 
 
 def test_whom_gradescopes_autograder_does_not_know_has_no_score(tmp_path):

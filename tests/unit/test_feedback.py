@@ -9,12 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT, notebook_with, run_here
+from jinja2 import UndefinedError
 
 from utils import simgpu
 from utils.facts import Finding, Lab, LocalStudent, StudentError, load_lab, recorded_timelines
 from utils.grading.grade import STATUSES, Grade
-from utils.grading.tell.feedback import IN_WORDS, student_page, student_text, timeline_from
-from utils.grading.tell.pages import clean
+from utils.grading.tell.feedback import IN_WORDS, student_page, student_text
+from utils.grading.tell.pages import TEMPLATES
+from utils.grading.tell.text import LONGEST, clean
+from utils.grading.tell.timelines import timeline_from
 from utils.trace import Event, Timeline
 
 HOSTILE = (
@@ -256,9 +259,21 @@ def test_an_answer_that_cannot_be_recorded_has_no_timeline(error):
     assert recorded_timelines(lab, None, {"ex1": holds, "ex2": holds}) == {}
 
 
-def test_the_pages_code_has_no_script_and_no_address_in_it():
-    for name in ("pages", "feedback", "report"):
-        source = (ROOT / "utils" / "grading" / "tell" / f"{name}.py").read_text()
-        assert "<script" not in source
-        assert "http://" not in source
-        assert "https://" not in source
+TELL = ROOT / "utils" / "grading" / "tell"
+
+
+def test_what_a_template_shows_is_text_whatever_the_template_says():
+    template = '{% macro it() %}{{ x }}{% endmacro %}<p title="{{ x }}">{{ x|clean(9) }}{{ [x]|first }}{{ it() }}</p>'
+    shown = TEMPLATES.from_string(template).render(x=HOSTILE)
+    assert [tag for tag, _ in Reader(shown).elements] == ["p"]
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800]", shown)
+    assert shown.count("&lt;img src=x") == 3
+    assert len(TEMPLATES.from_string(template).render(x="y" * 10**6)) < 3.1 * LONGEST
+    with pytest.raises(UndefinedError):
+        TEMPLATES.from_string("{{ y }}").render(x=1)
+
+
+@pytest.mark.parametrize("path", [*TELL.glob("*.py"), *TELL.glob("templates/*")], ids=lambda path: path.name)
+def test_the_pages_code_has_no_script_and_no_address_in_it(path):
+    for odd in ("<script", "http://", "https://", "|safe", "autoescape false"):
+        assert odd not in path.read_text()

@@ -16,7 +16,6 @@ from utils.grading.tell.report import (
     class_page,
     exercises_picture,
     likely_misconceptions,
-    reasons_to_look,
     totals_picture,
 )
 
@@ -114,7 +113,7 @@ def test_who_needs_a_look_is_listed_with_the_reason():
     assert found.index("torch.equal") < found.index("the kernel died")  # what is odd comes first
     for student in ("Ann Lee", "bob", "cem", "goran"):
         assert f"<bdi>{student}</bdi>" not in found
-    assert reasons_to_look(made("x", 0, 0, "a status of tomorrow")) == ["status a status of tomorrow"]
+    assert made("x", 0, 0, "a status of tomorrow").reasons_to_look == ["status a status of tomorrow"]
 
 
 def test_no_points_are_no_zero_where_nothing_was_judged():

@@ -5,7 +5,9 @@ import zipfile
 
 import nbformat
 import pytest
+from unit.test_roster import EXPORTS
 
+from utils.grading.roster import read_roster
 from utils.grading.run.submissions import (
     LARGEST_NOTEBOOK,
     LONGEST_TEXT,
@@ -16,7 +18,6 @@ from utils.grading.run.submissions import (
     handed_in,
     read_code_cells,
     read_free_text,
-    read_roster,
 )
 
 NAME = "lab01_split_a_model.ipynb"
@@ -48,12 +49,57 @@ def test_which_notebook_of_a_folder(tmp_path):
     assert cat.note == f"2 notebooks, and not one that is named {NAME}"
 
 
+def with_roster(folder, text, *students):
+    """(student, note) of each submission, where `students` handed in and `text` is the class."""
+    touch(*(folder / "in" / student / NAME for student in students))
+    (folder / "class.csv").write_text(text, encoding="utf-8")
+    found = find_submissions(folder / "in", NAME, read_roster(folder / "class.csv"))
+    return [(one.student, one.note) for one in found]
+
+
+NOTHING = "nothing was handed in"
+
+
 def test_the_roster_adds_who_is_missing(tmp_path):
-    touch(tmp_path / "in" / "bob.ipynb")
-    (tmp_path / "roster.csv").write_text('\ufeffstudent,group\n"ann",1\nbob,2\n\n', encoding="utf-8")
-    assert read_roster(tmp_path / "roster.csv") == ["ann", "bob"]
-    found = find_submissions(tmp_path / "in", NAME, ["ann", "bob"])
-    assert [(s.student, s.path is None) for s in found] == [("ann", True), ("bob", False)]
+    assert with_roster(tmp_path, '\ufeffstudent,group\n"ann",1\nbob,2\n\n', "bob") == [("ann", NOTHING), ("bob", "")]
+
+
+@pytest.mark.parametrize("platform", EXPORTS)
+def test_who_handed_in_under_another_name_is_not_missing_too(tmp_path, platform):
+    text, (_, bo) = EXPORTS[platform]
+    # A name in another order, or Moodle's number where it marks blindly.
+    ann = "Participant_4242_assignsubmission_file" if platform == "blind worksheet" else "lee ann"
+    found = with_roster(tmp_path, text, ann)
+    assert len(found) == 2
+    assert (bo, NOTHING) in found
+
+
+def test_who_is_known_by_the_platforms_number_is_not_missing_too(tmp_path):
+    found = with_roster(tmp_path / "canvas", EXPORTS["Canvas"][0], f"annie_4242_99887_{NAME}")
+    assert found == [("Ng, Bo", NOTHING), ("annie", "")]
+    found = with_roster(tmp_path / "moodle", EXPORTS["worksheet"][0], "A. Lee_4242_assignsubmission_file")
+    assert found == [("A. Lee", ""), ("Bo Ng", NOTHING)]
+
+
+def test_students_of_one_name_are_told_apart_by_their_numbers(tmp_path):
+    text = "Student,ID,SIS Login ID,Section\n" + "".join(f'"Kaya, Cem",{n},c{n}@example.org,A\n' for n in (13, 14, 15))
+    folders = [f"Cem Kaya_{n}_assignsubmission_file" for n in (13, 14)]
+    assert with_roster(tmp_path, text, *folders) == [
+        ("Cem Kaya (13)", ""),
+        ("Cem Kaya (14)", ""),
+        ("Kaya, Cem (15)", NOTHING),
+    ]
+
+
+def test_who_may_be_one_of_two_is_not_guessed_about(tmp_path):
+    text = "Name,SID\nCem Kaya,13\nCem Kaya,14\n"
+    perhaps = "nothing was handed in, unless it is 'Kaya Cem': that fits others, too"
+    found = with_roster(tmp_path, text, "Kaya Cem")
+    assert found == [("Cem Kaya (13)", perhaps), ("Cem Kaya (14)", perhaps), ("Kaya Cem", "")]
+
+
+def test_names_of_the_same_words_are_two_people(tmp_path):
+    assert with_roster(tmp_path, "Lee Ann\nAnn Lee\n", "Ann Lee", "Lee Ann") == [("Ann Lee", ""), ("Lee Ann", "")]
 
 
 def test_folders_that_cannot_be_graded(tmp_path):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from utils.problem import Problem
+
+if TYPE_CHECKING:
+    from utils.grading.folder import Outcome
 
 app = typer.Typer(
     name="course",
@@ -48,7 +51,10 @@ def grade(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where grades.csv and all the rest go.")],
     students: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Names, one a line or first in a CSV: who is not there is 'missing'."),
+        typer.Option(
+            metavar="FILE",
+            help="Everybody: names, one a line, or a platform's CSV. Who handed in nothing is 'missing'.",
+        ),
     ] = None,
     gradebook: Annotated[
         Path | None,
@@ -73,65 +79,38 @@ def grade(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from utils.course.release import lab_sources
-    from utils.facts import load_lab
-    from utils.files import write_whole
-    from utils.grading import classroom
-    from utils.grading.run import sandbox as sandboxing
+    from utils.grading.folder import grade_folder
     from utils.grading.run.kernel import Limits
-    from utils.grading.run.submissions import file_stem, handed_in, read_roster
-    from utils.grading.tell.exports import read_gradebook, write_exports, write_grades
-    from utils.grading.tell.feedback import student_page, student_text
-    from utils.grading.tell.pages import line
-    from utils.grading.tell.report import class_page
 
-    notebook_name = lab_sources([lab])[0].name
-    try:
-        judged_by = load_lab(lab, hidden=True)
-    except FileNotFoundError as missing:
-        raise Problem(f"{missing}. Grading needs the instructor's copy of the course.") from None
-    if sandbox and dask is None:
-        try:
-            sandboxing.require()
-        except sandboxing.NoSandbox as reason:
-            raise Problem(f"no sandbox: {reason}. Or trust every submission, with --no-sandbox.") from None
-    roster = read_roster(students) if students else []
-    book = read_gradebook(gradebook) if gradebook else None
-    try:
-        (out / "feedback").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Problem(f"cannot write to {out}: {error.strerror}") from None
-    limits = Limits(cell=cell_seconds, call=call_seconds, submission=submission_seconds, sandboxed=sandbox)
-    warning = "" if sandbox else "Graded without a sandbox: each submission could read and write what the grader can."
     console = Console(stderr=True)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-    with (
-        handed_in(submissions, notebook_name, roster) as found,
-        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
-    ):
-        task = progress.add_task(f"Grading {lab}", total=len(found))
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(f"Grading {lab}", visible=False)
+        outcome = grade_folder(
+            lab,
+            submissions,
+            out,
+            students=students,
+            gradebook=gradebook,
+            jobs=jobs,
+            dask=dask,
+            limits=Limits(cell=cell_seconds, call=call_seconds, submission=submission_seconds, sandboxed=sandbox),
+            progress=lambda done, total: bar.update(task, completed=done, total=total, visible=True),
+        )
+    _print(outcome)
 
-        def finished(result, new: bool) -> None:
-            stem = out / "feedback" / file_stem(result.student)
-            page, text = stem.with_name(f"{stem.name}.html"), stem.with_name(f"{stem.name}.txt")
-            if new or not (page.exists() and text.exists()):
-                write_whole(page, student_page(result, judged_by, warning))
-                write_whole(text, student_text(result, judged_by, warning))
-            progress.advance(task)
 
-        grades = classroom.grade_class(found, lab, out, limits, jobs=jobs, dask=dask, finished=finished)
-    write_grades(grades, judged_by, out / "grades.csv")
-    write_whole(out / "class.html", class_page(grades, judged_by, warning))
-    how = write_exports(grades, judged_by, out / "exports", book)
-    write_whole(out / "exports" / "how_to_import.txt", "\n".join(how) + "\n")
-    for result in grades:
-        note = f"  ({line(result.note)})" if result.note else ""
-        look = "  look at it by hand" if result.flags else ""
-        print(f"{line(result.student):<24} {result.total:>3} / {judged_by.points}  {result.status}{note}{look}")
-    again = sum(result.status == "not-graded" for result in grades)
-    if again:
-        print(f"{again} could not be graded: run the same command again for them.")
-    print(f"{len(grades)} graded: {out / 'grades.csv'}. Look at {out / 'class.html'}. {warning}".rstrip())
+def _print(outcome: Outcome) -> None:
+    from utils.grading.tell.text import line
+
+    for one in outcome.grades:
+        note = f"  ({line(one.note)})" if one.note else ""
+        look = "  look at it by hand" if one.flags else ""
+        print(f"{line(one.student):<24} {one.total:>3} / {outcome.lab.points}  {one.status}{note}{look}")
+    if outcome.again:
+        print(f"{len(outcome.again)} could not be graded: run the same command again for them.")
+    count = len(outcome.grades)
+    print(f"{count} graded: {outcome.table}. Look at {outcome.report}. {outcome.warning}".rstrip())
 
 
 @app.command()

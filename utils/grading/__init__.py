@@ -1,7 +1,9 @@
 """Grading: how a submission is judged, and how a whole class is. What a lab asks is in utils/facts.
 
+    folder.py         all of it: from what was handed in to marks, pages and files for platforms
     grade.py          points for one submission
     classroom.py      a class: several at once, kept as they come, resumed
+    roster.py         who is in the class: platforms' tables, and whose row is whose
 
     run/              running what a stranger wrote
     tell/             telling about it: pages, tables, files for learning platforms

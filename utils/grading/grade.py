@@ -22,6 +22,16 @@ STATUSES = {
     "not-graded": "the grader could not start: grade this one again",
     "not-a-notebook": "what was handed in cannot be read as a notebook",
 }
+# Statuses after which the points say nothing about the student.
+NOT_JUDGED = ("missing", "not-graded", "not-a-notebook")
+# Statuses that a person should look at. "error" is not among them: who leaves an exercise open has it.
+LOOK_AT = {
+    "timeout": "something did not finish in time",
+    "crash": "the kernel died",
+    "not-graded": "the grader could not start: run the command again",
+    "not-a-notebook": "what was handed in cannot be read as a notebook",
+}
+MOST_FLAGS = 20  # that are told
 
 
 @dataclass
@@ -44,6 +54,23 @@ class Grade:
     @property
     def total(self) -> int:
         return sum(self.points.values())
+
+    @property
+    def judged(self) -> bool:
+        """Whether the points say something about the student."""
+        return self.status not in NOT_JUDGED
+
+    @property
+    def reasons_to_look(self) -> list[str]:
+        """Why a person should look at this submission, in the submission's own text too. Empty for most."""
+        reasons = self.flags[:MOST_FLAGS]
+        if self.status in LOOK_AT:
+            return [LOOK_AT[self.status], *reasons]
+        if self.status not in STATUSES:
+            return [f"status {self.status}", *reasons]
+        if self.status == "error" and not self.total:
+            return ["a cell raised, and no exercise got points", *reasons]
+        return reasons
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=True, indent=1)

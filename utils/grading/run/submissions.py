@@ -7,19 +7,22 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 import nbformat
 
+from utils.grading.roster import IDS, Row, called, first, match, number_of
 from utils.problem import Problem
 
 FOLDERS = "grading-"  # temporary ones, and the number of the process that grades: what a killed one left is found
 LARGEST_NOTEBOOK = 50_000_000  # bytes; a notebook with a film in its outputs is smaller
 LARGEST_CLASS = 4_000_000_000  # bytes that a zip may unpack to
+NOTHING = "nothing was handed in"
 LONGEST_TEXT = 4000  # characters of a free-text answer that are kept
 # How learning platforms name what they export, with the number that their gradebooks know the student by:
 #   Moodle   "Ann Lee_123456_assignsubmission_file/lab01.ipynb", or the same without a folder (its help page
@@ -58,11 +61,11 @@ def file_stem(student: str) -> str:
 
 
 @contextmanager
-def handed_in(place: Path, notebook_name: str, roster: list[str] = ()) -> Iterator[list[Submission]]:
+def handed_in(place: Path, notebook_name: str, roster: Sequence[Row] = ()) -> Iterator[list[Submission]]:
     """The submissions in a folder or a zip file, sorted by student. What a zip holds is there inside the `with`.
 
-    A student of the `roster` with none has a submission without a path. Raises Problem for a place that is not
-    there, holds nothing, or cannot be read, and for a student with two submissions.
+    Who is in the `roster` (see `read_roster`) and handed in nothing has a submission without a path. Raises Problem
+    for a place that is not there, holds nothing, or cannot be read, and for a student with two submissions.
     """
     with TemporaryDirectory(prefix=f"{FOLDERS}{os.getpid()}-") as unpacked:
         if place.is_file():
@@ -73,7 +76,7 @@ def handed_in(place: Path, notebook_name: str, roster: list[str] = ()) -> Iterat
 
 
 def find_submissions(
-    folder: Path, notebook_name: str, roster: list[str] = (), named: Path | None = None
+    folder: Path, notebook_name: str, roster: Sequence[Row] = (), named: Path | None = None
 ) -> list[Submission]:
     """The submissions in a folder, sorted by student: a file for each, or a folder for each. See `handed_in`."""
     named = named or folder
@@ -90,14 +93,37 @@ def find_submissions(
     if not files:
         raise Problem(f"{named} is empty. It should hold one notebook, or one folder, for each student.")
     found = [_choose(student, number, candidates, notebook_name) for (student, number, _), candidates in files.items()]
-    by_student: dict[str, Submission] = {}
-    for submission in found:
-        if submission.student in by_student:
-            raise Problem(f"{named} has two submissions of {submission.student}: keep one of them.")
-        by_student[submission.student] = submission
-    for student in roster:
-        by_student.setdefault(student, Submission(student, None, "nothing was handed in"))
+    found = _told_apart(found)
+    twice = [student for student, count in Counter(one.student for one in found).items() if count > 1]
+    if twice:
+        raise Problem(f"{named} has two submissions of {twice[0]}: keep one of them.")
+    by_student = {one.student: one for one in _absent(found, roster)} | {one.student: one for one in found}
     return [by_student[student] for student in sorted(by_student)]
+
+
+def _told_apart(found: list[Submission]) -> list[Submission]:
+    """Students of one name have the platform's number in their names."""
+    names = Counter(one.student for one in found)
+    return [
+        replace(one, student=f"{one.student} ({one.id})") if one.id and names[one.student] > 1 else one for one in found
+    ]
+
+
+def _absent(found: list[Submission], roster: Sequence[Row]) -> list[Submission]:
+    """A submission without a file for each row of the roster that is nobody's who handed in."""
+    matched = match(found, roster)
+    names, here = Counter(map(called, roster)), {one.student for one in found}
+    absent = []
+    for place in matched.free:
+        row, name = roster[place], called(roster[place])
+        if names[name] > 1:
+            name = f"{name} ({number_of(row) or first(row, IDS)})".removesuffix(" ()")
+        elif name in here:  # also where another's name has the same words
+            continue
+        perhaps = sorted(student for student, places in matched.doubts.items() if place in places)
+        note = f"nothing was handed in, unless it is {perhaps[0]!r}: that fits others, too" if perhaps else NOTHING
+        absent.append(Submission(name, None, note))
+    return absent
 
 
 def _whose(entry: Path) -> tuple[str, str]:
@@ -177,16 +203,6 @@ def _member(opened: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OSError):
         return b""
     return content if len(content) == member.file_size else b""
-
-
-def read_roster(path: Path) -> list[str]:
-    """Student names from a text file, one a line (of a CSV file the first column). Raises Problem if unreadable."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Problem(f"{path} cannot be read as a list of students: {error}") from None
-    names = [line.split(",")[0].strip().strip('"') for line in lines]
-    return [name for name in names if name and name.lower() != "student"]
 
 
 def read_code_cells(path: Path) -> list[str]:

@@ -3,6 +3,9 @@
 feedback.py       a page for each student
 report.py         a page about the class, for the instructor
 misconceptions.py what a failed fact may come from
-exports.py        grades.csv, and tables for learning platforms
-pages.py          what the pages share
+exports/          grades.csv, and files for learning platforms, one module each
+pages.py          templates filled in, so that whatever was handed in is text
+templates/        their HTML
+text.py           text of strangers made harmless
+timelines.py      a timeline out of a stranger's data
 """

@@ -1,0 +1,19 @@
+"""The tables of a class: grades.csv, and files that learning platforms import.
+
+Each of those is made from what the platform itself exported, so that its ids are in it:
+
+    write_exports(grades, lab, out / "exports", read_gradebook(Path("gradebook.csv")))
+
+Only a sure mark is exported. A crash or a missing notebook is not a zero, and an empty mark is not harmless: Moodle's
+gradebook and Canvas take it as "delete the mark that is there". So whoever has no sure mark is not in the platform's
+file at all, and is in look_at.csv with the reason and the points that were found. Nobody is in neither.
+
+    tables.py       grades.csv, and the files of all platforms
+    canvas.py, moodle.py, gradescope.py: whose gradebook it is, and writing that platform's file
+    marks.py        the sure marks, whose they are, and who has to be looked at
+    cells.py        CSV in which nothing is a formula
+"""
+
+from utils.grading.tell.exports.tables import write_exports, write_grades
+
+__all__ = ["write_exports", "write_grades"]

@@ -1,0 +1,90 @@
+"""The marks of a class: which are sure, whose they are, and who has to be looked at by hand."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from utils.facts import Lab
+from utils.grading.grade import Grade
+from utils.grading.roster import IDS, NUMBERS, Row, called, first, match, students_in
+from utils.grading.tell.text import line
+
+# Statuses after which the points are a mark.
+SURE = ("ok", "error")
+
+
+@dataclass
+class Marks:
+    """The grades of a class, with the row of the platform's file for each student that one was found for."""
+
+    grades: list[Grade]
+    lab: Lab
+    table: pd.DataFrame | None  # the platform's file
+    rows: dict[str, Row] = field(default_factory=dict)  # student -> row, in the order of the file
+    doubts: dict[str, list[str]] = field(default_factory=dict)  # student -> why there is no row, or no place in a file
+    nobodys: list[Row] = field(default_factory=list)  # rows that are no student's
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self):
+        if self.table is not None:
+            self._match(students_in(self.table))
+
+    @property
+    def most(self) -> int:
+        return self.lab.points
+
+    @property
+    def title(self) -> str:
+        return f"{self.lab.name.capitalize()}: {self.lab.title}"
+
+    def sure(self) -> list[tuple[Grade, Row]]:
+        """The sure marks, each with the student's row. Without a roster the row is empty."""
+        sure = [grade for grade in self.grades if not _unsure(grade)]
+        if self.table is None:
+            return [(grade, {}) for grade in sure]
+        known = {grade.student: grade for grade in sure if grade.student in self.rows}
+        return [(known[student], row) for student, row in self.rows.items() if student in known]
+
+    def doubt(self, why: dict[str, str]) -> None:
+        """Say why students are not in a file that has been written."""
+        for student, reason in why.items():
+            self.doubts.setdefault(student, []).append(reason)
+
+    def look_at(self) -> list[list]:
+        """Rows of look_at.csv: students first, then rows of the platform's file that are nobody's."""
+        found = []
+        for grade in self.grades:
+            why = [*_unsure(grade), *self.doubts.get(grade.student, [])]
+            if why:
+                points = grade.total if grade.judged else ""
+                who = [line(grade.student, 80), line(grade.id, 40)]
+                found.append([*who, points, self.most, grade.status, "; ".join(why), line(grade.note)])
+        for row in self.nobodys:
+            why = "in the platform's file, and no submission is this student's"
+            found.append([called(row), first(row, [*NUMBERS, *IDS]), "", self.most, "", why, ""])
+        return found
+
+    def other_most(self, file: str, found: set[str]) -> None:
+        """Say so if the platform counts to another number of points than the lab."""
+        numbers = {n for n in (re.sub(r"\.0+$", "", value.strip().replace(",", ".")) for value in found) if n}
+        if not numbers <= {str(self.most)}:
+            there = ", ".join(sorted(numbers))
+            self.said.append(f"{file}: the platform counts to {there} points, and these marks are of {self.most}.")
+
+    def _match(self, rows: list[Row]) -> None:
+        found = match(self.grades, rows)
+        self.rows = {student: rows[place] for student, place in found.rows.items()}
+        self.nobodys = [rows[place] for place in found.free]
+        for student, places in found.doubts.items():
+            fits = "more than one row, or a row that fits others too" if places else "no row"
+            self.doubts[student] = [f"{fits} of the platform's file is this student's"]
+
+
+def _unsure(grade: Grade) -> list[str]:
+    """Why the points are not a mark yet."""
+    if grade.status not in SURE:
+        return list(map(line, grade.reasons_to_look)) or ["nothing was handed in"]
+    return list(map(line, grade.flags))

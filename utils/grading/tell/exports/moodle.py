@@ -1,0 +1,76 @@
+"""Moodle: a CSV for its gradebook, or the assignment's own grading worksheet with the marks in it.
+
+Sources, read as they are now:
+  gradebook   docs.moodle.org/en/Grade_import; moodle/moodle grade/import/csv/classes/load_data.php (an unknown student
+              stops the import; a row without an id goes to the student of the row before; "" deletes)
+  worksheet   moodle/moodle mod/assign/feedback/offline/importgradeslib.php, locallib.php (needs Identifier, Grade and
+              "Last modified (grade)"; Identifier is "Participant" and the number in the file names)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from utils.files import write_whole
+from utils.grading.tell.exports.cells import as_csv, is_formula
+from utils.grading.tell.exports.marks import Marks
+
+IDS = ("Email address", "ID number", "Username")
+WORKSHEET = {"Identifier", "Grade"}
+
+
+def wrote(columns: set[str]) -> bool:
+    """Whether a table with these columns is Moodle's."""
+    return columns >= WORKSHEET or not columns.isdisjoint(IDS)
+
+
+def write(marks: Marks, folder: Path) -> str:
+    """Write moodle.csv; returns what to tell the instructor."""
+    if marks.table is None or set(marks.table.columns) >= WORKSHEET:
+        return _write_worksheet(marks, folder)
+    sure = marks.sure()
+    there = [c for c in IDS if c in marks.table.columns]
+    filled = {c: sum(bool(row[c].strip()) for _, row in sure) for c in there}
+    # Every row needs its id: in a row without one Moodle gives the mark to the student of the row before.
+    ids = [c for c in there if filled[c] == len(sure)] or sorted(there, key=lambda c: -filled[c])[:1]
+    if not ids:
+        return "moodle.csv is not written: the roster has no column called Email address, ID number or Username."
+    names = [c for c in ("First name", "Last name", "Surname") if c in marks.table.columns]
+    rows, without = [], {}
+    for grade, row in sure:
+        if not all(row[c].strip() for c in ids):
+            without[grade.student] = f"moodle.csv: no {ids[0]} in the platform's file"
+        elif any(is_formula(row[c].strip()) for c in ids):
+            without[grade.student] = f"moodle.csv: a spreadsheet would take this {ids[0]} for a formula"
+        else:
+            rows.append([*(row[c] for c in names), *(row[c].strip() for c in ids), grade.total])
+    marks.doubt(without)
+    write_whole(folder / "moodle.csv", as_csv([*names, *ids, f"{marks.title} (of {marks.most})"], rows))
+    return (
+        f"moodle.csv: {len(rows)} marks. In the gradebook: Import, CSV file; map {ids[0]!r} to the same field, and the "
+        "last column to the grade item or to a new one."
+    )
+
+
+def _write_worksheet(marks: Marks, folder: Path) -> str:
+    """The assignment's own grading worksheet, with the marks in it."""
+    rows, without = [], {}
+    # Not the comments: a comment in the file replaces the one in Moodle.
+    columns = ["Identifier", "Full name", "Email address", "Grade", "Maximum Grade", "Last modified (grade)"]
+    if marks.table is not None:
+        columns = [column for column in columns if column in marks.table.columns]
+    for grade, row in marks.sure():
+        if marks.table is None:
+            if not grade.id:
+                without[grade.student] = "moodle.csv: no number in the name of the submission"
+                continue
+            row = {"Identifier": f"Participant {grade.id}", "Full name": grade.student}
+            row |= {"Maximum Grade": marks.most, "Last modified (grade)": "-"}
+        rows.append([{**row, "Grade": grade.total}.get(column, "") for column in columns])
+    if marks.table is not None:
+        marks.other_most("moodle.csv", {row.get("Maximum Grade", "") for row in marks.rows.values()})
+    if not rows:
+        return "moodle.csv is not written: it has no marks. Give the worksheet or the gradebook that Moodle exports."
+    marks.doubt(without)
+    write_whole(folder / "moodle.csv", as_csv(columns, rows))
+    return f"moodle.csv: {len(rows)} marks. In the assignment: Submissions, Actions, Upload grading worksheet."
