@@ -145,6 +145,23 @@ def test_the_current_stream_belongs_to_a_thread():
     assert torch.simgpu.current_stream("simgpu:1") == torch.simgpu.default_stream(1)
 
 
+def test_set_stream_stays_and_a_with_block_goes_back_to_what_was_current():
+    first, second = (torch.simgpu.Stream("simgpu:0") for _ in range(2))
+    default = torch.simgpu.default_stream(0)
+    with first:
+        for _ in range(3):
+            torch.simgpu.set_stream(second)
+            assert torch.simgpu.current_stream() == second
+        torch.simgpu.set_stream(first)
+    assert torch.simgpu.current_stream() == default
+    torch.simgpu.set_stream(second)
+    with second, first:
+        torch.simgpu.set_stream(second)
+    assert torch.simgpu.current_stream() == second
+    torch.simgpu.set_stream(default)
+    assert torch.simgpu.current_stream() == default
+
+
 def test_pageable_copies_block_the_host_and_pinned_ones_need_not():
     pageable, pinned = torch.ones(MB), torch.ones(MB).pin_memory()
     assert pinned.is_pinned()

@@ -53,9 +53,9 @@ class Stream:
         return event
 
     def __enter__(self) -> Stream:
-        here, queue = machine.here, queue_of(self)
-        self._before.append((here.gpu, here.queues))
-        here.gpu, here.queues = queue.gpu.index, {**here.queues, queue.gpu: queue}
+        before = machine.here.gpu, machine.here.queues
+        make_current(self)
+        self._before.append(before)
         return self
 
     def __exit__(self, *exception) -> None:
@@ -69,6 +69,12 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<torch.simgpu.Stream device={self.device} stream={self.stream_id}>"
+
+
+def make_current(stream: Stream) -> None:
+    """Launch on this stream from now on, in this thread; its GPU becomes the current one."""
+    here, queue = machine.here, queue_of(stream)
+    here.gpu, here.queues = queue.gpu.index, {**here.queues, queue.gpu: queue}
 
 
 def _is_past(moment: float, gpu: Gpu) -> bool:
