@@ -291,7 +291,7 @@ def _all_devices() -> tuple[str, ...]:
 @contextmanager
 def _log_on() -> Iterator[None]:
     """The log of the simulated GPUs, on for as long as the block."""
-    from utils.simgpu.machine import machine
+    from utils.simgpu.hardware import machine
 
     was_off = machine.log is None
     if was_off:

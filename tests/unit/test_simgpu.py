@@ -1,7 +1,9 @@
 """The simulated device: placement, values and gradients as on the CPU, PyTorch's own errors."""
 
 import copy
+import importlib
 import io
+import pkgutil
 import subprocess
 import sys
 import threading
@@ -11,7 +13,7 @@ import torch
 from torch import nn
 
 from utils import simgpu
-from utils.simgpu.machine import machine
+from utils.simgpu.hardware import machine
 
 
 @pytest.fixture(autouse=True)
@@ -551,6 +553,13 @@ def test_the_device_module_is_found_everywhere():
     assert torch.simgpu.current_device() == 0
     assert torch.accelerator.current_accelerator() == torch.device("simgpu")
     assert torch.accelerator.device_count() == 2
+
+
+@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(simgpu.__path__)])
+def test_each_module_is_found_under_its_own_name(name):
+    """Nothing that the package gives away hides a module of the same name: `import utils.simgpu.x as x`."""
+    module = importlib.import_module(f"utils.simgpu.{name}")
+    assert getattr(simgpu, name) is module
 
 
 def test_an_untested_torch_says_which_were_tested(monkeypatch):

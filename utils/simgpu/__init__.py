@@ -17,14 +17,14 @@ import torch
 from . import torch_private
 from .autocast import register_autocast
 from .cuda_code import as_cuda, register_magic
-from .device_module import device_module, publish
+from .hardware import DEVICE_TYPE, LOG_LENGTH, Record, machine, settings_from
 from .loading import register_loading
-from .machine import DEVICE_TYPE, LOG_LENGTH, Record, machine, settings_from
 from .measure import measure_link, measure_profile
 from .moves import register_factories
 from .origin import label
 from .refusals import register_refusals
 from .tensor import SimTensor, forget_plans
+from .torch_simgpu import device_module, publish
 
 __all__ = [
     "LOG_LENGTH",

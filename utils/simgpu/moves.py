@@ -6,7 +6,7 @@ import torch
 
 from . import torch_private
 from .cost import seconds_for, size_of
-from .machine import DEVICE_TYPE, Gpu, machine
+from .hardware import DEVICE_TYPE, Gpu, machine
 from .tensor import (
     SPECIAL,
     SimTensor,

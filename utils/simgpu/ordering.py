@@ -13,7 +13,7 @@ import warnings
 from contextlib import contextmanager
 
 from . import torch_private
-from .machine import LOG_LENGTH, machine
+from .hardware import LOG_LENGTH, machine
 
 
 class _Thread(threading.local):

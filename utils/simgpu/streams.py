@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .clock import Queue
-from .machine import Gpu, machine
+from .hardware import Gpu, machine
 
 
 class Stream:

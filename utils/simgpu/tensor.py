@@ -19,7 +19,7 @@ import torch
 
 from . import ordering, refusals, torch_private
 from .cost import seconds_for, work_of
-from .machine import DEVICE_TYPE, Gpu, machine
+from .hardware import DEVICE_TYPE, Gpu, machine
 from .memory import Storage
 from .recurrent import SUBSTITUTES
 

@@ -297,7 +297,7 @@ class _Guard:
     """What the modules and classes of TRUSTED hold, and how to put it back."""
 
     def __init__(self, classes):
-        from utils.simgpu.machine import machine
+        from utils.simgpu.hardware import machine
 
         self.machine, self.logs = machine, type(machine.log)
         self.broken, self.kept = [], []  # what cannot be put back, and what was put out

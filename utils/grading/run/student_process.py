@@ -81,7 +81,7 @@ def main() -> None:
         importlib.import_module(name)
     from utils import simgpu
     from utils.simgpu import origin
-    from utils.simgpu.machine import Machine
+    from utils.simgpu.hardware import Machine
     from utils.simgpu.memory import Memory, Storage
 
     simgpu.enable(2)

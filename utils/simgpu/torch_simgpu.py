@@ -11,7 +11,7 @@ from types import ModuleType
 import torch
 
 from . import torch_private
-from .machine import DEVICE_TYPE, machine
+from .hardware import DEVICE_TYPE, machine
 from .memory import in_units
 from .streams import Event, Stream, make_current, stream_of
 
