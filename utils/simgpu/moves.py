@@ -167,6 +167,8 @@ def register_factories() -> None:
     _library = torch.library.Library("aten", "IMPL")
     for func in FACTORIES:
         _library.impl(func.__name__.removesuffix(".default"), _factory(func), "PrivateUse1")
+    # Zeros that take no memory until somebody writes there, which autograd makes. Here they are zeros.
+    _library.impl("_efficientzerotensor", _factory(aten.zeros.default), "PrivateUse1")
     _library.impl("_copy_from", _copy_from, "PrivateUse1")
     _library.impl("_pin_memory", _pin_memory, "CPU")
     _library.impl("is_pinned", _is_pinned, "CPU")

@@ -291,6 +291,20 @@ def without_autocast():
 _autocast_keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, AUTOCAST_KEY))
 
 
+def set_lazy_bits(tensor: torch.Tensor, conj: bool, neg: bool) -> None:
+    """Say whether a tensor's numbers are to be conjugated, and whether negated, when they are read."""
+    if conj:
+        torch._C._set_conj(tensor, True)
+    if neg:
+        torch._C._set_neg(tensor, True)
+
+
+def heed_lazy_bits() -> None:
+    """Let PyTorch resolve them in what a CPU operator calls, as it would outside: it stops while a dispatch runs."""
+    for key in ("Conjugate", "Negative"):
+        torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+
+
 def packet_of(func):
     """The operator without its overload: `aten.add` for `aten.add.Tensor`."""
     return func._overloadpacket
