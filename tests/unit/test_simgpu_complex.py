@@ -18,9 +18,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Casting complex values to real d
 DEVICE = "simgpu:1"
 # Those that look at the bits, those that are built on them, and some that know nothing of them.
 NAMES = """
-    abs add angle cat clone conj conj_physical cumsum div dot fft.fft fft.hfft fft.hfft2 fft.hfftn fft.ihfft fft.irfft
-    fft.irfftn imag index_put linalg.eigh linalg.inv linalg.lstsq linalg.pinv linalg.solve linalg.svd matmul mul real resolve_conj resolve_neg
-    select sgn sum t vdot view_as_real where zeros_like
+    abs add angle cat clone conj conj_physical cumsum div dot fft.fft fft.hfft fft.hfft2 fft.hfftn fft.ihfft
+    fft.irfft fft.irfftn imag index_put linalg.eigh linalg.inv linalg.lstsq linalg.pinv linalg.solve linalg.svd
+    matmul mul real resolve_conj resolve_neg select sgn sum t vdot view_as_real where zeros_like
 """
 OPERATORS = [info for info in op_db if info.name in NAMES.split() and not info.variant_test_name]
 EXAMPLES = {

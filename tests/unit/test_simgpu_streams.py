@@ -182,6 +182,76 @@ def test_pageable_copies_block_the_host_and_pinned_ones_need_not():
     assert simgpu.now() == records()[-1].end
 
 
+def event_synchronized():
+    event = torch.simgpu.Event()
+    event.record()
+    return event.synchronize
+
+
+def asked_until_it_is_done():
+    while not torch.simgpu.current_stream().query():
+        pass
+
+
+def another_stream_that_waited():
+    stream = torch.simgpu.Stream("simgpu:0")
+    stream.wait_stream(torch.simgpu.current_stream())
+    stream.synchronize()
+
+
+WAITS = {
+    "device": lambda x: torch.simgpu.synchronize("simgpu:0"),
+    "stream": lambda x: torch.simgpu.current_stream().synchronize(),
+    "another stream that waited": lambda x: another_stream_that_waited(),
+    "event": lambda x: event_synchronized()(),
+    "asking": lambda x: asked_until_it_is_done(),
+    "a copy that waits": lambda x: x.cpu(),
+    "a value": lambda x: x[0].item(),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_a_copy_to_the_host_is_unwaited_until_the_host_waits(wait):
+    x, host = on(0), torch.empty(MB).pin_memory()
+    x.to("cpu", non_blocking=True)
+    host.copy_(x, non_blocking=True)
+    first, second = simgpu.unwaited_copies()
+    assert (first.device, first.bytes) == (0, 4 * MB)
+    assert [copy.end for copy in (first, second)] == [record.end for record in records("d2h")]
+    assert simgpu.unwaited_copies(since=first.launched) == [second]
+    wait(x)
+    assert simgpu.unwaited_copies() == []
+
+
+def test_what_is_no_wait_for_a_copy_to_the_host():
+    x, stream, early = on(0), torch.simgpu.Stream("simgpu:0"), torch.simgpu.Event()
+    early.record()
+    x.to("cpu", non_blocking=True)
+    for other in (
+        early.synchronize,
+        stream.synchronize,
+        lambda: stream.wait_stream(torch.simgpu.current_stream()),
+        lambda: torch.simgpu.synchronize("simgpu:1"),
+        torch.simgpu.current_stream().query,
+        lambda: machine.clock.pay(10.0),  # long enough, but by luck
+        lambda: x + x,
+    ):
+        other()
+        assert len(simgpu.unwaited_copies()) == 1
+
+
+def test_copies_that_block_are_never_unwaited():
+    x = on(0)
+    x.cpu()
+    torch.empty(MB).copy_(x, non_blocking=True)  # pageable memory
+    torch.ones(MB).pin_memory().to("simgpu:0", non_blocking=True)  # the other way
+    x.to("simgpu:1", non_blocking=True)
+    assert simgpu.unwaited_copies() == []
+    x.to("cpu", non_blocking=True)
+    simgpu.enable(count=2)
+    assert simgpu.unwaited_copies() == []
+
+
 def test_memory_that_was_freed_is_no_longer_pinned():
     for _ in range(50):
         pinned = torch.ones(1000).pin_memory()

@@ -36,7 +36,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """The host waits until everything given to this stream is done."""
-        machine.clock.wait_until(queue_of(self).free)
+        machine.wait_until(queue_of(self).free)
 
     def wait_stream(self, stream: Stream) -> None:
         """What is given to this stream from now on waits for what `stream` was given until now."""
@@ -79,6 +79,7 @@ def make_current(stream: Stream) -> None:
 
 def _is_past(moment: float, gpu: Gpu) -> bool:
     if moment <= machine.clock.now():
+        machine.know_done(moment)
         return True
     # Without a cost, a loop that asks until the answer is yes would never end on the virtual clock.
     machine.clock.pay(gpu.profile.launch)
@@ -129,7 +130,7 @@ class Event:
     def synchronize(self) -> None:
         """The host waits until it has happened."""
         if self._moment is not None:
-            machine.clock.wait_until(self._moment)
+            machine.wait_until(self._moment)
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to `end_event`.
