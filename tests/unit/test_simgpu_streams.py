@@ -293,6 +293,25 @@ def test_reading_what_another_stream_has_not_written_is_warned_of():
         y.view(-1)[0] + 1
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda y: y * 2,
+        lambda y: nn.functional.softmax(y, 0),
+        lambda y: nn.Sequential(nn.Softmax(0))(y),
+        lambda y: y.cpu(),
+        lambda y: torch.add(y, y, out=torch.empty_like(y)),
+    ],
+)
+def test_the_warning_names_the_users_line_also_where_pytorchs_code_is_between(read):
+    stream, x = torch.simgpu.Stream("simgpu:0"), on(0)
+    with stream:
+        y = x + x
+    with pytest.warns(RuntimeWarning, match="has not finished writing") as told:
+        read(y)
+    assert {warning.filename for warning in told} == {__file__}
+
+
 def step(model, x, stream):
     torch.manual_seed(0)
     stream.wait_stream(torch.simgpu.current_stream(1))
