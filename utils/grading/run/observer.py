@@ -397,8 +397,9 @@ class _Guard:
 class _Accounts:
     """The memory of the simulated GPUs, counted a second time from what simgpu says that it does.
 
-    Backward has a thread for each GPU. What one thread has changed and not yet said, another may see: so much more
-    or less is no sign of anything. After a call nothing is on its way.
+    The student's code may have threads of its own that use the GPUs. Python may switch between them when one has
+    changed a GPU's memory and not yet said so, and what another then says comes first: a peak may seem higher by so
+    much. The tolerance is for that. With one thread, as in a backward pass on simulated GPUs, there is none.
     """
 
     def __init__(self, machine):
