@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import json
 import tempfile
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +24,7 @@ from utils import intervals
 from utils.devices import is_simulated, name_of, synchronize
 from utils.files import write_whole
 from utils.intervals import Intervals
+from utils.occupancy import Occupancy, Times
 
 VERSION = 1
 PHASES = ("forward", "backward", "optimizer")
@@ -75,16 +78,18 @@ class Timeline:
 
     def busy_times(self, device) -> Intervals:
         """When a kernel ran on a device, as (start, end)."""
-        return self._times(lambda event: event.is_kernel and event.device == self._name(device))
+        at = self._occupancy()
+        return at.intervals(at.kernels(self._name(device)))
 
     def idle_times(self, device) -> Intervals:
         """When no kernel ran on a device, as (start, end)."""
-        return intervals.without([(self.begin, self.end)], self.busy_times(device))
+        at = self._occupancy()
+        return at.intervals(~at.kernels(self._name(device)))
 
     def copy_times(self, device) -> Intervals:
         """When a copy to or from a device was on its way, as (start, end)."""
-        name = self._name(device)
-        return self._times(lambda event: not event.is_kernel and name in (event.device, event.other))
+        at = self._occupancy()
+        return at.intervals(at.copies(self._name(device)))
 
     def busy(self, device) -> float:
         """Seconds in which a kernel ran on a device."""
@@ -108,25 +113,18 @@ class Timeline:
 
     def waits(self, device) -> dict[str, float]:
         """Idle seconds of a device by cause: another device, a copy, the host. Their sum is `idle(device)`."""
-        name = self._name(device)
-        idle = self.idle_times(device)
-        copying = intervals.common(idle, self.copy_times(device))
-        idle = intervals.without(idle, copying)
-        others_at_work = self._times(lambda event: name not in (event.device, event.other))
-        other = intervals.common(idle, others_at_work)
-        host = intervals.without(idle, others_at_work)
-        return dict(zip(CAUSES, map(intervals.length, (other, copying, host)), strict=True))
+        at, name = self._occupancy(), self._name(device)
+        idle, copying, others_at_work = ~at.kernels(name), at.copies(name), at.elsewhere(name)
+        causes = idle & ~copying & others_at_work, idle & copying, idle & ~copying & ~others_at_work
+        return dict(zip(CAUSES, map(self._seconds, causes), strict=True))
 
     # --- work ---------------------------------------------------------------------------------------------------
 
     def phases(self, device) -> dict[str, float]:
         """Seconds of a device's kernels in forward, backward and optimizer, and of its copies."""
-        name = self._name(device)
-        found = {
-            phase: intervals.length(self._times(lambda e, p=phase: e.is_kernel and e.device == name and e.phase == p))
-            for phase in PHASES
-        }
-        return found | {"copies": intervals.length(self.copy_times(device))}
+        at, name = self._occupancy(), self._name(device)
+        times = {phase: at.kernels_of(name, phase) for phase in PHASES} | {"copies": at.copies(name)}
+        return {part: self._seconds(each) for part, each in times.items()}
 
     def moved(self) -> dict[tuple[str, str], int]:
         """Bytes copied from one place to another, by (from, to); the host is "cpu"."""
@@ -141,15 +139,15 @@ class Timeline:
         """A pandas table, one row a device. Times in milliseconds, copies in MB."""
         import pandas
 
-        rows = {}
+        rows, moved = {}, self.moved()
         for device in self.devices:
             busy, waits = self.busy(device), self.waits(device)
             row = {"busy ms": busy * 1e3, "idle ms": self.idle(device) * 1e3}
             row["utilisation %"] = 100 * busy / self.span if self.span else 0.0
             row |= {f"waits for {cause} ms": seconds * 1e3 for cause, seconds in waits.items()}
             row |= {f"{phase} ms": seconds * 1e3 for phase, seconds in self.phases(device).items()}
-            row["MB in"] = sum(size for (_, to), size in self.moved().items() if to == device) / 1e6
-            row["MB out"] = sum(size for (start, _), size in self.moved().items() if start == device) / 1e6
+            row["MB in"] = sum(size for (_, to), size in moved.items() if to == device) / 1e6
+            row["MB out"] = sum(size for (start, _), size in moved.items() if start == device) / 1e6
             rows[device] = row
         table = pandas.DataFrame.from_dict(rows, orient="index")
         table.index.name = self.source
@@ -169,8 +167,8 @@ class Timeline:
 
     def save(self, path) -> None:
         """Write the timeline as JSON, for `Timeline.load` here or elsewhere."""
-        data = asdict(self) | {"version": VERSION, "events": [list(event) for event in self.events]}
-        write_whole(path, json.dumps(data))
+        data = {each.name: getattr(self, each.name) for each in fields(self)}
+        write_whole(path, json.dumps(data | {"version": VERSION}))
 
     @classmethod
     def load(cls, path) -> Timeline:
@@ -217,11 +215,16 @@ class Timeline:
             raise ValueError(f"This timeline has no {name}. It has: {', '.join(self.devices) or 'no devices'}")
         return name
 
-    def _times(self, wanted) -> Intervals:
-        """When events of a kind ran, clipped to the span."""
-        return intervals.union(
-            (max(event.start, self.begin), min(event.end, self.end)) for event in self.events if wanted(event)
-        )
+    def _occupancy(self) -> Occupancy:
+        """Worked out anew only where what it is made from has changed."""
+        source = tuple(self.events), self.begin, self.end
+        kept = vars(self).get("_kept")  # no field: it is no part of what a timeline is
+        if kept is None or kept[0] != source:
+            kept = self._kept = source, Occupancy(*source)
+        return kept[1]
+
+    def _seconds(self, times: Times) -> float:
+        return intervals.length(self._occupancy().intervals(times))
 
 
 # --- recording --------------------------------------------------------------------------------------------------
@@ -291,7 +294,7 @@ def _all_devices() -> tuple[str, ...]:
 @contextmanager
 def _log_on() -> Iterator[None]:
     """The log of the simulated GPUs, on for as long as the block."""
-    from utils.simgpu.machine import machine
+    from utils.simgpu.hardware import machine
 
     was_off = machine.log is None
     if was_off:
@@ -362,17 +365,17 @@ def _fill_from_profile(timeline: Timeline, trace: dict) -> None:
         for event in events
         if event.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in event.get("args", {})
     }
-    backward = [e for e in events if e["name"].startswith("autograd::engine::evaluate_function")]
-    optimizer = [e for e in events if e["name"].startswith("Optimizer.step#")]
-    marks = [e for e in events if e["name"].startswith(MICRO_BATCH) and e.get("cat") == "user_annotation"]
+    backward = _Ranges(e for e in events if e["name"].startswith("autograd::engine::evaluate_function"))
+    optimizer = _Ranges(e for e in events if e["name"].startswith("Optimizer.step#"))
+    marks = _Ranges(e for e in events if e["name"].startswith(MICRO_BATCH) and e.get("cat") == "user_annotation")
     found = []
     for event in events:
         if event.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset"):
             continue
         args = event["args"]
         call = calls.get(args.get("correlation"))
-        phase = "backward" if _inside(call, backward) else "optimizer" if _inside(call, optimizer) else "forward"
-        mark = _inside(call, marks)
+        phase = "backward" if backward.around(call) else "optimizer" if optimizer.around(call) else "forward"
+        mark = marks.around(call)
         kind, device, other = _copy_ends(event, args)
         launched = (call["ts"] + call.get("dur", 0)) / 1e6 if call else None
         start, end = event["ts"] / 1e6, (event["ts"] + event["dur"]) / 1e6
@@ -387,13 +390,41 @@ def _fill_from_profile(timeline: Timeline, trace: dict) -> None:
     timeline.events = tuple(sorted(wanted, key=lambda e: e.start))
 
 
-def _inside(call, ranges):
-    """The range of the same thread that a call stands in, or None."""
-    if call is None:
-        return None
-    return next(
-        (r for r in ranges if r["tid"] == call["tid"] and r["ts"] <= call["ts"] <= r["ts"] + r.get("dur", 0)), None
-    )
+class _Ranges:
+    """Ranges of a profile, to be asked which of them a call stands in. Of several it is the first that was given."""
+
+    def __init__(self, ranges: Iterable[dict]):
+        threads: dict[object, list[dict]] = defaultdict(list)
+        for each in ranges:
+            threads[each["tid"]].append(each)
+        self._threads = {thread: _changes(of_thread) for thread, of_thread in threads.items()}
+
+    def around(self, call: dict | None) -> dict | None:
+        """The range of its own thread that a call stands in, or None."""
+        if call is None or call["tid"] not in self._threads:
+            return None
+        moments, current = self._threads[call["tid"]]
+        return current[bisect_right(moments, (call["ts"], STARTS))]
+
+
+STARTS, ENDS = 0, 1  # at one moment, what starts there comes first: a range has both its ends
+
+
+def _changes(ranges: list[dict]) -> tuple[list[tuple], list[dict | None]]:
+    """When a range of one thread starts or ends; and the first range that is open before all that, and after each."""
+    starts = [(each["ts"], STARTS, number) for number, each in enumerate(ranges)]
+    ends = [(each["ts"] + each.get("dur", 0), ENDS, number) for number, each in enumerate(ranges)]
+    moments, current, still_open, ended = [], [None], [], set()
+    for moment, kind, number in sorted(starts + ends):
+        if kind == STARTS:
+            heappush(still_open, number)
+        else:
+            ended.add(number)
+        while still_open and still_open[0] in ended:
+            heappop(still_open)
+        moments.append((moment, kind))
+        current.append(ranges[still_open[0]] if still_open else None)
+    return moments, current
 
 
 def _copy_ends(event: dict, args: dict) -> tuple[str, str, str | None]:

@@ -13,7 +13,7 @@ class Mended(nn.Module):
         self.layer2 = nn.Linear(sizes[1], sizes[2]).to(device1)
 
     def forward(self, x):
-        from utils.simgpu.machine import machine
+        from utils.simgpu.hardware import machine
 
         x = torch.relu(self.layer1(x.to(self.device0)))
         there = x.detach().to(self.device1)

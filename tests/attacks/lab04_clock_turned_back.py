@@ -6,7 +6,7 @@ lab: lab04
 
 # %% instead of ex6
 def train(model, loss_function, optimizer, batches):
-    from utils.simgpu.machine import machine
+    from utils.simgpu.hardware import machine
 
     losses = []
     for x, target in batches:

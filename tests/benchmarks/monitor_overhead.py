@@ -17,7 +17,7 @@ from torch import nn
 
 from utils import simgpu
 from utils.monitor import GpuMonitor
-from utils.simgpu.machine import machine
+from utils.simgpu.hardware import machine
 
 DEVICES = ["simgpu:0", "simgpu:1"]
 HZ = 8

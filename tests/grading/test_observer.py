@@ -7,7 +7,7 @@ from utils.grading.run.kernel_student import KernelStudent
 
 NOTEBOOK = """
 import torch
-from utils.simgpu.machine import machine
+from utils.simgpu.hardware import machine
 
 def honest(given):
     return given()

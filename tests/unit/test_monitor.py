@@ -13,7 +13,7 @@ from utils.monitor import GpuMonitor, Sample
 from utils.monitor.recording import FORMAT
 from utils.monitor.simulated import SAMPLE_PERIOD, SimulatedSource, _clock
 from utils.simgpu.clock import VirtualClock
-from utils.simgpu.machine import machine
+from utils.simgpu.hardware import machine
 
 TWO = ["simgpu:0", "simgpu:1"]
 PATIENCE = 20  # seconds until a test that waits for the sampler gives up

@@ -1,7 +1,9 @@
 """The simulated device: placement, values and gradients as on the CPU, PyTorch's own errors."""
 
 import copy
+import importlib
 import io
+import pkgutil
 import subprocess
 import sys
 import threading
@@ -11,7 +13,7 @@ import torch
 from torch import nn
 
 from utils import simgpu
-from utils.simgpu.machine import machine
+from utils.simgpu.hardware import machine
 
 
 @pytest.fixture(autouse=True)
@@ -471,6 +473,30 @@ def test_an_error_in_a_backward_pass_of_another_thread():
     assert "at least two devices" in raised[0]
 
 
+@pytest.mark.parametrize("device", ["cpu", "simgpu:1"])
+def test_the_gradient_of_an_edge_of_the_graph(device):
+    """What PyTorch's zero-bubble schedules ask for: the gradient at a point of the graph, not of a tensor."""
+    x = torch.tensor([1.0, 2.0], device=device, requires_grad=True)
+    middle = x * 3
+    end = middle.exp()
+    edge_in, edge_out = map(torch.autograd.graph.get_gradient_edge, (middle, end))
+    given = torch.tensor([5.0, 7.0], device=device)
+    (at_the_edge,) = torch.autograd.grad(end, edge_in, given, retain_graph=True)
+    assert at_the_edge.device == x.device
+    assert torch.equal(at_the_edge, (given * end).detach())
+    (of_x,) = torch.autograd.grad(edge_out, x, given, retain_graph=True)
+    assert of_x.device == x.device
+    assert torch.equal(of_x, 3 * (given * end).detach())
+    torch.autograd.backward([edge_out], [given])
+    assert torch.equal(x.grad, of_x)
+
+
+def test_a_gradient_for_an_edge_has_to_be_where_the_edge_is():
+    edge = torch.autograd.graph.get_gradient_edge(a0().requires_grad_() * 2)
+    with pytest.raises(RuntimeError, match="expected device simgpu:0 but got simgpu:1"):
+        torch.autograd.backward([edge], [a1()])
+
+
 def test_checkpointed_layers_train_and_fail_like_others():
     from torch.utils.checkpoint import checkpoint
 
@@ -527,6 +553,13 @@ def test_the_device_module_is_found_everywhere():
     assert torch.simgpu.current_device() == 0
     assert torch.accelerator.current_accelerator() == torch.device("simgpu")
     assert torch.accelerator.device_count() == 2
+
+
+@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(simgpu.__path__)])
+def test_each_module_is_found_under_its_own_name(name):
+    """Nothing that the package gives away hides a module of the same name: `import utils.simgpu.x as x`."""
+    module = importlib.import_module(f"utils.simgpu.{name}")
+    assert getattr(simgpu, name) is module
 
 
 def test_an_untested_torch_says_which_were_tested(monkeypatch):

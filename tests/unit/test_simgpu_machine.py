@@ -10,7 +10,7 @@ from torch import nn
 from utils import simgpu
 from utils.simgpu import clock as clock_module
 from utils.simgpu import tensor as tensor_module
-from utils.simgpu.machine import machine
+from utils.simgpu.hardware import machine
 from utils.simgpu.profiles import GPUS, LINKS, GpuProfile, LinkProfile, add_gpu
 
 # Round numbers, so that the expected times can be read.

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from utils import simgpu
-from utils.simgpu.machine import machine
+from utils.simgpu.hardware import machine
 from utils.simgpu.profiles import GpuProfile, LinkProfile
 
 # Round numbers, so that the expected times can be read: a kernel on MB takes 3 ms, a copy of 1 MB 1 s.
@@ -145,6 +145,23 @@ def test_the_current_stream_belongs_to_a_thread():
     assert torch.simgpu.current_stream("simgpu:1") == torch.simgpu.default_stream(1)
 
 
+def test_set_stream_stays_and_a_with_block_goes_back_to_what_was_current():
+    first, second = (torch.simgpu.Stream("simgpu:0") for _ in range(2))
+    default = torch.simgpu.default_stream(0)
+    with first:
+        for _ in range(3):
+            torch.simgpu.set_stream(second)
+            assert torch.simgpu.current_stream() == second
+        torch.simgpu.set_stream(first)
+    assert torch.simgpu.current_stream() == default
+    torch.simgpu.set_stream(second)
+    with second, first:
+        torch.simgpu.set_stream(second)
+    assert torch.simgpu.current_stream() == second
+    torch.simgpu.set_stream(default)
+    assert torch.simgpu.current_stream() == default
+
+
 def test_pageable_copies_block_the_host_and_pinned_ones_need_not():
     pageable, pinned = torch.ones(MB), torch.ones(MB).pin_memory()
     assert pinned.is_pinned()
@@ -163,6 +180,76 @@ def test_pageable_copies_block_the_host_and_pinned_ones_need_not():
     assert simgpu.now() < records()[-1].end
     x.cpu()
     assert simgpu.now() == records()[-1].end
+
+
+def event_synchronized():
+    event = torch.simgpu.Event()
+    event.record()
+    return event.synchronize
+
+
+def asked_until_it_is_done():
+    while not torch.simgpu.current_stream().query():
+        pass
+
+
+def another_stream_that_waited():
+    stream = torch.simgpu.Stream("simgpu:0")
+    stream.wait_stream(torch.simgpu.current_stream())
+    stream.synchronize()
+
+
+WAITS = {
+    "device": lambda x: torch.simgpu.synchronize("simgpu:0"),
+    "stream": lambda x: torch.simgpu.current_stream().synchronize(),
+    "another stream that waited": lambda x: another_stream_that_waited(),
+    "event": lambda x: event_synchronized()(),
+    "asking": lambda x: asked_until_it_is_done(),
+    "a copy that waits": lambda x: x.cpu(),
+    "a value": lambda x: x[0].item(),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_a_copy_to_the_host_is_unwaited_until_the_host_waits(wait):
+    x, host = on(0), torch.empty(MB).pin_memory()
+    x.to("cpu", non_blocking=True)
+    host.copy_(x, non_blocking=True)
+    first, second = simgpu.unwaited_copies()
+    assert (first.device, first.bytes) == (0, 4 * MB)
+    assert [copy.end for copy in (first, second)] == [record.end for record in records("d2h")]
+    assert simgpu.unwaited_copies(since=first.launched) == [second]
+    wait(x)
+    assert simgpu.unwaited_copies() == []
+
+
+def test_what_is_no_wait_for_a_copy_to_the_host():
+    x, stream, early = on(0), torch.simgpu.Stream("simgpu:0"), torch.simgpu.Event()
+    early.record()
+    x.to("cpu", non_blocking=True)
+    for other in (
+        early.synchronize,
+        stream.synchronize,
+        lambda: stream.wait_stream(torch.simgpu.current_stream()),
+        lambda: torch.simgpu.synchronize("simgpu:1"),
+        torch.simgpu.current_stream().query,
+        lambda: machine.clock.pay(10.0),  # long enough, but by luck
+        lambda: x + x,
+    ):
+        other()
+        assert len(simgpu.unwaited_copies()) == 1
+
+
+def test_copies_that_block_are_never_unwaited():
+    x = on(0)
+    x.cpu()
+    torch.empty(MB).copy_(x, non_blocking=True)  # pageable memory
+    torch.ones(MB).pin_memory().to("simgpu:0", non_blocking=True)  # the other way
+    x.to("simgpu:1", non_blocking=True)
+    assert simgpu.unwaited_copies() == []
+    x.to("cpu", non_blocking=True)
+    simgpu.enable(count=2)
+    assert simgpu.unwaited_copies() == []
 
 
 def test_memory_that_was_freed_is_no_longer_pinned():
@@ -204,6 +291,25 @@ def test_reading_what_another_stream_has_not_written_is_warned_of():
         warnings.simplefilter("error")
         y * 2
         y.view(-1)[0] + 1
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda y: y * 2,
+        lambda y: nn.functional.softmax(y, 0),
+        lambda y: nn.Sequential(nn.Softmax(0))(y),
+        lambda y: y.cpu(),
+        lambda y: torch.add(y, y, out=torch.empty_like(y)),
+    ],
+)
+def test_the_warning_names_the_users_line_also_where_pytorchs_code_is_between(read):
+    stream, x = torch.simgpu.Stream("simgpu:0"), on(0)
+    with stream:
+        y = x + x
+    with pytest.warns(RuntimeWarning, match="has not finished writing") as told:
+        read(y)
+    assert {warning.filename for warning in told} == {__file__}
 
 
 def step(model, x, stream):

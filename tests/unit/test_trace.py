@@ -1,7 +1,9 @@
 """Timelines: busy, idle and its causes on hand-made events with known answers, and recorded from simulated GPUs."""
 
 import json
+import random
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -110,6 +112,145 @@ def test_an_empty_timeline_and_an_unknown_device():
     assert Timeline().bubble_fraction() == 0
     with pytest.raises(ValueError, match=r"no gpu:7\. It has: gpu:0, gpu:1"):
         staircase().busy("gpu:7")
+
+
+# --- many events ------------------------------------------------------------------------------------------------
+
+
+def by_definition(t, device):
+    """A row of the table straight from the docstrings: one question after another, each asked of every event."""
+
+    def during(wanted):
+        return intervals.union((max(e.start, t.begin), min(e.end, t.end)) for e in t.events if wanted(e))
+
+    def left_of(times, taken):  # each span against all of the others
+        for taken_start, taken_end in taken:
+            pieces = []
+            for start, end in times:
+                pieces += [(start, min(end, taken_start)), (max(start, taken_end), end)]
+            times = [(start, end) for start, end in pieces if start < end]
+        return [(start, end) for start, end in times if start < end]
+
+    busy = during(lambda e: e.kind == "kernel" and e.device == device)
+    copies = during(lambda e: e.kind != "kernel" and device in (e.device, e.other))
+    others = during(lambda e: device not in (e.device, e.other))
+    idle = left_of([(t.begin, t.end)], busy)
+    no_copy = left_of(idle, intervals.common(idle, copies))
+    causes = intervals.common(no_copy, others), intervals.common(idle, copies), left_of(no_copy, others)
+    parts = {
+        phase: during(lambda e, p=phase: e.kind == "kernel" and e.device == device and e.phase == p)
+        for phase in trace.PHASES
+    } | {"copies": copies}
+    return {
+        "busy": busy,
+        "idle": idle,
+        "copies": copies,
+        "waits": dict(zip(trace.CAUSES, map(intervals.length, causes), strict=True)),
+        "phases": {name: intervals.length(times) for name, times in parts.items()},
+    }
+
+
+def at_random(seed, count, devices, moment):
+    """A timeline of `count` events; `moment()` gives times, from before its begin to after its end."""
+    pick = random.Random(seed)
+    names = [f"gpu:{i}" for i in range(devices)]
+    events = []
+    for number in range(count):
+        device, (start, end) = pick.choice(names), sorted((moment(pick), moment(pick)))
+        kind = pick.choice(["kernel", "kernel", "h2d", "d2h", "d2d"])
+        other = {"kernel": None, "d2d": pick.choice(names)}.get(kind, "cpu")
+        end = min(end, start + 3)
+        events.append(Event(device, 0, "work", kind, pick.choice(trace.PHASES), start, end, bytes=number, other=other))
+    return Timeline(tuple(names), tuple(events), 2.0, 2.0 + count / 2, "made at random")
+
+
+# Whole numbers touch and coincide; others hardly ever do.
+@pytest.mark.parametrize("moment", [lambda p, n: p.randrange(n // 2 + 5), lambda p, n: p.uniform(0, n / 2 + 5)])
+@pytest.mark.parametrize(("count", "devices"), [(0, 1), (1, 1), (7, 1), (12, 2), (60, 3), (600, 4)])
+def test_a_timeline_says_what_its_definitions_say(count, devices, moment):
+    for seed in range(8):
+        t = at_random(seed, count, devices, lambda pick: moment(pick, count))
+        table = t.table()
+        for device in t.devices:
+            expected = by_definition(t, device)
+            assert t.busy_times(device) == expected["busy"]
+            assert t.idle_times(device) == expected["idle"]
+            assert t.copy_times(device) == expected["copies"]
+            assert t.waits(device) == expected["waits"]
+            assert t.phases(device) == expected["phases"]
+            row = {f"waits for {cause} ms": value for cause, value in expected["waits"].items()}
+            row |= {f"{phase} ms": value for phase, value in expected["phases"].items()}
+            row |= {f"{name} ms": intervals.length(expected[name]) for name in ("busy", "idle")}
+            assert {name: table.loc[device, name] for name in row} == {n: np.round(1e3 * v, 3) for n, v in row.items()}
+            into = [e for e in t.events if (e.device if e.kind == "h2d" else e.other) == device]
+            assert table.loc[device, "MB in"] == np.round(sum(e.bytes for e in into) / 1e6, 3)
+
+
+class Counted(float):
+    """A time that counts how often it is compared."""
+
+    compared = 0
+
+    def _counting(name):
+        def compare(self, other):
+            Counted.compared += 1
+            return getattr(float, name)(self, other)
+
+        return compare
+
+    __lt__, __le__, __gt__, __ge__ = map(_counting, ("__lt__", "__le__", "__gt__", "__ge__"))
+
+
+def test_eight_times_as_many_times_are_not_much_more_than_eight_times_the_work():
+    def compared(count):
+        first = [(Counted(number), Counted(number + 0.5)) for number in range(count)]
+        second = [(Counted(number + 0.2), Counted(number + 0.3)) for number in range(count)]
+        Counted.compared = 0
+        assert len(intervals.without(first, second)) == 2 * count
+        return Counted.compared
+
+    assert compared(1600) < 14 * compared(200)
+
+
+def test_an_event_is_looked_at_as_often_among_many_devices_as_with_one():
+    looks = []
+
+    class Seen(Event):
+        @property
+        def start(self):
+            looks[-1] += 1
+            return self[5]
+
+    for devices in (1, 8):
+        t = at_random(1, 200, devices, lambda pick: pick.randrange(100))
+        t.events = tuple(Seen(*event) for event in t.events)
+        looks.append(0)
+        t.table()
+    assert looks[0] == looks[1]
+
+
+def test_what_a_timeline_says_follows_its_events():
+    t = timeline(kernel(0, 0, 2), end=4.0)
+    assert (t.busy("gpu:0"), t.idle("gpu:0")) == (2, 2)
+    t.events += (kernel(0, 1, 3),)
+    assert (t.busy("gpu:0"), t.idle("gpu:0")) == (3, 1)
+    t.end = 8.0
+    assert (t.busy("gpu:0"), t.idle("gpu:0")) == (3, 5)
+    assert t == timeline(*t.events, end=8.0)
+
+
+def test_saving_makes_no_event_anew(tmp_path):
+    class Made(Event):
+        count = 0
+
+        def __new__(cls, *args, **kwargs):
+            cls.count += 1
+            return super().__new__(cls, *args, **kwargs)
+
+    t = timeline(*(Made(*event) for event in staircase().events), end=16.0)
+    t.save(tmp_path / "run.json")
+    assert Made.count == len(t.events)
+    assert Timeline.load(tmp_path / "run.json") == staircase()
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -286,6 +427,49 @@ def test_a_trace_of_the_profiler_becomes_a_timeline():
     assert t.moved() == {("cuda:0", "cuda:1"): 4096, ("cuda:0", "cpu"): 4}
     assert [event.label for event in t.events][:2] == ["3", ""]
     assert t.events[0].launched == pytest.approx(1015e-6)
+
+
+def ranges_and_calls(seed, count):
+    """Ranges that touch, nest, overlap and coincide, on three threads, and calls at every kind of moment."""
+    pick = random.Random(seed)
+    ranges = [
+        {"name": str(number), "tid": pick.randrange(3), "ts": pick.randrange(count), "dur": pick.choice([0, 1, 5, 40])}
+        for number in range(count)
+    ]
+    ranges += [{"name": "a mark without a length", "tid": 0, "ts": 3}]
+    return ranges, [{"tid": tid, "ts": ts} for tid in range(4) for ts in range(-1, count + 45)]
+
+
+@pytest.mark.parametrize("count", [1, 5, 40, 400])
+def test_a_call_stands_in_the_first_range_of_its_thread_that_is_open(count):
+    for seed in range(5):
+        ranges, calls = ranges_and_calls(seed, count)
+        found = trace._Ranges(ranges)
+        for call in calls:
+            mine = [r for r in ranges if r["tid"] == call["tid"]]
+            expected = [r for r in mine if r["ts"] <= call["ts"] <= r["ts"] + r.get("dur", 0)]
+            assert found.around(call) is (expected[0] if expected else None)
+        assert found.around(None) is None
+
+
+def test_a_profile_with_eight_times_as_much_is_not_much_more_than_eight_times_the_work():
+    def compared(count):
+        data = {"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": trace.WINDOW, "ts": 0, "dur": count}]}
+        for number in range(count):
+            shared = {"ph": "X", "ts": Counted(number), "dur": Counted(0.5), "tid": 1}
+            args = {"correlation": number, "device": 0}
+            data["traceEvents"] += [
+                shared | {"cat": "cpu_op", "name": "autograd::engine::evaluate_function: AddmmBackward0"},
+                shared | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": args},
+                shared | {"cat": "kernel", "name": "gemm", "args": args},
+            ]
+        t = Timeline(devices=("cuda:0",))
+        Counted.compared = 0
+        trace._fill_from_profile(t, data)
+        assert [event.phase for event in t.events] == ["backward"] * count
+        return Counted.compared
+
+    assert compared(1600) < 14 * compared(200)
 
 
 def test_the_profiler_of_this_pytorch_writes_what_is_read():

@@ -17,7 +17,7 @@ DEVICE, KIND, START, END = 0, 3, 4, 5  # where simgpu.Record has what is needed 
 
 def _clock() -> str | None:
     """Which clock the simulated GPUs have, None where there are none."""
-    from utils.simgpu.machine import machine
+    from utils.simgpu.hardware import machine
 
     return machine.settings.clock if machine.settings else None
 
@@ -34,7 +34,7 @@ class SimulatedSource:
             raise RuntimeError(
                 f"GpuMonitor: there is no {devices[0]} yet: devices(2) or simgpu.enable(count=2) switches them on"
             )
-        from utils.simgpu.machine import machine
+        from utils.simgpu.hardware import machine
 
         self._machine = machine
         self._devices = devices

@@ -17,17 +17,18 @@ import torch
 from . import torch_private
 from .autocast import register_autocast
 from .cuda_code import as_cuda, register_magic
-from .device_module import device_module, publish
+from .hardware import DEVICE_TYPE, LOG_LENGTH, HostCopy, Record, machine, settings_from
 from .loading import register_loading
-from .machine import DEVICE_TYPE, LOG_LENGTH, Record, machine, settings_from
 from .measure import measure_link, measure_profile
 from .moves import register_factories
 from .origin import label
 from .refusals import register_refusals
 from .tensor import SimTensor, forget_plans
+from .torch_simgpu import device_module, publish
 
 __all__ = [
     "LOG_LENGTH",
+    "HostCopy",
     "Record",
     "as_cuda",
     "describe",
@@ -39,6 +40,7 @@ __all__ = [
     "measure_link",
     "measure_profile",
     "now",
+    "unwaited_copies",
 ]
 
 
@@ -109,6 +111,15 @@ def log(since: float = -1.0) -> list[Record]:
             break
         newest.append(entry)
     return [Record(*entry[:-1], *entry[-1]) for entry in reversed(newest)]
+
+
+def unwaited_copies(since: float = -1.0) -> list[HostCopy]:
+    """Copies to the host, launched after `since`, that nothing has waited for: to read their values now is a race.
+
+    `x.to("cpu", non_blocking=True)` is one until the host synchronizes with its device, stream or event, has asked one
+    of them and heard yes, or waits for something later. What a program reads from a CPU tensor is not seen here.
+    """
+    return [copy for copy in machine.unwaited if copy.launched > since]
 
 
 def keep_log(most: int = LOG_LENGTH) -> None:

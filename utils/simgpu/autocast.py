@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from . import torch_private
-from .machine import DEVICE_TYPE
+from .hardware import DEVICE_TYPE
 
 # Matrix products and convolutions: in the autocast dtype.
 LOWER = """

@@ -17,9 +17,9 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .device_module import DeviceModule, device_module
-from .machine import DEVICE_TYPE, machine
+from .hardware import DEVICE_TYPE, machine
 from .tensor import SimTensor
+from .torch_simgpu import DeviceModule, device_module
 
 CUDA_NAME = re.compile(r"cuda(:\d+)?")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .machine import DEVICE_TYPE, machine
+from .hardware import DEVICE_TYPE, machine
 from .memory import Storage
 from .tensor import SPECIAL, layout_of, values_live_on, wrap
 

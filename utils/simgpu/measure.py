@@ -14,7 +14,7 @@ from statistics import median
 
 import torch
 
-from .machine import DEVICE_TYPE, machine
+from .hardware import DEVICE_TYPE, machine
 from .profiles import GpuProfile, LinkProfile
 
 REPEATS = 5

@@ -13,6 +13,9 @@ BLOCK = 512
 class Memory:
     """The accounting of one GPU. `allocated` and `peak` in bytes.
 
+    There is no lock: Python switches between threads only where a function is called or a loop goes back, and there is
+    neither between the reading and the writing of a sum.
+
     Each change raises Python's auditing event "simgpu.memory", with the bytes more (None where the peak begins
     anew), for who has to trust the accounts.
     """

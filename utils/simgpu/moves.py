@@ -6,7 +6,7 @@ import torch
 
 from . import torch_private
 from .cost import seconds_for, size_of
-from .machine import DEVICE_TYPE, Gpu, machine
+from .hardware import DEVICE_TYPE, Gpu, machine
 from .tensor import (
     SPECIAL,
     SimTensor,
@@ -167,6 +167,8 @@ def register_factories() -> None:
     _library = torch.library.Library("aten", "IMPL")
     for func in FACTORIES:
         _library.impl(func.__name__.removesuffix(".default"), _factory(func), "PrivateUse1")
+    # Zeros that take no memory until somebody writes there, which autograd makes. Here they are zeros.
+    _library.impl("_efficientzerotensor", _factory(aten.zeros.default), "PrivateUse1")
     _library.impl("_copy_from", _copy_from, "PrivateUse1")
     _library.impl("_pin_memory", _pin_memory, "CPU")
     _library.impl("is_pinned", _is_pinned, "CPU")

@@ -8,12 +8,16 @@ of backward passes" in PyTorch's CUDA notes). So it is here.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
 import warnings
-from contextlib import contextmanager
+from pathlib import Path
+
+import torch
 
 from . import torch_private
-from .machine import LOG_LENGTH, machine
+from .hardware import LOG_LENGTH, machine
 
 
 class _Thread(threading.local):
@@ -24,7 +28,7 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-@contextmanager
+@contextlib.contextmanager
 def of(read):
     """Around an operator that reads these (GPU, storage) pairs."""
     node = torch_private.current_node()
@@ -68,5 +72,17 @@ def _warn_of_race(gpu, writer, reader) -> None:
         "A real GPU may read garbage here, and would not say so. Let one wait for the other: "
         "stream.wait_stream(other) or stream.wait_event(event).",
         RuntimeWarning,
-        stacklevel=6,
+        stacklevel=_level_of_the_user(),
     )
+
+
+# Code between the user's line and the warning.
+INSIDE = (str(Path(torch.__file__).parent), str(Path(__file__).parent), contextlib.__file__)
+
+
+def _level_of_the_user() -> int:
+    """The `stacklevel` at which the caller finds the first frame that is neither PyTorch's nor simgpu's."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .clock import Queue
-from .machine import Gpu, machine
+from .hardware import Gpu, machine
 
 
 class Stream:
@@ -36,7 +36,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """The host waits until everything given to this stream is done."""
-        machine.clock.wait_until(queue_of(self).free)
+        machine.wait_until(queue_of(self).free)
 
     def wait_stream(self, stream: Stream) -> None:
         """What is given to this stream from now on waits for what `stream` was given until now."""
@@ -53,9 +53,9 @@ class Stream:
         return event
 
     def __enter__(self) -> Stream:
-        here, queue = machine.here, queue_of(self)
-        self._before.append((here.gpu, here.queues))
-        here.gpu, here.queues = queue.gpu.index, {**here.queues, queue.gpu: queue}
+        before = machine.here.gpu, machine.here.queues
+        make_current(self)
+        self._before.append(before)
         return self
 
     def __exit__(self, *exception) -> None:
@@ -71,8 +71,15 @@ class Stream:
         return f"<torch.simgpu.Stream device={self.device} stream={self.stream_id}>"
 
 
+def make_current(stream: Stream) -> None:
+    """Launch on this stream from now on, in this thread; its GPU becomes the current one."""
+    here, queue = machine.here, queue_of(stream)
+    here.gpu, here.queues = queue.gpu.index, {**here.queues, queue.gpu: queue}
+
+
 def _is_past(moment: float, gpu: Gpu) -> bool:
     if moment <= machine.clock.now():
+        machine.know_done(moment)
         return True
     # Without a cost, a loop that asks until the answer is yes would never end on the virtual clock.
     machine.clock.pay(gpu.profile.launch)
@@ -123,7 +130,7 @@ class Event:
     def synchronize(self) -> None:
         """The host waits until it has happened."""
         if self._moment is not None:
-            machine.clock.wait_until(self._moment)
+            machine.wait_until(self._moment)
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to `end_event`.

@@ -19,7 +19,7 @@ import torch
 
 from . import ordering, refusals, torch_private
 from .cost import seconds_for, work_of
-from .machine import DEVICE_TYPE, Gpu, machine
+from .hardware import DEVICE_TYPE, Gpu, machine
 from .memory import Storage
 from .recurrent import SUBSTITUTES
 
@@ -31,20 +31,34 @@ STRIDED = torch.strided
 class Layout:
     """The outside of a tensor. Equal layouts are one object, so that a lookup hashes and compares identities."""
 
-    __slots__ = ("dtype", "offset", "shape", "stride")
+    __slots__ = ("conj", "dtype", "lazy", "neg", "offset", "shape", "stride")
 
-    def __init__(self, shape: torch.Size, stride: tuple[int, ...], offset: int, dtype: torch.dtype):
+    def __init__(
+        self, shape: torch.Size, stride: tuple[int, ...], offset: int, dtype: torch.dtype, conj: bool, neg: bool
+    ):
         self.shape = shape
         self.stride = stride
         self.offset = offset
         self.dtype = dtype
+        self.conj = conj
+        self.neg = neg
+        self.lazy = conj or neg
+
+    def mark(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Give a tensor the bits of PyTorch's lazy conjugation and negation.
+
+        PyTorch resolves them before an operator comes here, if it has no meaning for them: by the bits of what is
+        outside. What comes here with them is meant to, by the bits of the value. So the two have to agree.
+        """
+        torch_private.set_lazy_bits(tensor, self.conj, self.neg)
+        return tensor
 
 
 _layouts: dict[tuple, Layout] = {}
 
 
 def layout_of(value: torch.Tensor) -> Layout:
-    parts = (value.shape, value.stride(), value.storage_offset(), value.dtype)
+    parts = (value.shape, value.stride(), value.storage_offset(), value.dtype, value.is_conj(), value.is_neg())
     layout = _layouts.get(parts)
     if layout is None:
         layout = _layouts[parts] = Layout(*parts)
@@ -160,7 +174,7 @@ def _wrap(value, gpu, storage, layout) -> SimTensor:
     tensor._gpu = gpu
     tensor._storage = storage
     tensor._layout = layout
-    return tensor
+    return layout.mark(tensor) if layout.lazy else tensor
 
 
 def _text(tensor: SimTensor) -> str:
@@ -469,6 +483,7 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
     reads_values = operator.reads_values and not (operator.packet in INDEXES and not _has_mask(args))
     if not machine.compute and reads_values:
         raise no_values(operator.name)
+    torch_private.heed_lazy_bits()
     out = operator.func(*values, **named_values)
     if gpu is None:
         return out
@@ -503,13 +518,18 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
         machine.wait_for_current(gpu)
     container = (type(out) if type(out) in (tuple, list) else tuple) if operator.returns else None
     fixed = operator.fixed or (operator.packet in INDEXES and not reads_values)
-    if key is not None and fixed and None not in planned:
+    # Complex numbers always go this way: an operator made of others may conjugate lazily between them.
+    if key is not None and fixed and None not in planned and not _any_complex(args, kwargs, made):
         if len(operator.plans) >= MOST_PLANS:
             operator.plans.clear()
         operator.plans[key] = Plan(single, container, tuple(planned), seconds, moved, flops)
     if container is None:
         return None
     return made[0] if single else container(made)
+
+
+def _any_complex(args, kwargs, results) -> bool:
+    return any(tensor.is_complex() for tensor in _tensors((*args, *kwargs.values(), *results)))
 
 
 def _has_mask(args) -> bool:
@@ -576,7 +596,7 @@ def value_of(tensor: SimTensor) -> torch.Tensor:
         size, stride, offset, dtype = outside.shape, outside.stride, outside.offset, outside.dtype
         length = 1 + offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if 0 not in size else 0
         value = torch.empty(length, dtype=dtype, device="meta").as_strided(size, stride, offset)
-        tensor._value = value
+        tensor._value = outside.mark(value)
     return value
 
 

@@ -97,23 +97,19 @@ def register_device_type(name: str, device_module: object) -> None:
     hooks, guard = Hooks(), Guard()
     backend_registration._setup_privateuseone_for_python_backend(name, device_module, hooks, guard)
     _kept_alive.extend([hooks, guard])
-    torch.autograd._engine_run_backward = _raising_what_was_taken(torch.autograd._engine_run_backward)
+    torch.autograd._engine_run_backward = _raising_what_was_taken(torch.autograd._engine_run_backward, name)
 
 
-def _raising_what_was_taken(run_backward):
+def _raising_what_was_taken(run_backward, name):
     """The autograd engine's entry, raising the exception that the device guard had to take out of its way."""
 
-    def run(tensors, gradients, *args, **kwargs):
+    def run(outputs, gradients, *args, **kwargs):
         __tracebackhide__ = True
-        # PyTorch checks this itself, but not for tensor subclasses.
-        for tensor, gradient in zip(tensors, gradients, strict=False):
-            if isinstance(gradient, torch.Tensor) and gradient.device != tensor.device and gradient.dim():
-                raise RuntimeError(
-                    f"invalid gradient: expected device {tensor.device} but got {gradient.device}. "
-                    "The gradient given to backward has to be where the output is."
-                )
+        for output, gradient in zip(outputs, gradients, strict=False):
+            if isinstance(gradient, torch.Tensor) and gradient.dim():
+                _require_same_device(_device_of(output), gradient.device, name)
         try:
-            return run_backward(tensors, gradients, *args, **kwargs)
+            return run_backward(outputs, gradients, *args, **kwargs)
         except SystemError:  # the engine failed, and has no exception to say why
             pending = _thread.__dict__.pop("pending", None)
             if pending is None:
@@ -121,6 +117,22 @@ def _raising_what_was_taken(run_backward):
         raise pending
 
     return run
+
+
+def _require_same_device(expected: torch.device, got: torch.device, name: str) -> None:
+    # PyTorch checks this itself, but not for tensor subclasses.
+    if got != expected and name in (got.type, expected.type):
+        raise RuntimeError(
+            f"invalid gradient: expected device {expected} but got {got}. "
+            "The gradient given to backward has to be where the output is."
+        )
+
+
+def _device_of(output) -> torch.device:
+    """Where an output of the graph is: a tensor, or an edge, of which the graph knows it."""
+    if isinstance(output, torch.autograd.graph.GradientEdge):
+        output = output.node._input_metadata[output.output_nr]
+    return output.device
 
 
 _kept_alive: list[object] = []
@@ -277,6 +289,20 @@ def without_autocast():
 
 
 _autocast_keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, AUTOCAST_KEY))
+
+
+def set_lazy_bits(tensor: torch.Tensor, conj: bool, neg: bool) -> None:
+    """Say whether a tensor's numbers are to be conjugated, and whether negated, when they are read."""
+    if conj:
+        torch._C._set_conj(tensor, True)
+    if neg:
+        torch._C._set_neg(tensor, True)
+
+
+def heed_lazy_bits() -> None:
+    """Let PyTorch resolve them in what a CPU operator calls, as it would outside: it stops while a dispatch runs."""
+    for key in ("Conjugate", "Negative"):
+        torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
 
 
 def packet_of(func):

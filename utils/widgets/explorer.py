@@ -61,7 +61,7 @@ def explore_split(
 
 def _hardware(gpu, link):
     """The profiles to compute with: those asked for, else those of the simulated machine, else a pair of V100."""
-    from utils.simgpu.machine import Settings, machine
+    from utils.simgpu.hardware import Settings, machine
     from utils.simgpu.profiles import GPUS, LINKS, find
 
     settings = machine.settings or Settings()

@@ -304,7 +304,7 @@ class _Guard:
     """What the modules and classes of TRUSTED hold, and how to put it back."""
 
     def __init__(self, classes):
-        from utils.simgpu.machine import machine
+        from utils.simgpu.hardware import machine
 
         self.machine, self.logs = machine, type(machine.log)
         self.broken, self.kept = [], []  # what cannot be put back, and what was put out
@@ -404,8 +404,9 @@ class _Guard:
 class _Accounts:
     """The memory of the simulated GPUs, counted a second time from what simgpu says that it does.
 
-    Backward has a thread for each GPU. What one thread has changed and not yet said, another may see: so much more
-    or less is no sign of anything. After a call nothing is on its way.
+    The student's code may have threads of its own that use the GPUs. Python may switch between them when one has
+    changed a GPU's memory and not yet said so, and what another then says comes first: a peak may seem higher by so
+    much. The tolerance is for that. With one thread, as in a backward pass on simulated GPUs, there is none.
     """
 
     def __init__(self, machine):

@@ -76,7 +76,7 @@ def prepare() -> Callable[[bytes], None]:
         importlib.import_module(name)
     from utils import simgpu
     from utils.simgpu import origin
-    from utils.simgpu.machine import Machine
+    from utils.simgpu.hardware import Machine
     from utils.simgpu.memory import Memory, Storage
 
     _let_torch_settle()

@@ -11,9 +11,9 @@ from types import ModuleType
 import torch
 
 from . import torch_private
-from .machine import DEVICE_TYPE, machine
+from .hardware import DEVICE_TYPE, machine
 from .memory import in_units
-from .streams import Event, Stream, stream_of
+from .streams import Event, Stream, make_current, stream_of
 
 # NVML's utilisation is the share of its last sample period with a kernel running; the period is 1/6 to 1 s.
 SAMPLE_PERIOD = 1 / 6
@@ -119,7 +119,7 @@ class DeviceModule(ModuleType):
     def set_stream(self, stream: Stream | None) -> None:
         """Launch on `stream` from now on. `with torch.simgpu.stream(s):` also goes back."""
         if stream is not None:
-            stream.__enter__()
+            make_current(stream)
 
     @contextmanager
     def stream(self, stream: Stream | None) -> Iterator[Stream | None]:

@@ -39,6 +39,15 @@ class Record(NamedTuple):
     label: str  # what the user called this part of the work: `simgpu.label`
 
 
+class HostCopy(NamedTuple):
+    """A copy from a GPU to the host that let the host go on. Times in seconds of the machine's clock."""
+
+    device: int
+    bytes: int
+    launched: float
+    end: float
+
+
 class Gpu:
     """One simulated GPU. Tensors hold a reference to the one they live on.
 
@@ -102,6 +111,8 @@ class Machine:
         self.stopwatch: Stopwatch | None = None
         # Whether anybody made a stream: with one stream on each GPU everything is simpler, and faster.
         self.several_streams = False
+        # Copies to the host that it has not waited for since.
+        self.unwaited: deque[HostCopy] = deque(maxlen=LOG_LENGTH)
         # Another device type that means simulated GPUs, while code for it runs on them.
         self.also_named: str | None = None
         # Plain tuples, of what a Record holds: making those is left to whoever reads the log. Each raises Python's
@@ -121,6 +132,7 @@ class Machine:
         self.compute = settings.compute
         self.stopwatch = Stopwatch() if self.compute and isinstance(self.clock, PacedClock) else None
         self.several_streams = False
+        self.unwaited.clear()
         origin.forget()
         if self.log is not None:
             self.log.clear()
@@ -213,7 +225,9 @@ class Machine:
         kind = "d2h" if to_host else "h2d"
         end = self._copy(gpu, ends, link.latency + size / link.bandwidth, kind, size, "cpu")
         if wait:
-            self.clock.wait_until(end)
+            self.wait_until(end)
+        elif to_host:
+            self.unwaited.append(HostCopy(gpu.index, size, self.clock.now(), end))
 
     def _copy(self, gpu: Gpu, ends, seconds: float, kind: str, size: int, other) -> float:
         """A copy on the queue and engine of each end, all at the same time; returns when it is done."""
@@ -258,13 +272,23 @@ class Machine:
             busy += max(0.0, min(end, now) - max(start, begin))
         return busy / period
 
+    def wait_until(self, moment: float) -> None:
+        """The host waits."""
+        self.clock.wait_until(moment)
+        self.know_done(moment)
+
+    def know_done(self, moment: float) -> None:
+        """The host has waited until this moment, or asked whether it has come. That time went by is no such thing."""
+        if self.unwaited:
+            self.unwaited = deque((copy for copy in self.unwaited if copy.end > moment), maxlen=LOG_LENGTH)
+
     def wait_for(self, gpu: Gpu) -> None:
         """The host waits until the GPU has done everything that it was given."""
-        self.clock.wait_until(gpu.free)
+        self.wait_until(gpu.free)
 
     def wait_for_current(self, gpu: Gpu) -> None:
         """The host waits until the current stream of the GPU has done everything that it was given."""
-        self.clock.wait_until(self.queue(gpu).free)
+        self.wait_until(self.queue(gpu).free)
 
 
 def settings_from(count, gpu, link, clock, compute, memory, host_link="pcie3") -> Settings:
