@@ -156,7 +156,7 @@ class Kernel:
         try:
             os.write(key_out, self.key)
             os.close(key_out)
-            manager.start_kernel(cwd=self._folder, env=environment, pass_fds=[key_in], **quiet)
+            manager.start_kernel(cwd=self._folder if sandboxed else home, env=environment, pass_fds=[key_in], **quiet)
         finally:
             os.close(key_in)
         self._process = manager.provisioner.process
