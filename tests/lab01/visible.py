@@ -210,7 +210,7 @@ def read_answers(lab):
     answers = {}
     for name in ("relu1_computes_on", "output_is_on", "number_of_copies"):
         value = getattr(lab, name)
-        answers[name] = value if isinstance(value, (str, int)) else repr(value)[:80]
+        answers[name] = value if isinstance(value, (str, int, float)) else repr(value)[:80]
     return answers
 
 

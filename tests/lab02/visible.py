@@ -141,18 +141,29 @@ WAYS = ("cpu to device0", "device0 to device1", "device1 to device0")
 ELEMENT = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 
 
-def count_bytes(lab, batch_size, sizes, dtype, training):
+def count_bytes(lab, batch_size, sizes, dtype, training, devices):
     import torch
 
+    from utils.devices import is_simulated
+
+    watched = [device for device in devices if is_simulated(device)]
+    gpu = torch.get_device_module(watched[0]) if watched else None
+    before = []
+    for device in watched:
+        gpu.reset_peak_memory_stats(device)
+        before.append(gpu.memory_allocated(device))
     found = lab.bytes_moved(batch_size, tuple(sizes), getattr(torch, dtype), training)
     if not isinstance(found, dict):
         return type(found).__name__
-    return {str(way): n if isinstance(n, (int, float)) else f"a {type(n).__name__}" for way, n in found.items()}
+    peaks = [gpu.max_memory_allocated(device) for device in watched]
+    told = {str(way): n if isinstance(n, (int, float)) else f"a {type(n).__name__}" for way, n in found.items()}
+    return {"told": told, "took": sum(peaks) - sum(before)}
 
 
 def compare_bytes(student, batch_size, sizes, dtype, training, ways=WAYS):
-    found = student.run(count_bytes, batch_size, list(sizes), dtype, training)
-    need(isinstance(found, dict), f"It returned a {found}. Keep the line with return.")
+    seen = student.run(count_bytes, batch_size, list(sizes), dtype, training, student.devices)
+    need(isinstance(seen, dict), f"It returned a {seen}. Keep the line with return.")
+    found = seen["told"]
     inputs, hidden, _ = sizes
     truth = (
         batch_size * inputs * ELEMENT[dtype],
@@ -164,6 +175,8 @@ def compare_bytes(student, batch_size, sizes, dtype, training, ways=WAYS):
             if way in ways:
                 need(way in found, f"there is no {way!r} in it. Keep the line with return.")
                 need(found[way] == right, f"from {way} it says {found[way]}, and a timeline would count {right}.")
+        took = seen["took"]
+        need(not took, f"the numbers are right, and it took {took} bytes on the devices. Calculate: make no tensor there.")
 
 
 @ex2.fact("the bytes of the batch, from the CPU to device0")

@@ -189,6 +189,7 @@ ex2 = lab.exercise(
         "It has to be where features is.",
         "tensor.numel() counts the numbers in a tensor. For *one* image that is what the linear layer gets.",
         "Flatten everything but the batch: flatten(1). Then move, then classify, in this order or another.",
+        "A batch normalisation that computes in training mode updates its running statistics. In which mode does it not?",
     ],
 )
 
@@ -197,17 +198,21 @@ def run_cnn(lab, stack, image_size, classes, device0, device1, seed, x):
     import torch
     from torch import nn
 
-    from utils.facts.probes import build, fill, forward_and_backward
+    from utils.facts.probes import array, build, fill, forward_and_backward
 
     model = lab.SplitCNN(build(stack), image_size, classes, torch.device(device0), torch.device(device1))
     if not isinstance(model, nn.Module):
         return {"kind": type(model).__name__}
-    output = model(torch.from_numpy(x))  # before all else, so that lazy layers have their shapes
+    asked = {
+        "in training": all(module.training for module in model.modules()),
+        "buffers": [array(buffer) for buffer in model.buffers()],
+    }
+    output = model(torch.from_numpy(x))  # before all that needs parameters: lazy layers have their shapes then
     if not isinstance(output, torch.Tensor):
         return {"kind": "model", "wrong output": type(output).__name__}
     fill(model, seed)
     shapes = [[list(p.shape), str(p.device)] for p in model.parameters()]
-    return forward_and_backward(model, x) | {"kind": "model", "parameters": shapes}
+    return forward_and_backward(model, x) | {"kind": "model", "parameters": shapes} | asked
 
 
 def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classes=10, seed=1):
@@ -230,6 +235,9 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
         need(run["output device"] == device1, f"the output is on {run['output device']}, not on {device1}.")
         wanted = [[list(p.shape), device0 if n < 1 else device1] for n, part in enumerate((whole[:-2], whole[-1]))
                   for p in part.parameters()]  # fmt: skip
+        need(run["in training"], "a part of the new model is in evaluation mode. What eval() sets, stays until train().")
+        same_buffers = all_same(run["buffers"], [buffer.numpy() for buffer in build(stack).buffers()])
+        need(same_buffers, "asking has moved the running statistics. In which mode does a layer leave them alone?")
         left = list(run["parameters"])
         for parameter in wanted:
             need(
@@ -249,6 +257,7 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
 
 POOLED_ONCE = [["Conv2d", 3, 4, 3, 1, 1], ["ReLU"], ["MaxPool2d", 2]]
 POOLED_TWICE = [*POOLED_ONCE, ["Conv2d", 4, 6, 5], ["ReLU"], ["MaxPool2d", 2]]
+NORMALISED = [["Conv2d", 3, 4, 3], ["BatchNorm2d", 4], ["ReLU"], ["MaxPool2d", 2]]
 
 
 @ex2.fact("the classifier fits images of 64 x 64 and of 32 x 32, with features that pool once")
@@ -260,6 +269,11 @@ def _(student):
 @ex2.fact("it fits features that pool twice, and the devices may be swapped")
 def _(student):
     compare_cnn(student, POOLED_TWICE, 32, *student.devices[::-1], batch=5, seed=2)
+
+
+@ex2.fact("asking leaves features as it was: in training mode, with the running statistics that it had")
+def _(student):
+    compare_cnn(student, NORMALISED, 20, *student.devices, seed=3)
 
 
 # --- ex3: one optimizer for each device -----------------------------------------------------------------------
