@@ -201,6 +201,7 @@ ONE_STEP = [
 
 
 def ask_copy_share(lab, rows, begin, end):
+    from utils.facts.probes import kind_of
     from utils.trace import Event, Timeline
 
     events = [
@@ -210,7 +211,7 @@ def ask_copy_share(lab, rows, begin, end):
     devices = sorted({event.device for event in events} | {e.other for e in events if e.other not in (None, "cpu")})
     found = lab.copy_share(Timeline(tuple(devices), tuple(events), begin, end, "made up for the lab"))
     if found is None or isinstance(found, (str, bool, list, tuple, dict)) or not hasattr(found, "__float__"):
-        return f"a {type(found).__name__}"
+        return kind_of(found)
     return float(found)
 
 
@@ -251,13 +252,14 @@ SIX = [(4, 8, 900), (1, 2, 400), (1, 2, 300), (1, 2, 700), (2, 4, 100), (1, 2, 5
 
 
 def ask_choose_cut(lab, rows, most):
+    from utils.facts.probes import kind_of
     from utils.pipeline import LayerCost
 
     found = lab.choose_cut([LayerCost(*row) for row in rows], most)
     if found is None:
         return None
     if isinstance(found, bool) or not hasattr(found, "__index__"):
-        return f"{found!r:.40}, a {type(found).__name__}"
+        return f"{found!r:.40}, {kind_of(found)}"
     return int(found)
 
 
@@ -325,15 +327,15 @@ CONVOLUTIONS = [["Conv2d", 3, 8, 3], ["Tanh"], ["MaxPool2d", 2], ["Conv2d", 8, 1
 def ask_cuts_that_fit(lab, stack, x, room0, room1):
     import torch
 
-    from utils.facts.probes import build
+    from utils.facts.probes import build, kind_of
 
     images = torch.from_numpy(x)
     found = lab.cuts_that_fit(build(stack).to(images.dtype), images, room0, room1)
     if not isinstance(found, (list, tuple, range)):
-        return f"a {type(found).__name__}"
+        return kind_of(found)
     for cut in found:
         if isinstance(cut, bool) or not hasattr(cut, "__index__"):
-            return f"a list with a {type(cut).__name__} in it"
+            return f"a list with {kind_of(cut)} in it"
     return [int(cut) for cut in found]
 
 

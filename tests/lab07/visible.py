@@ -76,7 +76,7 @@ SECOND = [["Linear", 16, 5], ["Tanh"], ["Linear", 5, 3]]
 def run_pipelined(lab, first, second, device0, device1, seed, x, size):
     import torch
 
-    from utils.facts.probes import array, build, fill
+    from utils.facts.probes import array, build, fill, kind_of
 
     part0, part1 = build(first), build(second)
     whole = torch.nn.Sequential(part0, part1)
@@ -89,7 +89,7 @@ def run_pipelined(lab, first, second, device0, device1, seed, x, size):
         return {"wrong": "the model has no parameters that PyTorch can see. Are the parts attributes of it?"}
     output = model(torch.from_numpy(x), size)
     if not isinstance(output, torch.Tensor):
-        return {"wrong": f"forward returned a {type(output).__name__}. Return one tensor."}
+        return {"wrong": f"forward returned {kind_of(output)}. Return one tensor."}
     model.zero_grad()
     output.square().mean().backward()
     places, gradients = [None] * len(named), [None] * len(named)
@@ -227,7 +227,7 @@ def run_train_step(lab, device0, device1, widths, x, y, size, loss, steps):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, fill
+    from utils.facts.probes import array, fill, kind_of
 
     class Split(nn.Module):
         def __init__(self):
@@ -252,7 +252,7 @@ def run_train_step(lab, device0, device1, widths, x, y, size, loss, steps):
         p.grad = torch.ones_like(p)  # left over from earlier
     for _ in range(steps):
         found = lab.train_step(model, optimizer, getattr(nn, loss)(), torch.from_numpy(x), torch.from_numpy(y), size)
-        losses.append(found if type(found) is float else f"a {type(found).__name__}")
+        losses.append(found if type(found) is float else kind_of(found))
     return {
         "sizes": sizes,
         "updates": len(seen),
@@ -341,7 +341,7 @@ def run_overlapping(lab, device0, device1, widths, x, y, size):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, fill
+    from utils.facts.probes import array, fill, kind_of
 
     class Split(nn.Module):
         def __init__(self):
@@ -361,7 +361,7 @@ def run_overlapping(lab, device0, device1, widths, x, y, size):
     loss = lab.overlapping(model, nn.MSELoss(), x, y, size)
     return {
         "sizes": sizes,
-        "loss": loss if type(loss) is float else f"a {type(loss).__name__}",
+        "loss": loss if type(loss) is float else kind_of(loss),
         "gradients": [None if p.grad is None else array(p.grad) for p in model.parameters()],
         "places": [str(p.device) for p in model.parameters()],
     }
@@ -462,11 +462,13 @@ ex4 = lab.exercise(
 
 
 def ask_micro_batches(lab, rows, parts, row_seconds, launch_seconds, row_bytes, memory):
+    from utils.facts.probes import kind_of
+
     found = lab.best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory)
     if found is None:
         return None
     if isinstance(found, bool) or not hasattr(found, "__index__"):
-        return f"{found!r:.40}, a {type(found).__name__}"
+        return f"{found!r:.40}, {kind_of(found)}"
     return int(found)
 
 
@@ -530,7 +532,7 @@ def run_recomputed(lab, device0, device1, x, size, watch):
     from torch import nn
 
     from utils.devices import is_simulated
-    from utils.facts.probes import array
+    from utils.facts.probes import array, kind_of
 
     class Split(nn.Module):
         def __init__(self):
@@ -576,7 +578,7 @@ def run_recomputed(lab, device0, device1, x, size, watch):
         rows.clear()
     output, mine, again = step(lab.recomputed)
     if not isinstance(output, torch.Tensor):
-        return {"wrong": f"recomputed returned a {type(output).__name__}. Return one tensor."}
+        return {"wrong": f"recomputed returned {kind_of(output)}. Return one tensor."}
     return {
         "output": array(output),
         "device": str(output.device),

@@ -13,6 +13,23 @@ def device_of(value) -> str:
     return " and ".join(sorted({str(tensor.device) for tensor in tensors})) or "nowhere"
 
 
+def kind_of(value) -> str:
+    """What a value is, in words for the student: "a tensor", "a torch.device", "an int", "None"."""
+    if value is None:
+        return "None"
+    if isinstance(value, torch.Tensor):
+        return "a tensor"
+    name = type(value).__name__
+    if isinstance(value, (torch.device, torch.dtype, torch.Size)):
+        name = f"torch.{name}"
+    return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
+
+
+def text_or_kind(value) -> str:
+    """Text in its quotes, and of anything else what it is."""
+    return repr(value) if isinstance(value, str) else kind_of(value)
+
+
 def array(tensor: torch.Tensor) -> np.ndarray:
     """The numbers of a tensor on any device."""
     return tensor.detach().cpu().numpy()
