@@ -57,9 +57,9 @@ def watch_a_model(lab, device0, device1):
             return self.last(self.bridge(self.block(x.to(device0))))
 
     def hooks(model):
-        everywhere = torch.nn.modules.module
         own = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
-        return own + len(everywhere._global_forward_hooks) + len(everywhere._global_forward_pre_hooks)
+        everywhere = len(torch.nn.modules.module._global_forward_hooks)
+        return own + everywhere + len(torch.nn.modules.module._global_forward_pre_hooks)
 
     model = Model()
     before = hooks(model)
