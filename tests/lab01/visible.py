@@ -6,6 +6,7 @@ A probe runs beside the student's code and tells plain data; the fact judges it 
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils import skip_init
 
 from utils.facts import Lab, case, need, orders_of
 from utils.facts.probes import build, fill, forward_and_backward, tensors_of
@@ -105,7 +106,8 @@ def run_model(lab, device0, device1, seed, x):
 
 def expected_output(seed, x):
     """What the same layers with the same numbers give on one device: what a split model must equal."""
-    model = nn.Sequential(nn.Linear(1000, 2000), nn.ReLU(), nn.Linear(2000, 1000), nn.ReLU())
+    first, second = skip_init(nn.Linear, 1000, 2000), skip_init(nn.Linear, 2000, 1000)
+    model = nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
     fill(model, seed)
     with torch.no_grad():
         return model(torch.from_numpy(x)).numpy()

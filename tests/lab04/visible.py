@@ -13,6 +13,7 @@ from itertools import accumulate
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils import skip_init
 
 from utils.facts import Lab, case, need, orders_of
 
@@ -535,7 +536,8 @@ def expected_training(sizes, batches, optimizer):
     """The loop as it was given, on one device."""
     from utils.facts.probes import fill
 
-    model = nn.Sequential(nn.Linear(sizes[0], sizes[1]), nn.ReLU(), nn.Linear(sizes[1], sizes[2]))
+    first, second = skip_init(nn.Linear, sizes[0], sizes[1]), skip_init(nn.Linear, sizes[1], sizes[2])
+    model = nn.Sequential(first, nn.ReLU(), second)
     fill(model, 4)
     chosen = getattr(torch.optim, optimizer)(model.parameters(), lr=1e-5)
     losses = []

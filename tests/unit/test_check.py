@@ -1,5 +1,8 @@
 """check(): a verdict, the first fact that fails, a hint, in Jupyter and as text; and the plain data under it."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +10,7 @@ from torch import nn
 
 from utils import simgpu
 from utils.check import NotChecked, checker
-from utils.facts import StudentError, Unmet, load_lab, need, wire
+from utils.facts import Exercise, LocalStudent, StudentError, Unmet, judge, load_lab, need, probes, wire
 from utils.facts.student import Names, answer
 
 
@@ -319,6 +322,49 @@ def test_names_and_answers():
         answer(lambda lab: lab.y, {}, [])
     with pytest.raises(Unmet, match="no"):
         need(False, "no")
+
+
+def test_within_an_exercise_the_same_question_is_asked_once_and_its_answer_stays_as_it_was():
+    asked, exercise = [], Exercise("ex1", 1, "Made up", [])
+
+    def count(lab, start):
+        asked.append(start)
+        return {"numbers": [start, start + 1]}
+
+    @exercise.fact("a fact may change what it got")
+    def _(student):
+        student.run(count, 1)["numbers"].clear()
+
+    @exercise.fact("and the next gets it whole")
+    def _(student):
+        need(student.run(count, 1) == {"numbers": [1, 2]}, "it was changed")
+        need(student.run(count, 2) == {"numbers": [2, 3]}, "other arguments, and the old answer")
+
+    assert all(finding.holds for finding in judge(exercise, LocalStudent({}, [])))
+    assert asked == [1, 2]
+    judge(exercise, LocalStudent({}, []))
+    assert asked == [1, 2, 1, 2]
+
+
+def filled(*layers, seed):
+    model = nn.Sequential(*layers)
+    probes.fill(model, seed)
+    return {tuple(parameter.shape): parameter.detach() for parameter in model.parameters()}
+
+
+def test_parameters_are_filled_by_seed_and_shape_whatever_their_order_and_whatever_was_filled_before():
+    script = "from torch import nn; from utils.facts.probes import fill; layer = nn.Linear(1500, 900); fill(layer, 3);"
+    script += "print(layer.weight.detach().double().sum().item())"
+    alone = float(subprocess.check_output([sys.executable, "-c", script], text=True))
+    filled(nn.Linear(7, 8), seed=1)
+    one = filled(nn.Linear(1500, 900), nn.Linear(900, 20), seed=3)
+    other = filled(nn.Linear(900, 20), nn.Linear(1500, 900), seed=3)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[shape], other[shape]) for shape in one)
+    assert one[900, 1500].double().sum().item() == pytest.approx(alone, rel=1e-9)
+    assert not torch.equal(one[900, 1500], filled(nn.Linear(1500, 900), seed=4)[900, 1500])
+    assert one[900, 1500].std().item() == pytest.approx(1500**-0.5, rel=0.01)
+    assert one[900,].std().item() == pytest.approx(900**-0.5, rel=0.1)
 
 
 def test_hidden_facts_come_after_the_visible_ones_and_do_not_stay():
