@@ -43,6 +43,8 @@ def _(student):
 def place_nested_model(lab, device):
     from torch import nn
 
+    from utils.facts.probes import kind_of, text_or_kind
+
     class Outer(nn.Module):
         def __init__(self):
             super().__init__()
@@ -50,7 +52,9 @@ def place_nested_model(lab, device):
             self.scale = nn.Parameter(self.block[0].weight.detach().clone(), requires_grad=False)
 
     found = lab.placement(Outer().to(device))
-    return {str(name): str(where) for name, where in found.items()} if isinstance(found, dict) else type(found).__name__
+    if not isinstance(found, dict):
+        return kind_of(found)
+    return {str(name): text_or_kind(where) for name, where in found.items()}
 
 
 @seen.ex4.fact("it works for layers inside layers, with frozen parameters and buffers, on any device")

@@ -6,6 +6,7 @@ A probe runs beside the student's code and tells plain data; the fact judges it 
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils import skip_init
 
 from utils.facts import Lab, case, need, orders_of
 from utils.facts.probes import build, fill, forward_and_backward, tensors_of
@@ -34,11 +35,11 @@ def look_at_layers(lab, device0, device1):
     import torch
     from torch import nn
 
-    from utils.facts.probes import device_of
+    from utils.facts.probes import device_of, kind_of
 
     layers = lab.make_layers(torch.device(device0), torch.device(device1))
     if not isinstance(layers, (tuple, list)):
-        return {"kind": type(layers).__name__}
+        return {"kind": kind_of(layers)}
     return {
         "kind": "layers",
         "types": [type(layer).__name__ for layer in layers],
@@ -50,7 +51,7 @@ def look_at_layers(lab, device0, device1):
 @ex1.fact("make_layers returns two nn.Linear layers")
 def _(student):
     seen = student.run(look_at_layers, *student.devices)
-    need(seen["kind"] == "layers", f"It returned one {seen['kind']}. Return both layers: return layer1, layer2")
+    need(seen["kind"] == "layers", f"It returned {seen['kind']}. Return both layers: return layer1, layer2")
     need(seen["types"] == ["Linear", "Linear"], f"It returned {seen['types']}.")
 
 
@@ -105,7 +106,8 @@ def run_model(lab, device0, device1, seed, x):
 
 def expected_output(seed, x):
     """What the same layers with the same numbers give on one device: what a split model must equal."""
-    model = nn.Sequential(nn.Linear(1000, 2000), nn.ReLU(), nn.Linear(2000, 1000), nn.ReLU())
+    first, second = skip_init(nn.Linear, 1000, 2000), skip_init(nn.Linear, 2000, 1000)
+    model = nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
     fill(model, seed)
     with torch.no_grad():
         return model(torch.from_numpy(x)).numpy()
@@ -210,7 +212,7 @@ def read_answers(lab):
     answers = {}
     for name in ("relu1_computes_on", "output_is_on", "number_of_copies"):
         value = getattr(lab, name)
-        answers[name] = value if isinstance(value, (str, int)) else repr(value)[:80]
+        answers[name] = value if isinstance(value, (str, int, float)) else repr(value)[:80]
     return answers
 
 
@@ -248,24 +250,25 @@ def place_a_small_model(lab, devices):
 
     from torch import nn
 
+    from utils.facts.probes import kind_of, text_or_kind
+
     names = ("first", "second", "third")
     layers = [(name, nn.Linear(3, 3).to(device)) for name, device in zip(names, devices, strict=False)]
     found = lab.placement(nn.Sequential(OrderedDict(layers)))
     if not isinstance(found, dict):
-        return type(found).__name__
-    return {
-        str(name): where if isinstance(where, str) else f"a {type(where).__name__}" for name, where in found.items()
-    }
+        return kind_of(found)
+    return {str(name): text_or_kind(where) for name, where in found.items()}
 
 
 def compare_placement(found, expected):
-    need(isinstance(found, dict), f"placement returned a {found}. Return a dict.")
+    need(isinstance(found, dict), f"placement returned {found}. Return a dict.")
     missing = [name for name in expected if name not in found]
     need(not missing, f"These parameters are not in it: {', '.join(missing)}. It has: {', '.join(found) or 'nothing'}.")
     extra = [name for name in found if name not in expected]
     need(not extra, f"These are no parameters of the model: {', '.join(extra)}.")
     for name, device in expected.items():
-        need(found[name] == device, f"{name} is on {device!r}, and placement says {found[name]!r}.")
+        text = "" if found[name].startswith(("'", '"')) else " Text is wanted: str(device) makes it."
+        need(found[name] == repr(device), f"{name} is on {device!r}, and placement gives {found[name]}.{text}")
 
 
 @ex4.fact("placement tells the device of every parameter, by name, as text")

@@ -39,6 +39,8 @@ def watch_a_model(lab, device0, device1):
     import torch
     from torch import nn
 
+    from utils.facts.probes import kind_of, text_or_kind
+
     class Bridge(nn.Module):
         def forward(self, x):
             return x.to(device1)
@@ -55,22 +57,20 @@ def watch_a_model(lab, device0, device1):
             return self.last(self.bridge(self.block(x.to(device0))))
 
     def hooks(model):
-        everywhere = torch.nn.modules.module
         own = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
-        return own + len(everywhere._global_forward_hooks) + len(everywhere._global_forward_pre_hooks)
+        everywhere = len(torch.nn.modules.module._global_forward_hooks)
+        return own + everywhere + len(torch.nn.modules.module._global_forward_pre_hooks)
 
     model = Model()
     before = hooks(model)
     found = lab.devices_seen(model, torch.randn(3, 4))
     if not isinstance(found, (list, tuple)):
-        return {"kind": type(found).__name__, "seen": [], "left": 0}
+        return {"kind": kind_of(found), "seen": [], "left": 0}
     seen = [
-        [v if isinstance(v, str) else f"a {type(v).__name__}" for v in entry]
-        if isinstance(entry, (list, tuple))
-        else f"a {type(entry).__name__}"
+        [text_or_kind(value) for value in entry] if isinstance(entry, (list, tuple)) else kind_of(entry)
         for entry in found
     ]
-    return {"kind": type(found).__name__, "seen": seen, "left": hooks(model) - before}
+    return {"kind": kind_of(found), "seen": seen, "left": hooks(model) - before}
 
 
 def path_of_the_model(device0, device1):
@@ -82,6 +82,11 @@ def path_of_the_model(device0, device1):
         ["bridge", device0, device1],
         ["last", device1, device1],
     ]
+
+
+def unquoted(seen):
+    """The entries as they are, where each is three texts."""
+    return [[text[1:-1] for text in entry] for entry in seen]
 
 
 def compare_seen(found, expected):
@@ -103,17 +108,20 @@ def compare_seen(found, expected):
 @ex1.fact("devices_seen returns a list, and each entry is three texts: name, input device, output device")
 def _(student):
     found = student.run(watch_a_model, *student.devices)
-    need(found["kind"] == "list", f"It returned a {found['kind']}. Return a list.")
+    need(found["kind"] == "a list", f"It returned {found['kind']}. Return a list.")
     for entry in found["seen"]:
-        texts = isinstance(entry, list) and len(entry) == 3 and not any(value.startswith("a ") for value in entry)
-        need(texts, f"One entry is {entry!r}. str(device) makes text of a device.".replace("'", ""))
+        texts = isinstance(entry, list) and len(entry) == 3 and all(value[0] in "'\"" for value in entry)
+        told = f"({', '.join(entry)})" if isinstance(entry, list) else entry
+        need(texts, f"One entry is {told}. Three texts are wanted: str(device) makes text of a device.")
 
 
 @ex1.fact("it has the modules without children, at any depth, in the order in which they ran")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            compare_seen(student.run(watch_a_model, device0, device1)["seen"], path_of_the_model(device0, device1))
+            compare_seen(
+                unquoted(student.run(watch_a_model, device0, device1)["seen"]), path_of_the_model(device0, device1)
+            )
 
 
 @ex1.fact("it leaves no hook behind")
@@ -141,18 +149,30 @@ WAYS = ("cpu to device0", "device0 to device1", "device1 to device0")
 ELEMENT = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 
 
-def count_bytes(lab, batch_size, sizes, dtype, training):
+def count_bytes(lab, batch_size, sizes, dtype, training, devices):
     import torch
 
+    from utils.devices import is_simulated
+    from utils.facts.probes import kind_of
+
+    watched = [device for device in devices if is_simulated(device)]
+    gpu = torch.get_device_module(watched[0]) if watched else None
+    before = []
+    for device in watched:
+        gpu.reset_peak_memory_stats(device)
+        before.append(gpu.memory_allocated(device))
     found = lab.bytes_moved(batch_size, tuple(sizes), getattr(torch, dtype), training)
     if not isinstance(found, dict):
-        return type(found).__name__
-    return {str(way): n if isinstance(n, (int, float)) else f"a {type(n).__name__}" for way, n in found.items()}
+        return kind_of(found)
+    peaks = [gpu.max_memory_allocated(device) for device in watched]
+    told = {str(way): n if isinstance(n, (int, float)) else kind_of(n) for way, n in found.items()}
+    return {"told": told, "took": sum(peaks) - sum(before)}
 
 
 def compare_bytes(student, batch_size, sizes, dtype, training, ways=WAYS):
-    found = student.run(count_bytes, batch_size, list(sizes), dtype, training)
-    need(isinstance(found, dict), f"It returned a {found}. Keep the line with return.")
+    seen = student.run(count_bytes, batch_size, list(sizes), dtype, training, student.devices)
+    need(isinstance(seen, dict), f"It returned {seen}. Keep the line with return.")
+    found = seen["told"]
     inputs, hidden, _ = sizes
     truth = (
         batch_size * inputs * ELEMENT[dtype],
@@ -164,6 +184,11 @@ def compare_bytes(student, batch_size, sizes, dtype, training, ways=WAYS):
             if way in ways:
                 need(way in found, f"there is no {way!r} in it. Keep the line with return.")
                 need(found[way] == right, f"from {way} it says {found[way]}, and a timeline would count {right}.")
+        took = seen["took"]
+        need(
+            not took,
+            f"the numbers are right, and it took {took} bytes on the devices. Calculate: make no tensor there.",
+        )
 
 
 @ex2.fact("the bytes of the batch, from the CPU to device0")
@@ -208,6 +233,8 @@ def count_bridges(lab, places, kind):
     """`places` are names of devices. Chain: a tensor that goes from each to the next."""
     import torch
 
+    from utils.facts.probes import kind_of
+
     start = torch.ones(4, 3).to(places[0]).requires_grad_()
     if kind == "chain":
         output = start * 2
@@ -227,7 +254,7 @@ def count_bridges(lab, places, kind):
             output = (start * 2).to(places[1])
     found = lab.bridges(output)
     if not isinstance(found, int) or isinstance(found, bool):
-        return {"kind": type(found).__name__}
+        return {"kind": kind_of(found)}
     touched = start.grad is not None
     try:
         if output.requires_grad:
@@ -246,7 +273,7 @@ def crossings(path):
 def compare_bridges(student, places, kind, expected, description):
     found = student.run(count_bridges, list(places), kind)
     with case(description):
-        need(found["kind"] == "int", f"bridges returned a {found['kind']}. Return a number.")
+        need(found["kind"] == "int", f"bridges returned {found['kind']}. Return a number.")
         need(
             found["found"] == expected,
             f"the gradient crosses {expected} bridge{'' if expected == 1 else 's'}, and bridges says {found['found']}.",
@@ -310,7 +337,7 @@ USUAL = f"With a batch of 4 from the CPU and sizes={SIZES}"
 def follow_mended(lab, sizes, device0, device1, start, seed, x):
     import torch
 
-    from utils.facts.probes import array, fill
+    from utils.facts.probes import array, fill, kind_of
     from utils.trace import record
 
     model = lab.Mended(tuple(sizes), torch.device(device0), torch.device(device1))
@@ -319,7 +346,7 @@ def follow_mended(lab, sizes, device0, device1, start, seed, x):
     with record(device0, device1) as forward:
         output = model(batch)
     if not isinstance(output, torch.Tensor):
-        return {"kind": type(output).__name__}
+        return {"kind": kind_of(output)}
     with record(device0, device1) as backward:
         if output.requires_grad:
             output.square().mean().backward()
@@ -341,7 +368,7 @@ def mended(student, batch_size=4, sizes=SIZES, swapped=False, start="cpu", seed=
     found = student.run(follow_mended, list(sizes), device0, device1, start, seed, x)
     need(
         found["kind"] == "Tensor",
-        f"forward returned a {found['kind']}, not a tensor. Does it end with a return?",
+        f"forward returned {found['kind']}, not a tensor. Does it end with a return?",
     )
     whole = nn.Sequential(nn.Linear(sizes[0], sizes[1]), nn.ReLU(), nn.Linear(sizes[1], sizes[2]), nn.ReLU())
     fill(whole, seed)
@@ -432,6 +459,8 @@ def report_on_a_model(lab, device0, device1, kind):
     import torch
     from torch import nn
 
+    from utils.facts.probes import kind_of, text_or_kind
+
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -451,8 +480,8 @@ def report_on_a_model(lab, device0, device1, kind):
         (output.sum() * (0 if kind == "zero" else 1)).backward()
     found = lab.gradient_report(model)
     if not isinstance(found, dict):
-        return type(found).__name__
-    return {str(name): v if isinstance(v, str) else f"a {type(v).__name__}" for name, v in found.items()}
+        return kind_of(found)
+    return {str(name): text_or_kind(value) for name, value in found.items()}
 
 
 NAMES = ("part0.0.weight", "part0.0.bias", "part0.2.weight", "part0.2.bias", "part1.weight", "part1.bias")
@@ -464,13 +493,13 @@ def compare_report(student, kind, words, description, swapped=False):
     found = student.run(report_on_a_model, device0, device1, kind)
     expected = {name: device0 if name.startswith("part0") else device1 for name in NAMES} | words
     with case(description):
-        need(isinstance(found, dict), f"gradient_report returned a {found}. Return a dict.")
+        need(isinstance(found, dict), f"gradient_report returned {found}. Return a dict.")
         missing = [name for name in expected if name not in found]
         need(not missing, f"these are not in it: {', '.join(missing)}. It has: {', '.join(found) or 'nothing'}.")
         extra = [name for name in found if name not in expected]
         need(not extra, f"these are no parameters of the model: {', '.join(extra)}.")
         for name, right in expected.items():
-            need(found[name] == right, f"{name} should have {right!r}, and has {found[name]!r}.")
+            need(found[name] == repr(right), f"{name} should have {right!r}, and has {found[name]}.")
 
 
 @ex5.fact("it tells the device of each gradient, by the name of its parameter, as text")

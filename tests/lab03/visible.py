@@ -64,7 +64,7 @@ def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, build, fill
+    from utils.facts.probes import array, build, fill, kind_of
 
     class Parts(nn.Module):
         def __init__(self):
@@ -94,8 +94,7 @@ def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys):
     losses = []
     for x, y in zip(torch.from_numpy(xs).to(x_on), torch.from_numpy(ys).to(y_on), strict=True):
         loss = lab.train_step(model, optimizer, Loss(), x, y)
-        kind_of_loss = "tensor" if isinstance(loss, torch.Tensor) else type(loss).__name__
-        losses.append(loss if isinstance(loss, float) else f"a {kind_of_loss}")
+        losses.append(loss if isinstance(loss, float) else kind_of(loss))
     return {
         "losses": losses,
         "met": met,
@@ -189,6 +188,7 @@ ex2 = lab.exercise(
         "It has to be where features is.",
         "tensor.numel() counts the numbers in a tensor. For *one* image that is what the linear layer gets.",
         "Flatten everything but the batch: flatten(1). Then move, then classify, in this order or another.",
+        "A batch normalisation updates its running statistics in training mode. In which mode does it leave them?",
     ],
 )
 
@@ -197,17 +197,21 @@ def run_cnn(lab, stack, image_size, classes, device0, device1, seed, x):
     import torch
     from torch import nn
 
-    from utils.facts.probes import build, fill, forward_and_backward
+    from utils.facts.probes import array, build, fill, forward_and_backward, kind_of
 
     model = lab.SplitCNN(build(stack), image_size, classes, torch.device(device0), torch.device(device1))
     if not isinstance(model, nn.Module):
-        return {"kind": type(model).__name__}
-    output = model(torch.from_numpy(x))  # before all else, so that lazy layers have their shapes
+        return {"kind": kind_of(model)}
+    asked = {
+        "in training": all(module.training for module in model.modules()),
+        "buffers": [array(buffer) for buffer in model.buffers()],
+    }
+    output = model(torch.from_numpy(x))  # before all that needs parameters: lazy layers have their shapes then
     if not isinstance(output, torch.Tensor):
-        return {"kind": "model", "wrong output": type(output).__name__}
+        return {"kind": "model", "wrong output": kind_of(output)}
     fill(model, seed)
     shapes = [[list(p.shape), str(p.device)] for p in model.parameters()]
-    return forward_and_backward(model, x) | {"kind": "model", "parameters": shapes}
+    return forward_and_backward(model, x) | {"kind": "model", "parameters": shapes} | asked
 
 
 def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classes=10, seed=1):
@@ -223,13 +227,18 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
         f"device0={device0}, device1={device1}"
     ):
         run = student.run(run_cnn, stack, image_size, classes, device0, device1, seed, x)
-        need(run["kind"] == "model", f"SplitCNN gave a {run['kind']}. Is it still a class, an nn.Module?")
-        need("wrong output" not in run, f"forward returned a {run.get('wrong output')}. Does it end with return?")
+        need(run["kind"] == "model", f"SplitCNN gave {run['kind']}. Is it still a class, an nn.Module?")
+        need("wrong output" not in run, f"forward returned {run.get('wrong output')}. Does it end with return?")
         shape = list(run["output"].shape)
         need(shape == [batch, classes], f"the output has shape {shape}, not {[batch, classes]}.")
         need(run["output device"] == device1, f"the output is on {run['output device']}, not on {device1}.")
         wanted = [[list(p.shape), device0 if n < 1 else device1] for n, part in enumerate((whole[:-2], whole[-1]))
                   for p in part.parameters()]  # fmt: skip
+        need(
+            run["in training"], "a part of the new model is in evaluation mode. What eval() sets, stays until train()."
+        )
+        same_buffers = all_same(run["buffers"], [buffer.numpy() for buffer in build(stack).buffers()])
+        need(same_buffers, "asking has moved the running statistics. In which mode does a layer leave them alone?")
         left = list(run["parameters"])
         for parameter in wanted:
             need(
@@ -249,6 +258,7 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
 
 POOLED_ONCE = [["Conv2d", 3, 4, 3, 1, 1], ["ReLU"], ["MaxPool2d", 2]]
 POOLED_TWICE = [*POOLED_ONCE, ["Conv2d", 4, 6, 5], ["ReLU"], ["MaxPool2d", 2]]
+NORMALISED = [["Conv2d", 3, 4, 3], ["BatchNorm2d", 4], ["ReLU"], ["MaxPool2d", 2]]
 
 
 @ex2.fact("the classifier fits images of 64 x 64 and of 32 x 32, with features that pool once")
@@ -260,6 +270,11 @@ def _(student):
 @ex2.fact("it fits features that pool twice, and the devices may be swapped")
 def _(student):
     compare_cnn(student, POOLED_TWICE, 32, *student.devices[::-1], batch=5, seed=2)
+
+
+@ex2.fact("asking leaves features as it was: in training mode, with the running statistics that it had")
+def _(student):
+    compare_cnn(student, NORMALISED, 20, *student.devices, seed=3)
 
 
 # --- ex3: one optimizer for each device -----------------------------------------------------------------------
@@ -282,7 +297,7 @@ def use_optimizers(lab, places, shared, lr, seed, steps):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, fill
+    from utils.facts.probes import array, fill, kind_of
 
     layers = [nn.Linear(4 + n, 3 + n).to(place) for n, place in enumerate(places)]
     if shared:
@@ -292,7 +307,7 @@ def use_optimizers(lab, places, shared, lr, seed, steps):
     names = {id(p): name for name, p in model.named_parameters()}
     found = lab.make_optimizers(model, lr)
     if not isinstance(found, (list, tuple)):
-        return {"kind": type(found).__name__}
+        return {"kind": kind_of(found)}
     kinds = [type(each).__name__ for each in found]
     if set(kinds) - {"Adam"}:
         return {"kind": "list", "kinds": kinds}
@@ -333,7 +348,7 @@ def expected_after_steps(places, shared, lr, seed, steps):
 def compare_optimizers(student, places, *, shared=False, lr=0.01, seed=1, steps=3):
     with case(f"A model with layers on {', '.join(places)}"):
         run = student.run(use_optimizers, places, shared, lr, seed, steps)
-        need(run["kind"] == "list", f"make_optimizers returned a {run['kind']}. Return a list of optimizers.")
+        need(run["kind"] == "list", f"make_optimizers returned {run['kind']}. Return a list of optimizers.")
         others = set(run["kinds"]) - {"Adam"}
         need(not others, f"in the list there is: {', '.join(sorted(others))}. Only torch.optim.Adam is wanted.")
         held = [name for group in run["names"] for name in group]
@@ -387,7 +402,7 @@ ex4 = lab.exercise(
 def run_branches(lab, device0, device1, seed, x):
     import torch
 
-    from utils.facts.probes import build, fill, forward_and_backward
+    from utils.facts.probes import build, fill, forward_and_backward, kind_of
 
     parts = (
         build([["Linear", 6, 9], ["Tanh"], ["Linear", 9, 4]]),
@@ -397,7 +412,7 @@ def run_branches(lab, device0, device1, seed, x):
     model = lab.Branches(*parts, torch.device(device0), torch.device(device1))
     output = model(torch.from_numpy(x)) if isinstance(model, torch.nn.Module) else model
     if not isinstance(output, torch.Tensor):
-        return {"wrong output": type(output).__name__}
+        return {"wrong output": kind_of(output)}
     fill(model, seed)
     places = [[list(p.shape), str(p.device)] for p in model.parameters()]
     return forward_and_backward(model, x) | {"places": places}
@@ -444,7 +459,7 @@ def compare_branches(student, device0, device1, *, batch=8, seed=1):
     fill(whole, seed)
     with case(f"With device0={device0} and device1={device1}"):
         run = student.run(run_branches, device0, device1, seed, x)
-        need("wrong output" not in run, f"the output is a {run.get('wrong output')}. Does forward end with return?")
+        need("wrong output" not in run, f"the output is {run.get('wrong output')}. Does forward end with return?")
         left = list(run["places"])
         for name, part, wanted in (("branch0", whole.branch0, device0), ("branch1", whole.branch1, device1),
                                    ("head", whole.head, device0)):  # fmt: skip
@@ -510,7 +525,7 @@ def run_train(lab, stacks, places, kind, seed, raws, ys, lr):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, build, fill
+    from utils.facts.probes import array, build, fill, kind_of
 
     parts = [build(stack) for stack in stacks]
     for number, part in enumerate(parts):
@@ -523,15 +538,12 @@ def run_train(lab, stacks, places, kind, seed, raws, ys, lr):
 
     batches = [(torch.from_numpy(raw), torch.from_numpy(y)) for raw, y in zip(raws, ys, strict=True)]
 
-    def kind_of(loss):
-        return "tensor" if isinstance(loss, torch.Tensor) else type(loss).__name__
-
     found = lab.train(preprocess, parts, [torch.device(place) for place in places], getattr(nn, kind)(), batches, lr)
     if not isinstance(found, (list, tuple)):
-        return {"kind": type(found).__name__}
+        return {"kind": kind_of(found)}
     return {
         "kind": "list",
-        "losses": [loss if isinstance(loss, float) else f"a {kind_of(loss)}" for loss in found],
+        "losses": [loss if isinstance(loss, float) else kind_of(loss) for loss in found],
         "preprocessed on": seen,
         "places": [sorted({str(p.device) for p in part.parameters()}) for part in parts],
         "values": [[array(p) for p in part.parameters()] for part in parts],
@@ -575,7 +587,7 @@ def compare_train(student, stacks, places, kind="MSELoss", *, seed=1, steps=4, b
         ys = whole_numbers(outputs, steps, batch, seed=seed)
     with case(f"{len(stacks)} parts on {', '.join(places)}, {kind}, {steps} batches"):
         run = student.run(run_train, stacks, places, kind, seed, raws, ys, lr)
-        need(run["kind"] == "list", f"train returned a {run['kind']}. Return the list of the losses.")
+        need(run["kind"] == "list", f"train returned {run['kind']}. Return the list of the losses.")
         losses = run["losses"]
         need(len(losses) == steps, f"it returned {len(losses)} loss(es), not one for each batch.")
         wrong = [loss for loss in losses if not isinstance(loss, float)]

@@ -70,3 +70,9 @@ def _(student):
 def _(student):
     seen.compare_fit(student, seen.SIX, 4 * seen.ONE, 4, *student.devices, dtype=torch.float64)
     seen.compare_fit(student, seen.SIX, 7 * seen.ONE, 12, *student.devices)
+
+
+@seen.ex5.fact("it holds where the last layer has room on device0 too, and where not even the first has")
+def _(student):
+    for room, cut in ((3 * seen.ONE, 5), (seen.ONE - 4, 0)):
+        seen.compare_fit(student, seen.SIX[:5], room, cut, *student.devices)

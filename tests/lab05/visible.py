@@ -31,9 +31,11 @@ ex1 = lab.exercise(
 
 
 def ask_busy_percent(lab, kernels, begin, end):
+    from utils.facts.probes import kind_of
+
     found = lab.busy_percent([tuple(kernel) for kernel in kernels], begin, end)
     if found is None or isinstance(found, (str, bool, list, tuple, dict)) or not hasattr(found, "__float__"):
-        return f"a {type(found).__name__}"
+        return kind_of(found)
     return float(found)
 
 
@@ -79,9 +81,11 @@ ex2 = lab.exercise(
 
 
 def ask_means(lab, samples):
+    from utils.facts.probes import kind_of
+
     found = lab.mean_utilisation([tuple(sample) for sample in samples])
     if not isinstance(found, dict):
-        return f"a {type(found).__name__}"
+        return kind_of(found)
     plain = {}
     for device, value in found.items():
         number = hasattr(value, "__float__") and not isinstance(value, (bool, str))
@@ -142,6 +146,8 @@ def ask_training_memory(lab, kind, devices, optimizer):
     import torch
     from torch import nn
 
+    from utils.facts.probes import kind_of
+
     model = nn.Module()
     model.first = nn.Linear(30, 50).to(devices[0])
     model.second = nn.Linear(50, 20).to(devices[1])
@@ -157,12 +163,12 @@ def ask_training_memory(lab, kind, devices, optimizer):
         model.second.to(torch.bfloat16)
     found = lab.training_memory(model, optimizer)
     if not isinstance(found, dict):
-        return f"a {type(found).__name__}"
+        return kind_of(found)
     plain = {}
     for device, value in found.items():
-        name = device if isinstance(device, str) else f"a {type(device).__name__}"
+        name = device if isinstance(device, str) else kind_of(device)
         number = hasattr(value, "__float__") and not isinstance(value, (bool, str))
-        plain[name] = float(value) if number else f"a {type(value).__name__}"
+        plain[name] = float(value) if number else kind_of(value)
     return plain
 
 
@@ -238,9 +244,11 @@ ex4 = lab.exercise(
 
 
 def ask_best_cut(lab, costs):
+    from utils.facts.probes import kind_of
+
     found = lab.best_cut(list(costs))
     if isinstance(found, bool) or not hasattr(found, "__index__"):
-        return f"{found!r:.40}, a {type(found).__name__}"
+        return f"{found!r:.40}, {kind_of(found)}"
     return int(found)
 
 

@@ -79,8 +79,9 @@ def _(student):
         seen.compare_fitting(student, seen.LINEARS, wide, *seen.rooms(seen.LINEARS, wide, cut, 0, -8))
 
 
-@seen.ex5.fact("it holds for other cuts and depths, and without a mask")
+@seen.ex5.fact("it holds for other cuts and depths, for another mask, and without one")
 def _(student):
     device0, device1 = student.devices
     seen.compare_encoder(student, 5, 4, device1, device0, seed=7, shape=(1, 9))
-    seen.compare_encoder(student, 2, 1, device0, device1, masked=False, seed=8)
+    seen.compare_encoder(student, 2, 1, device0, device1, mask=None, seed=8)
+    seen.compare_encoder(student, 3, 1, device0, device1, mask=seen.neighbours, seed=9)

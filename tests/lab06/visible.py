@@ -201,6 +201,7 @@ ONE_STEP = [
 
 
 def ask_copy_share(lab, rows, begin, end):
+    from utils.facts.probes import kind_of
     from utils.trace import Event, Timeline
 
     events = [
@@ -210,7 +211,7 @@ def ask_copy_share(lab, rows, begin, end):
     devices = sorted({event.device for event in events} | {e.other for e in events if e.other not in (None, "cpu")})
     found = lab.copy_share(Timeline(tuple(devices), tuple(events), begin, end, "made up for the lab"))
     if found is None or isinstance(found, (str, bool, list, tuple, dict)) or not hasattr(found, "__float__"):
-        return f"a {type(found).__name__}"
+        return kind_of(found)
     return float(found)
 
 
@@ -251,13 +252,14 @@ SIX = [(4, 8, 900), (1, 2, 400), (1, 2, 300), (1, 2, 700), (2, 4, 100), (1, 2, 5
 
 
 def ask_choose_cut(lab, rows, most):
+    from utils.facts.probes import kind_of
     from utils.pipeline import LayerCost
 
     found = lab.choose_cut([LayerCost(*row) for row in rows], most)
     if found is None:
         return None
     if isinstance(found, bool) or not hasattr(found, "__index__"):
-        return f"{found!r:.40}, a {type(found).__name__}"
+        return f"{found!r:.40}, {kind_of(found)}"
     return int(found)
 
 
@@ -325,15 +327,15 @@ CONVOLUTIONS = [["Conv2d", 3, 8, 3], ["Tanh"], ["MaxPool2d", 2], ["Conv2d", 8, 1
 def ask_cuts_that_fit(lab, stack, x, room0, room1):
     import torch
 
-    from utils.facts.probes import build
+    from utils.facts.probes import build, kind_of
 
     images = torch.from_numpy(x)
     found = lab.cuts_that_fit(build(stack).to(images.dtype), images, room0, room1)
     if not isinstance(found, (list, tuple, range)):
-        return f"a {type(found).__name__}"
+        return kind_of(found)
     for cut in found:
         if isinstance(cut, bool) or not hasattr(cut, "__index__"):
-            return f"a list with a {type(cut).__name__} in it"
+            return f"a list with {kind_of(cut)} in it"
     return [int(cut) for cut in found]
 
 
@@ -413,7 +415,7 @@ ex5 = lab.exercise(
 WIDTH, HEADS, WIDE = 16, 2, 24
 
 
-def run_encoder(lab, count, cut, norm, dropout, masked, training, device0, device1, seed, x):
+def run_encoder(lab, count, cut, norm, dropout, mask, training, device0, device1, seed, x):
     import torch
     from torch import nn
 
@@ -427,7 +429,7 @@ def run_encoder(lab, count, cut, norm, dropout, masked, training, device0, devic
     model = lab.SplitEncoder(encoder, cut, torch.device(device0), torch.device(device1))
     seen = {"places": [[list(p.shape), str(p.device)] for p in model.parameters()]}
     model.train(training)
-    mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1]) if masked else None
+    mask = None if mask is None else torch.from_numpy(mask)
     output = model(torch.from_numpy(x), mask)
     again = model(torch.from_numpy(x), mask)
     seen |= {"output": array(output), "again": array(again), "output device": str(output.device)}
@@ -436,21 +438,35 @@ def run_encoder(lab, count, cut, norm, dropout, masked, training, device0, devic
     return seen
 
 
-def whole_encoder(count, norm, masked, seed, x):
+def causal(length):
+    """A mask with which each place sees itself and those before it."""
+    return nn.Transformer.generate_square_subsequent_mask(length).numpy()
+
+
+def neighbours(length):
+    """A mask with which each place sees itself and the two beside it."""
+    return np.where(np.abs(np.subtract.outer(range(length), range(length))) > 1, -np.inf, 0).astype(np.float32)
+
+
+def whole_encoder(count, norm, mask, seed, x):
     """The encoder on one device, without dropout."""
     torch.manual_seed(seed)
     layer = nn.TransformerEncoderLayer(WIDTH, HEADS, WIDE, dropout=0.0, batch_first=True)
     encoder = nn.TransformerEncoder(layer, count, nn.LayerNorm(WIDTH) if norm else None, enable_nested_tensor=False)
     for parameter in encoder.parameters():
         parameter.data.add_(torch.randn(parameter.shape) * 0.1)
-    mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1]) if masked else None
-    output = encoder(torch.from_numpy(x), mask)
+    output = encoder(torch.from_numpy(x), None if mask is None else torch.from_numpy(mask))
     (output * torch.linspace(1, 2, output.numel()).reshape(output.shape)).sum().backward()
     return encoder, output.detach().numpy(), [p.grad.numpy() for p in encoder.parameters()]
 
 
 def compare_encoder_places(found, encoder, cut, device0, device1):
-    need(found, "PyTorch sees no parameters in the model. Layers in a plain Python list cannot be seen.")
+    count = len(list(encoder.parameters()))
+    need(
+        len(found) >= count,
+        f"PyTorch sees {len(found)} parameters in the model, and the encoder has {count}. "
+        "Layers in a plain Python list cannot be seen.",
+    )
     left = [tuple(map(str, each)) for each in found]
     for number, layer in enumerate(encoder.layers):
         wanted = device0 if number < cut else device1
@@ -465,12 +481,14 @@ def compare_encoder_places(found, encoder, cut, device0, device1):
     need(not left, f"the model has {len(left)} parameters that the encoder does not have there.")
 
 
-def compare_encoder(student, count, cut, device0, device1, *, norm=True, masked=True, shape=(3, 5), seed=1):
+def compare_encoder(student, count, cut, device0, device1, *, norm=True, mask=causal, shape=(3, 5), seed=1):
     x = batch(*shape, WIDTH, seed=seed)
-    encoder, output, gradients = whole_encoder(count, norm, masked, seed, x)
-    words = f"With {count} layers, {'a' if norm else 'no'} norm, cut={cut} and {'a' if masked else 'no'} mask"
+    values = mask and mask(shape[1])
+    encoder, output, gradients = whole_encoder(count, norm, values, seed, x)
+    kind = {None: "no mask", causal: "a causal mask"}.get(mask, "a mask that is not causal")
+    words = f"With {count} layers, {'a' if norm else 'no'} norm, cut={cut} and {kind}"
     with case(words):
-        seen = student.run(run_encoder, count, cut, norm, 0.0, masked, True, device0, device1, seed, x)
+        seen = student.run(run_encoder, count, cut, norm, 0.0, values, True, device0, device1, seed, x)
         compare_encoder_places(seen["places"], encoder, cut, device0, device1)
         need(seen["output device"] == device1, f"the output is on {seen['output device']}, and device1 is {device1}.")
         need(same(seen["output"], output), "the output has other numbers than that of the encoder on one device.")
@@ -496,10 +514,10 @@ def _(student):
 def _(student):
     x = batch(2, 4, WIDTH, seed=4)
     for training in (True, False):
-        seen = student.run(run_encoder, 2, 1, True, 0.3, True, training, *student.devices, 4, x)
+        seen = student.run(run_encoder, 2, 1, True, 0.3, causal(4), training, *student.devices, 4, x)
         if training:
             need(not same(seen["output"], seen["again"]), "in training mode two passes gave the same: dropout is off.")
         else:
             need(same(seen["output"], seen["again"]), "in evaluation mode two passes differed: dropout is on.")
-            right = whole_encoder(2, True, True, 4, x)[1]
+            right = whole_encoder(2, True, causal(4), 4, x)[1]
             need(same(seen["output"], right), "in evaluation mode the output has other numbers than the encoder's.")

@@ -1,12 +1,16 @@
 """check(): a verdict, the first fact that fails, a hint, in Jupyter and as text; and the plain data under it."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from utils import simgpu
 from utils.check import NotChecked, checker
-from utils.facts import StudentError, Unmet, load_lab, need, wire
+from utils.facts import Exercise, LocalStudent, StudentError, Unmet, judge, load_lab, need, probes, wire
 from utils.facts.student import Names, answer
 
 
@@ -69,8 +73,8 @@ def test_html_is_escaped():
         ({}, "make_layers is not defined. Has its cell run"),
         ({"make_layers": unfinished}, "This is not written yet"),
         ({"make_layers": lambda a: None}, "It raised TypeError"),
-        ({"make_layers": lambda a, b: None}, "It returned one NoneType. Return both layers"),
-        ({"make_layers": lambda a, b: nn.Linear(3, 3)}, "It returned one Linear."),
+        ({"make_layers": lambda a, b: None}, "It returned None. Return both layers"),
+        ({"make_layers": lambda a, b: nn.Linear(3, 3)}, "It returned a Linear."),
         ({"make_layers": 3}, "It raised TypeError: 'int' object is not callable"),
     ],
 )
@@ -87,6 +91,154 @@ def test_an_error_in_the_learners_code_names_the_line():
     text = repr(checker("lab01", namespace)("ex1"))
     assert "It raised RuntimeError: Expected all tensors to be on the same device" in text
     assert "in make_layers, line 3" in text
+
+
+def in_a_cell(source, **names):
+    """What a cell with this text defines, as in a notebook: its lines are those of `<cell 4>`."""
+    namespace = {"nn": nn, "torch": torch} | names
+    exec(compile(source, "<cell 4>", "exec"), namespace)
+    return namespace
+
+
+NOT_FORWARD = """
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.layer1, self.layer2 = nn.Linear(1000, 2000).to(device0), nn.Linear(2000, 1000).to(device1)
+
+    def foward(self, x):
+        return x
+"""
+
+
+def test_a_misspelt_forward_is_told_as_what_it_is():
+    text = repr(checker("lab01", in_a_cell(NOT_FORWARD))("ex2"))
+    assert "NotImplementedError: Module [SimpleMPModel] is missing the required" in text
+    assert "not written yet" not in text
+
+
+LIST_CALLED = """
+def step(x):
+    parts = nn.ModuleList([nn.Linear(2, 2)])
+    return parts(x)
+"""
+SWAPPED = """
+def step(x):
+    target = torch.zeros(1, dtype=torch.int64, device=x.device)
+    return nn.CrossEntropyLoss()(target, x)
+"""
+MEAN_OF_NOTHING = """
+import statistics
+def step(x):
+    return statistics.mean([])
+"""
+NO_JSON = """
+import json
+def step(x):
+    return json.loads("{")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "says", "line"),
+    [
+        (LIST_CALLED, 'NotImplementedError: Module [ModuleList] is missing the required "forward"', 4),
+        (SWAPPED, 'NotImplementedError: "log_softmax', 4),
+        (MEAN_OF_NOTHING, "StatisticsError: mean requires at least one data point", 4),
+        (NO_JSON, "JSONDecodeError: Expecting property name", 4),
+    ],
+)
+def test_what_torch_or_python_raises_below_the_learners_line_is_told_with_that_line(source, says, line):
+    simgpu.enable(2)
+    namespace = in_a_cell(source, x=torch.ones(1, 2, device="simgpu:0"))
+    with pytest.raises(StudentError) as told:
+        answer(lambda lab: lab.step(lab.x), namespace, [])
+    assert says in str(told.value)
+    assert f"in step, line {line}" in str(told.value)
+    assert "not written yet" not in str(told.value)
+
+
+def devices_for_names(model):
+    return {name: parameter.device for name, parameter in model.named_parameters()}
+
+
+def tensors_for_names(model):
+    return dict(model.named_parameters())
+
+
+@pytest.mark.parametrize(
+    ("placement", "says"),
+    [
+        (devices_for_names, "placement gives a torch.device. Text is wanted: str(device) makes it."),
+        (tensors_for_names, "placement gives a tensor. Text is wanted"),
+        (lambda model: None, "placement returned None. Return a dict."),
+        (lambda model: torch.ones(2), "placement returned a tensor. Return a dict."),
+    ],
+)
+def test_what_stands_where_text_should_be_is_told_in_words(placement, says):
+    assert says in repr(checker("lab01", {"placement": placement})("ex4"))
+
+
+def test_of_an_entry_that_is_no_text_all_is_told():
+    def devices_seen(model, x):
+        return [("block.0", x.device, None)]
+
+    text = repr(checker("lab02", {"devices_seen": devices_seen})("ex1"))
+    assert "One entry is ('block.0', a torch.device, None). Three texts are wanted" in text
+
+
+PIPELINED = """
+class Pipelined(nn.Module):
+    def __init__(self, part0, part1, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0, self.part1 = part0.to(device0), part1.to(device1)
+
+    def forward(self, x, size):
+        pieces = x.to(self.device0).split(size)
+"""
+ALL_FIRST_PARTS_FIRST = """
+        hidden = [self.part0(piece) for piece in pieces]
+        return torch.cat([self.part1(each.to(self.device1)) for each in hidden])
+"""
+A_WAIT_IN_THE_LOOP = """
+        outputs = []
+        for piece in pieces:
+            outputs.append(self.part1(self.part0(piece).to(self.device1)))
+            torch.get_device_module(self.device0).synchronize(self.device1)
+        return torch.cat(outputs)
+"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "says"),
+    [
+        (ALL_FIRST_PARTS_FIRST, "The host never waits, so look at the order of the launches"),
+        (A_WAIT_IN_THE_LOOP, "What waits in the loop?"),
+    ],
+)
+def test_a_wrong_order_of_launches_is_told_from_a_wait(forward, says):
+    assert says in repr(checker("lab07", in_a_cell(PIPELINED + forward.strip("\n")))("ex1"))
+
+
+PLAIN_LIST = """
+class SplitEncoder(nn.Module):
+    def __init__(self, encoder, cut, device0, device1):
+        super().__init__()
+        self.layers = [layer.to(device0 if n < cut else device1) for n, layer in enumerate(encoder.layers)]
+        self.norm, self.cut, self.devices = encoder.norm.to(device1), cut, (device0, device1)
+
+    def forward(self, x, mask=None):
+        for n, layer in enumerate(self.layers):
+            device = self.devices[n >= self.cut]
+            x = layer(x.to(device), None if mask is None else mask.to(device))
+        return self.norm(x)
+"""
+
+
+def test_layers_in_a_plain_list_beside_a_norm_that_is_seen():
+    text = repr(checker("lab06", in_a_cell(PLAIN_LIST))("ex5"))
+    assert "PyTorch sees 2 parameters in the model, and the encoder has 50. Layers in a plain Python list" in text
 
 
 def test_an_exercise_that_does_not_exist():
@@ -170,6 +322,49 @@ def test_names_and_answers():
         answer(lambda lab: lab.y, {}, [])
     with pytest.raises(Unmet, match="no"):
         need(False, "no")
+
+
+def test_within_an_exercise_the_same_question_is_asked_once_and_its_answer_stays_as_it_was():
+    asked, exercise = [], Exercise("ex1", 1, "Made up", [])
+
+    def count(lab, start):
+        asked.append(start)
+        return {"numbers": [start, start + 1]}
+
+    @exercise.fact("a fact may change what it got")
+    def _(student):
+        student.run(count, 1)["numbers"].clear()
+
+    @exercise.fact("and the next gets it whole")
+    def _(student):
+        need(student.run(count, 1) == {"numbers": [1, 2]}, "it was changed")
+        need(student.run(count, 2) == {"numbers": [2, 3]}, "other arguments, and the old answer")
+
+    assert all(finding.holds for finding in judge(exercise, LocalStudent({}, [])))
+    assert asked == [1, 2]
+    judge(exercise, LocalStudent({}, []))
+    assert asked == [1, 2, 1, 2]
+
+
+def filled(*layers, seed):
+    model = nn.Sequential(*layers)
+    probes.fill(model, seed)
+    return {tuple(parameter.shape): parameter.detach() for parameter in model.parameters()}
+
+
+def test_parameters_are_filled_by_seed_and_shape_whatever_their_order_and_whatever_was_filled_before():
+    script = "from torch import nn; from utils.facts.probes import fill; layer = nn.Linear(1500, 900); fill(layer, 3);"
+    script += "print(layer.weight.detach().double().sum().item())"
+    alone = float(subprocess.check_output([sys.executable, "-c", script], text=True))
+    filled(nn.Linear(7, 8), seed=1)
+    one = filled(nn.Linear(1500, 900), nn.Linear(900, 20), seed=3)
+    other = filled(nn.Linear(900, 20), nn.Linear(1500, 900), seed=3)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[shape], other[shape]) for shape in one)
+    assert one[900, 1500].double().sum().item() == pytest.approx(alone, rel=1e-9)
+    assert not torch.equal(one[900, 1500], filled(nn.Linear(1500, 900), seed=4)[900, 1500])
+    assert one[900, 1500].std().item() == pytest.approx(1500**-0.5, rel=0.01)
+    assert one[900,].std().item() == pytest.approx(900**-0.5, rel=0.1)
 
 
 def test_hidden_facts_come_after_the_visible_ones_and_do_not_stay():

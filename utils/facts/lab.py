@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from utils.facts import rules
 from utils.facts.student import Student
 from utils.files import ROOT
 
@@ -80,4 +81,5 @@ def _module(name: str, kind: str):
     spec = importlib.util.spec_from_file_location(f"{kind}_{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    rules.check_lab(module, path)
     return module

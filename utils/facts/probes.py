@@ -6,11 +6,32 @@ import numpy as np
 import torch
 from torch import nn
 
+CHUNK = 2**20  # numbers of the random sequence that are made at once, and the places where a parameter's may begin
+SPREAD = 2_654_435_761  # puts what differs little far apart
+_made = [torch.empty(0)]  # the beginning of the sequence, as much as somebody has needed
+
 
 def device_of(value) -> str:
     """The device of a tensor, or of a module's parameters: one name, or several joined by ' and '."""
     tensors = [value] if isinstance(value, torch.Tensor) else [*value.parameters(), *value.buffers()]
     return " and ".join(sorted({str(tensor.device) for tensor in tensors})) or "nowhere"
+
+
+def kind_of(value) -> str:
+    """What a value is, in words for the student: "a tensor", "a torch.device", "an int", "None"."""
+    if value is None:
+        return "None"
+    if isinstance(value, torch.Tensor):
+        return "a tensor"
+    name = type(value).__name__
+    if isinstance(value, (torch.device, torch.dtype, torch.Size)):
+        name = f"torch.{name}"
+    return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
+
+
+def text_or_kind(value) -> str:
+    """Text in its quotes, and of anything else what it is."""
+    return repr(value) if isinstance(value, str) else kind_of(value)
 
 
 def array(tensor: torch.Tensor) -> np.ndarray:
@@ -36,9 +57,20 @@ def fill(module: nn.Module, seed: int) -> None:
     """
     with torch.no_grad():
         for parameter in module.parameters():
-            generator = torch.Generator().manual_seed(seed + sum(n * 7919**i for i, n in enumerate(parameter.shape, 1)))
-            values = torch.randn(parameter.shape, generator=generator)
+            place = seed + sum(n * 7919**i for i, n in enumerate(parameter.shape, 1))
+            values = random_numbers(place * SPREAD % CHUNK, parameter.numel()).reshape(parameter.shape)
             parameter.copy_(values / parameter.shape[-1] ** 0.5)
+
+
+def random_numbers(start: int, count: int) -> torch.Tensor:
+    """`count` numbers from `start` on, of one long normal sequence that is the same in every process.
+
+    What has been made of it is kept: numbers for a large model cost more than all that is computed with it.
+    """
+    while _made[0].numel() < start + count:
+        generator = torch.Generator().manual_seed(_made[0].numel())
+        _made[0] = torch.cat([_made[0], torch.randn(CHUNK, generator=generator)])
+    return _made[0][start : start + count]
 
 
 def build(stack: list[list], state: dict[str, np.ndarray] | None = None) -> nn.Sequential:
