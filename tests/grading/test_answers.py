@@ -13,7 +13,7 @@ from functools import cache
 
 import pytest
 from conftest import LABS
-from support.answers import ANSWERS, answers_of
+from support.answers import ANSWERS, Answer, answers_of
 from support.judging import Judge
 from support.misconceptions import WRITE_ANEW, known, row
 from support.names import EVERYTHING
@@ -56,6 +56,24 @@ def test_what_judging_an_exercise_reads_is_known_from_its_facts(judge_of, lab):
     for exercise, read in model["read"].items():
         assert read
         assert set(read) <= set(model["asked"][exercise]) or EVERYTHING in model["asked"][exercise], exercise
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["def placement(model):\n    return {}", "nn.Module.named_parameters = lambda self: iter(())"],
+    ids=["binds its name", "changes what it uses"],
+)
+@pytest.mark.xdist_group("answers of lab01")
+def test_an_answer_that_breaks_another_exercise_is_seen_to(judge_of, code):
+    """Here in exercise 5, which is lost, too: placement is what exercise 4 asks for."""
+    assert {"ex4", "ex5"} <= set(judge_of("lab01")(Answer("lab01", "ex5", "wrong", "made_up", "Breaks more.", code)))
+
+
+@pytest.mark.xdist_group("answers of lab01")
+def test_an_answer_that_ends_its_process_is_told_from_a_lost_exercise(judge_of):
+    with pytest.raises(RuntimeError, match="ended: 3"):
+        judge_of("lab01")(Answer("lab01", "ex5", "wrong", "made_up", "Ends.", "import os\nos._exit(3)"))
+    assert judge_of("lab01")(answers_of("lab01", "right")[0]) == {}, "and the next is judged"
 
 
 @pytest.mark.parametrize("lab", LABS)
