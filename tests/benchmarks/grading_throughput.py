@@ -1,6 +1,6 @@
 """Submissions a minute: `course grade` beside `nbgrader autograde`, on the same right notebooks. Run it by hand:
 
-    .venv/bin/python tests/benchmarks/grading_throughput.py [--count 12] [--jobs 2]
+    .venv/bin/python -m tests.benchmarks.grading_throughput [--count 12] [--jobs 2]
 
 Both run as an instructor runs them, each from its start to its end, in turns on the same machine. nbgrader takes one
 notebook after another, runs the visible tests in the student's kernel, and has no sandbox; `course grade` judges
@@ -23,12 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
+import psutil
+import typer
 
-import psutil  # noqa: E402
-import typer  # noqa: E402
-from conftest import ROOT  # noqa: E402
-from grading.a_class import differences, make_class  # noqa: E402
+from tests.support.a_class import differences, make_class
+from tests.support.notebooks import ROOT
 
 TICK = 0.2  # seconds between looks at the processes
 # A kernel is known by how it is started: nbgrader's by its module, the course's by its connection file.

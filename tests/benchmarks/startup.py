@@ -1,15 +1,12 @@
 """How long a learner waits: what the course adds to importing PyTorch, and one check. Run it by hand:
 
-.venv/bin/python tests/benchmarks/startup.py
+.venv/bin/python -m tests.benchmarks.startup
 """
 
 import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 START = """
 import time
@@ -32,8 +29,7 @@ def start_up(repeats: int = 7) -> None:
 
 
 def checks(lab: str = "lab01") -> None:
-    from conftest import notebook_with, run_here
-
+    from tests.support.notebooks import notebook_with, run_here
     from utils.check import checker
 
     check = checker(lab, run_here(notebook_with(lab, {})))

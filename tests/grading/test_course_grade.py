@@ -7,7 +7,7 @@ import sys
 import nbformat
 import pytest
 from conftest import ROOT, notebook_with
-from grading.test_answers import read_answer
+from support.answers import chosen
 
 # One class, graded once: all in one process where the tests run in several.
 pytestmark = pytest.mark.xdist_group("class")
@@ -15,20 +15,20 @@ NAME = "lab01_split_a_model.ipynb"
 POINTS = {"ex1": 2, "ex2": 3, "ex3": 1, "ex4": 1, "ex5": 3}
 FULL = {name: str(points) for name, points in POINTS.items()}
 
-# Student -> (the answer that is put in place of the model answer, the exercise that it loses).
+# Student -> (the exercise that is lost, the answer that is put in place of the model answer).
 WRONG = {
-    "both_layers_on_the_first": ("wrong_ex1_both_on_first", "ex1"),
-    "input_never_moved": ("wrong_ex2_input_never_moved", "ex2"),
-    "output_moved_back": ("wrong_ex2_output_back_to_first", "ex2"),
-    "layers_of_wrong_size": ("wrong_ex2_middle_too_small", "ex2"),
-    "cpu_only": ("wrong_ex2_computes_on_cpu", "ex2"),
-    "detached": ("wrong_ex5_detach_at_the_cut", "ex5"),
-    "cut_too_late": ("wrong_ex5_cut_one_too_late", "ex5"),
+    "both_layers_on_the_first": ("ex1", "both_on_first"),
+    "input_never_moved": ("ex2", "input_never_moved"),
+    "output_moved_back": ("ex2", "output_back_to_first"),
+    "layers_of_wrong_size": ("ex2", "middle_too_small"),
+    "cpu_only": ("ex2", "computes_on_cpu"),
+    "detached": ("ex5", "detach_at_the_cut"),
+    "cut_too_late": ("ex5", "cut_one_too_late"),
 }
 RIGHT = {
-    "written_with_contexts": ["right_ex1_device_context", "right_ex2_asks_the_weights", "right_ex5_module_list_loop"],
-    "written_with_sequentials": ["right_ex1_loop_over_table", "right_ex2_two_parts", "right_ex5_slices"],
-    "written_with_functions": ["right_ex2_functional_relu", "right_ex4_zip_names_and_devices", "right_ex5_deep_copies"],
+    "written_with_contexts": {"ex1": "device_context", "ex2": "asks_the_weights", "ex5": "module_list_loop"},
+    "written_with_sequentials": {"ex1": "loop_over_table", "ex2": "two_parts", "ex5": "slices"},
+    "written_with_functions": {"ex2": "functional_relu", "ex4": "zip_names_and_devices", "ex5": "deep_copies"},
 }
 CRASH = "import os\nos._exit(1)"
 HANG = "def placement(model):\n    while True:\n        pass"
@@ -37,14 +37,6 @@ HANG = "def placement(model):\n    while True:\n        pass"
 def course(*arguments):
     command = [sys.executable, "-m", "utils.course", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-
-
-def with_answers(*names):
-    answers = {}
-    for name in names:
-        _, _, exercise, _, code = read_answer(ROOT / "tests" / "lab01" / "answers" / f"{name}.py")
-        answers[exercise] = code
-    return notebook_with("lab01", answers)
 
 
 def with_first_cell(source):
@@ -59,8 +51,13 @@ def graded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("class")
     handed_in, out = folder / "submissions", folder / "graded"
     handed_in.mkdir()
-    notebooks = {student: with_answers(answer) for student, (answer, _) in WRONG.items()}
-    notebooks |= {student: with_answers(*answers) for student, answers in RIGHT.items()}
+    notebooks = {
+        student: notebook_with("lab01", chosen("lab01", "wrong", **{exercise: name}))
+        for student, (exercise, name) in WRONG.items()
+    }
+    notebooks |= {
+        student: notebook_with("lab01", chosen("lab01", "right", **names)) for student, names in RIGHT.items()
+    }
     notebooks["raises_first"] = with_first_cell("1 / 0")
     notebooks["raises_always"] = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("raise ValueError('no')")])
     notebooks["crashes"] = with_first_cell(CRASH)
@@ -92,7 +89,7 @@ def points(row):
 
 @pytest.mark.parametrize("student", WRONG)
 def test_a_wrong_notebook_loses_that_exercise_and_only_that(graded, student):
-    row, lost = graded[0][student], WRONG[student][1]
+    row, lost = graded[0][student], WRONG[student][0]
     assert points(row) == FULL | {lost: "0"}
     assert row["total"] == str(10 - POINTS[lost])
     assert row["max"] == "10"

@@ -3,8 +3,8 @@
 import filecmp
 
 import pytest
-from grading.a_class import CELLS, FAULTS, make_class
-from grading.kill_and_resume import kill_and_resume
+from support.a_class import CELLS, FAULTS, make_class
+from support.kill_and_resume import kill_and_resume
 
 # The mildest of each kind: a hang costs its seconds each time, and is graded in test_course_grade.py.
 KINDS = ["right", "fork_bomb", "partly", "crashes", "missing", "leaves_a_process"]

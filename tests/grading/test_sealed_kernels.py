@@ -8,8 +8,8 @@ import itertools
 
 import nbformat
 import pytest
-from conftest import LABS, ROOT, notebook_with
-from grading.test_answers import read_answer
+from conftest import LABS, notebook_with
+from support.answers import answers_of
 
 from utils.facts import load_lab
 from utils.grading.grade import grade_submission
@@ -21,10 +21,10 @@ WRONG_NOTEBOOKS = 1  # of each lab; all of them are many minutes
 def notebooks(lab, kind):
     """Answers of one kind, put together so that each notebook has at most one for each exercise."""
     by_exercise = {}
-    for path in sorted((ROOT / "tests" / lab / "answers").glob(f"{kind}_*.py")):
-        by_exercise.setdefault(read_answer(path)[2], []).append(path)
+    for answer in answers_of(lab, kind):
+        by_exercise.setdefault(answer.exercise, []).append(answer)
     for together in itertools.zip_longest(*by_exercise.values()):
-        yield [path for path in together if path]
+        yield [answer for answer in together if answer]
 
 
 CASES = [
@@ -35,8 +35,7 @@ CASES = [
 
 @pytest.mark.parametrize(("lab", "kind", "number"), CASES)
 def test_answers_in_a_sealed_kernel(lab, kind, number, tmp_path):
-    paths = list(notebooks(lab, kind))[number]
-    answers = {read_answer(path)[2]: read_answer(path)[4] for path in paths}
+    answers = {answer.exercise: answer.code for answer in list(notebooks(lab, kind))[number]}
     path = tmp_path / "student.ipynb"
     nbformat.write(notebook_with(lab, answers), path)
     judged_by = load_lab(lab, hidden=True)

@@ -1,15 +1,14 @@
-"""The instructor's guide: the cells that it names exist, and every misconception is in its table."""
+"""The instructor's guide: the cells that it names exist, and its page of misconceptions is fresh."""
 
-import ast
 import re
 
 import nbformat
 import pytest
 from conftest import ROOT
+from support.misconceptions import PAGE, WRITE_ANEW, page
 
 GUIDE = (ROOT / "docs" / "instructors.md").read_text()
 CELLS = sorted(set(re.findall(r"\(\.\./((?:notebooks|solutions)/\S+?\.ipynb)#([\w-]+)\)", GUIDE)))
-WRONG = sorted((ROOT / "tests").glob("lab*/answers/wrong_*.py"))
 
 
 @pytest.mark.parametrize(("path", "cell"), CELLS)
@@ -27,9 +26,6 @@ def test_the_map_of_practical_8_leaves_nothing_out():
     assert all("](../" in where for _, where in rows), [what for what, where in rows if "](../" not in where]
 
 
-@pytest.mark.parametrize("path", WRONG, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
-def test_every_misconception_is_in_the_table(path):
-    first = ast.get_docstring(ast.parse(path.read_text())).split("\n\n")[0]
-    line = re.sub(r"\s+", " ", first).replace("|", "\\|").strip()
-    assert f"| {line} |" in GUIDE, "write it anew: .venv/bin/python tests/grading/misconceptions.py"
-    assert "not caught" not in GUIDE
+def test_the_page_of_misconceptions_is_what_the_tables_give():
+    """The tables are compared with what is judged in grading/test_answers.py."""
+    assert PAGE.read_text() == page(), WRITE_ANEW

@@ -5,7 +5,7 @@ import re
 from urllib.parse import unquote
 
 import pytest
-from conftest import ROOT
+from conftest import LABS
 from unit.test_feedback import HOSTILE, Reader, a_lab, is_harmless
 
 from utils.facts import Finding
@@ -49,16 +49,17 @@ CLASS = [
 def table(tmp_path, monkeypatch):
     """A table of misconceptions for the made-up lab."""
     rows = [
-        {"lab": "lab77", "exercise": "ex2", "claim": "the wool is there", "told": told, "misconception": thinks}
+        {"exercise": "ex2", "claim": "the wool is there", "told": told, "misconception": thinks}
         for told, thinks in [
             ("no wool on simgpu:1", "Thinks that wool grows on trees."),
             ("no wool at all", "Thinks that wool is optional."),
             ("no wool at all", "Forgets the wool."),
         ]
     ]
-    path = tmp_path / "misconceptions.json"
+    path = misconceptions.table_of("lab77", tmp_path)
+    path.parent.mkdir()
     path.write_text(json.dumps(rows))
-    monkeypatch.setattr(misconceptions.likely, "__defaults__", (path,))
+    monkeypatch.setattr(misconceptions.likely, "__defaults__", (tmp_path,))
     return path
 
 
@@ -171,18 +172,16 @@ def test_the_report_counts_misconceptions_and_calls_them_likely(table):
 
 def test_a_copy_without_the_table_names_no_misconception(tmp_path):
     finding = Finding("the wool is there", False, "no wool")
-    assert misconceptions.likely("lab77", "ex2", finding, tmp_path / "nothing.json") == []
+    assert misconceptions.likely("lab77", "ex2", finding, tmp_path) == []
 
 
-def test_each_known_wrong_answer_is_in_the_table_and_finds_itself():
-    rows = json.loads(misconceptions.TABLE.read_text())
-    answers = {f"{path.parts[-3]}/{path.stem}" for path in (ROOT / "tests").glob("lab*/answers/wrong_*.py")}
-    missing = sorted(answers - {f"{row['lab']}/{row['answer']}" for row in rows})
-    assert not missing, "write it anew: .venv/bin/python tests/grading/misconceptions.py"
+@pytest.mark.parametrize("lab", LABS)
+def test_each_known_wrong_answer_finds_itself(lab):
+    rows = json.loads(misconceptions.table_of(lab).read_text())
+    assert rows
     for row in rows:
         finding = Finding(row["claim"], False, row["told"])
-        assert row["misconception"] in misconceptions.likely(row["lab"], row["exercise"], finding)
-        assert row["told"] != "not caught"
+        assert row["misconception"] in misconceptions.likely(lab, row["exercise"], finding)
 
 
 @pytest.mark.parametrize("grades", [[], CLASS[:1], [made("a", 0, 0, "missing")]], ids=["nobody", "one", "one missing"])

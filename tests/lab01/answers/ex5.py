@@ -1,0 +1,347 @@
+# %% wrong: always_in_the_middle
+# Thinks that splitting in two means two halves, and does not use cut.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        half = len(layers) // 2
+        self.part0 = layers[:half].to(device0)
+        self.part1 = layers[half:].to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
+
+
+# %% wrong: computes_with_cpu_copy
+# Thinks that moving copies of the layers moves the model, but computes with the layers on the CPU.
+
+import copy
+
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layers = layers
+        self.part0 = copy.deepcopy(layers[:cut]).to(device0)
+        self.part1 = copy.deepcopy(layers[cut:]).to(device1)
+
+    def forward(self, x):
+        x = self.layers(x.cpu())
+        return x.to(self.device1)
+
+
+# %% wrong: cut_one_too_early
+# Thinks that cut is the number of the last layer of the first part, counted from one, and takes one away from it.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = nn.Sequential(*layers[: cut - 1]).to(device0)
+        self.part1 = nn.Sequential(*layers[cut - 1 :]).to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
+
+
+# %% wrong: cut_one_too_late
+# Thinks that a slice stops one layer earlier than it does, and puts one layer too many on the first device.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[: cut + 1].to(device0)
+        self.part1 = layers[cut + 1 :].to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
+
+
+# %% wrong: detach_at_the_cut
+# Thinks that the second device needs a tensor without history, so the first part gets no gradient.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = x.detach().to(self.device1)
+        return self.part1(x)
+
+
+# %% wrong: fresh_weights
+# Thinks that layers of the same sizes compute the same, and makes new ones with new weights.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        parts = nn.ModuleList([nn.Sequential(), nn.Sequential()])
+        for number, layer in enumerate(layers):
+            if isinstance(layer, nn.Linear):
+                layer = nn.Linear(layer.in_features, layer.out_features)
+            parts[0 if number < cut else 1].append(layer)
+        self.part0 = parts[0].to(device0)
+        self.part1 = parts[1].to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
+
+
+# %% wrong: hard_coded_names
+# Thinks that the devices are always called what the first cell printed, and writes these names down.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[:cut].to("simgpu:0")
+        self.part1 = layers[cut:].to("simgpu:1")
+
+    def forward(self, x):
+        x = self.part0(x.to("simgpu:0"))
+        return self.part1(x.to("simgpu:1"))
+
+
+# %% wrong: layers_without_weights_dropped
+# Thinks that layers without weights need not be placed, and so leaves every ReLU out.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        first = [layer for layer in layers[:cut] if len(list(layer.parameters())) > 0]
+        second = [layer for layer in layers[cut:] if len(list(layer.parameters())) > 0]
+        self.part0 = nn.Sequential(*first).to(device0)
+        self.part1 = nn.Sequential(*second).to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
+
+
+# %% wrong: plain_lists
+# Thinks that a plain Python list of layers is as good as a nn.ModuleList, so the model has no parameters.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.first = [layer.to(device0) for layer in layers[:cut]]
+        self.second = [layer.to(device1) for layer in layers[cut:]]
+
+    def forward(self, x):
+        x = x.to(self.device0)
+        for layer in self.first:
+            x = layer(x)
+        x = x.to(self.device1)
+        for layer in self.second:
+            x = layer(x)
+        return x
+
+
+# %% wrong: relu_after_each_part
+# Thinks that every part ends with a ReLU, as in SimpleMPModel, and adds one after each part.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        x = torch.relu(self.part0(x.to(self.device0)))
+        x = torch.relu(self.part1(x.to(self.device1)))
+        return x
+
+
+# %% wrong: three_layers_by_heart
+# Thinks that every stack looks like the one in the example: three layers and a cut after the second.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = layers[0].to(device0)
+        self.relu = layers[1].to(device0)
+        self.layer2 = layers[2].to(device1)
+
+    def forward(self, x):
+        x = self.relu(self.layer1(x.to(self.device0)))
+        return self.layer2(x.to(self.device1))
+
+
+# %% wrong: to_without_keeping
+# Thinks that x.to(device) moves x in place, and forgets to keep the copy at the cut.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        x = x.to(self.device0)
+        x = self.part0(x)
+        x.to(self.device1)
+        return self.part1(x)
+
+
+# %% wrong: whole_model_moved_at_the_end
+# Thinks that a model has to be moved as a whole in the end, so that all its layers are on the second device.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+        self.to(device1)  # where the output is
+
+    def forward(self, x):
+        x = x.to(self.device1)
+        x = self.part0(x)
+        x = self.part1(x)
+        return x
+
+
+# %% right: deep_copies
+# Splits a deep copy, so that the given stack stays as it is. Warns when one of the parts is empty.
+
+import copy
+import warnings
+
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        if not 0 < cut < len(layers):
+            warnings.warn("one of the two parts is empty", stacklevel=2)
+        layers = list(copy.deepcopy(layers))
+        self.part0 = nn.Sequential(*layers[:cut]).to(device0)
+        self.part1 = nn.Sequential(*layers[cut:]).to(device1)
+
+    def forward(self, x):
+        return self.part1(self.part0(x.to(self.device0)).to(self.device1))
+
+
+# %% right: module_list_loop
+# Keeps all the layers in one nn.ModuleList and moves the batch when the loop comes to the cut.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.cut = cut
+        self.steps = nn.ModuleList()
+        for number, layer in enumerate(layers):
+            self.steps.append(layer.to(device0) if number < cut else layer.to(device1))
+
+    def forward(self, x):
+        x = x.to(self.device0)
+        for number, layer in enumerate(self.steps):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = layer(x)
+        return x
+
+
+# %% right: moves_in_place
+# Leaves the nn.Sequential whole, moves its layers in place, and sends the batch to the device of every layer.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        first, second = layers[:cut], layers[cut:]
+        first.to(device0)
+        second.to(device1)
+        self.layers = layers
+        self.places = [device0] * len(first) + [device1] * len(second)
+        print("places:", *self.places)
+
+    def forward(self, x):
+        for layer, place in zip(self.layers, self.places, strict=True):
+            x = layer(x.to(place))
+        return x
+
+
+# %% right: slices
+# Slices the nn.Sequential into two parts and moves each.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
+
+
+# %% right: state_dict_round_trip
+# Moves the parts and then loads the weights back from a state dict that was saved on the CPU.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        saved = {name: tensor.detach().cpu().clone() for name, tensor in layers.state_dict().items()}
+        self.stack = nn.ModuleDict({"first": nn.Sequential(), "second": nn.Sequential()})
+        for number, (name, layer) in enumerate(layers._modules.items()):
+            self.stack["first" if number < cut else "second"].add_module(name, layer)
+        self.stack["first"].to(device0)
+        self.stack["second"].to(device1)
+        for part in self.stack.values():
+            part.load_state_dict({name: saved[name] for name in part.state_dict()})
+
+    def forward(self, x):
+        for part, place in ((self.stack["first"], self.device0), (self.stack["second"], self.device1)):
+            x = part(x.to(place))
+        return x
+
+
+# %% right: subclass_of_sequential_parts
+# Writes a small module for one part, which brings its own input, and puts two of them one after the other.
+
+class PartOnDevice(nn.Sequential):
+    def __init__(self, layers, device):
+        super().__init__(*layers)
+        self.device = device
+        self.to(device)
+
+    def forward(self, x):
+        return super().forward(x.to(self.device))
+
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        layers = list(layers)
+        self.net = nn.Sequential(PartOnDevice(layers[:cut], device0), PartOnDevice(layers[cut:], device1))
+
+    def forward(self, x):
+        return self.net(x)

@@ -1,5 +1,0 @@
-"""Three plain assignments."""
-
-relu1_computes_on = "device1"
-output_is_on = "device0"
-number_of_copies = 3

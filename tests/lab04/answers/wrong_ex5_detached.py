@@ -1,7 +1,0 @@
-"""Cuts the way back of the gradients."""
-
-
-def move_together(tensors, device):
-    together = torch.cat([tensor.detach().flatten() for tensor in tensors]).to(device)
-    parts = together.split([tensor.numel() for tensor in tensors])
-    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]

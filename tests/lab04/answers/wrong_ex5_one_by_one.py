@@ -1,5 +1,0 @@
-"""Moves each by itself."""
-
-
-def move_together(tensors, device):
-    return [tensor.to(device) for tensor in tensors]

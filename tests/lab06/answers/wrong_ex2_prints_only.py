@@ -1,7 +1,0 @@
-"""Prints the share, and returns nothing."""
-
-
-def copy_share(timeline):
-    copies = intervals.union((e.start, e.end) for e in timeline.events if e.kind == "d2d")
-    kernels = intervals.union((e.start, e.end) for e in timeline.events if e.is_kernel)
-    print(intervals.length(intervals.without(copies, kernels)) / timeline.span)

@@ -1,0 +1,195 @@
+"""An answer judged in a fork of a process that is warm.
+
+    with Judge("lab01") as judge:
+        lost = judge(answer)   # {exercise: the Finding that says why}
+
+`Judge` starts a process of its own for a lab: not a fork of one that runs tests, which has threads. It imports what
+judging needs and then forks for each answer, so no answer meets what another has left behind. A fork has only one
+thread of its parent's, and PyTorch refuses backward() where the parent has called it. So the process runs no cell
+itself, and has to have one thread at each fork. Where a system has no forks the answers are judged one after another.
+
+The fork runs the notebook with the answer in it. It leaves out the cells in which students only try things (those
+without nbgrader's mark), except where they use what the answer binds, and judges the exercises that the answer can
+change: its own, and each that asks for such a name. names.py finds them, and takes all of them where it cannot tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from utils import simgpu
+from utils.facts import Finding, LocalStudent, judge, load_lab
+
+from .answers import Answer
+from .names import EVERYTHING, asked_for, bound, reaches_out, touched, used
+from .notebooks import ROOT, grade_id, notebook_with, run_cells
+
+DEVICES = ["simgpu:0", "simgpu:1"]
+STATUS = Path("/proc/self/status")
+
+
+# --- the side that asks -----------------------------------------------------------------------------------------
+
+
+class Judge:
+    """Judges answers of one lab. `model` says how its model answers do: see `Bench.judge_the_model`."""
+
+    def __init__(self, lab: str):
+        self.lab = lab
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "COURSE_DEVICES": "simulated"}
+        command = [sys.executable, "-m", "tests.support.judging", lab]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.model = self._reply()
+
+    def __call__(self, answer: Answer) -> dict[str, Finding]:
+        """The exercises that are lost with this answer, and the fact of each that does not hold."""
+        print(json.dumps({"exercise": answer.exercise, "code": answer.code}), file=self._process.stdin, flush=True)
+        return {name: Finding(*found) for name, found in self._reply()["lost"].items()}
+
+    def _reply(self) -> dict:
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process that judges {self.lab} ended: {self._process.wait()}")
+        reply = json.loads(line)
+        if "ended" in reply:
+            raise RuntimeError(f"the fork that judged this ended: {reply['ended']}")
+        return reply
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._process.communicate()
+
+
+# --- the side that judges ---------------------------------------------------------------------------------------
+
+
+class Noted(dict):
+    """A namespace that notes which of its names are read."""
+
+    def __init__(self, namespace: dict):
+        super().__init__(namespace)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str):
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+class Bench:
+    """A lab with its model answers, on which answers are judged."""
+
+    def __init__(self, lab: str):
+        self.exercises = load_lab(lab, hidden=True).exercises
+        cells = {n: cell for n, cell in enumerate(notebook_with(lab, {}).cells) if cell.cell_type == "code"}
+        self.cells = {number: cell.source for number, cell in cells.items()}
+        self.trials = {number for number, cell in cells.items() if not grade_id(cell)}
+        self.place = {grade_id(cell): number for number, cell in cells.items() if grade_id(cell) in self.exercises}
+        self.asked = {name: asked_for(exercise) for name, exercise in self.exercises.items()}
+
+    def judge(self, exercise: str, code: str) -> dict:
+        """What is lost with this answer: {"lost": {exercise: a Finding's fields}}."""
+        cells = self.cells | {self.place[exercise]: code}
+        exercises, trials = self._touched_by(cells, exercise, code)
+        student = LocalStudent(run_cells((n, s) for n, s in cells.items() if n not in self.trials - trials), DEVICES)
+        return {"lost": _lost({name: judge(self.exercises[name], student) for name in exercises})}
+
+    def _touched_by(self, cells: dict[int, str], exercise: str, code: str) -> tuple[list[str], set[int]]:
+        """The exercises that an answer can change, and the trials to run for that."""
+        if not _is_python(code):
+            cells, code = self.cells, ""
+        if reaches_out(code):
+            return list(self.exercises), self.trials
+        names = touched(list(cells.values()), bound(code) | bound(self.cells[self.place[exercise]]))
+        alike = [name for name, asked in self.asked.items() if asked & (names | {EVERYTHING})]
+        return [name for name in self.exercises if name == exercise or name in alike], self._trials_with(names)
+
+    def _trials_with(self, names: set[str]) -> set[int]:
+        """The trials that use any of `names`, and those that bind what these use."""
+        found = {number for number in self.trials if used(self.cells[number]) & names}
+        while True:
+            needed = {name for number in found for name in used(self.cells[number])}
+            more = {number for number in self.trials - found if bound(self.cells[number]) & needed}
+            if not more:
+                return found
+            found |= more
+
+    def judge_the_model(self) -> dict:
+        """What the model answers lose, what judging them read, what asked_for had found, and what it imported."""
+        namespace, findings, read = run_cells(self.cells.items()), {}, {}
+        for name, exercise in self.exercises.items():
+            noted = Noted(namespace)
+            findings[name] = judge(exercise, LocalStudent(noted, DEVICES))
+            read[name] = sorted(noted.read)
+        asked = {name: sorted(found) for name, found in self.asked.items()}
+        return {"lost": _lost(findings), "read": read, "asked": asked, "modules": list(sys.modules)}
+
+
+def _lost(findings: dict[str, list[Finding]]) -> dict[str, tuple]:
+    last = {name: found[-1] for name, found in findings.items() if not all(each.holds for each in found)}
+    return {name: (each.claim, each.holds, each.found) for name, each in last.items()}
+
+
+def _is_python(code: str) -> bool:
+    try:
+        compile(code, "<answer>", "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+def in_a_fork(work: Callable[[], dict]) -> dict:
+    """What `work()` returns, from a fork of this process; {"ended": its status} where it did not get that far."""
+    if not hasattr(os, "fork"):
+        return work()
+    assert not STATUS.exists() or "\nThreads:\t1\n" in STATUS.read_text(), "a fork would copy one of several threads"
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _work_and_end(work, writing)
+    os.close(writing)
+    with open(reading) as pipe:
+        told = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return {"ended": status} if status else json.loads(told)
+
+
+def _work_and_end(work: Callable[[], dict], writing: int) -> None:
+    try:
+        with open(writing, "w") as pipe:
+            json.dump(work(), pipe)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def serve(lab: str) -> None:
+    """Say how the model answers do, then answer each line that comes in with a line."""
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what the answers print
+    simgpu.enable(count=2)
+    bench = Bench(lab)
+    model = in_a_fork(bench.judge_the_model)
+    for module in model.pop("modules", ()):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    print(json.dumps(model), file=replies, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(in_a_fork(partial(bench.judge, **json.loads(line)))), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
