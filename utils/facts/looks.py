@@ -3,8 +3,8 @@
 A probe that says `output.device` would ask the output, and an object of a class that the student wrote may answer
 anything. `rewritten` turns each attribute that a probe reads into `look(output, "device")`, but for what rules.py lets
 it read as it is. `look` reads what MAY_READ has, through the class of PyTorch or Python that has it, and refuses what
-only passes for such a thing. After each call the probe raises Python's auditing event "course.called": the observer
-then sees what the student's code has replaced, before anybody uses it.
+only passes for such a thing. After each call that may have run code of the notebook the probe raises Python's auditing
+event "course.called": the observer then sees what that code has replaced, before anybody uses it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,23 @@ from utils.facts.rules import MAY_READ, READABLE, Names
 # Stand for `look` and `sys.audit` in the text of a probe. In its code these are constants: a name, whoever is given a
 # function of the probe could replace.
 LOOK, AUDIT = "\0look", "\0audit"
-CALLED = "course.called"
+PROBES = "utils.facts.probes"
+# The notebook's code may have run; or it has not, unless a mode of PyTorch is on that it has left.
+CALLED, COMPUTED = "course.called", "course.computed"
 KINDS_WITH = {name: [what for what, names in MAY_READ.items() if name in names] for name in READABLE}
 # What probes call that runs nothing of the student's, however it is called. (`str` and `len` would ask an object.)
 MODULES = {"torch", "nn", "np", "math", "simgpu"}
 SIMPLE = {"range", "enumerate", "zip", "isinstance", "type"}
+# What it calls of tensors, nodes, lists and text that runs PyTorch's and Python's code only. Not what makes a node of
+# the backward graph, which may have a hook, and not what asks objects whether they are equal.
+COMPUTING = {
+    *("add_", "copy_", "detach", "normal_", "numel", "uniform_", "name", "manual_seed"),
+    *("append", "clear", "copy", "items", "join", "pop", "ravel", "startswith"),
+}
+# And of what was just detached.
+OF_DETACHED = {"detach": {"cpu", "numpy"}, "cpu": {"numpy"}}
+# Attributes that are PyTorch's or Python's own things: to write them as text or as a list asks nobody else.
+PLAIN = {"device", "dtype", "shape", "__name__"}
 # A class that has one of these of its own can show other layers than those that compute.
 HOLDERS = ("_parameters", "_buffers", "_modules")
 NOT_OWN = {
@@ -35,8 +47,11 @@ NOT_OWN = {
 
 
 class _Looks(ast.NodeTransformer):
-    def __init__(self, names: Names):
+    def __init__(self, names: Names, tree: ast.Module):
         self.names = names
+        probes = [node.names for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == PROBES]
+        self.own = {alias.asname or alias.name for aliases in probes for alias in aliases}
+        self.own |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         free = self.names.free(node.value)
@@ -48,17 +63,35 @@ class _Looks(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         """`f(x)` becomes `(f(x), audit("course.called"))[0]`, unless `f` runs nothing of the student's."""
+        event = None if _runs_nothing(node, self.own) else COMPUTED if _only_computes(node) else CALLED
         self.generic_visit(node)
-        if _runs_nothing(node.func):
+        if event is None:
             return node
-        both = ast.Tuple([node, _call(AUDIT, ast.Constant(CALLED))], ast.Load())
+        both = ast.Tuple([node, _call(AUDIT, ast.Constant(event))], ast.Load())
         return ast.copy_location(ast.Subscript(both, ast.Constant(0), ast.Load()), node)
 
 
-def _runs_nothing(function: ast.expr) -> bool:
+def _runs_nothing(call: ast.Call, own: set[str]) -> bool:
+    """Whether a call runs nothing that is not looked after already: `own` functions are probes themselves."""
+    function = call.func
     if isinstance(function, ast.Attribute):
         return isinstance(function.value, ast.Name) and function.value.id in MODULES
-    return isinstance(function, ast.Name) and function.id in SIMPLE
+    if isinstance(function, ast.Name) and function.id == "getattr":
+        return isinstance(call.args[0], ast.Name) and call.args[0].id in MODULES
+    return isinstance(function, ast.Name) and function.id in SIMPLE | own
+
+
+def _only_computes(call: ast.Call) -> bool:
+    """Whether a call runs code of the notebook only where a mode is on."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        made_by = function.value.func if isinstance(function.value, ast.Call) else None
+        before = made_by.attr if isinstance(made_by, ast.Attribute) else ""
+        return function.attr in COMPUTING | OF_DETACHED.get(before, set())
+    if isinstance(function, ast.Call):  # getattr(nn, kind)(...)
+        return isinstance(function.func, ast.Name) and function.func.id == "getattr" and _runs_nothing(function, set())
+    plain = all(isinstance(argument, ast.Attribute) and argument.attr in PLAIN for argument in call.args)
+    return isinstance(function, ast.Name) and function.id in ("str", "list", "tuple", "set") and plain
 
 
 def _call(stand_in: str, *arguments: ast.expr) -> ast.Call:
@@ -70,7 +103,7 @@ def _call(stand_in: str, *arguments: ast.expr) -> ast.Call:
 def rewritten(source: str, look: Callable, name: str = "<probe>") -> CodeType:
     """The code of a probe, or of a module of probes, that looks at what it reads. `look` is a `looker`."""
     tree = ast.parse(source)
-    code = compile(ast.fix_missing_locations(_Looks(Names(tree)).visit(tree)), name, "exec")
+    code = compile(ast.fix_missing_locations(_Looks(Names(tree), tree).visit(tree)), name, "exec")
     return _filled_in(code, {LOOK: look, AUDIT: sys.audit})
 
 

@@ -362,7 +362,12 @@ def rebuild_on_device():
 
 
 def mode_counters() -> list[Callable[[], int]]:
-    """Functions that count the modes of PyTorch (TorchFunctionMode, TorchDispatchMode) that are on in this thread."""
+    """Functions that count what runs other code in PyTorch's operators and is on in this thread.
+
+    The modes (TorchFunctionMode, TorchDispatchMode), and hooks for all tensors that are saved for the backward pass.
+    """
     from torch.utils import _python_dispatch
 
-    return [torch._C._len_torch_function_stack, _python_dispatch._len_torch_dispatch_stack]
+    top = torch._C._autograd._top_saved_tensors_default_hooks
+    modes = [torch._C._len_torch_function_stack, _python_dispatch._len_torch_dispatch_stack]
+    return [*modes, lambda: top(True) is not None]

@@ -176,7 +176,7 @@ def remember(answer, say_known, places, readers, recorders):
                 finally:
                     state["busy"] = False
                     gc_callbacks.extend(callbacks)
-        elif event == "course.called":
+        elif event == "course.called" or (event == "course.computed" and any(count() for count in modes)):
             if state["busy"]:
                 after_a_call()
         elif event == "course.probe":
