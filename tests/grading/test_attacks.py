@@ -6,7 +6,6 @@ What an attack leaves outside carries a mark by which it is found, and removed, 
 
 from __future__ import annotations
 
-import ast
 import csv
 import json
 import os
@@ -29,6 +28,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from conftest import ROOT, notebook_with, source_of
+from support.parts import read_parts
 
 from utils.facts import load_lab
 from utils.grading.run.submissions import FOLDERS
@@ -37,7 +37,7 @@ FOLDER = ROOT / "tests" / "attacks"
 LIMITS = {"start": 90, "cell": 6, "call": 8, "submission": 150}
 MOST_MEMORY = 600e6  # bytes that the grader may grow by, whatever a submission sends
 LONGEST_FEEDBACK = 100_000
-HEADLINE = re.compile(r"^# %% (first|last|build|several|class|instead of \w+)(?:: (\w+))?[ \t]*\n", re.MULTILINE)
+PART = re.compile(r"first|last|build|several|class|instead of \w+")
 KEYS = "lab|honest|may lose|seconds|within|limit"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
 GROUPS = 2  # of tests, each with a grader of its own
@@ -69,14 +69,13 @@ def points_of(lab: str) -> dict[str, int]:
 
 
 def read_attack(path: Path) -> Attack:
-    text = path.read_text()
-    says = ast.get_docstring(ast.parse(text))
-    pieces = HEADLINE.split(text[text.index('"""', 3) + 3 :])
+    says, found = read_parts(path)
     parts = {}
-    for name, included, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
-        parts[name] = (
-            ((FOLDER / "parts" / f"{included}.py").read_text() + "\n\n" if included else "") + body.strip() + "\n"
-        )
+    for headline, text in found:
+        name, _, included = headline.partition(": ")
+        assert PART.fullmatch(name), f"{path.name}: '# %% {headline}'"
+        before = (FOLDER / "parts" / f"{included}.py").read_text() + "\n\n" if included else ""
+        parts[name] = before + text.strip() + "\n"
     keys = dict(re.findall(rf"(?:^|\. )({KEYS}): ([\w, ]+)", says, re.MULTILINE))
     attack = Attack(path.stem, says, parts, keys.get("lab", "lab01").strip())
     every = set(points_of(attack.lab))

@@ -12,13 +12,12 @@ from utils.course.release import (
     answers,
     bundle,
     lab_path,
-    lab_sources,
     leaked,
     release,
     student_notebook,
 )
 from utils.environment import GRADING
-from utils.facts import LocalStudent, judge, load_lab
+from utils.facts import LocalStudent, judge, lab_sources, load_lab
 from utils.problem import Problem
 
 

@@ -155,3 +155,15 @@ def test_as_root_it_is_another_user():
     found, _ = inside("import json, os; print(json.dumps([os.getuid(), os.getgroups()]))")
     assert found[0] == (sandbox.user() if os.geteuid() == 0 else 1000)
     assert 0 not in found[1]
+
+
+def test_who_waits_is_told_why_it_takes_long(monkeypatch, caplog):
+    from utils.grading import folder
+    from utils.grading.run.kernel import Limits
+
+    monkeypatch.setattr(sandbox, "no_forks", lambda: "mount: Operation not permitted")
+    folder._say_if_slow(Limits(warm=False))
+    assert caplog.messages == []
+    folder._say_if_slow(Limits())
+    assert "mount: Operation not permitted" in caplog.text
+    assert len(caplog.messages) == 1

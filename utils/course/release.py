@@ -15,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 
+from utils.facts import lab_sources
 from utils.files import ROOT
 from utils.problem import Problem
 
@@ -39,15 +40,6 @@ BUNDLED = (
 )
 NEVER_BUNDLED = ("__pycache__", ".ipynb_checkpoints", ".egg-info")
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # a fixed date in the zip: the same course gives the same bytes
-
-
-def lab_sources(names: list[str] = (), root: Path = ROOT) -> list[Path]:
-    """The source notebooks of the labs called `names`, or of all. Raises Problem for a name that is none."""
-    sources = {path.parent.name: path for path in sorted((root / "solutions").glob("lab*/lab*.ipynb"))}
-    unknown = [name for name in names if name not in sources]
-    if unknown:
-        raise Problem(f"there is no lab called {unknown[0]}. There is: {', '.join(sources)}")
-    return [sources[name] for name in names or sources]
 
 
 def lab_path(source: Path, root: Path = ROOT) -> Path:

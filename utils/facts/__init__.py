@@ -22,7 +22,7 @@ process. Both are written once, against `Student`:
 """
 
 from utils.facts.judge import Finding, StudentError, Unmet, case, judge, need, orders_of, recorded_timelines
-from utils.facts.lab import Exercise, Fact, Lab, load_lab, visible
+from utils.facts.lab import Exercise, Fact, Lab, lab_sources, load_lab, visible
 from utils.facts.student import LocalStudent, Student
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Unmet",
     "case",
     "judge",
+    "lab_sources",
     "load_lab",
     "need",
     "orders_of",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from utils.facts import rules
 from utils.facts.student import Student
 from utils.files import ROOT
+from utils.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,15 @@ class Lab:
         """Add an exercise."""
         self.exercises[name] = Exercise(name, points, title, hints)
         return self.exercises[name]
+
+
+def lab_sources(names: list[str] = (), root: Path = ROOT) -> list[Path]:
+    """The source notebooks of the labs called `names`, or of all. Raises Problem for a name that is none."""
+    sources = {path.parent.name: path for path in sorted((root / "solutions").glob("lab*/lab*.ipynb"))}
+    unknown = [name for name in names if name not in sources]
+    if unknown:
+        raise Problem(f"there is no lab called {unknown[0]}. There is: {', '.join(sources)}")
+    return [sources[name] for name in names or sources]
 
 
 def visible(name: str):

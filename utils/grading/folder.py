@@ -8,14 +8,14 @@ call it under `if __name__ == "__main__":`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from utils.course.release import lab_sources
-from utils.facts import Lab, load_lab
+from utils.facts import Lab, lab_sources, load_lab
 from utils.files import write_whole
 from utils.grading import classroom
 from utils.grading.grade import Grade
@@ -71,6 +71,7 @@ def grade_folder(
     judged_by = _with_hidden_facts(lab)
     if limits.sandboxed and dask is None:
         _require_sandbox()
+        _say_if_slow(limits)
     roster = read_roster(students) if students else []
     table = read_gradebook(gradebook) if gradebook else None
     feedback = _made(out / "feedback")
@@ -102,6 +103,16 @@ def _require_sandbox() -> None:
         sandbox.require()
     except sandbox.NoSandbox as reason:
         raise Problem(f"no sandbox: {reason}. Or trust every submission, with --no-sandbox.") from None
+
+
+def _say_if_slow(limits: Limits) -> None:
+    """The workers find out for themselves. Who waits for them should know why it takes so long."""
+    if limits.warm and (reason := sandbox.no_forks()):
+        logging.getLogger("course").warning(
+            "course: each submission starts Python anew, which takes about twice as long: a process in the sandbox "
+            "cannot make sandboxes of its own here (%s)",
+            reason,
+        )
 
 
 def _made(folder: Path) -> Path:
