@@ -1,6 +1,6 @@
 # make lab    set up, then open JupyterLab on the first notebook
 # make test   set up, then run everything that has to pass
-# make check  the quick inner loop: lint and unit tests, no browser, no notebooks
+# make check  the quick inner loop: lint and the unit tests that are not slow; no kernels, no browser, no notebooks
 # make labs   generate labs/ from solutions/
 # make clean  remove the environment
 
@@ -34,13 +34,13 @@ lab: setup
 test: full-copy setup-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n auto --dist loadgroup tests
+	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=40 tests
 	$(NBVAL) notebooks solutions
 
 check: full-copy setup-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup tests/unit
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow" tests/unit
 
 nbval: full-copy setup-test
 	$(NBVAL) notebooks solutions

@@ -197,6 +197,7 @@ def test_a_solution_among_the_lessons_stops_the_bundle(tmp_path):
     assert not list(tmp_path.glob(".bundle*"))
 
 
+@pytest.mark.slow
 def test_the_bundle_is_enough_to_check_and_too_little_to_grade(tmp_path):
     """In the unpacked zip a learner can check; `course grade` says in one line that it needs the full course."""
     import subprocess

@@ -236,6 +236,7 @@ def test_the_peak_includes_what_autograd_saves():
     assert torch.simgpu.memory_allocated("simgpu:0") == 2 * 5120  # x and its gradient
 
 
+@pytest.mark.slow
 def test_training_leaks_nothing():
     plain(compute=False)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).to("simgpu:0")

@@ -18,6 +18,8 @@ from utils import simgpu
 pytestmark = pytest.mark.filterwarnings("ignore")  # about how the samples call modules
 
 DEVICE = "simgpu:1"
+MANY = {"nn.LinearCrossEntropyLoss": pytest.mark.slow}  # hundreds of samples: not in the inner loop
+MODULES = [pytest.param(info, id=info.name, marks=MANY.get(info.name, ())) for info in module_db]
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +54,7 @@ def in_float64(values):
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
-@pytest.mark.parametrize("info", module_db, ids=lambda info: info.name)
+@pytest.mark.parametrize("info", MODULES)
 def test_module(info, training):
     torch.manual_seed(0)
     inputs = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=training)

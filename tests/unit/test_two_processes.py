@@ -12,6 +12,7 @@ SCRIPT = ROOT / "notebooks" / "two_processes.py"
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="this PyTorch has no gloo")
 def test_two_processes_give_the_gradients_of_one():
     run = subprocess.run(
