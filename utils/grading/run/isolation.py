@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import os
 import resource
+import signal
 import socket
 import struct
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
     *(0x10000000, 0x20000000, 0x40000000),
 )
 READ_ONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 32, 0x1000, 0x4000, 0x40000
-SET_DUMPABLE, DROP_FROM_BOUNDING_SET, NO_NEW_PRIVILEGES = 4, 24, 38
+SET_SIGNAL_OF_PARENTS_DEATH, SET_DUMPABLE, DROP_FROM_BOUNDING_SET, NO_NEW_PRIVILEGES = 1, 4, 24, 38
 CAPABILITIES_VERSION, LAST_CAPABILITY = 0x20080522, 63
 GET_FLAGS, SET_FLAGS, UP = 0x8913, 0x8914, 1
 
@@ -36,6 +37,11 @@ def threads() -> int:
 def keep_memory_private(private: bool = True) -> None:
     """No process may read or write the memory of this one as a file, nor of its children."""
     _call("prctl", SET_DUMPABLE, 0 if private else 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """This process is killed when its parent ends, whatever ends it. Becoming another user undoes it."""
+    _call("prctl", SET_SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL, 0, 0, 0)
 
 
 def leave() -> None:

@@ -107,6 +107,7 @@ def _keep(life: socket.socket, key_fd: int | None, request: dict, become_kernel)
     child = os.fork()
     if child == 0:
         try:
+            isolation.die_with_parent()
             (_first if apart else _kernel)(life, key_fd, request, become_kernel)
         except BaseException as error:
             _say(life, f"{ENDED} {type(error).__name__}: {error}")
