@@ -109,6 +109,24 @@ say([[size(path) for path in sizes], sorted(os.listdir({str(tmp_path)!r})), refu
     assert processes == ["1"]
 
 
+def test_a_file_that_is_kept_may_lie_where_nothing_can_be_run():
+    # Whoever is nobody outside may not take such a flag away, as from a /tmp that is mounted so.
+    found = in_a_fork("""
+isolation._mount("tmpfs", "/tmp", isolation.NOEXEC, "mode=1777")
+if os.geteuid() == 0:
+    os.setresgid(4242, 4242, 4242)
+    os.setresuid(4242, 4242, 4242)
+Path("/tmp/seen").write_text("here")
+isolation.leave()
+if os.fork() == 0:
+    furnish({}, readable=["/tmp/seen"])
+    say(Path("/tmp/seen").read_text())
+    os._exit(0)
+os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+""")
+    assert found == "here"
+
+
 # --- the warm process ---------------------------------------------------------------------------------------------
 
 

@@ -77,7 +77,7 @@ def furnish(empty: Mapping[str, int], readable: Sequence[str] = (), writable: Se
         target.touch() if path in readable else target.mkdir()
         _call("mount", f"/proc/self/fd/{place}".encode(), path.encode(), None, BIND, None)
         if path in readable:
-            _call("mount", b"none", path.encode(), None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV, None)
+            _call("mount", b"none", path.encode(), None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV | NOEXEC, None)
         os.close(place)
     _start_loopback()
 
