@@ -109,6 +109,18 @@ say([[size(path) for path in sizes], sorted(os.listdir({str(tmp_path)!r})), refu
     assert processes == ["1"]
 
 
+def test_what_is_kept_may_lie_below_no_empty_folder_or_below_two(tmp_path):
+    folder, seen = tmp_path / "folder", tmp_path / "folder" / "seen"
+    (folder / "sockets").mkdir(parents=True)
+    seen.write_text("here")
+    for empty in ({}, {str(tmp_path): MIB, str(folder): MIB}):
+        found = in_a_fork(f"""
+furnish({empty}, readable=[{str(seen)!r}], writable=[{str(folder / "sockets")!r}])
+say([Path({str(seen)!r}).read_text(), sorted(os.listdir({str(folder)!r}))])
+""")
+        assert found == ["here", ["seen", "sockets"]]
+
+
 def test_a_file_that_is_kept_may_lie_where_nothing_can_be_run():
     # Whoever is nobody outside may not take such a flag away, as from a /tmp that is mounted so.
     found = in_a_fork("""

@@ -70,11 +70,12 @@ def furnish(empty: Mapping[str, int], readable: Sequence[str] = (), writable: Se
     _mount("proc", "/proc", NOSUID | NODEV | NOEXEC)
     kept = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*readable, *writable)}
     for folder, size in empty.items():
+        Path(folder).mkdir(parents=True, exist_ok=True)  # it may be below one that is empty now
         _mount("tmpfs", folder, NOSUID | NODEV, f"mode=1777,size={size}")
     for path, place in kept.items():
         target = Path(path)
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        target.touch() if path in readable else target.mkdir()
+        target.touch() if path in readable else target.mkdir(exist_ok=True)
         _call("mount", f"/proc/self/fd/{place}".encode(), path.encode(), None, BIND, None)
         if path in readable:
             _call("mount", b"none", path.encode(), None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV | NOEXEC, None)
