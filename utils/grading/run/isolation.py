@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import os
 import resource
+import signal
 import socket
 import struct
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
     *(0x10000000, 0x20000000, 0x40000000),
 )
 READ_ONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 32, 0x1000, 0x4000, 0x40000
-SET_DUMPABLE, DROP_FROM_BOUNDING_SET, NO_NEW_PRIVILEGES = 4, 24, 38
+SET_SIGNAL_OF_PARENTS_DEATH, SET_DUMPABLE, DROP_FROM_BOUNDING_SET, NO_NEW_PRIVILEGES = 1, 4, 24, 38
 CAPABILITIES_VERSION, LAST_CAPABILITY = 0x20080522, 63
 GET_FLAGS, SET_FLAGS, UP = 0x8913, 0x8914, 1
 
@@ -36,6 +37,11 @@ def threads() -> int:
 def keep_memory_private(private: bool = True) -> None:
     """No process may read or write the memory of this one as a file, nor of its children."""
     _call("prctl", SET_DUMPABLE, 0 if private else 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """This process is killed when its parent ends, whatever ends it. Becoming another user undoes it."""
+    _call("prctl", SET_SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL, 0, 0, 0)
 
 
 def leave() -> None:
@@ -64,14 +70,15 @@ def furnish(empty: Mapping[str, int], readable: Sequence[str] = (), writable: Se
     _mount("proc", "/proc", NOSUID | NODEV | NOEXEC)
     kept = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*readable, *writable)}
     for folder, size in empty.items():
+        Path(folder).mkdir(parents=True, exist_ok=True)  # it may be below one that is empty now
         _mount("tmpfs", folder, NOSUID | NODEV, f"mode=1777,size={size}")
     for path, place in kept.items():
         target = Path(path)
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        target.touch() if path in readable else target.mkdir()
+        target.touch() if path in readable else target.mkdir(exist_ok=True)
         _call("mount", f"/proc/self/fd/{place}".encode(), path.encode(), None, BIND, None)
         if path in readable:
-            _call("mount", b"none", path.encode(), None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV, None)
+            _call("mount", b"none", path.encode(), None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV | NOEXEC, None)
         os.close(place)
     _start_loopback()
 

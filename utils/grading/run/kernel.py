@@ -142,7 +142,8 @@ class Kernel:
         if warm is not None:
             request = {
                 **{"apart": sandboxed, "user": user, "limits": self.limits.resources.limits()},
-                **{"empty": dict.fromkeys(sandbox.EMPTY, self.limits.resources.folder)},
+                # The folder of the warm process too, wherever it lies: where the grader is not root, it is this user's.
+                **{"empty": dict.fromkeys(sandbox.EMPTY, self.limits.resources.folder) | {warm.folder: sandbox.MIB}},
                 **{"readable": [connection], "writable": [sockets], "folder": home, "arguments": arguments},
             }
             self._manager = manager = WarmKernelManager(warm, request, key_in, **reached)

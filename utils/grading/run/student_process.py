@@ -70,8 +70,8 @@ def _set_known(known) -> None:
     _strict_probes()
 
 
-def prepare() -> Callable[[bytes], None]:
-    """Load what a notebook will need, and remember it. The answer begins the observing, with a key."""
+def prepare() -> list[Callable[[bytes], None]]:
+    """Load what a notebook will need, and remember it. The one in the answer begins the observing, with a key."""
     for name in EARLY:
         importlib.import_module(name)
     from utils import simgpu
@@ -89,16 +89,19 @@ def prepare() -> Callable[[bytes], None]:
     readers = {origin.here.__code__: vars(origin)}
     recorders = {getattr(Machine, name).__code__ for name in ("launch", "_copy", "configure")}
     recorders |= {function.__code__ for function in (Memory.take, Memory.reset_peak, Storage.__del__)}
-    return private["remember"](answer, _set_known, places, readers, recorders)
+    return [private["remember"](answer, _set_known, places, readers, recorders)]
 
 
-def become_kernel(begin: Callable[[bytes], None], key_fd: int, arguments: Sequence[str]) -> None:
-    """Read the key from a pipe that is empty afterwards, begin observing, and be a Jupyter kernel until it ends."""
+def become_kernel(begin: list[Callable[[bytes], None]], key_fd: int, arguments: Sequence[str]) -> None:
+    """Read the key from a pipe that is empty afterwards, begin observing, and be a Jupyter kernel until it ends.
+
+    `begin` is empty then: the notebook can walk to these frames, and from a function of the observer's to its key.
+    """
     if sys.platform.startswith("linux"):
         isolation.keep_memory_private()
         system_calls.refuse()
     with os.fdopen(key_fd, "rb") as pipe:
-        begin(pipe.read())
+        begin.pop()(pipe.read())
     sys.argv = ["kernel", *arguments]
     from ipykernel import kernelapp
 

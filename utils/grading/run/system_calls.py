@@ -1,7 +1,8 @@
 """System calls that a submission has no use for, refused by the kernel from now on (seccomp). Linux only.
 
-Limits on a process hold for memory that is somebody's. These calls make memory that is nobody's, look into other
-processes, or reach parts of the kernel that a notebook never needs.
+Limits on a process hold for memory that is somebody's. These calls make memory that is nobody's (also by mounting a
+folder in memory, as the root of a user namespace may), look into other processes, or reach parts of the kernel that a
+notebook never needs.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ NUMBERS = {
         **{"memfd_create": 319, "memfd_secret": 447, "shmget": 29, "msgget": 68, "io_uring_setup": 425},
         **{"ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "userfaultfd": 323},
         **{"bpf": 321, "perf_event_open": 298, "add_key": 248, "request_key": 249, "keyctl": 250},
+        **{"unshare": 272, "setns": 308, "mount": 165, "fsopen": 430, "open_tree": 428, "move_mount": 429},
     },
     "aarch64": {
         **{"memfd_create": 279, "memfd_secret": 447, "shmget": 194, "msgget": 186, "io_uring_setup": 425},
         **{"ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "userfaultfd": 282},
         **{"bpf": 280, "perf_event_open": 241, "add_key": 217, "request_key": 218, "keyctl": 219},
+        **{"unshare": 97, "setns": 268, "mount": 40, "fsopen": 430, "open_tree": 428, "move_mount": 429},
     },
 }
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

@@ -107,6 +107,7 @@ def _keep(life: socket.socket, key_fd: int | None, request: dict, become_kernel)
     child = os.fork()
     if child == 0:
         try:
+            isolation.die_with_parent()
             (_first if apart else _kernel)(life, key_fd, request, become_kernel)
         except BaseException as error:
             _say(life, f"{ENDED} {type(error).__name__}: {error}")
@@ -151,10 +152,19 @@ def _kernel(life: socket.socket, key_fd: int | None, request: dict, become_kerne
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
+    _own_files()
     if request["apart"]:
         isolation.renounce(request["user"], request["limits"], keep=() if key_fd is None else (key_fd,))
     _forget_numbers()
     become_kernel(key_fd, request["arguments"])
+
+
+def _own_files() -> None:
+    """Open 0 to 2 anew. What is inherited is one open file in all forks: flags that one sets the next could read."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
 
 
 def _forget_numbers() -> None:

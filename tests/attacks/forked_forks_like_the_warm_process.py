@@ -1,0 +1,32 @@
+"""Runs the grader's own warm process inside the submission, and asks it for a kernel in namespaces, as its first user.
+
+honest: ex1, ex2, ex3, ex4, ex5
+"""
+
+# %% first
+import json
+import os
+import socket
+import subprocess
+import sys
+
+_ours, _theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+_start = "import utils.grading.run.warm as w; w.prepare_plain = lambda: (lambda key, arguments: None); w.main()"
+_process = subprocess.Popen([sys.executable, "-c", _start, str(_theirs.fileno()), "plain"], pass_fds=[_theirs.fileno()])
+_theirs.close()
+_ours.settimeout(4)
+try:
+    _said = _ours.recv(100)
+    _request = {"apart": True, "user": 0, "limits": {"CORE": 0}, "empty": {"/tmp": 2**30}, "readable": [], "writable": []}
+    _request |= {"environment": {}, "folder": "/", "arguments": []}
+    _life, _other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    _life.settimeout(4)
+    socket.send_fds(_ours, [json.dumps(_request).encode()], [_other.fileno()])
+    _other.close()
+    _answer = _life.recv(1000)
+except OSError:
+    _answer = b""
+_process.kill()
+_process.wait()
+if _answer == b"started":
+    raise RuntimeError("LOOT: it makes namespaces as the grader does")

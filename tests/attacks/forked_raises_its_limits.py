@@ -1,0 +1,33 @@
+"""Raises its own limits, those of others, and starts 300 processes where a user namespace might not count them.
+
+honest: ex1, ex2, ex3, ex4, ex5
+"""
+
+# %% first
+import os
+import resource
+import subprocess
+
+for _name in ("DATA", "CPU", "NPROC", "FSIZE", "NOFILE", "CORE"):
+    _kind = getattr(resource, f"RLIMIT_{_name}")
+    _soft, _hard = resource.getrlimit(_kind)
+    if _hard == resource.RLIM_INFINITY:
+        raise RuntimeError(f"LOOT: there is no limit of {_name}")
+    for _more in (_hard + 1, resource.RLIM_INFINITY):
+        try:
+            resource.setrlimit(_kind, (_more, _more))
+        except (OSError, ValueError):
+            continue
+        raise RuntimeError(f"LOOT: the limit of {_name} was raised")
+    for _number in {1, os.getppid()} - {os.getpid()}:
+        try:
+            resource.prlimit(_number, _kind, (0, 0))
+        except OSError:
+            continue
+        raise RuntimeError(f"LOOT: the limit of {_name} of process {_number} was changed")
+_script = "for number in $(seq 300); do sleep 2 >&- 2>&- & done 2>/dev/null; jobs -p | wc -l"
+for _how in (["bash", "-c", _script], ["unshare", "-Ur", "bash", "-c", f"ulimit -u unlimited; {_script}"]):
+    _done = subprocess.run(_how, capture_output=True, text=True)
+    _started = _done.stdout.split()
+    if _started and int(_started[-1]) > 250:
+        raise RuntimeError(f"LOOT: {_started[-1]} processes at once")

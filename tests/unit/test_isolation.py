@@ -1,0 +1,239 @@
+"""A fork's own rooms, from inside, and the warm process that forks: with something light in the place of a kernel."""
+
+import json
+import socket
+import subprocess
+import sys
+
+import psutil
+import pytest
+from conftest import ROOT
+
+from utils.grading.run import isolation, warm
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
+MIB = 2**20
+SLEEPS = "time.sleep(30)"
+
+
+def in_a_fork(work: str):
+    """What `work` says, run as the first process of new namespaces."""
+    script = f"""
+import json, os, resource, socket
+from pathlib import Path
+from utils.grading.run import isolation
+from utils.grading.run.isolation import furnish, renounce
+def say(what):
+    print(json.dumps(what), flush=True)
+isolation.leave()
+if os.fork() == 0:
+{"".join(f"    {line}{chr(10)}" for line in work.strip().splitlines())}
+    os._exit(0)
+os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_it_can_be_done_here():
+    isolation.trial()
+
+
+def test_threads_are_counted():
+    script = """
+import threading
+from utils.grading.run.isolation import threads
+alone, event = threads(), threading.Event()
+threading.Thread(target=event.wait).start()
+print(alone, threads())
+event.set()
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split() == ["1", "2"]
+
+
+def test_what_renounces_has_no_privileges():
+    status = in_a_fork("""
+renounce(1_000_000 if os.geteuid() == 0 else None, {})
+say(dict(line.split(":\\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\\t" in line))
+""")
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(status[name], 16) == 0, name
+    assert status["NoNewPrivs"] == "1"
+    assert "0" not in status["Uid"].split() + status["Gid"].split()
+
+
+def test_what_renounces_has_no_open_files_but_those_it_keeps_and_its_limits():
+    kept, files, most, dumpable = in_a_fork("""
+kept = max(os.dup(0) for _ in range(20))
+renounce(None, {"NOFILE": 99, "CORE": 0}, keep=(kept,))
+files = [number for number in range(1000) if os.path.lexists(f"/proc/{os.getpid()}/fd/{number}")] or None
+def open_(number):
+    try:
+        return bool(os.fstat(number))
+    except OSError:
+        return False
+limits = [resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_CORE)]
+say([kept, [number for number in range(1000) if open_(number)], limits, isolation.libc.prctl(3, 0, 0, 0, 0)])
+""")
+    assert files == [0, 1, 2, kept]
+    assert most == [[99, 99], [0, 0]]
+    assert dumpable == 0
+
+
+def test_the_folders_are_empty_and_as_large_as_was_asked(tmp_path):
+    seen, unseen = tmp_path / "seen", tmp_path / "unseen"
+    for path in (seen, unseen):
+        path.write_text("here")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    sizes, found, refused, processes = in_a_fork(f"""
+sizes = {{{str(tmp_path)!r}: {2 * MIB}, "/dev/shm": {3 * MIB}}}
+furnish(sizes, readable=[{str(seen)!r}], writable=[{str(folder)!r}])
+Path({str(folder / "mine")!r}).write_text("written")
+try:
+    Path({str(seen)!r}).write_text("changed")
+    refused = False
+except OSError:
+    refused = True
+size = lambda path: os.statvfs(path).f_blocks * os.statvfs(path).f_frsize
+processes = [name for name in os.listdir("/proc") if name.isdigit()]
+say([[size(path) for path in sizes], sorted(os.listdir({str(tmp_path)!r})), refused, processes])
+""")
+    assert sizes == [2 * MIB, 3 * MIB]
+    assert found == ["folder", "seen"]
+    assert refused
+    assert seen.read_text() == "here"
+    assert (folder / "mine").read_text() == "written"
+    assert processes == ["1"]
+
+
+def test_what_is_kept_may_lie_below_no_empty_folder_or_below_two(tmp_path):
+    folder, seen = tmp_path / "folder", tmp_path / "folder" / "seen"
+    (folder / "sockets").mkdir(parents=True)
+    seen.write_text("here")
+    for empty in ({}, {str(tmp_path): MIB, str(folder): MIB}):
+        found = in_a_fork(f"""
+furnish({empty}, readable=[{str(seen)!r}], writable=[{str(folder / "sockets")!r}])
+say([Path({str(seen)!r}).read_text(), sorted(os.listdir({str(folder)!r}))])
+""")
+        assert found == ["here", ["seen", "sockets"]]
+
+
+def test_a_file_that_is_kept_may_lie_where_nothing_can_be_run():
+    # Whoever is nobody outside may not take such a flag away, as from a /tmp that is mounted so.
+    found = in_a_fork("""
+isolation._mount("tmpfs", "/tmp", isolation.NOEXEC, "mode=1777")
+if os.geteuid() == 0:
+    os.setresgid(4242, 4242, 4242)
+    os.setresuid(4242, 4242, 4242)
+Path("/tmp/seen").write_text("here")
+isolation.leave()
+if os.fork() == 0:
+    furnish({}, readable=["/tmp/seen"])
+    say(Path("/tmp/seen").read_text())
+    os._exit(0)
+os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+""")
+    assert found == "here"
+
+
+# --- the warm process ---------------------------------------------------------------------------------------------
+
+
+class Warm:
+    """A warm process whose kernels do `work`. `prepared` is what it does before it is ready."""
+
+    def __init__(self, work: str = "pass", prepared: str = "pass"):
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control.settimeout(20)
+        script = f"""
+import os, sys, threading, time
+from utils.grading.run import warm
+def prepare():
+    {prepared}
+    def become_kernel(key_fd, arguments):
+        {work}
+        os._exit(7)
+    return become_kernel
+warm.prepare_plain, warm._forget_numbers = prepare, lambda: None
+warm.main()
+"""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script, str(theirs.fileno()), "plain"], cwd=ROOT, pass_fds=[theirs.fileno()]
+        )
+        theirs.close()
+
+    def __enter__(self):
+        assert self.control.recv(100).decode() == warm.READY
+        return self
+
+    def __exit__(self, *exception):
+        self.control.close()
+        self.process.wait(20)
+
+    def fork(self, apart: bool = True) -> socket.socket:
+        life, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        life.settimeout(20)
+        request = {"apart": apart, "user": None, "limits": {}, "empty": {}, "readable": [], "writable": []}
+        request |= {"environment": {}, "folder": "/", "arguments": []}
+        socket.send_fds(self.control, [json.dumps(request).encode()], [theirs.fileno()])
+        theirs.close()
+        return life
+
+    def ended(self) -> bool:
+        """Whether it has ended by itself, within a while."""
+        return self.control.recv(100) == b""
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_fork_is_started_and_how_it_ended_is_told(apart):
+    with Warm() as parent:
+        for _ in range(2):
+            with parent.fork(apart) as life:
+                assert [life.recv(1000).decode() for _ in range(2)] == [warm.STARTED, f"{warm.ENDED} 7"]
+
+
+def test_a_fork_ends_when_nobody_is_interested_in_it_any_more():
+    with Warm(SLEEPS) as parent:
+        life = parent.fork()
+        assert life.recv(1000).decode() == warm.STARTED
+        forked = psutil.Process(parent.process.pid).children(recursive=True)
+        assert len(forked) >= 2
+        life.close()
+        assert psutil.wait_procs(forked, timeout=20)[1] == []
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_fork_ends_when_its_keeper_does(apart):
+    with Warm(SLEEPS) as parent, parent.fork(apart) as life:
+        assert life.recv(1000).decode() == warm.STARTED
+        keeper = psutil.Process(parent.process.pid).children()[0]
+        forked = keeper.children(recursive=True)
+        keeper.kill()
+        assert psutil.wait_procs(forked, timeout=10)[1] == []
+
+
+def test_a_process_with_two_threads_is_not_forked():
+    prepared = "threading.Thread(target=time.sleep, args=[60], daemon=True).start()"
+    with Warm(prepared=prepared) as parent, parent.fork() as life:
+        assert life.recv(1000) == b""
+        assert psutil.Process(parent.process.pid).children() == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["open('/dev/null').fileno", "threading.Thread(target=time.sleep, args=[60], daemon=True).start", "import_module"],
+)
+def test_a_process_that_is_not_as_it_was_ends(changed):
+    # What PyTorch or a package may do one day where it is forked, in the parent.
+    does = {
+        "open('/dev/null').fileno": "os.open('/dev/null', os.O_RDONLY)",
+        "import_module": "__import__('this_is_new')",
+    }.get(changed, f"{changed}()")
+    if changed == "import_module":
+        does = "sys.modules.update(new=threading)"
+    with Warm(prepared=f"os.register_at_fork(after_in_parent=lambda: {does})") as parent, parent.fork() as life:
+        assert life.recv(1000).decode() == warm.STARTED
+        assert parent.ended()
