@@ -43,13 +43,15 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     as_it_was = _state()
+    if as_it_was[0] > 1:  # nothing that it forks could be trusted to run: the grader goes on without it
+        return
     control.send(READY.encode())
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, LARGEST_REQUEST, 2)
         if not data:  # the grader is gone
             return
         life, key_fd = socket.socket(fileno=descriptors[0]), (descriptors[1:] or [None])[0]
-        if isolation.threads() == 1 and os.fork() == 0:
+        if _state()[0] == 1 and os.fork() == 0:
             _in_the_child(control, life, key_fd, data, become_kernel)
         life.close()
         _close(key_fd)
