@@ -5,8 +5,9 @@
 Both run as an instructor runs them, each from its start to its end, in turns on the same machine. nbgrader takes one
 notebook after another, runs the visible tests in the student's kernel, and has no sandbox; `course grade` judges
 visible and hidden tests from outside, in a sandbox. So a ratio with one job compares the tools, and one with more
-jobs what an instructor waits. CPU time is the whole machine's meanwhile, so that a kernel counts that was killed: measure on
-a quiet one. Memory is the peak of what all processes have in use, a page that several share counted once (PSS).
+jobs what an instructor waits. CPU time is the whole machine's meanwhile, so that a kernel counts that was killed:
+measure on a quiet one. Memory is the peak of what all processes have in use, a page that several share counted once
+(PSS).
 """
 
 from __future__ import annotations
