@@ -8,7 +8,6 @@ with the right fingerprint is not graded again.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import hashlib
 import json
@@ -22,7 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.context import BaseContext
 from pathlib import Path
 
 import psutil
@@ -96,7 +96,7 @@ def _here(todo: Sequence[Submission], lab_name: str, limits: Limits, jobs: int) 
         alone = any(tries[one.student] for one in waiting)
         batch, waiting = (waiting[:1], waiting[1:]) if alone else (waiting, [])
         with ProcessPoolExecutor(
-            1 if alone else min(jobs, len(batch)), mp_context=get_context("spawn"), initializer=_die_with_parent
+            1 if alone else min(jobs, len(batch)), mp_context=_new_processes(), initializer=_die_with_grader
         ) as pool:
             futures = {pool.submit(grade_one, one, None, lab_name, limits): one for one in batch}
             for future in as_completed(futures):
@@ -112,6 +112,16 @@ def _here(todo: Sequence[Submission], lab_name: str, limits: Limits, jobs: int) 
                 except Exception as error:  # of the grader: it costs this submission, not the class
                     note = f"the grader failed: {type(error).__name__}: {error}"
                     yield submission, _not_graded(submission, lab_name, note).to_json()
+
+
+@cache
+def _new_processes() -> BaseContext:
+    """How workers begin: on Linux forked from a process that has loaded what they need, and shares it with them."""
+    if not sys.platform.startswith("linux"):
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__, "torch"])
+    return context
 
 
 def _on_dask(
@@ -185,14 +195,15 @@ def _grader(lab_name: str) -> str:
     return digest.hexdigest()
 
 
-def _die_with_parent() -> None:
-    """A worker whose grader is killed goes too, and its kernel with it: on Linux. Elsewhere it ends what it began."""
+def _die_with_grader() -> None:
+    """A worker whose grader is killed goes too, at once, and its kernels with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the grader decides what an interrupt means
-    if sys.platform.startswith("linux"):
-        parent = os.getppid()
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            os._exit(1)
+
+    def end_with(grader) -> None:
+        grader.join()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=end_with, args=[parent_process()], daemon=True).start()
 
 
 def _sweep() -> None:
