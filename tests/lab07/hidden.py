@@ -19,6 +19,13 @@ def _(student):
                 seen.compare_pipelined(student, device0, device1, rows, size, first=first, second=second, seed=rows)
 
 
+@seen.ex1.fact("the batch may come from any device")
+def _(student):
+    device0, device1 = student.devices
+    for comes_from in (device0, device1):
+        seen.compare_pipelined(student, device0, device1, 7, 3, comes_from=comes_from)
+
+
 @seen.ex1.fact("both devices work at the same time, with another number of micro-batches and the devices swapped")
 def _(student):
     seen.need_overlap(student, *student.devices[::-1], 9)
@@ -55,6 +62,7 @@ def _(student):
         (10, 2, 0.001, 10.0, 100, 399),  # 3 rows fit, so 4 micro-batches
         (10, 3, 0.001, 0.01, 100, 99),  # not even one row fits
         (1, 2, 0.001, 0.001, 100, 100),
+        (10, 2, 500.0, 1000.0, 10, 100),  # hours
     ):
         seen.compare_micro_batches(student, *asked)
 
@@ -65,6 +73,13 @@ def _(student):
         with order:
             for rows, size in ((9, 2), (4, 7)):
                 seen.compare_recomputed(student, device0, device1, rows, size, seed=rows)
+
+
+@seen.ex5.fact("dropout drops the same numbers when a part is computed again")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            seen.compare_dropout(student, device0, device1, 10, 4)
 
 
 @seen.ex5.fact("less memory with more micro-batches, and the devices swapped")

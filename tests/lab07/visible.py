@@ -26,6 +26,10 @@ def numbers(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).numpy()
 
 
+def times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 def number_of(rows, size) -> int:
     return -(-rows // size)
 
@@ -37,10 +41,11 @@ def compare_sizes(found, rows, size):
         max(found) <= size,
         f"the first part was given {max(found)} rows at once, and a micro-batch has {size} at most.",
     )
+    wanted = [min(size, rows - start) for start in range(0, rows, size)]
     need(
-        len(found) == number_of(rows, size) and sum(found) == rows,
-        f"the first part was given {', '.join(map(str, found))} rows. {rows} rows with size={size} make "
-        f"{number_of(rows, size)} micro-batches.",
+        sorted(found, reverse=True) == wanted,
+        f"the first part was given {', '.join(map(str, found))} rows. {rows} rows with size={size} make micro-batches "
+        f"of {', '.join(map(str, wanted))}.",
     )
 
 
@@ -73,7 +78,7 @@ FIRST = [["Linear", 6, 16], ["Tanh"]]
 SECOND = [["Linear", 16, 5], ["Tanh"], ["Linear", 5, 3]]
 
 
-def run_pipelined(lab, first, second, device0, device1, seed, x, size):
+def run_pipelined(lab, first, second, device0, device1, seed, x, size, comes_from):
     import torch
 
     from utils.facts.probes import array, build, fill, kind_of
@@ -87,7 +92,7 @@ def run_pipelined(lab, first, second, device0, device1, seed, x, size):
     model = lab.Pipelined(part0, part1, torch.device(device0), torch.device(device1))
     if not isinstance(model, torch.nn.Module) or not list(model.parameters()):
         return {"wrong": "the model has no parameters that PyTorch can see. Are the parts attributes of it?"}
-    output = model(torch.from_numpy(x), size)
+    output = model(torch.from_numpy(x).to(comes_from), size)
     if not isinstance(output, torch.Tensor):
         return {"wrong": f"forward returned {kind_of(output)}. Return one tensor."}
     model.zero_grad()
@@ -115,10 +120,11 @@ def expected_pipelined(first, second, seed, x):
     return output.detach().numpy(), [p.grad.numpy() for p in whole.parameters()]
 
 
-def compare_pipelined(student, device0, device1, rows, size, *, first=FIRST, second=SECOND, seed=1):
+def compare_pipelined(student, device0, device1, rows, size, *, first=FIRST, second=SECOND, seed=1, comes_from="cpu"):
     x = numbers(rows, first[0][1], seed=seed)
-    with case(f"With {rows} rows, size={size}, device0={device0} and device1={device1}"):
-        run = student.run(run_pipelined, first, second, device0, device1, seed, x, size)
+    where = "" if comes_from == "cpu" else f", x on {comes_from}"
+    with case(f"With {rows} rows, size={size}{where}, device0={device0} and device1={device1}"):
+        run = student.run(run_pipelined, first, second, device0, device1, seed, x, size, comes_from)
         need("wrong" not in run, run.get("wrong", ""))
         compare_sizes(run["sizes"], rows, size)
         count = sum(len(layer) > 1 for layer in first) * 2
@@ -158,6 +164,8 @@ def _(student):
 
 def watch_forward(lab, device0, device1, micro_batches):
     """The share of the shorter device's work that is done while the other works too. Simulated devices only."""
+    import warnings
+
     import torch
 
     from utils import intervals
@@ -171,12 +179,21 @@ def watch_forward(lab, device0, device1, micro_batches):
     slow = [["Linear", 8, 60_000], ["Linear", 60_000, 8]]
     model = lab.Pipelined(build(slow), build(slow), torch.device(device0), torch.device(device1))
     x = torch.randn(16 * micro_batches, 8).to(device0)
-    with torch.no_grad(), record(device0, device1) as timeline:
+    with torch.no_grad(), record(device0, device1) as timeline, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         model(x, 16)
     both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))
     least = min(timeline.busy(device0), timeline.busy(device1))
-    launched = sorted(event.launched for event in timeline.events if event.launched is not None)
-    return {"watched": True, "share": both / least if least else 0.0, "launched": launched}
+    # The parts are products of matrices: what the host does before the first or after the last is not in the loop.
+    products = [event.launched for event in timeline.events if event.flops]
+    first, last = min(products, default=0.0), max(products, default=0.0)
+    inside = [event.launched for event in timeline.events if first <= event.launched <= last]
+    return {
+        "watched": True,
+        "share": both / least if least else 0.0,
+        "launched": sorted(inside),
+        "races": sum("has not finished writing" in str(each) for each in warned),
+    }
 
 
 def host_waited(launched) -> bool:
@@ -198,6 +215,16 @@ def need_overlap(student, device0, device1, micro_batches):
             run["share"] > 0.5,
             f"With {micro_batches} micro-batches: on the simulated clock both devices worked at once for "
             f"{run['share']:.0%} of the time that they work. {why}",
+        )
+        need(
+            not host_waited(run["launched"]),
+            f"With {micro_batches} micro-batches: the devices work at once, but in the loop Python waits for one of "
+            "them before it launches more. A copy between devices needs no waiting.",
+        )
+        need(
+            not run["races"],
+            f"With {micro_batches} micro-batches: a stream read {times(run['races'])} what another had not finished "
+            "writing, and may have read anything. Let it wait for the other: stream.wait_stream(other)",
         )
 
 
@@ -624,6 +651,48 @@ def compare_recomputed(student, device0, device1, rows, size, seed=3):
 def _(student):
     compare_recomputed(student, *student.devices, 24, 6)
     compare_recomputed(student, *student.devices, 10, 4)
+
+
+def watch_dropout(lab, device0, device1, x, size):
+    """Which numbers the dropout of each part dropped in forward, and which in backward: a mask for each call."""
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import array
+
+    class Split(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.device0, self.device1 = torch.device(device0), torch.device(device1)
+            self.part0 = nn.Sequential(nn.Linear(4, 16), nn.Dropout(), nn.Linear(16, 16), nn.Tanh()).to(device0)
+            self.part1 = nn.Sequential(nn.Linear(16, 16), nn.Dropout(), nn.Linear(16, 3)).to(device1)
+
+        def forward(self, x):
+            return self.part1(self.part0(x.to(self.device0)).to(self.device1))
+
+    torch.manual_seed(9)
+    model = Split()
+    dropped = [], []
+    for part, masks in ((model.part0, dropped[0]), (model.part1, dropped[1])):
+        part[1].register_forward_hook(lambda module, inputs, output, masks=masks: masks.append(array(output == 0)))
+    output = lab.recomputed(model, torch.from_numpy(x), size)
+    forward = [len(masks) for masks in dropped]
+    output.square().mean().backward()
+    return {
+        "forward": [masks[:count] for masks, count in zip(dropped, forward, strict=True)],
+        "backward": [masks[count:] for masks, count in zip(dropped, forward, strict=True)],
+    }
+
+
+def compare_dropout(student, device0, device1, rows, size):
+    run = student.run(watch_dropout, device0, device1, numbers(rows, 4), size)
+    for part, first, again in zip(("part0", "part1"), run["forward"], run["backward"], strict=True):
+        known = {mask.tobytes() for mask in first}
+        need(
+            {mask.tobytes() for mask in again} <= known,
+            f"With dropout in it, {part} dropped other numbers when it was computed again than in the forward pass. So "
+            "the gradients are not those of the output.",
+        )
 
 
 def need_less_memory(student, device0, device1, rows, size):

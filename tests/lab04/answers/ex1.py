@@ -122,6 +122,22 @@ def time_it(work, synchronize, clock, warm_up, repeats):
     return sum(seconds) / repeats
 
 
+# %% wrong: rounded
+# Rounds to milliseconds, so that the list is easy to read: a run of microseconds takes no time.
+
+def time_it(work, synchronize, clock, warm_up, repeats):
+    for _ in range(warm_up):
+        work()
+    times = []
+    for _ in range(repeats):
+        synchronize()
+        begin = clock()
+        work()
+        synchronize()
+        times.append(round(clock() - begin, 3))
+    return times
+
+
 # %% wrong: starts_before_waiting
 # Starts the clock and then waits, so that the waiting is timed too.
 

@@ -8,6 +8,21 @@ def summary(seconds):
     return {"median": float(np.median(seconds)), "mean": float(np.mean(seconds)), "spread": float(np.std(seconds))}
 
 
+# %% wrong: equal_times_once
+# Sorts a set, in which equal times are there only once.
+
+import statistics
+
+
+def summary(seconds):
+    ordered = sorted(set(seconds))
+    return {
+        "median": statistics.median(ordered),
+        "mean": sum(seconds) / len(seconds),
+        "spread": statistics.stdev(seconds) if len(seconds) > 1 else 0.0,
+    }
+
+
 # %% wrong: even_count
 # Takes the upper of the two in the middle.
 
@@ -29,6 +44,21 @@ import statistics
 def summary(seconds):
     spread = statistics.stdev(seconds) if len(seconds) > 1 else 0.0
     return {"median": seconds[len(seconds) // 2], "mean": statistics.mean(seconds), "spread": spread}
+
+
+# %% wrong: no_spread_for_two
+# Thinks that two times are too few for a standard deviation, too.
+
+import statistics
+
+
+def summary(seconds):
+    seconds = list(seconds)
+    if len(seconds) > 2:
+        spread = statistics.stdev(seconds)
+    else:
+        spread = 0.0
+    return {"median": statistics.median(seconds), "mean": statistics.mean(seconds), "spread": spread}
 
 
 # %% wrong: other_names

@@ -59,6 +59,18 @@ def busy_seconds(events, device):
     return busy
 
 
+# %% wrong: name_inside_another
+# Asks whether the name is in the event's: gpu1 gets what gpu10 did.
+
+def busy_seconds(events, device):
+    spans = sorted((start, end) for where, kind, start, end in events if device in where and kind == "kernel")
+    total, reach = 0.0, float("-inf")
+    for start, end in spans:
+        total += max(0.0, end - max(start, reach))
+        reach = max(reach, end)
+    return total
+
+
 # %% wrong: nothing_is_an_error
 # Takes the first kernel without asking whether there is one.
 
@@ -73,6 +85,36 @@ def busy_seconds(events, device):
         else:
             until = max(until, end)
     return busy + until - begin
+
+
+# %% wrong: one_for_each_start
+# Puts the kernels into a dict by their start: of two that begin together one is lost.
+
+def busy_seconds(events, device):
+    by_start = {start: end for where, kind, start, end in events if where == device and kind == "kernel"}
+    total, reach = 0.0, float("-inf")
+    for start in sorted(by_start):
+        end = by_start[start]
+        if end > reach:
+            total += end - max(start, reach)
+            reach = end
+    return total
+
+
+# %% wrong: overlap_of_each_pair
+# Takes off the overlap of each pair: what three kernels do at once is taken off three times.
+
+from itertools import combinations
+
+
+def busy_seconds(events, device):
+    kernels = [(e[2], e[3]) for e in events if e[0] == device and e[1] == "kernel"]
+    total = sum(end - start for start, end in kernels)
+    for (s1, e1), (s2, e2) in combinations(kernels, 2):
+        overlap = min(e1, e2) - max(s1, s2)
+        if overlap > 0:
+            total -= overlap
+    return total
 
 
 # %% wrong: trusts_the_order

@@ -211,6 +211,21 @@ def train(model, loss_fn, optimizer, batches):
     return losses, min(losses)
 
 
+# %% wrong: zero_grad_at_the_end
+# Thinks that it is the same to clear the gradients after the step: those from before the call are in the first step.
+
+def train(model, loss_fn, optimizer, batches):
+    losses = []
+    for inputs, targets in batches:
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    losses = torch.stack(losses).tolist()
+    return losses, min(losses)
+
+
 # %% right: best_on_the_device
 # Finds the smallest on the device, with torch.minimum, and moves all in one copy.
 

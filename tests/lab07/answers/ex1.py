@@ -49,6 +49,27 @@ class Pipelined(nn.Module):
         return torch.cat(outputs)
 
 
+# %% wrong: evenly_divided
+# Divides the batch as evenly as possible: 10 rows into 4, 3 and 3, where size is 4.
+
+import math
+
+
+class Pipelined(nn.Module):
+    def __init__(self, part0, part1, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = part0.to(device0)
+        self.part1 = part1.to(device1)
+
+    def forward(self, x, size):
+        number = math.ceil(len(x) / size)
+        outputs = []
+        for piece in torch.tensor_split(x.to(self.device0), number):
+            outputs.append(self.part1(self.part0(piece).to(self.device1)))
+        return torch.cat(outputs)
+
+
 # %% wrong: first_output_forgotten
 # Carries one micro-batch over, as the tutorial does, and forgets the one that is left after the loop.
 
@@ -83,6 +104,25 @@ class Pipelined(nn.Module):
         for piece in x.split(size):
             output = self.part1(self.part0(piece.to(self.device0)).to(self.device1))
         return output
+
+
+# %% wrong: moved_from_the_cpu_only
+# Moves the batch only if it is on the CPU, and takes it that it is on the first device otherwise.
+
+class Pipelined(nn.Module):
+    def __init__(self, part0, part1, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = part0.to(device0)
+        self.part1 = part1.to(device1)
+
+    def forward(self, x, size):
+        if x.device.type == "cpu":
+            x = x.to(self.device0)
+        outputs = []
+        for piece in x.split(size):
+            outputs.append(self.part1(self.part0(piece).to(self.device1)))
+        return torch.cat(outputs)
 
 
 # %% wrong: must_divide
@@ -206,6 +246,29 @@ class Pipelined(nn.Module):
         return torch.stack(outputs)
 
 
+# %% wrong: stream_not_waited_for
+# Copies on streams of their own, and lets nobody wait for the copy: the second part may read what is not there yet.
+
+class Pipelined(nn.Module):
+    def __init__(self, part0, part1, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = part0.to(device0)
+        self.part1 = part1.to(device1)
+
+    def forward(self, x, size):
+        gpu = torch.get_device_module(self.device0)
+        giving, taking = gpu.Stream(self.device0), gpu.Stream(self.device1)
+        outputs = []
+        for piece in x.to(self.device0).split(size):
+            hidden = self.part0(piece)
+            giving.wait_stream(gpu.current_stream(self.device0))
+            with gpu.stream(giving), gpu.stream(taking):
+                arrived = hidden.to(self.device1, non_blocking=True)
+            outputs.append(self.part1(arrived))
+        return torch.cat(outputs)
+
+
 # %% wrong: synchronises
 # Waits for the second device in each turn, to be sure that it is done.
 
@@ -221,6 +284,28 @@ class Pipelined(nn.Module):
         for piece in x.to(self.device0).split(size):
             outputs.append(self.part1(self.part0(piece).to(self.device1)))
             torch.get_device_module(self.device1).synchronize(self.device1)
+        return torch.cat(outputs)
+
+
+# %% wrong: synchronises_each_copy
+# Thinks that Python has to wait for a copy before the second part may read it.
+
+class Pipelined(nn.Module):
+    def __init__(self, part0, part1, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = part0.to(device0)
+        self.part1 = part1.to(device1)
+
+    def forward(self, x, size):
+        gpu = torch.get_device_module(self.device0)
+        outputs = []
+        for piece in x.to(self.device0).split(size):
+            hidden = self.part0(piece).to(self.device1)
+            if self.device0.type != "cpu":
+                gpu.synchronize(self.device0)  # the copy must be complete
+                gpu.synchronize(self.device1)
+            outputs.append(self.part1(hidden))
         return torch.cat(outputs)
 
 

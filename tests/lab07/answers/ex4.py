@@ -58,6 +58,24 @@ def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memo
     return rows if row_bytes <= memory else None
 
 
+# %% wrong: longer_than_any_step
+# Begins with a time that is longer than any step can be, as it thinks: where steps are longer, none fits.
+
+from math import ceil
+
+
+def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
+    best, best_time = None, 1000.0
+    for m in range(1, rows + 1):
+        largest = ceil(rows / m)
+        if largest * row_bytes > memory:
+            continue
+        time = (m + parts - 1) * (launch_seconds + largest * row_seconds)
+        if time < best_time:
+            best, best_time = m, time
+    return best
+
+
 # %% wrong: memory_ignored
 # Takes the fastest number, whether it fits or not.
 

@@ -92,6 +92,53 @@ def recomputed(model, x, size):
     return torch.cat([model(piece) for piece in x.split(size)])
 
 
+# %% wrong: own_function_without_random_numbers
+# Writes its own autograd.Function, which computes again without the random numbers of the first time: dropout drops
+# others.
+
+class Recompute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, part, rows, *parameters):
+        ctx.part, ctx.parameters = part, parameters
+        ctx.save_for_backward(rows)
+        return part(rows)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (rows,) = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[1]
+        rows = rows.detach()
+        if wanted:
+            rows.requires_grad_()
+        with torch.enable_grad():
+            output = ctx.part(rows)
+        inputs = ([rows] if wanted else []) + [p for p in ctx.parameters if p.requires_grad]
+        found = iter(torch.autograd.grad(output, inputs, gradient, allow_unused=True))
+        rows_gradient = next(found) if wanted else None
+        return None, rows_gradient, *[next(found) if p.requires_grad else None for p in ctx.parameters]
+
+
+def recomputed(model, x, size):
+    parameters0, parameters1 = list(model.part0.parameters()), list(model.part1.parameters())
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = Recompute.apply(model.part0, piece, *parameters0)
+        outputs.append(Recompute.apply(model.part1, hidden.to(model.device1), *parameters1))
+    return torch.cat(outputs)
+
+
+# %% wrong: random_numbers_not_kept
+# Turns off preserve_rng_state to be faster: dropout drops other numbers the second time.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = checkpoint(model.part0, piece, use_reentrant=False, preserve_rng_state=False)
+        hidden = hidden.to(model.device1)
+        outputs.append(checkpoint(model.part1, hidden, use_reentrant=False, preserve_rng_state=False))
+    return torch.cat(outputs)
+
+
 # %% wrong: reentrant
 # Uses the old kind of checkpoint, which gives no gradients where its input needs none.
 
