@@ -16,6 +16,7 @@ from utils.grading.run.kernel import Kernel, KernelDied, KernelSlow, Limits, tid
 from utils.grading.run.provisioner import WarmProcessEnded
 
 MOST_FLAGS = 20
+LOOKED = "+"  # behind the number of a look: no cell has run since the last one
 TRIES = 2  # with a warm process that ends; after that each kernel is a fresh process
 
 
@@ -36,6 +37,7 @@ class KernelStudent:
         self._skipped: set[int] = set()
         self._kernel: Kernel | None = None
         self._asked = self._lost = 0
+        self._cells_ran = True  # since the last look
         self._deadline = time.monotonic() + self.limits.submission
 
     def __enter__(self) -> KernelStudent:
@@ -68,8 +70,10 @@ class KernelStudent:
         if self._kernel is None:
             self._start()
         self._asked += 1
-        wish = f"{self._asked}-{wire.encode([probe_source(probe), probe.__name__, list(args)])}"
+        number = f"{self._asked}{'' if self._cells_ran else LOOKED}"
+        wish = f"{number}-{wire.encode([probe_source(probe), probe.__name__, list(args)])}"
         request = f"{wish}.{self._sign(wish.encode(), b'ask')}"
+        self._cells_ran = False
         call = f"(lambda box: (__import__('sys').audit('course.look', {request!r}, globals(), box), box)[1][0])([])"
         try:
             return self._execute("", self.limits.call, {"answer": call})
@@ -142,7 +146,7 @@ class KernelStudent:
     def _launch(self) -> None:
         if time.monotonic() > self._deadline:
             raise KernelSlow(f"The submission has used its {self.limits.submission:g} seconds.")
-        self._asked = 0
+        self._asked, self._cells_ran = 0, True
         self._kernel = Kernel(self.limits, warm=self._lost < TRIES)
 
     def _stop(self) -> None:
