@@ -112,7 +112,7 @@ def test_two_forks_draw_different_numbers():
 
 
 def test_the_same_class_gets_the_same_grades_both_ways(tmp_path):
-    from grading.a_class import make_class
+    from support.a_class import make_class
 
     kinds = ["right", "partly", "partly", "crashes", "function_raises"]
     make_class(tmp_path / "class", "lab01", kinds=kinds, seed=5)
@@ -130,10 +130,11 @@ def test_the_same_class_gets_the_same_grades_both_ways(tmp_path):
 def test_where_the_warm_process_dies_another_takes_over_and_nothing_is_lost():
     with KernelStudent(["number = 7", "1 / 0"]) as student:
         assert student.run(seven) == 7
-        before = provisioner.warm_process({})
+        environment = kernel._environment(sandbox.HOME)
+        before = provisioner.warm_process(environment)
         before.process.kill()
         assert student.run(seven) == 7
-        after = provisioner.warm_process({})
+        after = provisioner.warm_process(environment)
         assert after is not before
         assert not Path(before.folder).exists()
         assert student.worst == "error"

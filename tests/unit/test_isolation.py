@@ -176,8 +176,16 @@ warm.main()
     def fork(self, apart: bool = True) -> socket.socket:
         life, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         life.settimeout(20)
-        request = {"apart": apart, "user": None, "limits": {}, "empty": {}, "readable": [], "writable": []}
-        request |= {"environment": {}, "folder": "/", "arguments": []}
+        request = {
+            "apart": apart,
+            "user": None,
+            "limits": {},
+            "empty": {},
+            "covered": [],
+            "readable": [],
+            "writable": [],
+        }
+        request |= {"readable": [], "writable": [], "environment": {}, "folder": "/", "arguments": []}
         socket.send_fds(self.control, [json.dumps(request).encode()], [theirs.fileno()])
         theirs.close()
         return life

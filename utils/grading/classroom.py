@@ -208,7 +208,14 @@ def _die_with_grader() -> None:
 
 def _sweep() -> None:
     """Remove what killed graders left in the folder for temporary files."""
+
+    def is_gone(number: int) -> bool:
+        try:
+            return psutil.Process(number).status() == psutil.STATUS_ZOMBIE  # nobody has asked how it ended
+        except psutil.Error:
+            return True
+
     for folder in Path(tempfile.gettempdir()).glob(f"{FOLDERS}*"):
         number = folder.name.removeprefix(FOLDERS).split("-")[0]
-        if number.isdigit() and not psutil.pid_exists(int(number)):
+        if number.isdigit() and is_gone(int(number)):
             shutil.rmtree(folder, ignore_errors=True)

@@ -26,6 +26,8 @@ SET_SIGNAL_OF_PARENTS_DEATH, SET_DUMPABLE, DROP_FROM_BOUNDING_SET, NO_NEW_PRIVIL
 CAPABILITIES_VERSION, LAST_CAPABILITY = 0x20080522, 63
 GET_FLAGS, SET_FLAGS, UP = 0x8913, 0x8914, 1
 
+COVER = f"mode=755,size={2**20}"  # of a folder in memory that has only the way to what is kept
+
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -61,17 +63,21 @@ def leave() -> None:
     _call("mount", b"none", b"/", None, RECURSIVE | PRIVATE, None)
 
 
-def furnish(empty: Mapping[str, int], readable: Sequence[str] = (), writable: Sequence[str] = ()) -> None:
+def furnish(
+    empty: Mapping[str, int], covered: Sequence[str] = (), readable: Sequence[str] = (), writable: Sequence[str] = ()
+) -> None:
     """Make a /proc of these namespaces, and the empty folders, each with so many bytes at most.
 
-    The files in `readable` and the folders in `writable` stay, also where they are below an empty folder. To be called
-    in the first process of the new namespaces. Raises OSError.
+    The folders in `covered` are empty too, and nobody else can write to them. The files in `readable` and the folders
+    in `writable` stay, also where they are below such a folder. To be called in the first process of the new
+    namespaces. Raises OSError.
     """
     _mount("proc", "/proc", NOSUID | NODEV | NOEXEC)
     kept = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*readable, *writable)}
-    for folder, size in empty.items():
+    options = {folder: f"mode=1777,size={size}" for folder, size in empty.items()}
+    for folder, option in (options | dict.fromkeys(covered, COVER)).items():
         Path(folder).mkdir(parents=True, exist_ok=True)  # it may be below one that is empty now
-        _mount("tmpfs", folder, NOSUID | NODEV, f"mode=1777,size={size}")
+        _mount("tmpfs", folder, NOSUID | NODEV, option)
     for path, place in kept.items():
         target = Path(path)
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -143,7 +143,7 @@ class Kernel:
             request = {
                 **{"apart": sandboxed, "user": user, "limits": self.limits.resources.limits()},
                 # The folder of the warm process too, wherever it lies: where the grader is not root, it is this user's.
-                **{"empty": dict.fromkeys(sandbox.EMPTY, self.limits.resources.folder) | {warm.folder: sandbox.MIB}},
+                **{"empty": dict.fromkeys(sandbox.EMPTY, self.limits.resources.folder), "covered": [warm.folder]},
                 **{"readable": [connection], "writable": [sockets], "folder": home, "arguments": arguments},
             }
             self._manager = manager = WarmKernelManager(warm, request, key_in, **reached)

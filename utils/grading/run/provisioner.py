@@ -43,6 +43,7 @@ class WarmProcess:
         self, environment: Mapping[str, str], *, purpose: str = "graded", sandboxed: bool = True, within: float
     ):
         self.purpose, self.sandboxed = purpose, sandboxed
+        self.doubted = False  # a kernel of it ended otherwise than it should, or could not be forked
         self.folder = tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-")
         os.chmod(self.folder, 0o755)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -65,7 +66,7 @@ class WarmProcess:
             raise WarmProcessEnded("the process that is to fork kernels did not start")
 
     def alive(self) -> bool:
-        return self.process.poll() is None
+        return not self.doubted and self.process.poll() is None
 
     def fork(self, request: dict, key_fd: int | None = None) -> Forked:
         """A kernel, which reads its key from `key_fd`. Raises WarmProcessEnded."""
@@ -76,6 +77,7 @@ class WarmProcess:
                 self._control, [json.dumps(request).encode()], [theirs.fileno(), *([] if key_fd is None else [key_fd])]
             )
         except OSError:
+            self.doubted = True
             ours.close()
             raise WarmProcessEnded("the process that forks kernels has ended") from None
         finally:
@@ -107,6 +109,7 @@ class Forked:
         except OSError:
             said, ancillary = b"", []
         if said != warm.STARTED.encode():
+            parent.doubted = True
             life.close()
             raise WarmProcessEnded(said.decode(errors="replace").removeprefix(warm.ENDED) or "no kernel was forked")
         # The keeper's number as it is called here, and not in its own namespace: Linux adds it to what it says.
@@ -140,7 +143,7 @@ class Forked:
             said = ""
         word, _, code = said.partition(" ")
         if word != warm.ENDED:
-            self.why = "the process that forks kernels has ended"
+            self.why, self._parent.doubted = "the process that forks kernels has ended", True
         self.returncode = int(code) if word == warm.ENDED and code.lstrip("-").isdigit() else 1
         self._life.close()
 

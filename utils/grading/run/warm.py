@@ -130,7 +130,7 @@ def _keep(life: socket.socket, key_fd: int | None, request: dict, become_kernel)
 
 def _first(life: socket.socket, key_fd: int | None, request: dict, become_kernel) -> None:
     """Be the first process of the new namespaces: fork the kernel, wait for everybody, end when the kernel ends."""
-    isolation.furnish(request["empty"], request["readable"], request["writable"])
+    isolation.furnish(*(request[name] for name in ("empty", "covered", "readable", "writable")))
     kernel = os.fork()
     if kernel == 0:
         try:
