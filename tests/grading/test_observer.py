@@ -1,4 +1,4 @@
-"""The observer in a kernel (seal.py), asked with probes that are made for one attempt each."""
+"""The observer in a kernel (observer.py), asked with probes that are made for one attempt each."""
 
 import pytest
 
