@@ -2,9 +2,10 @@
 
 The answers are data: tests/lab01/answers/ex2.py has what students wrote in exercise 2, each with what it stands for.
 
-Each is judged alone, in a fork of a process that is warm (support/judging.py): its own exercise, and every exercise
-that asks for a name which the answer can change. Exercises that share nothing with it are not judged again for each
-answer. test_sealed_kernels.py judges all exercises, with several answers at once, in real kernels.
+Each is judged alone, in a fork of a process that is warm (support/judging.py), with looks as strict as a submission
+meets: its own exercise, and every exercise that asks for a name which the answer can change. Exercises that share
+nothing with it are not judged again for each answer. test_sealed_kernels.py judges all exercises of a few notebooks in
+real kernels.
 """
 
 from collections import Counter
@@ -67,6 +68,14 @@ def test_what_judging_an_exercise_reads_is_known_from_its_facts(judge_of, lab):
 def test_an_answer_that_breaks_another_exercise_is_seen_to(judge_of, code):
     """Here in exercise 5, which is lost, too: placement is what exercise 4 asks for."""
     assert {"ex4", "ex5"} <= set(judge_of("lab01")(Answer("lab01", "ex5", "wrong", "made_up", "Breaks more.", code)))
+
+
+@pytest.mark.xdist_group("answers of lab01")
+def test_a_class_that_shows_other_layers_than_it_computes_with_is_refused_here_as_in_a_kernel(judge_of):
+    [right, *_] = [one for one in answers_of("lab01", "right") if one.exercise == "ex2"]
+    lies = f"{right.code}\nSimpleMPModel.named_parameters = lambda self: nn.Module.named_parameters(self)"
+    lost = judge_of("lab01")(Answer("lab01", "ex2", "wrong", "made_up", "Lies.", lies))
+    assert "SimpleMPModel has named_parameters of its own" in lost["ex2"].found
 
 
 @pytest.mark.xdist_group("answers of lab01")

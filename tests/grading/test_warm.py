@@ -159,7 +159,8 @@ def test_where_the_system_lets_nobody_fork_sandboxes_each_kernel_is_a_fresh_proc
 
 
 def test_nothing_is_left_when_a_warm_process_is_closed():
-    warm = provisioner.WarmProcess(kernel._environment(sandbox.HOME), within=120)
+    warm = provisioner.WarmProcess(kernel._environment(sandbox.HOME))
+    warm.wait_until_ready(120)
     number, folder = warm.process.pid, Path(warm.folder)
     assert psutil.pid_exists(number)
     warm.close()

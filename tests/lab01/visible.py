@@ -14,6 +14,7 @@ from utils.facts.probes import build, fill, forward_and_backward, tensors_of
 lab = Lab("lab01", "Split a model")
 
 BATCH = 32
+SEED = 7  # of the numbers that a model is given
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
 
 
@@ -149,19 +150,19 @@ def _(student):
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            shape = student.run(run_model, device0, device1, 1, batch(BATCH, 1000))["output"].shape
+            shape = student.run(run_model, device0, device1, SEED, batch(BATCH, 1000))["output"].shape
             need(shape == (BATCH, 1000), f"a batch of shape ({BATCH}, 1000) came out with shape {tuple(shape)}.")
 
 
 @ex2.fact("the output is on device1")
 def _(student):
-    found = student.run(run_model, *student.devices, 1, batch(BATCH, 1000))["output device"]
+    found = student.run(run_model, *student.devices, SEED, batch(BATCH, 1000))["output device"]
     need(found == student.devices[1], f"The output is on {found}, and device1 is {student.devices[1]}.")
 
 
 @ex2.fact("the first ReLU works on device0: the batch moves after it")
 def _(student):
-    copied = student.run(run_model, *student.devices, 1, batch(BATCH, 1000))["copied results of"]
+    copied = student.run(run_model, *student.devices, SEED, batch(BATCH, 1000))["copied results of"]
     need(
         not any(name.startswith("AddmmBackward") for name in copied),
         "What moves is the result of a linear layer, so the ReLU after it works on the other device.",
@@ -170,10 +171,10 @@ def _(student):
 
 @ex2.fact("the output has the numbers that the same layers give on one device")
 def _(student):
-    x = batch(BATCH, 1000, seed=7)
-    found = student.run(run_model, *student.devices, 7, x)["output"]
+    x = batch(BATCH, 1000)
+    found = student.run(run_model, *student.devices, SEED, x)["output"]
     need(
-        same(found, expected_output(7, x)),
+        same(found, expected_output(SEED, x)),
         "The numbers differ. Are there two ReLUs, one after each layer, and does each run once?",
     )
 
@@ -181,7 +182,7 @@ def _(student):
 @ex2.fact("it can be trained: after backward() every parameter has a gradient, on its own device")
 def _(student):
     device0, device1 = student.devices
-    found = student.run(run_model, device0, device1, 1, batch(BATCH, 1000))["gradient devices"]
+    found = student.run(run_model, device0, device1, SEED, batch(BATCH, 1000))["gradient devices"]
     need(
         None not in found, f"{found.count(None)} of the 4 parameters have no gradient. What cuts the way back to them?"
     )

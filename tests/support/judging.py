@@ -8,9 +8,12 @@ judging needs and then forks for each answer, so no answer meets what another ha
 thread of its parent's, and PyTorch refuses backward() where the parent has called it. So the process runs no cell
 itself, and has to have one thread at each fork. Where a system has no forks the answers are judged one after another.
 
-The fork runs the notebook with the answer in it. It leaves out the cells in which students only try things (those
-without nbgrader's mark), except where they use what the answer binds, and judges the exercises that the answer can
-change: its own, and each that asks for such a name. names.py finds them, and takes all of them where it cannot tell.
+The fork runs the notebook with the answer in it, and looks at what that defines as strictly as in a sealed kernel
+(utils/facts/looks.py): a look that refuses what a right answer does is seen here. What a kernel has besides, its
+observer, its limits and its sandbox, test_sealed_kernels.py has. The fork leaves out the cells in which students only
+try things (those without nbgrader's mark), except where they use what the answer binds, and judges the exercises that
+the answer can change: its own, and each that asks for such a name. names.py finds them, and takes all of them where it
+cannot tell.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ from functools import partial
 from pathlib import Path
 
 from utils import simgpu
-from utils.facts import Finding, LocalStudent, judge, load_lab
+from utils.facts import Finding, LocalStudent, StudentError, judge, load_lab, wire
+from utils.facts.student import probe_source
+from utils.grading.run import student_process
 
 from .answers import Answer
 from .names import EVERYTHING, asked_for, bound, reaches_out, touched, used
@@ -88,6 +93,17 @@ class Noted(dict):
         return super().__getitem__(name)
 
 
+class LookedAt(LocalStudent):
+    """A student whose objects are looked at as in a sealed kernel."""
+
+    def run(self, probe: Callable, *args):
+        request = wire.encode([probe_source(probe), probe.__name__, list(args)])
+        kind, _, message = student_process.answer(request, self.namespace).partition(" ")
+        if kind == "error":
+            raise StudentError(wire.decode(message))
+        return wire.decode(message)
+
+
 class Bench:
     """A lab with its model answers, on which answers are judged."""
 
@@ -103,7 +119,7 @@ class Bench:
         """What is lost with this answer: {"lost": {exercise: a Finding's fields}}."""
         cells = self.cells | {self.place[exercise]: code}
         exercises, trials = self._touched_by(cells, exercise, code)
-        student = LocalStudent(run_cells((n, s) for n, s in cells.items() if n not in self.trials - trials), DEVICES)
+        student = LookedAt(run_cells((n, s) for n, s in cells.items() if n not in self.trials - trials), DEVICES)
         return {"lost": _lost({name: judge(self.exercises[name], student) for name in exercises})}
 
     def _touched_by(self, cells: dict[int, str], exercise: str, code: str) -> tuple[list[str], set[int]]:
@@ -131,7 +147,7 @@ class Bench:
         namespace, findings, read = run_cells(self.cells.items()), {}, {}
         for name, exercise in self.exercises.items():
             noted = Noted(namespace)
-            findings[name] = judge(exercise, LocalStudent(noted, DEVICES))
+            findings[name] = judge(exercise, LookedAt(noted, DEVICES))
             read[name] = sorted(noted.read)
         asked = {name: sorted(found) for name, found in self.asked.items()}
         return {"lost": _lost(findings), "read": read, "asked": asked, "modules": list(sys.modules)}
@@ -148,6 +164,16 @@ def _is_python(code: str) -> bool:
     except SyntaxError:
         return False
     return True
+
+
+def all_classes() -> list[type]:
+    found, waiting = {}, [object]
+    while waiting:
+        kind = waiting.pop()
+        if id(kind) not in found:
+            found[id(kind)] = kind
+            waiting += type.__subclasses__(kind)
+    return list(found.values())
 
 
 def in_a_fork(work: Callable[[], dict]) -> dict:
@@ -182,6 +208,10 @@ def serve(lab: str) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what the answers print
     simgpu.enable(count=2)
     bench = Bench(lab)
+    for module in student_process.EARLY:
+        importlib.import_module(module)
+    known = {id(kind): kind for kind in all_classes()}
+    student_process.look_strictly(lambda kind: id(kind) in known)
     model = in_a_fork(bench.judge_the_model)
     for module in model.pop("modules", ()):
         with contextlib.suppress(ImportError):

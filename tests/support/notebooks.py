@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-import nbformat
-
 from utils.files import ROOT
+from utils.notebook_format import nbformat
 
 LABS = sorted(path.parent.name for path in (ROOT / "solutions").glob("lab*/lab*.ipynb"))
 

@@ -79,8 +79,12 @@ def grade(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from utils.grading.run.kernel import Limits, begin_to_warm
+
+    limits = Limits(cell=cell_seconds, call=call_seconds, submission=submission_seconds, sandboxed=sandbox)
+    if dask is None:
+        begin_to_warm(limits)  # while this process loads PyTorch
     from utils.grading.folder import grade_folder
-    from utils.grading.run.kernel import Limits
 
     console = Console(stderr=True)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
@@ -94,7 +98,7 @@ def grade(
             gradebook=gradebook,
             jobs=jobs,
             dask=dask,
-            limits=Limits(cell=cell_seconds, call=call_seconds, submission=submission_seconds, sandboxed=sandbox),
+            limits=limits,
             progress=lambda done, total: bar.update(task, completed=done, total=total, visible=True),
         )
     _print(outcome)

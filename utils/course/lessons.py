@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from utils.environment import WIDGETS
+from utils.notebook_format import nbformat
 from utils.problem import Problem
 
 # The tag of a cell whose output a lesson asks to predict: it is not kept, or it would answer before the question.

@@ -13,10 +13,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-import nbformat
-
 from utils.facts import lab_sources
 from utils.files import ROOT
+from utils.notebook_format import nbformat
 from utils.problem import Problem
 
 BEGIN_SOLUTION, END_SOLUTION = "### BEGIN SOLUTION", "### END SOLUTION"

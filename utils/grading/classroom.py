@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
-from multiprocessing import get_context, parent_process
+from multiprocessing import forkserver, get_context, parent_process
 from multiprocessing.context import BaseContext
 from multiprocessing.util import Finalize, get_temp_dir
 from pathlib import Path
@@ -31,7 +31,8 @@ import psutil
 from utils.facts import Lab, load_lab
 from utils.files import ROOT, write_whole
 from utils.grading.grade import Grade, grade_submission
-from utils.grading.run.kernel import Limits
+from utils.grading.run.kernel import Limits, warmed
+from utils.grading.run.provisioner import Lent, WarmProcessEnded, borrow
 from utils.grading.run.submissions import FOLDERS, LARGEST_NOTEBOOK, Submission, file_stem
 from utils.problem import Problem
 
@@ -96,9 +97,8 @@ def _here(todo: Sequence[Submission], lab_name: str, limits: Limits, jobs: int) 
         # After a death nobody knows whose it was: then one at a time, each in a process of its own.
         alone = any(tries[one.student] for one in waiting)
         batch, waiting = (waiting[:1], waiting[1:]) if alone else (waiting, [])
-        with ProcessPoolExecutor(
-            1 if alone else min(jobs, len(batch)), mp_context=_new_processes(), initializer=_die_with_grader
-        ) as pool:
+        how = {"mp_context": _new_processes(), "initializer": _begin_work, "initargs": (_lent(limits), limits)}
+        with ProcessPoolExecutor(1 if alone else min(jobs, len(batch)), **how) as pool:
             futures = {pool.submit(grade_one, one, None, lab_name, limits): one for one in batch}
             for future in as_completed(futures):
                 submission = futures[future]
@@ -130,6 +130,7 @@ def _new_processes() -> BaseContext:
         tempfile.tempdir = before
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__, "torch"])
+    forkserver.ensure_running()  # it loads them beside what this process does
     return context
 
 
@@ -204,8 +205,19 @@ def _grader(lab_name: str) -> str:
     return digest.hexdigest()
 
 
-def _die_with_grader() -> None:
-    """A worker whose grader is killed goes too, at once, and its kernels with it."""
+def _lent(limits: Limits) -> Lent | None:
+    """The warm process that all workers fork from; None where each has to see for itself."""
+    try:
+        warm = warmed(limits)
+    except WarmProcessEnded:
+        return None
+    return warm and warm.lent()
+
+
+def _begin_work(warm: Lent | None, limits: Limits) -> None:
+    """In a worker. Where its grader is killed it goes too, at once, and its kernels with it."""
+    if warm is not None:
+        borrow(warm, sandboxed=limits.sandboxed)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the grader decides what an interrupt means
 
     def end_with(grader) -> None:

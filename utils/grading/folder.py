@@ -21,7 +21,7 @@ from utils.grading import classroom
 from utils.grading.grade import Grade
 from utils.grading.roster import read_gradebook, read_roster
 from utils.grading.run import sandbox
-from utils.grading.run.kernel import Limits
+from utils.grading.run.kernel import Limits, begin_to_warm
 from utils.grading.run.submissions import file_stem, handed_in
 from utils.grading.tell import pages
 from utils.grading.tell.exports import write_exports, write_grades
@@ -68,15 +68,17 @@ def grade_folder(
     """
     limits = limits or Limits()
     notebook_name = lab_sources([lab])[0].name
-    judged_by = _with_hidden_facts(lab)
-    if limits.sandboxed and dask is None:
-        _require_sandbox()
-        _say_if_slow(limits)
     roster = read_roster(students) if students else []
     table = read_gradebook(gradebook) if gradebook else None
-    feedback = _made(out / "feedback")
     warning = "" if limits.sandboxed else NO_SANDBOX
     with handed_in(submissions, notebook_name, roster) as found:
+        if limits.sandboxed and dask is None:
+            _require_sandbox()
+            _say_if_slow(limits)
+        if dask is None:
+            begin_to_warm(limits)  # while this process loads PyTorch
+        judged_by = _with_hidden_facts(lab)
+        feedback = _made(out / "feedback")
         done = 0
         progress(done, len(found))
 

@@ -23,7 +23,14 @@ from jupyter_client import KernelManager
 from utils.environment import DEVICES, GRADING
 from utils.facts import StudentError, wire
 from utils.grading.run import sandbox
-from utils.grading.run.provisioner import WarmKernelManager, WarmProcess, WarmProcessEnded, warm_process
+from utils.grading.run.provisioner import (
+    WarmKernelManager,
+    WarmProcess,
+    WarmProcessEnded,
+    begin_warm_process,
+    borrowed,
+    warm_process,
+)
 from utils.grading.run.submissions import FOLDERS
 from utils.grading.run.watch import Watch
 
@@ -82,7 +89,7 @@ class Kernel:
 
     def __init__(self, limits: Limits, *, warm: bool = True):
         self.limits, self.key = limits, secrets.token_bytes(32)
-        warm = _warm_process(limits) if warm and limits.warm and _can_fork(limits.sandboxed) else None
+        warm = warmed(limits) if warm else None
         self._folder = tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-", dir=warm and warm.folder)
         try:
             self._launch(warm)
@@ -224,13 +231,28 @@ def _environment(home: str) -> dict[str, str]:
     }
 
 
-def _can_fork(sandboxed: bool) -> bool:
-    return sys.platform.startswith("linux") and not (sandboxed and sandbox.no_forks())
+def forks(limits: Limits) -> bool:
+    """Whether kernels are forked here: not where the system makes no sandbox in a sandbox."""
+    if not limits.warm or not sys.platform.startswith("linux"):
+        return False
+    return not limits.sandboxed or borrowed() or not sandbox.no_forks()
 
 
-def _warm_process(limits: Limits) -> WarmProcess:
-    home = sandbox.HOME if limits.sandboxed else tempfile.gettempdir()
-    return warm_process(_environment(home), sandboxed=limits.sandboxed, within=limits.start)
+def begin_to_warm(limits: Limits) -> None:
+    """Begin what takes seconds, beside other work: the process that kernels are forked from."""
+    if forks(limits):
+        begin_warm_process(_warm_environment(limits), sandboxed=limits.sandboxed)
+
+
+def warmed(limits: Limits) -> WarmProcess | None:
+    """The process that kernels are forked from, or None where each is started anew."""
+    if not forks(limits):
+        return None
+    return warm_process(_warm_environment(limits), sandboxed=limits.sandboxed, within=limits.start)
+
+
+def _warm_environment(limits: Limits) -> dict[str, str]:
+    return _environment(sandbox.HOME if limits.sandboxed else tempfile.gettempdir())
 
 
 def _with_children(process: psutil.Process):

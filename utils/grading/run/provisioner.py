@@ -35,15 +35,13 @@ class WarmProcessEnded(Exception):
 class WarmProcess:
     """A process that has loaded what a notebook needs and forks kernels, in the sandbox or, if asked, without one.
 
-    `purpose` is "graded", for kernels with an observer in them, or "plain". Raises WarmProcessEnded where it cannot be
-    started within so many seconds.
+    `purpose` is "graded", for kernels with an observer in them, or "plain". Loading takes seconds: `wait_until_ready`
+    before the first fork. Another process of the grader's can fork from it too: give it `lent()` when that is started.
     """
 
-    def __init__(
-        self, environment: Mapping[str, str], *, purpose: str = "graded", sandboxed: bool = True, within: float
-    ):
-        self.purpose, self.sandboxed = purpose, sandboxed
+    def __init__(self, environment: Mapping[str, str], *, purpose: str = "graded", sandboxed: bool = True):
         self.doubted = False  # a kernel of it ended otherwise than it should, or could not be forked
+        self.ready = threading.Event()
         self.folder = tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-")
         os.chmod(self.folder, 0o755)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -55,18 +53,29 @@ class WarmProcess:
             command, pass_fds=[theirs.fileno()], env=dict(environment), cwd=self.folder, start_new_session=True, **quiet
         )
         theirs.close()
-        self.close = Finalize(self, _end, (self.process, self._control, self.folder), exitpriority=1)
+        ends = self.process, self._control, self.folder, self.ready
+        self.close = Finalize(self, _end, ends, exitpriority=1)
+
+    def wait_until_ready(self, within: float) -> None:
+        """Raises WarmProcessEnded where it cannot be started within so many seconds."""
+        if self.ready.is_set():
+            return
         self._control.settimeout(within)
-        try:
-            ready = self._control.recv(100) == warm.READY.encode()
-        except OSError:
-            ready = False
-        if not ready:
+        with contextlib.suppress(OSError):
+            if self._control.recv(100) == warm.READY.encode():
+                self.ready.set()
+        self._control.settimeout(None)
+        if not self.ready.is_set():
+            self.doubted = True
             self.close()
             raise WarmProcessEnded("the process that is to fork kernels did not start")
 
     def alive(self) -> bool:
         return not self.doubted and self.process.poll() is None
+
+    def lent(self) -> Lent:
+        """What another process can fork kernels with, once this one is ready."""
+        return Lent(self._control, self.folder)
 
     def fork(self, request: dict, key_fd: int | None = None) -> Forked:
         """A kernel, which reads its key from `key_fd`. Raises WarmProcessEnded."""
@@ -85,10 +94,33 @@ class WarmProcess:
         return Forked(ours, self, apart=request["apart"])
 
 
-def _end(process: subprocess.Popen, control: socket.socket, folder: str) -> None:
-    control.close()  # it ends when nobody is there to ask
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(5)
+class Lent(WarmProcess):
+    """A warm process that another process of the grader's has started, and ends.
+
+    A request is one message, and the answers come by a socket of each kernel's own: several can ask at once.
+    """
+
+    def __init__(self, control: socket.socket, folder: str):
+        self.doubted = False
+        self.ready = threading.Event()
+        self.ready.set()
+        self.folder, self._control = folder, control
+        self.close = control.close
+
+    def __reduce__(self):
+        return Lent, (self._control, self.folder)  # a socket can be given to a process that is being started
+
+    def alive(self) -> bool:
+        hung_up = select.poll()
+        hung_up.register(self._control, 0)
+        return not self.doubted and not hung_up.poll(0)
+
+
+def _end(process: subprocess.Popen, control: socket.socket, folder: str, ready: threading.Event) -> None:
+    control.close()  # it ends when nobody is there to ask, or, while it loads, when it has loaded
+    if ready.is_set():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
     process.kill()
     process.wait()
     shutil.rmtree(folder, ignore_errors=True)
@@ -205,18 +237,34 @@ _warm: dict[tuple, WarmProcess] = {}
 _lock = threading.Lock()
 
 
-def warm_process(
-    environment: Mapping[str, str], *, purpose: str = "graded", sandboxed: bool = True, within: float = 120
-):
-    """This process's own warm process of a kind: started when it is first asked for, and again where it has ended.
-
-    Raises WarmProcessEnded where it cannot be started.
-    """
+def begin_warm_process(
+    environment: Mapping[str, str], *, purpose: str = "graded", sandboxed: bool = True
+) -> WarmProcess:
+    """This process's own warm process of a kind, begun when it is first asked for, and again where it has ended."""
     kind = (purpose, sandboxed)
     with _lock:
         known = _warm.get(kind)
         if known is None or not known.alive():
             if known is not None:
                 known.close()
-            _warm[kind] = WarmProcess(environment, purpose=purpose, sandboxed=sandboxed, within=within)
+            _warm[kind] = WarmProcess(environment, purpose=purpose, sandboxed=sandboxed)
         return _warm[kind]
+
+
+def warm_process(
+    environment: Mapping[str, str], *, purpose: str = "graded", sandboxed: bool = True, within: float = 120
+) -> WarmProcess:
+    """The same, when it has loaded what is needed. Raises WarmProcessEnded where it cannot be started."""
+    found = begin_warm_process(environment, purpose=purpose, sandboxed=sandboxed)
+    with _lock:
+        found.wait_until_ready(within)
+    return found
+
+
+def borrowed(*, purpose: str = "graded", sandboxed: bool = True) -> bool:
+    return isinstance(_warm.get((purpose, sandboxed)), Lent)
+
+
+def borrow(lent: Lent, *, purpose: str = "graded", sandboxed: bool = True) -> None:
+    """Fork from this one as long as it lasts, and not from one of this process's own."""
+    _warm[purpose, sandboxed] = lent

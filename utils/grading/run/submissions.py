@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-import nbformat
-
 from utils.grading.roster import IDS, Row, called, first, match, number_of
+from utils.notebook_format import nbformat
 from utils.problem import Problem
 
 FOLDERS = "grading-"  # temporary ones, and the number of the process that grades: what a killed one left is found
