@@ -10,7 +10,6 @@ import csv
 import json
 import os
 import re
-import resource
 import selectors
 import shutil
 import socket
@@ -20,7 +19,6 @@ import sysconfig
 import tempfile
 import threading
 import time
-import traceback
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -28,19 +26,21 @@ from pathlib import Path
 import nbformat
 import pytest
 from conftest import ROOT, notebook_with, source_of
+from support.a_grader import LIMITS
 from support.parts import read_parts
 
 from utils.facts import load_lab
 from utils.grading.run.submissions import FOLDERS
 
 FOLDER = ROOT / "tests" / "attacks"
-LIMITS = {"start": 90, "cell": 6, "call": 8, "submission": 150}
 MOST_MEMORY = 600e6  # bytes that the grader may grow by, whatever a submission sends
 LONGEST_FEEDBACK = 100_000
 PART = re.compile(r"first|last|build|several|class|instead of \w+")
 KEYS = "lab|honest|may lose|seconds|within|limit"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
 GROUPS = 2  # of tests, each with a grader of its own
+# Half of what a submission to lab01 costs. It is judged where an attack is about it, and in the innocent notebooks.
+COSTLY = {"lab01": {"ex2"}}
 
 
 # --- the attacks, as they are written -------------------------------------------------------------------------
@@ -195,17 +195,39 @@ class World:
 
     # --- grading ----------------------------------------------------------------------------------------------
 
-    def grade(self, content: bytes, lab: str, seconds: float, within: float = LIMITS["submission"]) -> dict:
-        """Have a submission graded by a process that may come to harm. What came of it, and what it left behind."""
+    def grade(
+        self,
+        content: bytes,
+        lab: str,
+        seconds: float,
+        within: float = LIMITS["submission"],
+        left_out: set[str] = frozenset(),
+    ) -> dict:
+        """Have a submission graded by a process that may come to harm. What came of it, and what it left behind.
+
+        The exercises that are `left_out` are not judged.
+        """
         path = self.folder / "class" / "mallory" / source_of(lab).name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
+        left_out = sorted(left_out)
+        result = self.ask({"path": str(path), "lab": lab, "within": within, "left_out": left_out}, seconds)
+        if result.get("grew", 0) > MOST_MEMORY / 2:
+            self.stop_grader()  # so that the next one is measured from the start
+        shutil.rmtree(path.parent)
+        return result | {"left": self.look_around()}
+
+    def grade_class(self, arguments: list[str], seconds: float) -> dict:
+        """Have a class graded, by `course` with these arguments: what it printed, and what it left behind."""
+        return self.ask({"arguments": arguments}, seconds) | {"left": self.look_around()}
+
+    def ask(self, request: dict, seconds: float) -> dict:
+        """What the grader's process answers."""
         if self.grader is None or self.grader.poll() is not None:
-            command = [sys.executable, __file__]
+            command = [sys.executable, "-m", "tests.support.a_grader"]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
             self.grader = subprocess.Popen(command, cwd=ROOT, env=self.environment, start_new_session=True, **pipes)
-        begin = time.monotonic()
-        self.grader.stdin.write(json.dumps([str(path), lab, within]) + "\n")
+        self.grader.stdin.write(json.dumps(request) + "\n")
         self.grader.stdin.flush()
         answer: list[str] = []
         reader = threading.Thread(target=lambda: answer.append(self.grader.stdout.readline()), daemon=True)
@@ -218,11 +240,7 @@ class World:
             result = {"failed": f"the grader's process ended with {self.grader.wait()}"}
         else:
             result = json.loads(answer[0])
-        result["seconds"] = time.monotonic() - begin
-        if result.get("grew", 0) > MOST_MEMORY / 2:
-            self.stop_grader()  # so that the next one is measured from the start
-        shutil.rmtree(path.parent)
-        return result | {"left": self.look_around()}
+        return result
 
     def stop_grader(self) -> None:
         if self.grader is not None:
@@ -261,7 +279,9 @@ class World:
         left, own = [], f"{FOLDERS}{self.grader.pid}-" if self.grader else "nobody's"
         for path in (self.folder / "tmp").iterdir():
             if path.name.startswith(own):
-                left += [f"temporary {path.name}/{entry}" for entry in _entries(path)]
+                # multiprocessing has a folder in it, where workers have been started.
+                entries = [entry for entry in _entries(path) if not entry.startswith("pymp-")]
+                left += [f"temporary {path.name}/{entry}" for entry in entries]
             else:
                 if path.name.startswith((FOLDERS, "submission")):  # PyTorch has a folder there, too
                     left.append(f"temporary {path.name}")
@@ -335,11 +355,14 @@ def unharmed(result: dict) -> list[str]:
 @pytest.mark.parametrize("name", [pytest.param(name, marks=group(number)) for number, name in enumerate(SINGLE)])
 def test_an_attack_gains_nothing_and_harms_nobody(name):
     attack = ATTACKS[name]
-    result = world().grade(notebook_of(name), attack.lab, attack.seconds, attack.within)
+    left_out = COSTLY.get(attack.lab, set()) & attack.honest - attack.may_lose
+    result = world().grade(notebook_of(name), attack.lab, attack.seconds, attack.within, left_out)
     wrong = unharmed(result)
     if "failed" not in result:
-        for exercise, points in points_of(attack.lab).items():
-            got = result["points"][exercise]
+        points_to_get = points_of(attack.lab)
+        assert result["points"].keys() == points_to_get.keys() - left_out
+        for exercise, got in result["points"].items():
+            points = points_to_get[exercise]
             if exercise not in attack.honest and got and not attack.limit:
                 wrong.append(f"{exercise} gained {got} points")
             if exercise in attack.honest - attack.may_lose and got < points:
@@ -370,18 +393,17 @@ def test_a_class_with_attackers_is_graded_to_the_end(name, tmp_path):
     folder, out = tmp_path / "handed-in", tmp_path / "graded"
     shutil.copytree(world().victim.parent, folder / "innocent")
     place, points, count = run_part(ATTACKS[name], "class")["class_"](folder, notebook_with("lab01", {}))
-    command = [sys.executable, "-m", "utils.course", "grade", "lab01", str(place), "--out", str(out), "--jobs", "2"]
+    arguments = ["grade", "lab01", str(place), "--out", str(out), "--jobs", "2"]
     for option in ("cell", "call", "submission"):
-        command += [f"--{option}-seconds", str(LIMITS[option])]
-    done = subprocess.run(
-        command, cwd=ROOT, env=world().environment, capture_output=True, text=True, errors="replace", timeout=400
-    )
-    left = world().look_around()
-    assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-2000:]
+        arguments += [f"--{option}-seconds", str(LIMITS[option])]
+    result = world().grade_class(arguments, 400)
+    assert "failed" not in result, result
+    assert not result["left"]
+    told_all = result["told"]
     with (out / "grades.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     totals = {row["student"]: int(row["total"]) for row in rows}
-    assert totals.get("innocent") == 10, done.stdout
+    assert totals.get("innocent") == 10, told_all
     for student, total in totals.items():
         for beginning, most in points.items():
             if student.startswith(beginning) and student != "innocent":
@@ -389,11 +411,10 @@ def test_a_class_with_attackers_is_graded_to_the_end(name, tmp_path):
     assert count is None or len(rows) == count
     cells = [cell for row in rows for cell in row.values() if cell]
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
-    assert not CONTROL.search(done.stdout), done.stdout
-    told = [line for line in done.stdout.splitlines() if re.search(r" / 10 ", line)]
-    assert len(told) == len(rows), done.stdout  # nobody's name or note makes a line of its own
-    assert "LOOT" not in done.stdout
-    assert not left
+    assert not CONTROL.search(told_all), told_all
+    told = [line for line in told_all.splitlines() if re.search(r" / 10 ", line)]
+    assert len(told) == len(rows), told_all  # nobody's name or note makes a line of its own
+    assert "LOOT" not in told_all
     inside = [path for path in tmp_path.rglob("*") if world().mark in path.name]
     assert not inside
     written = {path.parent.relative_to(out).parts[:1] for path in out.rglob("*") if path.is_file()}
@@ -422,43 +443,6 @@ def test_there_are_attacks_of_every_kind():
     for attack in ATTACKS.values():
         assert attack.says.splitlines()[0].endswith("."), attack.name
         assert attack.parts, attack.name
-
-
-# --- the process that grades --------------------------------------------------------------------------------------
-
-
-def serve() -> None:
-    """Grade what comes, a line of JSON each; answer with a line. What graded code prints goes nowhere."""
-    from utils.grading.grade import grade_submission
-    from utils.grading.run.kernel import Limits
-    from utils.grading.run.submissions import Submission
-    from utils.grading.tell.exports import write_grades
-    from utils.grading.tell.feedback import student_text
-
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    for line in sys.stdin:
-        path, name, within = json.loads(line)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        try:
-            lab = load_lab(name, hidden=True)
-            grade = grade_submission(Submission("mallory", Path(path)), lab, Limits(**LIMITS | {"submission": within}))
-            text = student_text(grade, lab)
-            text.encode()
-            table = Path(tempfile.gettempdir(), "table.csv")
-            write_grades([grade], lab, table)
-            result = {"points": grade.points, "status": grade.status, "note": grade.note, "feedback": text}
-            result |= {"table": table.read_text(), "flags": getattr(grade, "flags", [])}
-            table.unlink()
-        except BaseException:
-            result = {"failed": f"the grader raised: {traceback.format_exc()[-3000:]}"}
-        result["grew"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-        answers.write(json.dumps(result) + "\n")
-        answers.flush()
-
-
-if __name__ == "__main__":
-    serve()
 
 
 def test_the_guide_names_every_attack_that_is_known_to_gain_something():

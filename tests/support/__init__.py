@@ -6,6 +6,7 @@
     names.py            what an answer can change: names, by reading code
     judging.py          an answer judged in a fork of a process that is warm
     misconceptions.py   what the students of the wrong answers are told: a table for each lab, and a page of the docs
+    a_grader.py         a process that grades what may harm it
     a_class.py          a class of generated students
     kill_and_resume.py  that class, graded by a grader that is killed
 
