@@ -87,7 +87,7 @@ def graded(tmp_path_factory):
     (handed_in / "broken_json" / NAME).write_text('{"cells": [')
     (handed_in / "empty_folder").mkdir()
     (folder / "students.csv").write_text("student,email\nchatty,c@example.org\nnever_came,n@example.org\n")
-    limits = ("--cell-seconds", "30", "--call-seconds", "5")
+    limits = ("--cell-seconds", "12", "--call-seconds", "5", "--jobs", "2")
     done = course("grade", "lab01", handed_in, "--out", out, "--students", folder / "students.csv", *limits)
     assert done.returncode == 0, done.stderr
     with (out / "grades.csv").open() as file:
@@ -120,7 +120,7 @@ def test_a_right_notebook_written_differently_gets_everything(graded, student):
         ("raises_first", "error", "10", "code cell 1: ZeroDivisionError: division by zero"),
         ("raises_always", "error", "0", "code cell 1: ValueError: no"),
         ("crashes", "crash", "10", "code cell 1: The kernel died."),
-        ("hangs_in_ex4", "timeout", "9", "code cell 10: No answer within 30 seconds."),
+        ("hangs_in_ex4", "timeout", "9", "code cell 10: No answer within 12 seconds."),
         ("no_code", "missing", "0", "the notebook has no code in it"),
         ("empty_file", "not-a-notebook", "0", "the file is empty"),
         ("word_file", "not-a-notebook", "0", "lab01.docx is not text"),
