@@ -112,6 +112,15 @@ def test_release_never_writes_over_answers(tmp_path):
     assert lab.read_bytes() == before
 
 
+@pytest.mark.parametrize("lab", LABS)
+def test_a_lab_that_nobody_has_touched_is_written_again(tmp_path, lab):
+    root = folders(tmp_path)
+    path = root / lab_path(source_of(lab)).relative_to(ROOT)
+    before = path.read_bytes()
+    assert release([lab], root) == [path]
+    assert path.read_bytes() == before
+
+
 def test_an_answer_outside_its_markers_stops_the_release(tmp_path):
     root = folders(tmp_path)
     source = lab_sources(["lab01"], root)[0]

@@ -115,8 +115,8 @@ def release(names: list[str] = (), root: Path = ROOT) -> list[Path]:
         made[lab_path(source, root)] = notebook = student_notebook(source)
         if leaks := leaked(source, notebook):
             raise Problem(f"{source.name}: this answer also stands outside its markers: {leaks[0]}")
-    for path in made:
-        if path.exists() and _has_answers(path):
+    for path, notebook in made.items():
+        if path.exists() and _has_answers(path, notebook):
             raise Problem(f"{path.relative_to(root)} has answers in it. Move it away first: it would be overwritten")
     for path, notebook in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,12 +124,12 @@ def release(names: list[str] = (), root: Path = ROOT) -> list[Path]:
     return list(made)
 
 
-def _has_answers(path: Path) -> bool:
+def _has_answers(path: Path, untouched: nbformat.NotebookNode) -> bool:
     """Whether somebody has solved an exercise of a lab in this very file."""
-    for cell in nbformat.read(path, as_version=4).cells:
-        if cell.metadata.get("nbgrader", {}).get("solution") and STUB[-1] not in cell.source:
-            return True
-    return False
+    as_given = {cell.source for cell in untouched.cells}
+    cells = nbformat.read(path, as_version=4).cells
+    solutions = [cell.source for cell in cells if cell.metadata.get("nbgrader", {}).get("solution")]
+    return any(STUB[-1] not in source and source not in as_given for source in solutions)
 
 
 def bundle(out: Path, root: Path = ROOT) -> int:
