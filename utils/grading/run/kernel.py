@@ -39,8 +39,9 @@ TIDY = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 TICK = 0.2  # seconds between two looks at a kernel that is busy
 START = "from utils.grading.run.student_process import main; main()"
-# The history of what was typed is nobody's, and pictures are drawn as in a notebook.
-OPTIONS = ("--HistoryManager.enabled=False", "--matplotlib=inline")
+# The history of what was typed is nobody's, and pictures are drawn as in a notebook. Nobody reads tracebacks here, and
+# that of a function without end, with its thousand frames, would take IPython half a minute.
+OPTIONS = ("--HistoryManager.enabled=False", "--matplotlib=inline", "--InteractiveShell.xmode=Minimal")
 
 
 @dataclass(frozen=True)
