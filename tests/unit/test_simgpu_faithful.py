@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from utils import simgpu
-from utils.simgpu.profiles import GPUS
+from utils.simgpu.profiles import GPUS, LINKS
 
 
 @pytest.fixture(autouse=True)
@@ -391,7 +391,16 @@ def test_measuring_a_simulated_gpu_finds_the_profile_it_was_made_from(name):
     assert found.shortest == pytest.approx(known.shortest, rel=0.01)
     assert (found.memory, found.multiprocessors) == (known.memory, known.multiprocessors)
     link = simgpu.measure_link("simgpu:0", "simgpu:1")
-    assert link.bandwidth == pytest.approx(45e9, rel=0.01)
-    assert link.latency == pytest.approx(10e-6, rel=0.01)
+    assert link.bandwidth == pytest.approx(LINKS["nvlink2"].bandwidth, rel=0.01)
+    assert link.latency == pytest.approx(LINKS["nvlink2"].latency, rel=0.01)
     simgpu.enable(count=2, gpu=found, link=link)
     assert torch.simgpu.get_device_name(0) == f"{name} (simulated) (measured) (simulated)"
+
+
+def test_measuring_the_link_to_the_host_finds_both_of_its_speeds():
+    known = LINKS["pcie4"]
+    simgpu.enable(count=2, host_link=known, compute=False)
+    found = simgpu.measure_link("cpu", "simgpu:1")
+    assert found.bandwidth == pytest.approx(known.bandwidth, rel=0.01)
+    assert found.pageable == pytest.approx(known.pageable, rel=0.01)
+    assert found.latency == pytest.approx(known.latency, rel=0.01)

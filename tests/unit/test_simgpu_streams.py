@@ -182,6 +182,20 @@ def test_pageable_copies_block_the_host_and_pinned_ones_need_not():
     assert simgpu.now() == records()[-1].end
 
 
+def test_what_is_not_pinned_is_copied_at_the_pace_of_the_host():
+    host_link = LinkProfile("host", 1e9, "made up for these tests", latency=1e-3, pageable=1e8)
+    simgpu.enable(count=1, host_link=host_link)
+    pageable, pinned = torch.ones(MB), torch.ones(MB).pin_memory()
+    size = pageable.numel() * pageable.element_size()
+    on_gpu = [tensor.to("simgpu:0", non_blocking=wanted) for tensor in (pageable, pinned) for wanted in (False, True)]
+    on_gpu[0].cpu()
+    pinned.copy_(on_gpu[0])
+    on_gpu[0].to("cpu", non_blocking=True)
+    lengths = [record.end - record.start for record in records() if record.name == "copy"]
+    slow, fast = 1e-3 + size / 1e8, 1e-3 + size / 1e9
+    assert lengths == pytest.approx([slow, slow, fast, fast, slow, fast, fast])
+
+
 def event_synchronized():
     event = torch.simgpu.Event()
     event.record()

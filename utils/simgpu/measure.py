@@ -59,20 +59,27 @@ def measure_profile(device: torch.device | str | int = "cuda:0") -> GpuProfile:
 
 
 def measure_link(source: torch.device | str = "cuda:0", target: torch.device | str = "cuda:1") -> LinkProfile:
-    """Measure copies from one device to another, a large one and a tiny one. Either may be "cpu" (pinned memory)."""
+    """Measure copies from one device to another, a large one and a tiny one.
+
+    Either may be "cpu": then from or to pinned memory, and a large one of memory that is not.
+    """
     source, target = _usable(source), _usable(target)
     gpu = source if source.type != "cpu" else target
 
-    def copying(elements):
+    def copying(elements, pinned=True):
         x = torch.zeros(elements, device=source)
-        x = x.pin_memory() if source.type == "cpu" else x
-        return lambda: x.to(target, non_blocking=True)
+        x = x.pin_memory() if source.type == "cpu" and pinned else x
+        return lambda: x.to(target, non_blocking=pinned)
 
-    large = 2**26
     _, latency = _in_a_row(gpu, copying(1))
-    bandwidth = 4 * large / max(_seconds(gpu, copying(large)) - latency, 1e-9)
+
+    def rate(**kind):
+        elements = 2**26
+        return 4 * elements / max(_seconds(gpu, copying(elements, **kind)) - latency, 1e-9)
+
+    with_host = {"pageable": rate(pinned=False)} if "cpu" in (source.type, target.type) else {}
     name = f"{source} to {target} (measured)"
-    return LinkProfile(name, bandwidth, f"measured with torch {torch.__version__}", latency=latency)
+    return LinkProfile(name, rate(), f"measured with torch {torch.__version__}", latency=latency, **with_host)
 
 
 def _usable(device) -> torch.device:

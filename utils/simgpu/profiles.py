@@ -48,16 +48,24 @@ class GpuProfile:
 class LinkProfile:
     """A link between two GPUs, or between a GPU and the host.
 
-    `bandwidth` in bytes a second, one direction, as copies reach it; `latency` in seconds for each copy.
+    `bandwidth` in bytes a second, one direction, as copies of some megabytes reach it; `latency` in seconds is what
+    the engine takes for any copy (what the host pays to start one is the GPU's `launch`). `pageable` is what a copy
+    reaches where the host's memory is not pinned: the driver moves it through a pinned buffer of its own, as fast
+    as one thread of the host copies, whatever the link could do.
     """
 
     name: str
     bandwidth: float
     source: str
-    latency: float = 10 * MICROSECOND
+    latency: float = 2 * MICROSECOND
+    pageable: float = 7e9
 
     def __post_init__(self):
-        _require_positive(self, "bandwidth")
+        _require_positive(self, "bandwidth", "pageable")
+
+    def seconds(self, size: int, *, pageable: bool = False) -> float:
+        """What a copy of `size` bytes takes."""
+        return self.latency + size / (min(self.bandwidth, self.pageable) if pageable else self.bandwidth)
 
 
 def _require_positive(profile, *names: str) -> None:
@@ -99,17 +107,35 @@ GPUS = {
     )
 }
 
+# The latency of all but the instructional one: NVIDIA/cuda-samples issue 230, peer to peer, 1.8 to 2.3 us; copies of a
+# few bytes in traces take 1 to 3. Without peer access (different sockets, consumer boards) the same issue has 11 to 20.
+# `pageable`: two traces of one V100 reach 6.7 GB/s (loader workers beside it) and 9.9 (none); 5 to 6 are reported in
+# rapidsai/dask-cuda pull request 98. Between those, and one number for all, for it is the host's.
 LINKS = {
     link.name: link
     for link in (
         LinkProfile(
             "pcie3", 11e9, "PCI Express 3.0 x16: 15.75 GB/s raw, about 11 GB/s measured by p2pBandwidthLatencyTest"
         ),
-        LinkProfile("pcie4", 22e9, "PCI Express 4.0 x16: 31.5 GB/s raw, the same share of it"),
-        LinkProfile("nvlink1", 36e9, "NVLink 1, two links: 2 x 20 GB/s each way, 90% of it"),
-        LinkProfile("nvlink2", 45e9, "NVLink 2, two links (a pair in a DGX-1V): 2 x 25 GB/s each way, 90% of it"),
+        LinkProfile("pcie4", 22e9, "PCI Express 4.0 x16: 31.5 GB/s raw, 20 to 22.4 measured (NVIDIA/nccl issue 814)"),
+        LinkProfile("pcie5", 55e9, "PCI Express 5.0 x16: 63 GB/s raw, 54 to 56 measured (lukealonso/p2pmark)"),
+        LinkProfile("nvlink1", 36e9, "NVLink 1, two links: 2 x 20 GB/s each way, 36.4 measured (Dell C4130 and P100)"),
+        LinkProfile(
+            "nvlink2",
+            48e9,
+            "NVLink 2, two links (a pair in a DGX-1V): 2 x 25 GB/s each way, 47.9 measured (Dell C4130)",
+        ),
         LinkProfile("nvlink3", 270e9, "NVLink 3, 12 links (A100): 300 GB/s each way, 90% of it"),
-        LinkProfile("nvlink4", 405e9, "NVLink 4, 18 links (H100): 450 GB/s each way, 90% of it"),
+        LinkProfile(
+            "nvlink4",
+            376e9,
+            "NVLink 4, 18 links (H100): 450 GB/s each way, 371 to 377 measured (NVIDIA/nccl issue 1264)",
+        ),
+        LinkProfile(
+            "nvlink5",
+            750e9,
+            "NVLink 5, 18 links (B200 datasheet): 900 GB/s each way, NVLink 4's share; compared with nothing",
+        ),
         LinkProfile("instructional", 0.2e9, "not a product: for the instructional GPU", latency=100 * MICROSECOND),
     )
 }

@@ -260,6 +260,8 @@ class Operator:
         # and the argument it is a view of.
         self.aliased = [_argument_of(ret, schema.arguments, written=True) for ret in schema.returns]
         self.viewed = [_argument_of(ret, schema.arguments, written=False) for ret in schema.returns]
+        if self.packet in SHARES_MEMORY:
+            self.viewed = [self.names[0]]
         self.returns = bool(schema.returns)
         self.only_views = bool(schema.returns) and all(self.viewed)
         self.moves = func in TENSORS_FROM_ANYWHERE
@@ -311,6 +313,9 @@ ITERATED = {
     aten.smooth_l1_loss,
     aten.smooth_l1_loss_backward,
 }
+
+# Operators whose result lies in the memory of their first argument, though their schema does not say so.
+SHARES_MEMORY = {aten._unsafe_view, aten.unsafe_split, aten.unsafe_split_with_sizes}
 
 # Operators that give one result, of this number, to the host: lengths are always on the CPU.
 STAYS_ON_HOST = {aten._pack_padded_sequence: 1, aten._pad_packed_sequence: 1}
