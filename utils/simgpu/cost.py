@@ -42,12 +42,13 @@ OVERLAP = 0.5
 PRODUCT_RAMP = 3
 CONVOLUTION_RAMP = 6
 # The share of a product's speed at which a convolution runs, its operands being gathered and not read in rows.
-# Fitted on convolutions (DeepBench, Kineto).
-CONVOLUTION = 0.78
-# Winograd's algorithm (Lavin and Gray, CVPR 2016) multiplies 2.25 times less often in fp32 convolutions of 3 x 3 and
-# stride 1, in tiles of 2 x 2 outputs, and transforms its operands for it: 1.8 is what remains. Fitted on Kineto's and
-# DeepBench's; with fewer than 16 channels cuDNN does without.
-WINOGRAD = 1.8
+# Fitted on convolutions (DeepBench, NeuSight).
+CONVOLUTION = 0.85
+# Winograd's algorithm (Lavin and Gray, CVPR 2016) multiplies 4 times less often in fp32 convolutions of 3 x 3 and
+# stride 1, which it computes in tiles of 4 x 4 outputs; after transforming operands and results 2 times remain. What
+# of a tile sticks out is for nothing. Fitted on DeepBench and NeuSight; with few channels cuDNN does without.
+WINOGRAD = 2.0
+WINOGRAD_TILE = 4
 WINOGRAD_CHANNELS = 16
 # The gradient of the input where the stride is above 1 meets the holes between outputs, and the gradient of the
 # weights is summed over all images in parts. Both fitted on DeepBench.
@@ -232,12 +233,17 @@ class _Convolution(NamedTuple):
             tf32=torch_private.rounds_float32("conv"),
             share=CONVOLUTION,
             ramp=ramp,
-            winograd=WINOGRAD if self._is_for_winograd() else 1.0,
+            winograd=self._saved_by_winograd(),
         )
 
-    def _is_for_winograd(self) -> bool:
-        square = tuple(self.weight.shape[2:]) == (3, 3) and set(self.stride) | set(self.dilation) == {1}
-        return square and self.groups == 1 and min(self.weight.shape[:2]) >= WINOGRAD_CHANNELS
+    def _saved_by_winograd(self) -> float:
+        """How many times fewer operations Winograd's algorithm needs, 1 where it is not for this convolution."""
+        plain = tuple(self.weight.shape[2:]) == (3, 3) and set(self.stride) | set(self.dilation) == {1}
+        if not plain or self.groups > 1 or min(self.weight.shape[:2]) < WINOGRAD_CHANNELS:
+            return 1.0
+        sides = self.y.shape[2:]
+        inside = prod(sides) / prod(ceil(side / WINOGRAD_TILE) * WINOGRAD_TILE for side in sides)
+        return max(1.0, WINOGRAD * inside)
 
     def forward(self) -> Kernel:
         return self.kernel(_positions(self.y), self.weight.shape[0] // self.groups)

@@ -50,7 +50,7 @@ class GpuProfile:
     source: str
     fast: dict[torch.dtype, float] = field(default_factory=dict)
     efficiency: float = OWN_INTEGERS
-    launch: float = 30 * MICROSECOND
+    launch: float = 40 * MICROSECOND
     shortest: float = 2 * MICROSECOND
     tf32: float | None = None
     tensor_efficiency: float = TENSOR_CORES
