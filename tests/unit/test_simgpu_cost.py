@@ -106,7 +106,7 @@ def test_winograd_is_for_three_by_three_without_stride_and_without_tensor_cores(
     images = empty(32, 256, 28, 28)
 
     def rate(size, stride=1, dtype=torch.float32):
-        x, weight = images.to(dtype), empty(256, 256, size, size, dtype=dtype)
+        x, weight = (t.to(dtype, memory_format=torch.channels_last) for t in (images, empty(256, 256, size, size)))
         out = functional.conv2d(x, weight, stride=stride, padding=size // 2)
         time = dict(kernels(lambda: functional.conv2d(x, weight, stride=stride, padding=size // 2)))["convolution"]
         return out.numel() * weight[0].numel() / time
@@ -114,6 +114,18 @@ def test_winograd_is_for_three_by_three_without_stride_and_without_tensor_cores(
     assert rate(3) / rate(5) == pytest.approx(1.8, rel=0.1)
     assert rate(3, stride=2) / rate(5) == pytest.approx(1, rel=0.1)
     assert rate(3, dtype=torch.float16) / rate(5, dtype=torch.float16) == pytest.approx(1, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "pays"), [(3, torch.float16, True), (1, torch.float16, False), (3, torch.float32, False)]
+)
+def test_on_tensor_cores_channels_first_are_brought_into_another_layout(size, dtype, pays):
+    on("V100")
+    images, weight = empty(32, 256, 28, 28, dtype=dtype), empty(256, 256, size, size, dtype=dtype)
+    last = [t.to(memory_format=torch.channels_last) for t in (images, weight)]
+    first = seconds(lambda: functional.conv2d(images, weight, padding=size // 2))
+    more = first - seconds(lambda: functional.conv2d(*last, padding=size // 2))
+    assert more == pytest.approx(4 * images.numel() * 2 / (0.9 * 900e9) if pays else 0, abs=1e-12)
 
 
 def test_depthwise_convolutions_compute_nothing_for_nothing():

@@ -100,6 +100,7 @@ class Kernel(NamedTuple):
     share: float = 1.0  # of the speed of a product
     ramp: float = 1.0  # times `GpuProfile.shortest`
     winograd: float = 1.0  # how many times fewer operations it needs without tensor cores
+    relaid: float = 0.0  # bytes that pass through memory before and after it on tensor cores
 
 
 class Work(NamedTuple):
@@ -122,13 +123,14 @@ def streaming(size: float) -> Work:
 
 def _seconds(gpu: GpuProfile, kernel: Kernel) -> float:
     moving = kernel.traffic / (gpu.bandwidth * gpu.streams)
-    computing = 0.0
-    if kernel.operations:
-        filled = min(1.0, kernel.tiles / gpu.multiprocessors)
-        rate, on_tensor_cores = gpu.rate(kernel.dtype, kernel.tf32)
-        saved = 1.0 if on_tensor_cores else kernel.winograd
-        computing = kernel.operations / (rate * kernel.share * filled * saved)
-    return gpu.shortest * kernel.ramp + max(computing, moving) + OVERLAP * min(computing, moving)
+    if not kernel.operations:
+        return gpu.shortest * kernel.ramp + moving
+    filled = min(1.0, kernel.tiles / gpu.multiprocessors)
+    rate, on_tensor_cores = gpu.rate(kernel.dtype, kernel.tf32)
+    saved = 1.0 if on_tensor_cores else kernel.winograd
+    computing = kernel.operations / (rate * kernel.share * filled * saved)
+    before_and_after = kernel.relaid / (gpu.bandwidth * gpu.streams) if on_tensor_cores else 0.0
+    return gpu.shortest * kernel.ramp + max(computing, moving) + OVERLAP * min(computing, moving) + before_and_after
 
 
 def work_of(packet, args, kwargs, out) -> Work:
@@ -234,6 +236,7 @@ class _Convolution(NamedTuple):
             share=CONVOLUTION,
             ramp=ramp,
             winograd=self._saved_by_winograd(),
+            relaid=self._relaid(),
         )
 
     def _saved_by_winograd(self) -> float:
@@ -244,6 +247,17 @@ class _Convolution(NamedTuple):
         sides = self.y.shape[2:]
         inside = prod(sides) / prod(ceil(side / WINOGRAD_TILE) * WINOGRAD_TILE for side in sides)
         return max(1.0, WINOGRAD * inside)
+
+    def _relaid(self) -> float:
+        """Bytes moved to bring images and results into the layout of tensor cores, channels last, and back.
+
+        cuDNN does so unless images or weights are in it already (`memory_format=torch.channels_last`), with kernels
+        that are in the A100's trace (tests/measurements). Weights of 1 x 1 are in both layouts, and need none there.
+        """
+        format = torch.channels_last
+        if self.x.dim() != 4 or any(t.is_contiguous(memory_format=format) for t in (self.x, self.weight)):
+            return 0.0
+        return 2.0 * (size_of(self.x) + size_of(self.y))
 
     def forward(self) -> Kernel:
         return self.kernel(_positions(self.y), self.weight.shape[0] // self.groups)
