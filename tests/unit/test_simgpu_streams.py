@@ -12,7 +12,9 @@ from utils.simgpu.hardware import machine
 from utils.simgpu.profiles import GpuProfile, LinkProfile
 
 # Round numbers, so that the expected times can be read: a kernel on MB takes 3 ms, a copy of 1 MB 1 s.
-PLAIN = GpuProfile("Plain", 1e12, 1e9, 1e9, 1, "made up for these tests", efficiency=1.0, launch=1e-6, shortest=1e-5)
+PLAIN = GpuProfile(
+    "Plain", 1e12, 1e9, 1e9, 1, "made up for these tests", efficiency=1, streams=1, launch=1e-6, shortest=1e-15
+)
 LINK = LinkProfile("plain link", 1e6, "made up for these tests", latency=0.0)
 MB = 250_000  # elements
 KERNEL, COPY = 3e-3, 1.0

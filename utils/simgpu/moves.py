@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import torch_private
-from .cost import seconds_for, size_of
+from .cost import seconds_for, size_of, streaming
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .tensor import (
     SPECIAL,
@@ -23,7 +23,7 @@ aten = torch.ops.aten
 def _charge(source: Gpu | None, target: Gpu | None, size: int, *, pinned: bool, wait: bool = True) -> None:
     """Charge a copy of `size` bytes; None is the host: its memory is pinned or not, it waits unless told not to."""
     if source is target:
-        seconds = seconds_for(source.profile, 0, 2 * size, 0, torch.float32)
+        seconds = seconds_for(source.profile, streaming(2 * size))
         machine.launch(source, seconds, "copy_", 2 * size, 0)
     elif source is None:
         machine.copy_with_host(target, size, to_host=False, pinned=pinned, wait=wait)
@@ -139,7 +139,7 @@ def _factory(func):
         made = wrap(func(*args, device=values_live_on(), **kwargs), gpu)
         if func not in MAKES_NO_KERNEL:
             size = size_of(made)
-            seconds = seconds_for(gpu.profile, 0, size, 0, torch.float32)
+            seconds = seconds_for(gpu.profile, streaming(size))
             machine.launch(gpu, seconds, func.__name__.split(".")[0], size, 0)
         return made
 

@@ -277,6 +277,18 @@ def let_accelerator_ask(module) -> None:
             setattr(torch.accelerator, name, getattr(module, ours))
 
 
+_float32_precision = torch._C._get_fp32_precision_getter
+
+
+def rounds_float32(what: str) -> bool:
+    """Whether PyTorch's switches let float32 be rounded to TF32 on CUDA, in a "matmul" or in a "conv".
+
+    All of them end here: `torch.backends.cuda.matmul.allow_tf32`, `torch.backends.cudnn.allow_tf32`,
+    `torch.set_float32_matmul_precision`, and `fp32_precision` of any of `torch.backends`.
+    """
+    return _float32_precision("cuda", what) == "tf32"
+
+
 def being_compiled() -> bool:
     """Whether torch.compile is at work on this thread."""
     guards = sys.modules.get("torch._guards")
