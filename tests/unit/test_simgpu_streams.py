@@ -249,7 +249,7 @@ def test_what_is_no_wait_for_a_copy_to_the_host():
         lambda: stream.wait_stream(torch.simgpu.current_stream()),
         lambda: torch.simgpu.synchronize("simgpu:1"),
         torch.simgpu.current_stream().query,
-        lambda: machine.clock.pay(10.0),  # long enough, but by luck
+        lambda: machine.clock.pay(10.0, 0),  # long enough, but by luck
         lambda: x + x,
     ):
         other()
@@ -373,7 +373,7 @@ def test_utilization_is_the_share_of_the_last_sample_period_with_a_kernel():
     torch.simgpu.synchronize(0)
     assert torch.simgpu.utilization(0) == 100  # 100 kernels of 3 ms: busy for the last 1/6 s
     assert torch.simgpu.utilization(1) == 0
-    machine.clock.pay(1 / 12)  # the host does something else
+    machine.clock.pay(1 / 12, 0)  # the host does something else
     assert torch.simgpu.utilization(0) == 50
     simgpu.keep_log(0)
     try:

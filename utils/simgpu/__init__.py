@@ -70,7 +70,7 @@ def enable(
     settings = settings_from(count, gpu, link, clock, compute, memory, host_link)
     if not is_enabled():
         torch_private.require_tested_torch()
-        torch_private.register_device_type(DEVICE_TYPE, device_module)
+        torch_private.register_device_type(DEVICE_TYPE, device_module, lambda: machine.clock.backward())
         publish()
         register_factories()
         register_autocast()

@@ -194,7 +194,7 @@ class Machine:
 
     def launch(self, gpu: Gpu, seconds: float, name: str, moved: int, flops: int) -> None:
         """A kernel of `seconds` on the current stream of `gpu`."""
-        start = launched = self.clock.pay(gpu.profile.launch)
+        start = launched = self.clock.pay(gpu.profile.launch, gpu.index)
         queue, engine = gpu.queues[0], gpu.compute
         if self.several_streams:
             queue = self.queue(gpu)
@@ -231,7 +231,9 @@ class Machine:
 
     def _copy(self, gpu: Gpu, ends, seconds: float, kind: str, size: int, other) -> float:
         """A copy on the queue and engine of each end, all at the same time; returns when it is done."""
-        launched = self.clock.pay(gpu.profile.launch)
+        launched = self.clock.pay(gpu.profile.launch, gpu.index)
+        if kind == "d2d":
+            self.clock.hand_over(launched, other)
         start = max(launched, *(queue.free for queue, _ in ends))
         if self.several_streams:
             before = None
