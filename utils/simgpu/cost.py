@@ -37,7 +37,7 @@ aten = torch.ops.aten
 # commonly choose; 64 and 128 are worse on every set of measurements.
 TILE = 32
 # Of computing and moving the shorter one hides behind the longer, but not wholly: the first operands come before
-# anything is computed, the last results leave after. Fitted on products (NeuSight, DeepBench, Vidur).
+# anything is computed, the last results leave after. Fitted on products (NeuSight, DeepBench).
 OVERLAP = 0.5
 # What a kernel takes before it is under way, in units of `GpuProfile.shortest`, the same for a kernel that only
 # streams: a product fills its pipeline of tiles, a convolution also works out its addresses. Fitted on products and
@@ -62,7 +62,8 @@ WEIGHT_GRADIENT = 1.25
 ATTENTION, ATTENTION_BACKWARD = 0.8, 0.6
 
 # How often more than once an operator passes over its largest tensor. A norm reads it for mean and variance and
-# again to normalise. Fitted: layer norm and softmax on NeuSight's, batch norm on Kineto's.
+# again to normalise. Layer norm and softmax fitted on NeuSight's; batch norm
+# has the passes of its definition, which Kineto's bear out.
 MORE_PASSES = {
     aten.native_layer_norm: 1,
     aten.native_layer_norm_backward: 3,
