@@ -19,7 +19,7 @@ import torch
 
 from utils import simgpu
 
-ROWS = Path(__file__).parent / "measurements"
+ROWS = Path(__file__).parents[1] / "measurements"
 LARGE = 8_000_000
 # Which rows a constant of `profiles.LINKS` was taken from; all others are only compared.
 USED = {"host to device, pageable, loader workers": "LinkProfile.pageable"}

@@ -66,39 +66,43 @@ def simulate(gpu: str) -> None:
     simgpu.enable(count=1, gpu=PROFILES[gpu], compute=False, memory=2**60)
 
 
-def kernel_seconds(work: Callable[[], object]) -> float:
-    """The time of the kernels that some work starts."""
+def kernel_seconds(work: Callable[[], object], before: Callable[[], object]) -> float:
+    """The time of the kernels that some work starts, which are the log afterwards."""
+    before()
     simgpu.keep_log(0)
     simgpu.keep_log()
     work()
     return sum(kernel.end - kernel.start for kernel in simgpu.log())
 
 
-def predicted(rows: Iterable[Row]) -> list[float]:
-    """Simulated seconds of each row. Where the direction is backward, only of the backward pass."""
+def predicted(rows: Iterable[Row], before: Callable[[], object] = lambda: None) -> list[float]:
+    """Simulated seconds of each row. Where the direction is backward, only of the backward pass.
+
+    `before` is called before what is timed.
+    """
     tf32 = torch.backends.cudnn.allow_tf32
     seconds = []
     try:
         torch.backends.cudnn.allow_tf32 = False  # as whoever measured float32 had it
         for row in rows:
             simulate(row.gpu)
-            seconds.append(_kernels_of(row))
+            seconds.append(_kernels_of(row, before))
     finally:
         torch.backends.cudnn.allow_tf32 = tf32
     return seconds
 
 
-def _kernels_of(row: Row) -> float:
+def _kernels_of(row: Row, before) -> float:
     operands, call = _call(row)
     if row.direction == "fwd" or row.op == "mm":
         with torch.no_grad():
-            return kernel_seconds(lambda: call(*operands))
+            return kernel_seconds(lambda: call(*operands), before)
     wanted = {"bwd_input": operands[:1], "bwd_weight": operands[1:2]}.get(row.direction, operands)
     for operand in wanted:
         operand.requires_grad_()
     out = call(*operands)
     gradient = torch.empty_like(out)
-    return kernel_seconds(lambda: torch.autograd.grad(out, wanted, gradient))
+    return kernel_seconds(lambda: torch.autograd.grad(out, wanted, gradient), before)
 
 
 UNARY = {

@@ -209,3 +209,46 @@ def test_the_profile_that_the_documentation_adds():
         assert seconds(lambda: x @ x) > 0
     finally:
         del GPUS["A10"]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_is_one_kernel_forward_and_one_backward(causal):
+    on("A100")
+    query, key, value = (empty(8, 16, 1024, 64, dtype=torch.float16, requires_grad=True) for _ in range(3))
+    out = functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+    held = torch.simgpu.max_memory_allocated()
+    assert held < 10 * query.numel() * 2  # and no matrix of all pairs
+    gradient = torch.empty_like(out)
+    names = kernels(lambda: functional.scaled_dot_product_attention(query, key, value, is_causal=causal))
+    assert [name for name, _ in names] == ["attention"]
+    pairs = 8 * 16 * 1024 * 1024 * (0.5 if causal else 1)
+    assert 0.4 * 312e12 < 4 * 64 * pairs / names[0][1] < 0.73 * 312e12  # FlashAttention-2's span on an A100
+    names = kernels(lambda: torch.autograd.grad(out, [query, key, value], gradient))
+    assert [name for name, _ in names] == ["attention_backward"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"is_causal": True}, {"scale": 0.5}, {"mask": "bool"}, {"mask": "float"}])
+def test_attention_has_the_cpus_results_and_gradients(settings):
+    simgpu.enable(count=2)
+    torch.manual_seed(0)
+    settings = dict(settings)
+    there = [torch.randn(2, 3, 5, 4, requires_grad=True) for _ in range(3)]
+    here = [t.detach().to(DEVICE).requires_grad_() for t in there]
+    mask = {"bool": torch.rand(5, 5) > 0.3, "float": torch.randn(5, 5)}.get(settings.pop("mask", None))
+    results = []
+    for operands in (there, here):
+        given = None if mask is None else mask.to(operands[0].device)
+        out = functional.scaled_dot_product_attention(*operands, attn_mask=given, **settings)
+        gradients = torch.autograd.grad(out.square().sum(), operands)
+        results.append([t.detach().cpu() for t in (out, *gradients)])
+    torch.testing.assert_close(*results)
+
+
+def test_attention_drops_the_same_weights_in_both_passes():
+    simgpu.enable(count=2)
+    query, key = (torch.randn(1, 1, 6, 4).to(DEVICE) for _ in range(2))
+    value = torch.eye(6)[None, None].to(DEVICE).requires_grad_()
+    out = functional.scaled_dot_product_attention(query, key, value, dropout_p=0.5)  # the weights themselves
+    (gradient,) = torch.autograd.grad(out, value, torch.eye(6)[None, None].to(DEVICE))
+    assert (out == 0).any()
+    torch.testing.assert_close(gradient.cpu(), out.detach().cpu().transpose(-2, -1))

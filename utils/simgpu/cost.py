@@ -24,7 +24,10 @@ from typing import NamedTuple
 
 import torch
 
-from . import torch_private
+from . import (
+    attention,  # noqa: F401  its operators have to be known
+    torch_private,
+)
 from .profiles import GpuProfile
 
 aten = torch.ops.aten
@@ -34,7 +37,7 @@ aten = torch.ops.aten
 # commonly choose; 64 and 128 are worse on every set of measurements.
 TILE = 32
 # Of computing and moving the shorter one hides behind the longer, but not wholly: the first operands come before
-# anything is computed, the last results leave after. Fitted on products (NeuSight, DeepBench, Vidur).
+# anything is computed, the last results leave after. Fitted on products (NeuSight, DeepBench).
 OVERLAP = 0.5
 # What a kernel takes before it is under way, in units of `GpuProfile.shortest`, the same for a kernel that only
 # streams: a product fills its pipeline of tiles, a convolution also works out its addresses. Fitted on products and
@@ -59,7 +62,8 @@ WEIGHT_GRADIENT = 1.25
 ATTENTION, ATTENTION_BACKWARD = 0.8, 0.6
 
 # How often more than once an operator passes over its largest tensor. A norm reads it for mean and variance and
-# again to normalise. Fitted: layer norm and softmax on NeuSight's, batch norm on Kineto's.
+# again to normalise. Layer norm and softmax fitted on NeuSight's; batch norm
+# has the passes of its definition, which Kineto's bear out.
 MORE_PASSES = {
     aten.native_layer_norm: 1,
     aten.native_layer_norm_backward: 3,
@@ -143,7 +147,8 @@ def work_of(packet, args, kwargs, out) -> Work:
     formula = _flop_formulas().get(packet)
     flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
     if (kernels_of := KERNELS.get(packet)) is not None:
-        return Work(flops, moved, tuple(kernels_of(args, results, moved)))
+        kernels = tuple(kernels_of(args, results, moved))
+        return Work(flops or int(sum(kernel.operations for kernel in kernels)), moved, kernels)
     more = _more_passes(packet, args) * max((size_of(t) for t in tensors_in(args)), default=0)
     if not flops:
         return Work(0, moved, (Kernel(moved + more),))
@@ -298,6 +303,33 @@ def _backward(args, results, moved) -> Iterator[Kernel]:
         yield Kernel(size_of(gradient))
 
 
+# --- attention --------------------------------------------------------------------------------------------------
+
+ATTENTION_ROWS = 128  # of queries, that one multiprocessor has at a time
+
+
+def _attention(query, key, causal: bool, products: int, share: float, moved: float) -> Kernel:
+    """One kernel for so many products of all queries with all keys; what is causal computes half of the pairs."""
+    *batch, queries, width = query.shape
+    pairs = prod(batch) * queries * key.shape[-2] * (0.5 if causal else 1.0)
+    tiles = prod(batch) * ceil(queries / ATTENTION_ROWS)
+    tf32 = torch_private.rounds_float32("matmul")
+    return Kernel(moved, 2 * products * pairs * width, tiles, query.dtype, tf32, share, PRODUCT_RAMP)
+
+
+def _attention_forward(args, results, moved) -> list[Kernel]:
+    query, key, value, mask, _, causal, _ = args
+    # What dropout kept is worked out again in the backward pass, and in memory only here.
+    moved = sum(size_of(t) for t in tensors_in([query, key, value, mask, results[0]]))
+    return [_attention(query, key, causal, 2, ATTENTION, moved)]
+
+
+def _attention_backward(args, results, moved) -> list[Kernel]:
+    gradient, query, key, value, mask, _, causal, *_ = args
+    moved = sum(size_of(t) for t in tensors_in([gradient, query, key, value, mask, *results]))
+    return [_attention(query, key, causal, 5, ATTENTION_BACKWARD, moved)]
+
+
 # What operators are made of: from their arguments, results and the bytes that they move.
 KERNELS: dict[object, Callable[..., Iterator[Kernel] | list[Kernel]]] = {
     aten.mm: lambda args, results, moved: [_product(args[0], args[1], moved)],
@@ -306,9 +338,12 @@ KERNELS: dict[object, Callable[..., Iterator[Kernel] | list[Kernel]]] = {
     aten.baddbmm: lambda args, results, moved: [_product(args[1], args[2], moved)],
     aten.convolution: _forward,
     aten.convolution_backward: _backward,
+    torch.ops.simgpu.attention: _attention_forward,
+    torch.ops.simgpu.attention_backward: _attention_backward,
 }
 # Whose time depends on which of PyTorch's switches for float32.
 SWITCHES = {
     **dict.fromkeys((aten.mm, aten.bmm, aten.addmm, aten.baddbmm), "matmul"),
+    **dict.fromkeys((torch.ops.simgpu.attention, torch.ops.simgpu.attention_backward), "matmul"),
     **dict.fromkeys((aten.convolution, aten.convolution_backward), "conv"),
 }
