@@ -252,3 +252,23 @@ def test_attention_drops_the_same_weights_in_both_passes():
     (gradient,) = torch.autograd.grad(out, value, torch.eye(6)[None, None].to(DEVICE))
     assert (out == 0).any()
     torch.testing.assert_close(gradient.cpu(), out.detach().cpu().transpose(-2, -1))
+
+
+def test_an_encoder_layer_in_evaluation_costs_about_what_its_parts_cost():
+    simgpu.enable(count=1, gpu="V100", compute=False)
+    layer = torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, device="simgpu:0").eval()
+    x = torch.empty(16, 256, 512, device="simgpu:0")
+
+    def seconds():
+        begin = simgpu.now()
+        with torch.no_grad():
+            layer(x)
+        return sum(record.end - record.start for record in simgpu.log(begin))
+
+    whole = seconds()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        parts = seconds()
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+    assert 0.8 * parts < whole < parts  # the activation and a sum are in the kernels of products

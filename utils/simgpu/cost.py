@@ -334,6 +334,20 @@ def _attention_backward(args, results, moved) -> list[Kernel]:
     return [_attention(query, key, causal, 5, ATTENTION_BACKWARD, moved)]
 
 
+def _encoder_layer(args, results, moved) -> Iterator[Kernel]:
+    """nn.TransformerEncoderLayer in evaluation is one operator, of the kernels that its parts are."""
+    source, width, heads, into_attention, _, out_of_attention, *_ = args
+    rows = source.flatten(0, -2)
+    for weight in (into_attention, out_of_attention, args[14], args[16]):
+        b = weight.t()
+        yield _product(rows, b, size_of(rows) + size_of(weight) + rows.shape[0] * b.shape[1] * rows.element_size())
+        rows = rows.new_empty(rows.shape[0], width if weight is into_attention else b.shape[1])
+    query = source.unflatten(-1, (heads, width // heads)).transpose(-2, -3)
+    yield _attention(query, query, False, 2, ATTENTION, 4 * size_of(source))
+    for _ in range(2):  # norms, with the sums before them
+        yield Kernel((3 + MORE_PASSES[aten.native_layer_norm]) * size_of(source))
+
+
 # What operators are made of: from their arguments, results and the bytes that they move.
 KERNELS: dict[object, Callable[..., Iterator[Kernel] | list[Kernel]]] = {
     aten.mm: lambda args, results, moved: [_product(args[0], args[1], moved)],
@@ -342,6 +356,7 @@ KERNELS: dict[object, Callable[..., Iterator[Kernel] | list[Kernel]]] = {
     aten.baddbmm: lambda args, results, moved: [_product(args[1], args[2], moved)],
     aten.convolution: _forward,
     aten.convolution_backward: _backward,
+    aten._transformer_encoder_layer_fwd: _encoder_layer,
     torch.ops.simgpu.attention: _attention_forward,
     torch.ops.simgpu.attention_backward: _attention_backward,
 }
@@ -349,5 +364,6 @@ KERNELS: dict[object, Callable[..., Iterator[Kernel] | list[Kernel]]] = {
 SWITCHES = {
     **dict.fromkeys((aten.mm, aten.bmm, aten.addmm, aten.baddbmm), "matmul"),
     **dict.fromkeys((torch.ops.simgpu.attention, torch.ops.simgpu.attention_backward), "matmul"),
+    aten._transformer_encoder_layer_fwd: "matmul",
     **dict.fromkeys((aten.convolution, aten.convolution_backward), "conv"),
 }
