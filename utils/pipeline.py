@@ -129,7 +129,7 @@ def estimate_costs(layers: Sequence, x, gpu) -> list[LayerCost]:
     """The cost of each layer for the batch `x` on a GPU of the profile `gpu`. Nothing is computed but shapes.
 
     Forward is simgpu's cost model (utils.simgpu.cost) on the operators that the layer calls. Backward is an
-    *approximation*: 2 times the forward's FLOPs and bytes for a layer with weights, 1 time for others. (It is too
+    *approximation*: 2 times the forward's seconds for a layer with weights, 1 time for others. (It is too
     much for the first layer, which needs no gradient of its input.) Neither layers nor simulated GPUs are touched:
     the layers run on PyTorch's "meta" device, with parameters of their own.
 
@@ -179,7 +179,7 @@ def _work(layer, batch):
         else:
             with Watch():
                 out = layer(batch)
-    return [each for each in work if each[1]], out
+    return [each for each in work if each.bytes], out
 
 
 def _cost(work, layer, out, name: str, gpu) -> LayerCost:
@@ -187,6 +187,5 @@ def _cost(work, layer, out, name: str, gpu) -> LayerCost:
 
     has_weights = any(True for _ in getattr(layer, "parameters", tuple)())
     times = BACKWARD_WITH_WEIGHTS if has_weights else BACKWARD_WITHOUT
-    forward = sum(seconds_for(gpu, *each) for each in work)
-    backward = sum(seconds_for(gpu, times * flops, times * moved, *rest) for flops, moved, *rest in work)
-    return LayerCost(forward, backward, size_of(out), name, len(work) * (1 + times))
+    forward = sum(seconds_for(gpu, each) for each in work)
+    return LayerCost(forward, times * forward, size_of(out), name, len(work) * (1 + times))

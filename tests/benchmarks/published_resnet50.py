@@ -23,7 +23,8 @@ PUBLISHED = {12: 1.54, 20: 1.49}  # speed-up by split size; naive split +7%
 SPLITS = (1, 3, 5, 8, 10, 12, 20, 40, 60)
 # The link that a pair of each had in its time.
 LINK = {"T4": "pcie3", "P40": "pcie3", "GP100": "pcie3", "V100": "nvlink2", "A100": "nvlink3", "H100": "nvlink4"}
-LINK["H200"] = "nvlink4"
+LINK |= dict.fromkeys(("P4", "P100", "V100-PCIe", "2080Ti"), "pcie3") | dict.fromkeys(("H200", "B200"), "nvlink4")
+LINK |= dict.fromkeys(("L4", "A40", "A100-40GB-PCIe", "A100-80GB-PCIe"), "pcie4") | {"A100-80GB-SXM": "nvlink3"}
 FIRST, SECOND = "simgpu:0", "simgpu:1"
 
 

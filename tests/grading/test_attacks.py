@@ -39,8 +39,8 @@ PART = re.compile(r"first|last|build|several|class|instead of \w+")
 KEYS = "lab|honest|may lose|seconds|within|limit"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
 GROUPS = 2  # of tests, each with a grader of its own
-# Half of what a submission to lab01 costs. It is judged where an attack is about it, and in the innocent notebooks.
-COSTLY = {"lab01": {"ex2"}}
+# What most of the time goes into. Judged where an attack is about it, and in the innocent notebooks.
+COSTLY = {"lab01": {"ex2", "ex5"}}
 
 
 # --- the attacks, as they are written -------------------------------------------------------------------------
@@ -355,7 +355,7 @@ def unharmed(result: dict) -> list[str]:
 @pytest.mark.parametrize("name", [pytest.param(name, marks=group(number)) for number, name in enumerate(SINGLE)])
 def test_an_attack_gains_nothing_and_harms_nobody(name):
     attack = ATTACKS[name]
-    left_out = COSTLY.get(attack.lab, set()) & attack.honest - attack.may_lose
+    left_out = COSTLY.get(attack.lab, set()) & attack.honest
     result = world().grade(notebook_of(name), attack.lab, attack.seconds, attack.within, left_out)
     wrong = unharmed(result)
     if "failed" not in result:

@@ -442,10 +442,11 @@ def watch_branches(lab, device0, device1):
 
     if not (is_simulated(device0) and is_simulated(device1)):
         return {"watched": False}
-    wide = [["Linear", 32, 1024], ["ReLU"], ["Linear", 1024, 1024], ["ReLU"], ["Linear", 1024, 1024], ["ReLU"]]
-    parts = build([*wide, ["Linear", 1024, 8]]), build([*wide, ["Linear", 1024, 8]]), build([["Linear", 16, 2]])
+    # A branch has to work for longer than launching the other one takes: most of it is one large product.
+    wide = [["Linear", 32, 2048], ["ReLU"], ["Linear", 2048, 2048], ["ReLU"], ["Linear", 2048, 8]]
+    parts = build(wide), build(wide), build([["Linear", 16, 2]])
     model = lab.Branches(*parts, torch.device(device0), torch.device(device1))
-    x = torch.randn(256, 32)
+    x = torch.randn(640, 32)
     with record(device0, device1) as timeline:
         model(x)
     both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))

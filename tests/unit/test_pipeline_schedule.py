@@ -160,6 +160,6 @@ def test_layers_that_cannot_be_estimated_are_named(layers, message):
 
 
 def test_links_of_the_course_fit():
-    line = schedule([LayerCost(0.01, 0.02, 45_000_000)] * 2, 1, 1, LINKS["nvlink2"])
-    # 45 MB at 45 GB/s and 10 microseconds.
-    assert copies(line, "forward") == [(0, 0.01, pytest.approx(0.01 + 0.001 + 10e-6))]
+    line = schedule([LayerCost(0.01, 0.02, 48_000_000)] * 2, 1, 1, LINKS["nvlink2"])
+    # 48 MB at 48 GB/s and 2 microseconds.
+    assert copies(line, "forward") == [(0, 0.01, pytest.approx(0.01 + 0.001 + 2e-6))]

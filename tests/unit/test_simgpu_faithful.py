@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from utils import simgpu
-from utils.simgpu.profiles import GPUS
+from utils.simgpu.profiles import GPUS, LINKS
 
 
 @pytest.fixture(autouse=True)
@@ -63,8 +63,10 @@ def test_autocast_takes_the_time_of_the_lower_precision():
     layer(x)
     with torch.autocast("simgpu", dtype=torch.float16):
         layer(x)
-    wide, narrow = (r.end - r.start for r in simgpu.log() if r.name == "addmm")
-    assert wide / narrow == pytest.approx(125 / 15.7, rel=0.01)  # V100's two peaks
+    layer.half()(x.half())
+    wide, narrow, half = (r.end - r.start for r in simgpu.log() if r.name == "addmm")
+    assert narrow == pytest.approx(half, rel=1e-9)
+    assert wide / narrow > 6  # V100's two peaks: 125 and 15.7
 
 
 def test_gradient_scaler():
@@ -386,12 +388,25 @@ def test_measuring_a_simulated_gpu_finds_the_profile_it_was_made_from(name):
     simgpu.enable(count=2, gpu=name, link="nvlink2", compute=False)
     known, found = GPUS[name], simgpu.measure_profile("simgpu:1")
     assert found.flops * found.efficiency == pytest.approx(known.flops * known.efficiency, rel=0.01)
-    assert found.bandwidth == pytest.approx(known.bandwidth, rel=0.02)
+    assert found.bandwidth * found.streams == pytest.approx(known.bandwidth * known.streams, rel=0.02)
+    assert set(found.fast) == set(known.fast)
+    for dtype in known.fast:
+        assert found.rate(dtype)[0] == pytest.approx(known.rate(dtype)[0], rel=0.05)
+    assert found.rate(torch.float32, tf32=True)[0] == pytest.approx(known.rate(torch.float32, tf32=True)[0], rel=0.05)
     assert found.launch == pytest.approx(known.launch, rel=0.01)
     assert found.shortest == pytest.approx(known.shortest, rel=0.01)
     assert (found.memory, found.multiprocessors) == (known.memory, known.multiprocessors)
     link = simgpu.measure_link("simgpu:0", "simgpu:1")
-    assert link.bandwidth == pytest.approx(45e9, rel=0.01)
-    assert link.latency == pytest.approx(10e-6, rel=0.01)
+    assert link.bandwidth == pytest.approx(LINKS["nvlink2"].bandwidth, rel=0.01)
+    assert link.latency == pytest.approx(LINKS["nvlink2"].latency, rel=0.01)
     simgpu.enable(count=2, gpu=found, link=link)
     assert torch.simgpu.get_device_name(0) == f"{name} (simulated) (measured) (simulated)"
+
+
+def test_measuring_the_link_to_the_host_finds_both_of_its_speeds():
+    known = LINKS["pcie4"]
+    simgpu.enable(count=2, host_link=known, compute=False)
+    found = simgpu.measure_link("cpu", "simgpu:1")
+    assert found.bandwidth == pytest.approx(known.bandwidth, rel=0.01)
+    assert found.pageable == pytest.approx(known.pageable, rel=0.01)
+    assert found.latency == pytest.approx(known.latency, rel=0.01)

@@ -12,7 +12,9 @@ from utils.simgpu.hardware import machine
 from utils.simgpu.profiles import GpuProfile, LinkProfile
 
 # Round numbers, so that the expected times can be read: a kernel on MB takes 3 ms, a copy of 1 MB 1 s.
-PLAIN = GpuProfile("Plain", 1e12, 1e9, 1e9, 1, "made up for these tests", efficiency=1.0, launch=1e-6, shortest=1e-5)
+PLAIN = GpuProfile(
+    "Plain", 1e12, 1e9, 1e9, 1, "made up for these tests", efficiency=1, streams=1, launch=1e-6, shortest=1e-15
+)
 LINK = LinkProfile("plain link", 1e6, "made up for these tests", latency=0.0)
 MB = 250_000  # elements
 KERNEL, COPY = 3e-3, 1.0
@@ -182,6 +184,20 @@ def test_pageable_copies_block_the_host_and_pinned_ones_need_not():
     assert simgpu.now() == records()[-1].end
 
 
+def test_what_is_not_pinned_is_copied_at_the_pace_of_the_host():
+    host_link = LinkProfile("host", 1e9, "made up for these tests", latency=1e-3, pageable=1e8)
+    simgpu.enable(count=1, host_link=host_link)
+    pageable, pinned = torch.ones(MB), torch.ones(MB).pin_memory()
+    size = pageable.numel() * pageable.element_size()
+    on_gpu = [tensor.to("simgpu:0", non_blocking=wanted) for tensor in (pageable, pinned) for wanted in (False, True)]
+    on_gpu[0].cpu()
+    pinned.copy_(on_gpu[0])
+    on_gpu[0].to("cpu", non_blocking=True)
+    lengths = [record.end - record.start for record in records() if record.name == "copy"]
+    slow, fast = 1e-3 + size / 1e8, 1e-3 + size / 1e9
+    assert lengths == pytest.approx([slow, slow, fast, fast, slow, fast, fast])
+
+
 def event_synchronized():
     event = torch.simgpu.Event()
     event.record()
@@ -233,7 +249,7 @@ def test_what_is_no_wait_for_a_copy_to_the_host():
         lambda: stream.wait_stream(torch.simgpu.current_stream()),
         lambda: torch.simgpu.synchronize("simgpu:1"),
         torch.simgpu.current_stream().query,
-        lambda: machine.clock.pay(10.0),  # long enough, but by luck
+        lambda: machine.clock.pay(10.0, 0),  # long enough, but by luck
         lambda: x + x,
     ):
         other()
@@ -357,7 +373,7 @@ def test_utilization_is_the_share_of_the_last_sample_period_with_a_kernel():
     torch.simgpu.synchronize(0)
     assert torch.simgpu.utilization(0) == 100  # 100 kernels of 3 ms: busy for the last 1/6 s
     assert torch.simgpu.utilization(1) == 0
-    machine.clock.pay(1 / 12)  # the host does something else
+    machine.clock.pay(1 / 12, 0)  # the host does something else
     assert torch.simgpu.utilization(0) == 50
     simgpu.keep_log(0)
     try:

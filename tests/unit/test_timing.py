@@ -8,7 +8,9 @@ from utils.simgpu.profiles import GpuProfile
 from utils.timing import Measurement, measure
 
 # A kernel on 250,000 float32 takes 3 ms: two operands read and one result written at 1 GB/s.
-PLAIN = GpuProfile("Plain", 1e12, 1e9, 1e9, 1, "made up for these tests", efficiency=1.0, launch=1e-6, shortest=1e-5)
+PLAIN = GpuProfile(
+    "Plain", 1e12, 1e9, 1e9, 1, "made up for these tests", efficiency=1, streams=1, launch=1e-6, shortest=1e-15
+)
 
 
 @pytest.fixture

@@ -13,7 +13,9 @@ from utils.simgpu.profiles import GpuProfile, LinkProfile
 from utils.trace import Event, Timeline, micro_batch, record
 
 # A kernel on 250,000 float32 takes 3 ms, a copy of them 10 ms, a launch 1 us.
-PLAIN = GpuProfile("Plain", 1e12, 1e9, 1e9, 1, "made up for these tests", efficiency=1.0, launch=1e-6, shortest=1e-5)
+PLAIN = GpuProfile(
+    "Plain", 1e12, 1e9, 1e9, 1, "made up for these tests", efficiency=1, streams=1, launch=1e-6, shortest=1e-15
+)
 LINK = LinkProfile("plain link", 1e8, "made up for these tests", latency=0.0)
 
 

@@ -411,12 +411,12 @@ def test_the_explorer_shows_the_schedule_of_its_choice(explorer):
 
 
 def test_its_numbers_by_hand(explorer, monkeypatch):
-    # Six layers of 1 ms forward and 2 ms backward for two micro-batches; copies of 4.5 MB at 45 GB/s: 110 us.
-    costs = {1: [LayerCost(2e-3, 4e-3, 9_000_000)] * 6, 2: [LayerCost(1e-3, 2e-3, 4_500_000)] * 6}
+    # Six layers of 1 ms forward and 2 ms backward for two micro-batches; copies of 4.8 MB at 48 GB/s: 102 us.
+    costs = {1: [LayerCost(2e-3, 4e-3, 9_600_000)] * 6, 2: [LayerCost(1e-3, 2e-3, 4_800_000)] * 6}
     monkeypatch.setattr(explorer, "_costs", costs)
     explorer.move(cut=3, micro_batches=2)
-    # 3 forwards, a copy, 2 x 3 forwards and backwards of device1, a copy, 6 backwards: 3 + .11 + 18 + .11 + 6 ms.
-    assert explorer.timeline.span == pytest.approx(27.22e-3)
+    # 3 forwards, a copy, 2 x 3 forwards and backwards of device1, a copy, 6 backwards: 3 + .102 + 18 + .102 + 6 ms.
+    assert explorer.timeline.span == pytest.approx(27.204e-3)
     assert explorer.one_device == pytest.approx(36e-3)
     assert explorer.text.startswith("27.2 ms a step: 1.32 times as fast as one device")
     assert "Idle: device0 34%, device1 34%, together 34%" in explorer.text

@@ -15,6 +15,7 @@ from __future__ import annotations
 import torch
 
 from . import torch_private
+from .attention import register_attention
 from .autocast import register_autocast
 from .cuda_code import as_cuda, register_magic
 from .hardware import DEVICE_TYPE, LOG_LENGTH, HostCopy, Record, machine, settings_from
@@ -70,9 +71,10 @@ def enable(
     settings = settings_from(count, gpu, link, clock, compute, memory, host_link)
     if not is_enabled():
         torch_private.require_tested_torch()
-        torch_private.register_device_type(DEVICE_TYPE, device_module)
+        torch_private.register_device_type(DEVICE_TYPE, device_module, lambda: machine.clock.backward())
         publish()
         register_factories()
+        register_attention()
         register_autocast()
         register_loading()
         register_refusals()

@@ -13,30 +13,59 @@ All times are seconds since the machine was configured.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from bisect import bisect_left
+from collections.abc import Iterator
 
 
 class VirtualClock:
-    """The host's time moves only when the host pays for something or waits."""
+    """The host's time moves only when the host pays for something or waits.
+
+    Python is one thread. A backward pass has one for each GPU (PyTorch's notes, "Autograd mechanics", multithreaded
+    autograd): what one launches does not keep the others waiting. `threads` has the time of each while it runs.
+    """
 
     name = "virtual"
 
     def __init__(self):
         self.host = 0.0
+        self.threads: dict[int, float] | None = None
 
     def now(self) -> float:
-        return self.host
+        return max(self.threads.values(), default=self.host) if self.threads else self.host
 
-    def pay(self, seconds: float) -> float:
-        """The host works for so long; returns the time afterwards."""
-        self.host += seconds
-        return self.host
+    def pay(self, seconds: float, gpu: int) -> float:
+        """The host works for a GPU of this number for so long; returns the time afterwards."""
+        if self.threads is None:
+            self.host += seconds
+            return self.host
+        moment = self.threads[gpu] = self.threads.get(gpu, self.host) + seconds
+        return moment
+
+    def hand_over(self, moment: float, gpu: int) -> None:
+        """What the thread of a GPU does from here on needs what another has launched at this moment."""
+        if self.threads is not None and moment > self.threads.get(gpu, self.host):
+            self.threads[gpu] = moment
+
+    @contextlib.contextmanager
+    def backward(self) -> Iterator[None]:
+        """Around a backward pass, which ends when all its threads have. One inside another belongs to it."""
+        if self.threads is not None:
+            yield
+            return
+        self.threads = {}
+        try:
+            yield
+        finally:
+            self.host, self.threads = self.now(), None
 
     def wait_until(self, moment: float) -> None:
         if moment > self.host:
             self.host = moment
+            if self.threads:
+                self.threads = {gpu: max(moment, at) for gpu, at in self.threads.items()}
 
 
 class PacedClock:
@@ -50,9 +79,15 @@ class PacedClock:
     def now(self) -> float:
         return time.perf_counter() - self._begin
 
-    def pay(self, seconds: float) -> float:
+    def pay(self, seconds: float, gpu: int) -> float:
         """The host's own work takes the time that it takes: nothing is added to it."""
         return time.perf_counter() - self._begin
+
+    def hand_over(self, moment: float, gpu: int) -> None:
+        """Nothing to do: here a backward pass runs in one thread."""
+
+    def backward(self) -> contextlib.AbstractContextManager:
+        return contextlib.nullcontext()
 
     def wait_until(self, moment: float) -> None:
         delay = moment - self.now()

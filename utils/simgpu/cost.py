@@ -1,28 +1,80 @@
-"""How long a kernel takes: a roofline.
+"""How long a kernel takes: what it has to compute, what it has to move, and what stands in the way of either.
 
-    seconds = the longest of
-        FLOPs / (peak for the dtype x efficiency x share of the chip that is filled)
-        bytes read and written / memory bandwidth
-        the shortest time that any kernel takes
+    seconds = ramp + the longer of (computing, moving) + OVERLAP x the shorter
 
-FLOPs come from PyTorch's own registry (torch.utils.flop_counter); an operator that it does not list costs its
-bytes. The model is Williams, Waterman and Patterson's roofline (Communications of the ACM 52(4), 2009). The
-share of the chip that is filled is counted in output tiles: a matrix product or convolution is computed in
-tiles of 32 x 32 outputs (the smallest that libraries commonly choose), one for each multiprocessor at a time, so
-ten tiles on eighty multiprocessors leave seventy idle. Of 32 and 64, 32 is the one that predicts the published
-ResNet50 experiment (tests/benchmarks/published_resnet50.py); nothing else was chosen with it in view.
+    computing = operations / (peak for the precision x the share of it that large kernels reach x filled)
+    moving    = bytes that pass through memory / (datasheet bandwidth x the share of it that streams reach)
+
+It is Williams, Waterman and Patterson's roofline (Communications of the ACM 52(4), 2009) with what was measured on
+real GPUs added to it. Peaks and shares belong to the GPU (`profiles`). The constants here hold for all GPUs: each
+says what it stands for and which measurements it was fitted on. They are the rows marked `fitted` in
+tests/measurements; docs/times.md shows how near the times come, on those rows and on others.
+
+An operator may be several kernels (the backward pass of a convolution is two and a sum). Operators that are not
+named here cost what they read and write, plus the FLOPs that PyTorch's own registry knows of
+(torch.utils.flop_counter).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import cache
+from math import ceil, prod
+from typing import NamedTuple
 
 import torch
 
+from . import (
+    attention,  # noqa: F401  its operators have to be known
+    torch_private,
+)
 from .profiles import GpuProfile
 
-TILE = 32 * 32
 aten = torch.ops.aten
+
+# Products are computed in tiles of outputs, at least this many rows and columns: what sticks out is computed for
+# nothing, and with fewer tiles than multiprocessors the rest of them is idle. 32 is the smallest that libraries
+# commonly choose; 64 and 128 are worse on every set of measurements.
+TILE = 32
+# Of computing and moving the shorter one hides behind the longer, but not wholly: the first operands come before
+# anything is computed, the last results leave after. Fitted on products (NeuSight, DeepBench).
+OVERLAP = 0.5
+# What a kernel takes before it is under way, in units of `GpuProfile.shortest`, the same for a kernel that only
+# streams: a product fills its pipeline of tiles, a convolution also works out its addresses. Fitted on products and
+# convolutions below 100 microseconds (DeepBench).
+PRODUCT_RAMP = 3
+CONVOLUTION_RAMP = 6
+# The share of a product's speed at which a convolution runs, its operands being gathered and not read in rows.
+# Fitted on convolutions (DeepBench, NeuSight).
+CONVOLUTION = 0.85
+# Winograd's algorithm (Lavin and Gray, CVPR 2016) multiplies 4 times less often in fp32 convolutions of 3 x 3 and
+# stride 1, which it computes in tiles of 4 x 4 outputs; after transforming operands and results 2 times remain. What
+# of a tile sticks out is for nothing. Fitted on DeepBench and NeuSight; with few channels cuDNN does without.
+WINOGRAD = 2.0
+WINOGRAD_TILE = 4
+WINOGRAD_CHANNELS = 16
+# The gradient of the input where the stride is above 1 meets the holes between outputs, and the gradient of the
+# weights is summed over all images in parts. Both fitted on DeepBench.
+STRIDED_INPUT_GRADIENT = 1.5
+WEIGHT_GRADIENT = 1.25
+# Attention in one kernel (flash attention) multiplies at this share of a product's speed: FlashAttention-2 reaches
+# up to 230 of an A100's 312 TFLOPs forward where a product reaches 250, and 70% of that backward (Dao 2023, section 4).
+ATTENTION, ATTENTION_BACKWARD = 0.8, 0.6
+
+# How often more than once an operator passes over its largest tensor. A norm reads it for mean and variance and
+# again to normalise. Layer norm and softmax fitted on NeuSight's; batch norm
+# has the passes of its definition, which Kineto's bear out.
+MORE_PASSES = {
+    aten.native_layer_norm: 1,
+    aten.native_layer_norm_backward: 3,
+    aten.native_group_norm: 1,
+    aten.native_group_norm_backward: 3,
+    aten.native_batch_norm_backward: 2,
+    aten._softmax_backward_data: 3,  # first the product of gradient and result, then the rest
+}
+SOFTMAX = {aten._softmax, aten._log_softmax, aten._safe_softmax}
+# Rows of a softmax up to the first length stay in registers, up to the second for the most part in cache.
+SOFTMAX_ROWS = ((1024, 0.0), (4096, 0.5), (float("inf"), 2.0))
 
 # Operators that look up or write a few rows of a large tensor: the argument that is not read whole.
 TOUCHES_ROWS = {
@@ -34,6 +86,74 @@ TOUCHES_ROWS = {
     aten.index_put: 0,
     aten.embedding_dense_backward: 0,
 }
+# Operators that write their first argument, or a tensor like it, and read nothing.
+ONLY_WRITES = {
+    aten.fill_, aten.zero_, aten.normal_, aten.uniform_, aten.ones_like, aten.zeros_like, aten.full_like,
+    aten.rand_like, aten.randn_like, aten.new_zeros, aten.new_ones, aten.new_full,
+}  # fmt: skip
+
+
+class Kernel(NamedTuple):
+    """What one kernel has to do."""
+
+    traffic: float  # bytes that pass through memory
+    operations: float = 0  # floating-point operations, with those for nothing
+    tiles: float = float("inf")  # of outputs, one for each multiprocessor at a time
+    dtype: torch.dtype = torch.float32
+    tf32: bool = False  # whether PyTorch's switches let it round float32 for tensor cores
+    share: float = 1.0  # of the speed of a product
+    ramp: float = 1.0  # times `GpuProfile.shortest`
+    winograd: float = 1.0  # how many times fewer operations it needs without tensor cores
+    relaid: float = 0.0  # bytes that pass through memory before and after it on tensor cores
+
+
+class Work(NamedTuple):
+    """What one call of an operator has to do. `flops` and `bytes` count everything once, as the log shows it."""
+
+    flops: int
+    bytes: int
+    kernels: tuple[Kernel, ...]
+
+
+def seconds_for(gpu: GpuProfile, work: Work) -> float:
+    """What an operator of so much work takes on a GPU."""
+    return sum(_seconds(gpu, kernel) for kernel in work.kernels)
+
+
+def streaming(size: float) -> Work:
+    """The work of a kernel that only reads and writes: so many bytes together."""
+    return Work(0, int(size), (Kernel(size),))
+
+
+def _seconds(gpu: GpuProfile, kernel: Kernel) -> float:
+    moving = kernel.traffic / (gpu.bandwidth * gpu.streams)
+    if not kernel.operations:
+        return gpu.shortest * kernel.ramp + moving
+    filled = min(1.0, kernel.tiles / gpu.multiprocessors)
+    rate, on_tensor_cores = gpu.rate(kernel.dtype, kernel.tf32)
+    saved = 1.0 if on_tensor_cores else kernel.winograd
+    computing = kernel.operations / (rate * kernel.share * filled * saved)
+    before_and_after = kernel.relaid / (gpu.bandwidth * gpu.streams) if on_tensor_cores else 0.0
+    return gpu.shortest * kernel.ramp + max(computing, moving) + OVERLAP * min(computing, moving) + before_and_after
+
+
+def work_of(packet, args, kwargs, out) -> Work:
+    """The work of one call of an operator (a packet, such as `aten.mm`).
+
+    The tensors among its arguments and results need only have the right shapes.
+    """
+    results = list(tensors_in(out if isinstance(out, (list, tuple)) else [out]))
+    moved = _moved(packet, args, kwargs, results)
+    formula = _flop_formulas().get(packet)
+    flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
+    if (kernels_of := KERNELS.get(packet)) is not None:
+        kernels = tuple(kernels_of(args, results, moved))
+        return Work(flops or int(sum(kernel.operations for kernel in kernels)), moved, kernels)
+    more = _more_passes(packet, args) * max((size_of(t) for t in tensors_in(args)), default=0)
+    if not flops:
+        return Work(0, moved, (Kernel(moved + more),))
+    tiles = max(sum(t.numel() for t in results) / TILE**2, 1)
+    return Work(flops, moved, (Kernel(moved, flops, tiles, _dtype(results), ramp=PRODUCT_RAMP),))
 
 
 def size_of(tensor) -> int:
@@ -41,7 +161,7 @@ def size_of(tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def tensors_in(values):
+def tensors_in(values) -> Iterator[torch.Tensor]:
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
@@ -49,22 +169,17 @@ def tensors_in(values):
             yield from tensors_in(value)
 
 
-def work_of(packet, args, kwargs, out) -> tuple[int, int, int, torch.dtype]:
-    """(FLOPs, bytes, elements of output, dtype) of one call of an operator (a packet, such as `aten.mm`).
-
-    The tensors among its arguments and results need only have the right shapes.
-    """
-    results = list(tensors_in(out if isinstance(out, (list, tuple)) else [out]))
-    operands = list(tensors_in([*args, *kwargs.values()]))
+def _moved(packet, args, kwargs, results) -> int:
+    """Bytes of what an operator reads and writes, each once. What is written in place is read and written."""
+    if packet in ONLY_WRITES:
+        return sum(size_of(t) for t in results)
     skipped = args[TOUCHES_ROWS[packet]] if packet in TOUCHES_ROWS and args else None
-    moved = sum(size_of(t) for t in operands if t is not skipped)
-    moved += sum(size_of(t) for t in results if not any(t is operand for operand in operands))
-    # What is written in place is read and written.
-    moved += sum(size_of(t) for t in results if any(t is operand for operand in operands))
-    formula = _flop_formulas().get(packet)
-    flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
-    dtype = next((t.dtype for t in results or operands if t.is_floating_point()), torch.float32)
-    return flops, moved, sum(t.numel() for t in results), dtype
+    operands = tensors_in([*args, *kwargs.values()])
+    return sum(size_of(t) for t in operands if t is not skipped) + sum(size_of(t) for t in results)
+
+
+def _dtype(tensors) -> torch.dtype:
+    return next((t.dtype for t in tensors if t.is_floating_point()), torch.float32)
 
 
 @cache
@@ -74,10 +189,181 @@ def _flop_formulas() -> dict:
     return flop_registry
 
 
-def seconds_for(gpu: GpuProfile, flops: int, moved: int, outputs: int, dtype: torch.dtype) -> float:
-    """What a kernel of so much work takes on a GPU."""
-    seconds = max(moved / gpu.bandwidth, gpu.shortest)
-    if flops:
-        filled = min(1.0, max(outputs / TILE, 1.0) / gpu.multiprocessors)
-        seconds = max(seconds, flops / (gpu.peak(dtype) * gpu.efficiency * filled))
-    return seconds
+def _more_passes(packet, args) -> float:
+    if packet in SOFTMAX:
+        row = args[0].shape[args[1]] if args[0].dim() else 1
+        return next(more for longest, more in SOFTMAX_ROWS if row <= longest)
+    if packet is aten.native_batch_norm:
+        return 1 if args[5] else 0  # in evaluation mean and variance are known
+    return MORE_PASSES.get(packet, 0)
+
+
+# --- products ---------------------------------------------------------------------------------------------------
+
+
+def _tiles(rows: int, columns: int) -> int:
+    return ceil(rows / TILE) * ceil(columns / TILE)
+
+
+def _product(a, b, moved: float) -> Kernel:
+    """`a` times `b`, both matrices or both batches of them."""
+    *batch, rows, inner = a.shape
+    tiles = prod(batch) * _tiles(rows, b.shape[-1])
+    tf32 = torch_private.rounds_float32("matmul")
+    return Kernel(moved, 2 * tiles * TILE**2 * inner, tiles, a.dtype, tf32, ramp=PRODUCT_RAMP)
+
+
+# --- convolutions -----------------------------------------------------------------------------------------------
+
+
+class _Convolution(NamedTuple):
+    """A convolution as the product that it is: of positions x columns with columns x channels."""
+
+    x: torch.Tensor
+    weight: torch.Tensor
+    y: torch.Tensor
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    def kernel(self, rows: int, columns: int, *, ramp=CONVOLUTION_RAMP, times=1.0, tiles=None) -> Kernel:
+        """The kernel of one pass, whose outputs are so many rows and columns in each group."""
+        operations = 2 * self.y.numel() * prod(self.weight.shape[1:])
+        each = _tiles(rows, columns)
+        # Depthwise convolutions have a kernel of their own, without tiles.
+        padded = each * TILE**2 / (rows * columns) if self.weight.shape[1] > 1 else 1.0
+        return Kernel(
+            traffic=size_of(self.x) + size_of(self.weight) + size_of(self.y),
+            operations=operations * padded * times,
+            tiles=self.groups * each if tiles is None else tiles,
+            dtype=self.x.dtype,
+            tf32=torch_private.rounds_float32("conv"),
+            share=CONVOLUTION,
+            ramp=ramp,
+            winograd=self._saved_by_winograd(),
+            relaid=self._relaid(),
+        )
+
+    def _saved_by_winograd(self) -> float:
+        """How many times fewer operations Winograd's algorithm needs, 1 where it is not for this convolution."""
+        plain = tuple(self.weight.shape[2:]) == (3, 3) and set(self.stride) | set(self.dilation) == {1}
+        if not plain or self.groups > 1 or min(self.weight.shape[:2]) < WINOGRAD_CHANNELS:
+            return 1.0
+        sides = self.y.shape[2:]
+        inside = prod(sides) / prod(ceil(side / WINOGRAD_TILE) * WINOGRAD_TILE for side in sides)
+        return max(1.0, WINOGRAD * inside)
+
+    def _relaid(self) -> float:
+        """Bytes moved to bring images and results into the layout of tensor cores, channels last, and back.
+
+        cuDNN does so unless images or weights are in it already (`memory_format=torch.channels_last`), with kernels
+        that are in the A100's trace (tests/measurements). Those of 1 x 1 are plain products there, in either layout;
+        but with TF32 such products lose what they save, by ResNets and wide ResNets of torchvision on an A100.
+        """
+        if self.x.dim() != 4 or self.x.is_contiguous(memory_format=torch.channels_last):
+            return 0.0
+        pointwise = prod(self.weight.shape[2:]) == 1
+        last = not pointwise and self.weight.is_contiguous(memory_format=torch.channels_last)
+        if last or (pointwise and self.x.dtype is not torch.float32):
+            return 0.0
+        return 2.0 * (size_of(self.x) + size_of(self.y))
+
+    def forward(self) -> Kernel:
+        return self.kernel(_positions(self.y), self.weight.shape[0] // self.groups)
+
+    def input_gradient(self) -> Kernel:
+        times = STRIDED_INPUT_GRADIENT if max(self.stride) > 1 else 1.0
+        return self.kernel(_positions(self.x), self.weight.shape[1], times=times)
+
+    def weight_gradient(self) -> Kernel:
+        rows, columns = self.weight.shape[0] // self.groups, prod(self.weight.shape[1:])
+        return self.kernel(rows, columns, times=WEIGHT_GRADIENT, tiles=float("inf"))
+
+
+def _positions(images) -> int:
+    return images.numel() // images.shape[1]
+
+
+def _convolution_of(x, weight, y, stride, dilation, transposed, groups) -> _Convolution:
+    # A transposed convolution is the gradient of the input of another.
+    x, y = (y, x) if transposed else (x, y)
+    return _Convolution(x, weight, y, tuple(stride), tuple(dilation), groups)
+
+
+def _forward(args, results, moved) -> Iterator[Kernel]:
+    x, weight, _, stride, _, dilation, transposed, _, groups = args[:9]
+    convolution = _convolution_of(x, weight, results[0], stride, dilation, transposed, groups)
+    yield convolution.input_gradient() if transposed else convolution.forward()
+
+
+def _backward(args, results, moved) -> Iterator[Kernel]:
+    gradient, x, weight, _, stride, _, dilation, transposed, _, groups, (to_input, to_weight, to_bias) = args[:11]
+    convolution = _convolution_of(x, weight, gradient, stride, dilation, transposed, groups)
+    if to_input:
+        yield convolution.forward() if transposed else convolution.input_gradient()
+    if to_weight:
+        yield convolution.weight_gradient()
+    if to_bias:
+        yield Kernel(size_of(gradient))
+
+
+# --- attention --------------------------------------------------------------------------------------------------
+
+ATTENTION_ROWS = 128  # of queries, that one multiprocessor has at a time
+
+
+def _attention(query, key, causal: bool, products: int, share: float, moved: float) -> Kernel:
+    """One kernel for so many products of all queries with all keys; what is causal computes half of the pairs."""
+    *batch, queries, width = query.shape
+    pairs = prod(batch) * queries * key.shape[-2] * (0.5 if causal else 1.0)
+    tiles = prod(batch) * ceil(queries / ATTENTION_ROWS)
+    tf32 = torch_private.rounds_float32("matmul")
+    return Kernel(moved, 2 * products * pairs * width, tiles, query.dtype, tf32, share, PRODUCT_RAMP)
+
+
+def _attention_forward(args, results, moved) -> list[Kernel]:
+    query, key, value, mask, _, causal, _ = args
+    # What dropout kept is worked out again in the backward pass, and in memory only here.
+    moved = sum(size_of(t) for t in tensors_in([query, key, value, mask, results[0]]))
+    return [_attention(query, key, causal, 2, ATTENTION, moved)]
+
+
+def _attention_backward(args, results, moved) -> list[Kernel]:
+    gradient, query, key, value, mask, _, causal, *_ = args
+    moved = sum(size_of(t) for t in tensors_in([gradient, query, key, value, mask, *results]))
+    return [_attention(query, key, causal, 5, ATTENTION_BACKWARD, moved)]
+
+
+def _encoder_layer(args, results, moved) -> Iterator[Kernel]:
+    """nn.TransformerEncoderLayer in evaluation is one operator, of the kernels that its parts are."""
+    source, width, heads, into_attention, _, out_of_attention, *_ = args
+    rows = source.flatten(0, -2)
+    for weight in (into_attention, out_of_attention, args[14], args[16]):
+        b = weight.t()
+        yield _product(rows, b, size_of(rows) + size_of(weight) + rows.shape[0] * b.shape[1] * rows.element_size())
+        rows = rows.new_empty(rows.shape[0], width if weight is into_attention else b.shape[1])
+    query = source.unflatten(-1, (heads, width // heads)).transpose(-2, -3)
+    yield _attention(query, query, False, 2, ATTENTION, 4 * size_of(source))
+    for _ in range(2):  # norms, with the sums before them
+        yield Kernel((3 + MORE_PASSES[aten.native_layer_norm]) * size_of(source))
+
+
+# What operators are made of: from their arguments, results and the bytes that they move.
+KERNELS: dict[object, Callable[..., Iterator[Kernel] | list[Kernel]]] = {
+    aten.mm: lambda args, results, moved: [_product(args[0], args[1], moved)],
+    aten.bmm: lambda args, results, moved: [_product(args[0], args[1], moved)],
+    aten.addmm: lambda args, results, moved: [_product(args[1], args[2], moved)],
+    aten.baddbmm: lambda args, results, moved: [_product(args[1], args[2], moved)],
+    aten.convolution: _forward,
+    aten.convolution_backward: _backward,
+    aten._transformer_encoder_layer_fwd: _encoder_layer,
+    torch.ops.simgpu.attention: _attention_forward,
+    torch.ops.simgpu.attention_backward: _attention_backward,
+}
+# Whose time depends on which of PyTorch's switches for float32.
+SWITCHES = {
+    **dict.fromkeys((aten.mm, aten.bmm, aten.addmm, aten.baddbmm), "matmul"),
+    **dict.fromkeys((torch.ops.simgpu.attention, torch.ops.simgpu.attention_backward), "matmul"),
+    aten._transformer_encoder_layer_fwd: "matmul",
+    **dict.fromkeys((aten.convolution, aten.convolution_backward), "conv"),
+}

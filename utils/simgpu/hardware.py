@@ -194,7 +194,7 @@ class Machine:
 
     def launch(self, gpu: Gpu, seconds: float, name: str, moved: int, flops: int) -> None:
         """A kernel of `seconds` on the current stream of `gpu`."""
-        start = launched = self.clock.pay(gpu.profile.launch)
+        start = launched = self.clock.pay(gpu.profile.launch, gpu.index)
         queue, engine = gpu.queues[0], gpu.compute
         if self.several_streams:
             queue = self.queue(gpu)
@@ -216,14 +216,14 @@ class Machine:
         """A copy from GPU to GPU: it waits for the current streams of both ends, and both wait for it."""
         link = self.settings.link
         ends = (self.queue(source), source.copy_out), (self.queue(target), target.copy_in)
-        self._copy(source, ends, link.latency + size / link.bandwidth, "d2d", size, target.index)
+        self._copy(source, ends, link.seconds(size), "d2d", size, target.index)
 
-    def copy_with_host(self, gpu: Gpu, size: int, *, to_host: bool, wait: bool = True) -> None:
-        """A copy between a GPU and the host, for whose end the host waits unless its memory is pinned."""
+    def copy_with_host(self, gpu: Gpu, size: int, *, to_host: bool, pinned: bool = False, wait: bool = True) -> None:
+        """A copy between a GPU and the host, whose memory is pinned or not; the host waits for its end if told to."""
         link = self.settings.host_link
         ends = ((self.queue(gpu), gpu.copy_out if to_host else gpu.copy_in),)
         kind = "d2h" if to_host else "h2d"
-        end = self._copy(gpu, ends, link.latency + size / link.bandwidth, kind, size, "cpu")
+        end = self._copy(gpu, ends, link.seconds(size, pageable=not pinned), kind, size, "cpu")
         if wait:
             self.wait_until(end)
         elif to_host:
@@ -231,7 +231,9 @@ class Machine:
 
     def _copy(self, gpu: Gpu, ends, seconds: float, kind: str, size: int, other) -> float:
         """A copy on the queue and engine of each end, all at the same time; returns when it is done."""
-        launched = self.clock.pay(gpu.profile.launch)
+        launched = self.clock.pay(gpu.profile.launch, gpu.index)
+        if kind == "d2d":
+            self.clock.hand_over(launched, other)
         start = max(launched, *(queue.free for queue, _ in ends))
         if self.several_streams:
             before = None

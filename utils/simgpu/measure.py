@@ -19,12 +19,15 @@ from .profiles import GpuProfile, LinkProfile
 
 REPEATS = 5
 IN_A_ROW = 300
+COPIES = 10  # in a row, so that the launch of the first is little of it
+# Tensor cores are several times as fast; a precision without them is near float32, or half of its bytes nearer.
+WITH_TENSOR_CORES = 1.5
 
 
 def measure_profile(device: torch.device | str | int = "cuda:0") -> GpuProfile:
     """Measure a GPU: matrix products, a large copy in its memory, and many tiny kernels.
 
-    The rates are what large kernels reach, so `efficiency` is 1. Raises RuntimeError where `device` is none that
+    The rates are what large kernels reach, so all shares of them are 1. Raises RuntimeError where `device` is none that
     PyTorch can use here.
     """
     device = _usable(device)
@@ -32,16 +35,18 @@ def measure_profile(device: torch.device | str | int = "cuda:0") -> GpuProfile:
     properties = module.get_device_properties(device)
     size = 8192 if properties.total_memory > 8e9 else 4096
     before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
     try:
+        torch.backends.cuda.matmul.allow_tf32 = False
         float32 = _product_rate(device, torch.float32, size)
+        torch.backends.cuda.matmul.allow_tf32 = True
+        tf32 = _product_rate(device, torch.float32, size)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
     fast = {dtype: _product_rate(device, dtype, size) for dtype in (torch.bfloat16, torch.float16)}
     elements = min(2**28, properties.total_memory // 32)
     x, y = torch.zeros(elements, device=device), torch.zeros(elements, device=device)
-    moved = 2 * x.numel() * x.element_size()
-    bandwidth = moved / _seconds(device, lambda: y.copy_(x))
+    moved = COPIES * 2 * x.numel() * x.element_size()
+    bandwidth = moved / _seconds(device, lambda: [y.copy_(x) for _ in range(COPIES)])
     tiny = torch.zeros(1, device=device)
     launch, shortest = _in_a_row(device, lambda: tiny.add_(1))
     return GpuProfile(
@@ -51,28 +56,38 @@ def measure_profile(device: torch.device | str | int = "cuda:0") -> GpuProfile:
         memory=properties.total_memory,
         multiprocessors=properties.multi_processor_count,
         source=f"measured on {module.get_device_name(device)} with torch {torch.__version__}",
-        fast={dtype: rate for dtype, rate in fast.items() if rate > float32},
+        fast={dtype: rate for dtype, rate in fast.items() if rate > WITH_TENSOR_CORES * float32},
         efficiency=1.0,
         launch=launch,
         shortest=shortest,
+        tf32=tf32 if tf32 > WITH_TENSOR_CORES * float32 else None,
+        tensor_efficiency=1.0,
+        streams=1.0,
     )
 
 
 def measure_link(source: torch.device | str = "cuda:0", target: torch.device | str = "cuda:1") -> LinkProfile:
-    """Measure copies from one device to another, a large one and a tiny one. Either may be "cpu" (pinned memory)."""
+    """Measure copies from one device to another, a large one and a tiny one.
+
+    Either may be "cpu": then from or to pinned memory, and a large one of memory that is not.
+    """
     source, target = _usable(source), _usable(target)
     gpu = source if source.type != "cpu" else target
 
-    def copying(elements):
+    def copying(elements, pinned=True):
         x = torch.zeros(elements, device=source)
-        x = x.pin_memory() if source.type == "cpu" else x
-        return lambda: x.to(target, non_blocking=True)
+        x = x.pin_memory() if source.type == "cpu" and pinned else x
+        return lambda: x.to(target, non_blocking=pinned)
 
-    large = 2**26
     _, latency = _in_a_row(gpu, copying(1))
-    bandwidth = 4 * large / max(_seconds(gpu, copying(large)) - latency, 1e-9)
+
+    def rate(**kind):
+        elements = 2**26
+        return 4 * elements / max(_seconds(gpu, copying(elements, **kind)) - latency, 1e-9)
+
+    with_host = {"pageable": rate(pinned=False)} if "cpu" in (source.type, target.type) else {}
     name = f"{source} to {target} (measured)"
-    return LinkProfile(name, bandwidth, f"measured with torch {torch.__version__}", latency=latency)
+    return LinkProfile(name, rate(), f"measured with torch {torch.__version__}", latency=latency, **with_host)
 
 
 def _usable(device) -> torch.device:

@@ -6,12 +6,17 @@ import sys
 
 import torch
 
-# PyTorch's caching allocator hands out memory in blocks of this many bytes.
+# PyTorch's caching allocator hands out memory in blocks of so many bytes, and takes it from the GPU in multiples of
+# the second (c10/cuda/CUDACachingAllocator.cpp: kMinBlockSize, kRoundLarge).
 BLOCK = 512
+SEGMENT = 2 * 2**20
 
 
 class Memory:
-    """The accounting of one GPU. `allocated` and `peak` in bytes.
+    """The accounting of one GPU, in bytes: what is `allocated`, its `peak`, and what is `reserved`.
+
+    PyTorch keeps what was freed for later tensors, so what is reserved only grows until the cache is emptied: here
+    to the most that was allocated. On a real GPU it is more, for what was freed lies in pieces.
 
     There is no lock: Python switches between threads only where a function is called or a loop goes back, and there is
     neither between the reading and the writing of a sum.
@@ -20,13 +25,42 @@ class Memory:
     anew), for who has to trust the accounts.
     """
 
-    __slots__ = ("allocated", "capacity", "name", "peak")
+    __slots__ = (
+        "_earlier_peak",
+        "_earlier_reserved",
+        "_earlier_reserved_peak",
+        "_high",
+        "allocated",
+        "capacity",
+        "name",
+    )
 
     def __init__(self, name: str, capacity: int):
         self.name = name
         self.capacity = capacity
         self.allocated = 0
-        self.peak = 0
+        self._high = 0  # the most allocated since the peak began or the cache was emptied, and these before that
+        self._earlier_peak = self._earlier_reserved = self._earlier_reserved_peak = 0
+
+    @property
+    def peak(self) -> int:
+        """The most that was allocated since `reset_peak`."""
+        return max(self._earlier_peak, self._high)
+
+    @peak.setter
+    def peak(self, size: int) -> None:
+        self._earlier_reserved = self.reserved
+        self._earlier_peak, self._high = size, self.allocated
+
+    @property
+    def reserved(self) -> int:
+        """What was taken from the GPU and not given back."""
+        return max(self._earlier_reserved, min(_whole(self._high, SEGMENT), self.capacity))
+
+    @property
+    def reserved_peak(self) -> int:
+        """The most that was reserved since `reset_peak`."""
+        return max(self._earlier_reserved_peak, self.reserved)
 
     def take(self, size: int) -> None:
         """Count `size` bytes more. Raises torch.OutOfMemoryError, in PyTorch's words, where they do not fit."""
@@ -38,14 +72,20 @@ class Memory:
                 f"{in_units(self.allocated)} is allocated by PyTorch."
             )
         self.allocated = total
-        if total > self.peak:
-            self.peak = total
+        if total > self._high:
+            self._high = total
         sys.audit("simgpu.memory", self, size)
 
     def reset_peak(self) -> None:
         """Begin the peak anew, at what is allocated now."""
         self.peak = self.allocated
+        self._earlier_reserved_peak = 0
         sys.audit("simgpu.memory", self, None)
+
+    def empty_cache(self) -> None:
+        """Give back to the GPU what no tensor holds."""
+        self._earlier_peak, self._earlier_reserved_peak = self.peak, self.reserved_peak
+        self._earlier_reserved, self._high = 0, self.allocated
 
 
 class Storage:
@@ -54,7 +94,7 @@ class Storage:
     __slots__ = ("_memory", "size", "written")
 
     def __init__(self, memory: Memory, size: int):
-        size = -(-size // BLOCK) * BLOCK
+        size = -(-size // BLOCK) * BLOCK  # `_whole`, without its call
         self.size = 0  # nothing to give back if `take` refuses
         self._memory = memory
         self.written = None  # by which queue, and until when: kept once a GPU has several streams
@@ -63,7 +103,7 @@ class Storage:
 
     def grow(self, size: int) -> None:
         """At least `size` bytes from now on."""
-        size = -(-size // BLOCK) * BLOCK
+        size = _whole(size, BLOCK)
         if size > self.size:
             self._memory.take(size - self.size)
             self.size = size
@@ -71,6 +111,11 @@ class Storage:
     def __del__(self, audit=sys.audit):
         self._memory.allocated -= self.size
         audit("simgpu.memory", self._memory, -self.size)
+
+
+def _whole(size: int, unit: int) -> int:
+    """`size` rounded up to a multiple of `unit`."""
+    return -(-size // unit) * unit
 
 
 def in_units(size: float) -> str:

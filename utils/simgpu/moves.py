@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import torch_private
-from .cost import seconds_for, size_of
+from .cost import seconds_for, size_of, streaming
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .tensor import (
     SPECIAL,
@@ -20,15 +20,15 @@ from .tensor import (
 aten = torch.ops.aten
 
 
-def _charge(source: Gpu | None, target: Gpu | None, size: int, *, wait: bool = True) -> None:
-    """Charge a copy of `size` bytes; None is the host, which waits for it unless told not to."""
+def _charge(source: Gpu | None, target: Gpu | None, size: int, *, pinned: bool, wait: bool = True) -> None:
+    """Charge a copy of `size` bytes; None is the host: its memory is pinned or not, it waits unless told not to."""
     if source is target:
-        seconds = seconds_for(source.profile, 0, 2 * size, 0, torch.float32)
+        seconds = seconds_for(source.profile, streaming(2 * size))
         machine.launch(source, seconds, "copy_", 2 * size, 0)
     elif source is None:
-        machine.copy_with_host(target, size, to_host=False, wait=wait)
+        machine.copy_with_host(target, size, to_host=False, pinned=pinned, wait=wait)
     elif target is None:
-        machine.copy_with_host(source, size, to_host=True, wait=wait)
+        machine.copy_with_host(source, size, to_host=True, pinned=pinned, wait=wait)
     else:
         machine.copy_between(source, target, size)
 
@@ -51,7 +51,7 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
     to_pinned = gpu is None and non_blocking  # into memory that is pinned for it, as PyTorch does for CUDA
     if to_pinned:
         pinned.add(out)
-    _charge(source._gpu, gpu, size_of(out), wait=not to_pinned)
+    _charge(source._gpu, gpu, size_of(out), pinned=to_pinned, wait=not to_pinned)
     return made
 
 
@@ -69,8 +69,8 @@ def _copy(destination, source, non_blocking=False):
         aten.copy_.default(to, start)
     elif ends[1] is None:
         raise no_values("Copying to the CPU")
-    on_host = source if ends[0] is None else destination
-    _charge(*ends, size_of(destination), wait=not (non_blocking and pinned.has(on_host)))
+    is_pinned = pinned.has(source if ends[0] is None else destination)
+    _charge(*ends, size_of(destination), pinned=is_pinned, wait=not (non_blocking and is_pinned))
     return destination
 
 
@@ -139,7 +139,7 @@ def _factory(func):
         made = wrap(func(*args, device=values_live_on(), **kwargs), gpu)
         if func not in MAKES_NO_KERNEL:
             size = size_of(made)
-            seconds = seconds_for(gpu.profile, 0, size, 0, torch.float32)
+            seconds = seconds_for(gpu.profile, streaming(size))
             machine.launch(gpu, seconds, func.__name__.split(".")[0], size, 0)
         return made
 

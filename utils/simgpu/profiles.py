@@ -14,15 +14,32 @@ import torch
 
 MICROSECOND = 1e-6
 
+# Shares of a datasheet's peak. Those of T4, V100, P100 and A100 are fitted (tests/measurements, rows marked so), the
+# others carried over to GPUs that are built alike.
+#
+# Float32 without tensor cores. Volta, Turing and the A100 issue integer instructions (addresses) beside those of
+# float32. Pascal, and Ampere's and Ada's other chips and Hopper, whose float32 units are doubled, share the slots:
+# cuBLAS reaches 0.82 on a 4070 Ti, 0.97 on an A100 (Yinghan-Li/YHs_Sample, issue 4).
+OWN_INTEGERS, SHARED_INTEGERS = 0.93, 0.8
+# Boards of 70 to 75 watts cannot hold their clock: a T4's base clock is 0.37 of the boost clock its peak is for.
+LOW_POWER = 0.52
+# Tensor cores: V100 and A100, and boards of 70 to 75 watts.
+TENSOR_CORES, LOW_POWER_TENSOR_CORES = 0.8, 0.62
+# Streams through memory: stacked memory on V100 and later, and GDDR. (The P100's first HBM2 is like the latter.)
+HBM, GDDR = 0.9, 0.76
+
 
 @dataclass(frozen=True)
 class GpuProfile:
     """What the cost of a kernel depends on.
 
     Rates are datasheet peaks: `flops` in floating-point operations a second for float32 without tensor cores,
-    `bandwidth` of memory in bytes a second, `memory` in bytes. `fast` has the peak of other dtypes where it
-    differs (dense, with tensor cores). `efficiency` is the share of a peak that well-written large kernels
-    reach. `launch` is what the host pays to start a kernel, `shortest` what any kernel takes, in seconds.
+    `bandwidth` of memory in bytes a second, `memory` in bytes. `fast` has the peak of other dtypes and `tf32` that of
+    rounded float32, where there are tensor cores for them (dense, with float32 sums, as PyTorch uses them).
+
+    Shares of a peak that large kernels reach: `efficiency` without tensor cores, `tensor_efficiency` with them,
+    `streams` of the memory's bandwidth. `launch` is what starting an operator costs the host, `shortest` what any
+    kernel takes before it does anything, in seconds.
     """
 
     name: str
@@ -32,32 +49,52 @@ class GpuProfile:
     multiprocessors: int
     source: str
     fast: dict[torch.dtype, float] = field(default_factory=dict)
-    efficiency: float = 0.7
-    launch: float = 6 * MICROSECOND
-    shortest: float = 3 * MICROSECOND
+    efficiency: float = OWN_INTEGERS
+    launch: float = 40 * MICROSECOND
+    shortest: float = 2 * MICROSECOND
+    tf32: float | None = None
+    tensor_efficiency: float = TENSOR_CORES
+    streams: float = HBM
 
     def __post_init__(self):
-        _require_positive(self, "flops", "bandwidth", "memory", "multiprocessors", "efficiency", "shortest")
+        shares = ("efficiency", "tensor_efficiency", "streams")
+        _require_positive(self, "flops", "bandwidth", "memory", "multiprocessors", "shortest", *shares)
 
-    def peak(self, dtype: torch.dtype) -> float:
-        """Floating-point operations a second for a dtype."""
+    def peak(self, dtype: torch.dtype, tf32: bool = False) -> float:
+        """Floating-point operations a second for a dtype; `tf32` where float32 may be rounded."""
+        if tf32 and dtype is torch.float32 and self.tf32:
+            return self.tf32
         return self.fast.get(dtype, self.flops)
+
+    def rate(self, dtype: torch.dtype, tf32: bool = False) -> tuple[float, bool]:
+        """Floating-point operations a second that large products reach, and whether on tensor cores."""
+        peak = self.peak(dtype, tf32)
+        on_tensor_cores = peak != self.flops
+        return peak * (self.tensor_efficiency if on_tensor_cores else self.efficiency), on_tensor_cores
 
 
 @dataclass(frozen=True)
 class LinkProfile:
     """A link between two GPUs, or between a GPU and the host.
 
-    `bandwidth` in bytes a second, one direction, as copies reach it; `latency` in seconds for each copy.
+    `bandwidth` in bytes a second, one direction, as copies of some megabytes reach it; `latency` in seconds is what
+    the engine takes for any copy (what the host pays to start one is the GPU's `launch`). `pageable` is what a copy
+    reaches where the host's memory is not pinned: the driver moves it through a pinned buffer of its own, as fast
+    as one thread of the host copies, whatever the link could do.
     """
 
     name: str
     bandwidth: float
     source: str
-    latency: float = 10 * MICROSECOND
+    latency: float = 2 * MICROSECOND
+    pageable: float = 7e9
 
     def __post_init__(self):
-        _require_positive(self, "bandwidth")
+        _require_positive(self, "bandwidth", "pageable")
+
+    def seconds(self, size: int, *, pageable: bool = False) -> float:
+        """What a copy of `size` bytes takes."""
+        return self.latency + size / (min(self.bandwidth, self.pageable) if pageable else self.bandwidth)
 
 
 def _require_positive(profile, *names: str) -> None:
@@ -74,17 +111,83 @@ def _tensor_cores(flops: float, dtypes=HALF) -> dict[torch.dtype, float]:
     return dict.fromkeys(dtypes, flops)
 
 
-# Efficiency, launch and shortest are one assumption for all, not fitted to any of the published experiments.
+# What only other profiles of the same chip, and no measurement, speak for.
+DATASHEET_ONLY = "compared with no measurement"
+_PASCAL = {"efficiency": SHARED_INTEGERS, "streams": GDDR}
+_GDDR_75_WATTS = {"efficiency": LOW_POWER, "tensor_efficiency": LOW_POWER_TENSOR_CORES, "streams": GDDR}
+_AMPERE = {"fast": _tensor_cores(312e12), "tf32": 156e12}
+_HOPPER = {"fast": _tensor_cores(989e12), "tf32": 494e12, "efficiency": SHARED_INTEGERS}
+
+# `launch` is one assumption for all: the GPU is not what it depends on. Between launches of operators the host takes
+# a median of 32 to 58 microseconds in the traces of tests/measurements, with a profiler at work that adds to it;
+# forward and backward thread do not differ. cudaLaunchKernel itself is 6 to 11 of it.
 GPUS = {
     gpu.name: gpu
     for gpu in (
-        GpuProfile("T4", 8.1e12, 320e9, 16e9, 40, "NVIDIA T4 datasheet, 2019", _tensor_cores(65e12, HALF[:1])),
-        GpuProfile("P40", 12e12, 346e9, 24e9, 30, "NVIDIA Tesla P40 datasheet, 2016"),
-        GpuProfile("GP100", 10.3e12, 717e9, 16e9, 56, "NVIDIA Quadro GP100 datasheet, 2016", _tensor_cores(20.7e12)),
-        GpuProfile("V100", 15.7e12, 900e9, 16e9, 80, "NVIDIA V100 datasheet (SXM2), 2018", _tensor_cores(125e12)),
-        GpuProfile("A100", 19.5e12, 1555e9, 40e9, 108, "NVIDIA A100 datasheet (SXM 40 GB)", _tensor_cores(312e12)),
-        GpuProfile("H100", 66.9e12, 3350e9, 80e9, 132, "NVIDIA H100 datasheet (SXM)", _tensor_cores(989e12)),
-        GpuProfile("H200", 66.9e12, 4800e9, 141e9, 132, "NVIDIA H200 datasheet (SXM)", _tensor_cores(989e12)),
+        GpuProfile(
+            "T4", 8.1e12, 320e9, 16e9, 40, "NVIDIA T4 datasheet, 2019", _tensor_cores(65e12, HALF[:1]), **_GDDR_75_WATTS
+        ),
+        GpuProfile("P40", 12e12, 346e9, 24e9, 30, "NVIDIA Tesla P40 datasheet, 2016", **_PASCAL),
+        # float16 through PyTorch sums in float32, on Pascal no faster than float32.
+        GpuProfile("GP100", 10.3e12, 717e9, 16e9, 56, "NVIDIA Quadro GP100 datasheet, 2016", **_PASCAL),
+        GpuProfile(
+            "V100", 15.7e12, 900e9, 16e9, 80, "NVIDIA V100 datasheet (SXM2), 2018", _tensor_cores(125e12, HALF[:1])
+        ),
+        GpuProfile("A100", 19.5e12, 1555e9, 40e9, 108, "NVIDIA A100 datasheet (SXM 40 GB)", **_AMPERE),
+        GpuProfile("H100", 66.9e12, 3350e9, 80e9, 132, "NVIDIA H100 datasheet (SXM)", **_HOPPER),
+        GpuProfile("H200", 66.9e12, 4800e9, 141e9, 132, "NVIDIA H200 datasheet (SXM)", **_HOPPER),
+        GpuProfile("P100", 9.3e12, 732e9, 16e9, 56, "NVIDIA Tesla P100 datasheet (PCIe 16 GB), 2016", **_PASCAL),
+        GpuProfile("P4", 5.5e12, 192e9, 8e9, 20, "NVIDIA Tesla P4 datasheet, 2016", efficiency=LOW_POWER, streams=GDDR),
+        GpuProfile(
+            "V100-PCIe", 14e12, 900e9, 32e9, 80, "NVIDIA V100 datasheet (PCIe), 2018", _tensor_cores(112e12, HALF[:1])
+        ),
+        GpuProfile(
+            "2080Ti",
+            13.4e12,
+            616e9,
+            11e9,
+            68,
+            "NVIDIA Turing whitepaper (GeForce RTX 2080 Ti, reference clock)",
+            _tensor_cores(53.8e12, HALF[:1]),
+            streams=GDDR,
+        ),
+        GpuProfile("A100-40GB-PCIe", 19.5e12, 1555e9, 40e9, 108, "NVIDIA A100 datasheet (PCIe 40 GB)", **_AMPERE),
+        GpuProfile("A100-80GB-PCIe", 19.5e12, 1935e9, 80e9, 108, "NVIDIA A100 datasheet (PCIe 80 GB)", **_AMPERE),
+        GpuProfile("A100-80GB-SXM", 19.5e12, 2039e9, 80e9, 108, "NVIDIA A100 datasheet (SXM 80 GB)", **_AMPERE),
+        GpuProfile(
+            "A40",
+            37.4e12,
+            696e9,
+            48e9,
+            84,
+            "NVIDIA A40 datasheet",
+            _tensor_cores(149.7e12),
+            tf32=74.8e12,
+            efficiency=0.62,  # of the same chip: cuBLAS reaches 23.2 of an A6000's 38.7 TFLOPs, 20 of an A10's 31.2
+            streams=GDDR,
+        ),
+        GpuProfile(
+            "L4",
+            30.3e12,
+            300e9,
+            24e9,
+            58,
+            "NVIDIA L4 datasheet",
+            _tensor_cores(121e12),
+            tf32=60e12,
+            **_GDDR_75_WATTS | {"efficiency": LOW_POWER * SHARED_INTEGERS},
+        ),
+        GpuProfile(
+            "B200",
+            75e12,
+            8000e9,
+            180e9,
+            148,
+            f"NVIDIA HGX B200 datasheet; {DATASHEET_ONLY}",
+            _tensor_cores(2250e12),
+            tf32=1125e12,
+            efficiency=SHARED_INTEGERS,
+        ),
         # Slow enough that a two-core laptop computes a kernel faster than this GPU claims to, so that the paced
         # clock can hold wall time.
         GpuProfile(
@@ -95,21 +198,42 @@ GPUS = {
             8,
             "not a product: chosen so that a laptop keeps up",
             launch=20 * MICROSECOND,
+            shortest=3 * MICROSECOND,
+            efficiency=0.7,
+            streams=1.0,
         ),
     )
 }
 
+# The latency of all but the instructional one: NVIDIA/cuda-samples issue 230, peer to peer, 1.8 to 2.3 us; copies of a
+# few bytes in traces take 1 to 3. Without peer access (different sockets, consumer boards) the same issue has 11 to 20.
+# `pageable`: two traces of one V100 reach 6.7 GB/s (loader workers beside it) and 9.9 (none); 5 to 6 are reported in
+# rapidsai/dask-cuda pull request 98. Between those, and one number for all, for it is the host's.
 LINKS = {
     link.name: link
     for link in (
         LinkProfile(
             "pcie3", 11e9, "PCI Express 3.0 x16: 15.75 GB/s raw, about 11 GB/s measured by p2pBandwidthLatencyTest"
         ),
-        LinkProfile("pcie4", 22e9, "PCI Express 4.0 x16: 31.5 GB/s raw, the same share of it"),
-        LinkProfile("nvlink1", 36e9, "NVLink 1, two links: 2 x 20 GB/s each way, 90% of it"),
-        LinkProfile("nvlink2", 45e9, "NVLink 2, two links (a pair in a DGX-1V): 2 x 25 GB/s each way, 90% of it"),
+        LinkProfile("pcie4", 22e9, "PCI Express 4.0 x16: 31.5 GB/s raw, 20 to 22.4 measured (NVIDIA/nccl issue 814)"),
+        LinkProfile("pcie5", 55e9, "PCI Express 5.0 x16: 63 GB/s raw, 54 to 56 measured (lukealonso/p2pmark)"),
+        LinkProfile("nvlink1", 36e9, "NVLink 1, two links: 2 x 20 GB/s each way, 36.4 measured (Dell C4130 and P100)"),
+        LinkProfile(
+            "nvlink2",
+            48e9,
+            "NVLink 2, two links (a pair in a DGX-1V): 2 x 25 GB/s each way, 47.9 measured (Dell C4130)",
+        ),
         LinkProfile("nvlink3", 270e9, "NVLink 3, 12 links (A100): 300 GB/s each way, 90% of it"),
-        LinkProfile("nvlink4", 405e9, "NVLink 4, 18 links (H100): 450 GB/s each way, 90% of it"),
+        LinkProfile(
+            "nvlink4",
+            376e9,
+            "NVLink 4, 18 links (H100): 450 GB/s each way, 371 to 377 measured (NVIDIA/nccl issue 1264)",
+        ),
+        LinkProfile(
+            "nvlink5",
+            750e9,
+            "NVLink 5, 18 links (B200 datasheet): 900 GB/s each way, NVLink 4's share; compared with nothing",
+        ),
         LinkProfile("instructional", 0.2e9, "not a product: for the instructional GPU", latency=100 * MICROSECOND),
     )
 }

@@ -82,7 +82,7 @@ def _is_past(moment: float, gpu: Gpu) -> bool:
         machine.know_done(moment)
         return True
     # Without a cost, a loop that asks until the answer is yes would never end on the virtual clock.
-    machine.clock.pay(gpu.profile.launch)
+    machine.clock.pay(gpu.profile.launch, gpu.index)
     return False
 
 

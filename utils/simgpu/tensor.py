@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from . import ordering, refusals, torch_private
-from .cost import seconds_for, work_of
+from .cost import SWITCHES, seconds_for, work_of
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .memory import Storage
 from .recurrent import SUBSTITUTES
@@ -242,6 +242,7 @@ class Operator:
         "reads_values",
         "returns",
         "special",
+        "switch",
         "viewed",
         "writes",
     )
@@ -260,16 +261,20 @@ class Operator:
         # and the argument it is a view of.
         self.aliased = [_argument_of(ret, schema.arguments, written=True) for ret in schema.returns]
         self.viewed = [_argument_of(ret, schema.arguments, written=False) for ret in schema.returns]
+        if self.packet in SHARES_MEMORY:
+            self.viewed = [self.names[0]]
         self.returns = bool(schema.returns)
         self.only_views = bool(schema.returns) and all(self.viewed)
         self.moves = func in TENSORS_FROM_ANYWHERE
-        self.free = torch.Tag.inplace_view in func.tags  # changes the outside only: no kernel
+        # Changes the outside only, or makes room for what somebody else will write: no kernel.
+        self.free = torch.Tag.inplace_view in func.tags or self.packet in MAKES_ROOM
         self.changes_outside = (
             torch.Tag.inplace_view in func.tags
             or any(name.startswith("out") for name in self.writes)
             or func in CHANGES_SHAPES
         )
         self.reads_values = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
+        self.switch = SWITCHES.get(self.packet)  # of PyTorch, that says how float32 is computed
         # Whether equal calls have equal shapes, so that a plan can be kept.
         self.fixed = not (self.changes_outside or self.reads_values or not (schema.returns or self.writes))
         self.plans: dict[tuple, Plan] = {}
@@ -311,6 +316,10 @@ ITERATED = {
     aten.smooth_l1_loss,
     aten.smooth_l1_loss_backward,
 }
+
+# Operators whose result lies in the memory of their first argument, though their schema does not say so.
+SHARES_MEMORY = {aten._unsafe_view, aten.unsafe_split, aten.unsafe_split_with_sizes}
+MAKES_ROOM = {aten.empty_like, aten.new_empty, aten.new_empty_strided}
 
 # Operators that give one result, of this number, to the host: lengths are always on the CPU.
 STAYS_ON_HOST = {aten._pack_padded_sequence: 1, aten._pad_packed_sequence: 1}
@@ -418,6 +427,8 @@ def _run_planned(operator, args, kwargs):
                     raise _Uncommon
                 key.append(name)
                 key.append(kind if kind is float else arg if kind is not bool else _TRUE if arg else _FALSE)
+        if operator.switch is not None and gpu.profile.tf32:
+            key.append(torch_private.rounds_float32(operator.switch))
         key = tuple(key)
         plan = operator.plans.get(key)
     except (_Uncommon, TypeError):  # TypeError: an argument that cannot be a key
@@ -507,13 +518,13 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
         tensor, plan = _result(value, given.get(written_one), given.get(viewed_one), gpu, args)
         made.append(tensor)
         planned.append(plan)
-    flops, moved, outputs, dtype = work_of(operator.packet, values, named_values, out)
+    work = work_of(operator.packet, values, named_values, out)
     makes = any(isinstance(value, (torch.Tensor, list, tuple)) for value in results)
     has_work = reads_values or operator.writes or makes
-    starts_kernel = moved > 0 and has_work and not operator.free and not operator.only_views
-    seconds = seconds_for(gpu.profile, flops, moved, outputs, dtype) if starts_kernel else None
+    starts_kernel = work.bytes > 0 and has_work and not operator.free and not operator.only_views
+    seconds = seconds_for(gpu.profile, work) if starts_kernel else None
     if seconds is not None:
-        machine.launch(gpu, seconds, operator.name, moved, flops)
+        machine.launch(gpu, seconds, operator.name, work.bytes, work.flops)
     if reads_values:  # the host has to have the answer of torch.equal, the length of nonzero's result
         machine.wait_for_current(gpu)
     container = (type(out) if type(out) in (tuple, list) else tuple) if operator.returns else None
@@ -522,7 +533,7 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
     if key is not None and fixed and None not in planned and not _any_complex(args, kwargs, made):
         if len(operator.plans) >= MOST_PLANS:
             operator.plans.clear()
-        operator.plans[key] = Plan(single, container, tuple(planned), seconds, moved, flops)
+        operator.plans[key] = Plan(single, container, tuple(planned), seconds, work.bytes, work.flops)
     if container is None:
         return None
     return made[0] if single else container(made)

@@ -12,6 +12,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import torch
 import torch.multiprocessing.reductions
@@ -59,8 +60,9 @@ def require_tested_torch() -> None:
         )
 
 
-def register_device_type(name: str, device_module: object) -> None:
-    """Make `name` a device type of PyTorch, with `device_module` as `torch.<name>`.
+def register_device_type(name: str, device_module: object, backward: Callable[[], AbstractContextManager]) -> None:
+    """Make `name` a device type of PyTorch, with `device_module` as `torch.<name>`. `backward` is around each backward
+    pass.
 
     PyTorch has one such slot (PrivateUse1) in a process and cannot give it back.
     Raises RuntimeError where another backend has taken it.
@@ -97,10 +99,10 @@ def register_device_type(name: str, device_module: object) -> None:
     hooks, guard = Hooks(), Guard()
     backend_registration._setup_privateuseone_for_python_backend(name, device_module, hooks, guard)
     _kept_alive.extend([hooks, guard])
-    torch.autograd._engine_run_backward = _raising_what_was_taken(torch.autograd._engine_run_backward, name)
+    torch.autograd._engine_run_backward = _raising_what_was_taken(torch.autograd._engine_run_backward, name, backward)
 
 
-def _raising_what_was_taken(run_backward, name):
+def _raising_what_was_taken(run_backward, name, backward):
     """The autograd engine's entry, raising the exception that the device guard had to take out of its way."""
 
     def run(outputs, gradients, *args, **kwargs):
@@ -109,7 +111,8 @@ def _raising_what_was_taken(run_backward, name):
             if isinstance(gradient, torch.Tensor) and gradient.dim():
                 _require_same_device(_device_of(output), gradient.device, name)
         try:
-            return run_backward(outputs, gradients, *args, **kwargs)
+            with backward():
+                return run_backward(outputs, gradients, *args, **kwargs)
         except SystemError:  # the engine failed, and has no exception to say why
             pending = _thread.__dict__.pop("pending", None)
             if pending is None:
@@ -275,6 +278,18 @@ def let_accelerator_ask(module) -> None:
     for name, ours in {**names, **{name: name for name in same.split()}}.items():
         if hasattr(torch.accelerator, name):
             setattr(torch.accelerator, name, getattr(module, ours))
+
+
+_float32_precision = torch._C._get_fp32_precision_getter
+
+
+def rounds_float32(what: str) -> bool:
+    """Whether PyTorch's switches let float32 be rounded to TF32 on CUDA, in a "matmul" or in a "conv".
+
+    All of them end here: `torch.backends.cuda.matmul.allow_tf32`, `torch.backends.cudnn.allow_tf32`,
+    `torch.set_float32_matmul_precision`, and `fp32_precision` of any of `torch.backends`.
+    """
+    return _float32_precision("cuda", what) == "tf32"
 
 
 def being_compiled() -> bool:

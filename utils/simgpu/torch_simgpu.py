@@ -141,20 +141,25 @@ class DeviceModule(ModuleType):
         return machine.gpu(device).memory.peak
 
     def memory_reserved(self, device=None) -> int:
-        """As `memory_allocated`: nothing is cached."""
-        return self.memory_allocated(device)
+        """Bytes taken from the GPU and kept: the most that was allocated since the start or `empty_cache`."""
+        return machine.gpu(device).memory.reserved
 
     def max_memory_reserved(self, device=None) -> int:
-        """As `max_memory_allocated`: nothing is cached."""
-        return self.max_memory_allocated(device)
+        """The most bytes that were reserved, since the start or `reset_peak_memory_stats`."""
+        return machine.gpu(device).memory.reserved_peak
 
     def reset_peak_memory_stats(self, device=None) -> None:
         machine.gpu(device).memory.reset_peak()
 
     def memory_stats(self, device=None) -> dict[str, int]:
-        """The two numbers of PyTorch's statistics that a simulated GPU has, in bytes."""
+        """The numbers of PyTorch's statistics that a simulated GPU has, in bytes."""
         memory = machine.gpu(device).memory
-        return {"allocated_bytes.all.current": memory.allocated, "allocated_bytes.all.peak": memory.peak}
+        return {
+            "allocated_bytes.all.current": memory.allocated,
+            "allocated_bytes.all.peak": memory.peak,
+            "reserved_bytes.all.current": memory.reserved,
+            "reserved_bytes.all.peak": memory.reserved_peak,
+        }
 
     def memory_summary(self, device=None, abbreviated: bool = False) -> str:
         """A small table: what is allocated, the peak, what is free."""
@@ -163,6 +168,7 @@ class DeviceModule(ModuleType):
         rows = {
             "Allocated memory": memory.allocated,
             "Peak memory": memory.peak,
+            "Reserved memory": memory.reserved,
             "Free memory": memory.capacity - memory.allocated,
             "Capacity": memory.capacity,
         }
@@ -175,7 +181,9 @@ class DeviceModule(ModuleType):
         return memory.capacity - memory.allocated, memory.capacity
 
     def empty_cache(self) -> None:
-        """Nothing is cached: memory is free as soon as its last tensor goes."""
+        """Give back what is reserved and no tensor holds, on all GPUs."""
+        for gpu in machine.gpus:
+            gpu.memory.empty_cache()
 
     # --- random numbers: simulated GPUs draw from the CPU's generator, so a seed gives the CPU's numbers --------
 

@@ -1,0 +1,274 @@
+"""What kernels cost: the classes of operators, PyTorch's switches, and what is no kernel."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from utils import simgpu
+from utils.simgpu.profiles import GPUS, GpuProfile, add_gpu
+
+DEVICE = "simgpu:0"
+
+
+@pytest.fixture(autouse=True)
+def afterwards():
+    switches = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    yield
+    torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = switches
+    simgpu.enable(count=2)
+
+
+def on(gpu, **settings):
+    simgpu.enable(count=1, gpu=gpu, compute=False, **settings)
+
+
+def kernels(work):
+    """(name, seconds) of each kernel that some work starts."""
+    before = len(simgpu.log())
+    work()
+    return [(kernel.name, kernel.end - kernel.start) for kernel in simgpu.log()[before:]]
+
+
+def seconds(work):
+    return sum(each for _, each in kernels(work))
+
+
+def empty(*shape, **settings):
+    return torch.empty(*shape, device=DEVICE, **settings)
+
+
+def test_every_kernel_pays_a_ramp_and_a_product_a_longer_one():
+    profile = GpuProfile("Ramp", 1e15, 1e15, 1e9, 1, "made up", efficiency=1, streams=1, shortest=1e-5)
+    on(profile)
+    x = empty(4, 4)
+    assert seconds(lambda: x + x) == pytest.approx(1e-5, rel=1e-3)
+    assert seconds(lambda: x @ x) == pytest.approx(3e-5, rel=1e-3)
+
+
+def test_a_stream_takes_its_bytes_over_the_share_of_the_bandwidth():
+    on("V100")
+    x = empty(2**26)
+    assert seconds(lambda: x + x) == pytest.approx(3 * 2**28 / (0.9 * 900e9) + 2e-6)
+
+
+@pytest.mark.parametrize(
+    ("turn", "product", "convolution"),
+    [
+        (lambda: setattr(torch.backends.cuda.matmul, "allow_tf32", True), True, True),
+        (lambda: torch.set_float32_matmul_precision("high"), True, True),
+        (lambda: torch.set_float32_matmul_precision("highest"), False, True),
+        (lambda: setattr(torch.backends.cudnn, "allow_tf32", False), False, False),
+    ],
+    ids=["matmul.allow_tf32", "high", "highest", "cudnn.allow_tf32 off"],
+)
+def test_a_switch_for_float32_is_heeded_by_the_next_call(turn, product, convolution):
+    on("A100")
+    x, weight, images = empty(4096, 4096), empty(256, 256, 3, 3), empty(64, 256, 28, 28)
+
+    def times():
+        return seconds(lambda: x @ x), seconds(lambda: functional.conv2d(images, weight))
+
+    usual = times()
+    assert times() == pytest.approx(usual)
+    turn()
+    changed = times()
+    assert times() == pytest.approx(changed)
+    assert (usual[0] / changed[0] > 4) == product  # products are not rounded unless asked for
+    assert (changed[1] / usual[1] > 2) != convolution  # convolutions are, unless asked not to
+
+
+def test_without_tensor_cores_for_it_no_switch_changes_anything():
+    on("V100")
+    x = empty(2048, 2048)
+    before = seconds(lambda: x @ x)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    assert seconds(lambda: x @ x) == pytest.approx(before)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "times"),
+    [
+        ("V100", torch.float16, 6.8),
+        ("V100", torch.bfloat16, 1),
+        ("GP100", torch.float16, 1),
+        ("A100", torch.bfloat16, 13.8),
+        ("2080Ti", torch.float16, 3.4),
+    ],
+)
+def test_low_precision_is_fast_where_there_are_tensor_cores_for_it(gpu, dtype, times):
+    profile = GPUS[gpu]
+    assert profile.rate(dtype)[0] / profile.rate(torch.float32)[0] == pytest.approx(times, rel=0.02)
+
+
+def test_winograd_is_for_three_by_three_without_stride_and_without_tensor_cores():
+    on("V100")
+    images = empty(32, 256, 28, 28)
+
+    def rate(size, stride=1, dtype=torch.float32):
+        x, weight = (t.to(dtype, memory_format=torch.channels_last) for t in (images, empty(256, 256, size, size)))
+        out = functional.conv2d(x, weight, stride=stride, padding=size // 2)
+        time = dict(kernels(lambda: functional.conv2d(x, weight, stride=stride, padding=size // 2)))["convolution"]
+        return out.numel() * weight[0].numel() / time
+
+    assert rate(3) / rate(5) == pytest.approx(1.8, rel=0.1)
+    assert rate(3, stride=2) / rate(5) == pytest.approx(1, rel=0.1)
+    assert rate(3, dtype=torch.float16) / rate(5, dtype=torch.float16) == pytest.approx(1, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "pays"), [(3, torch.float16, True), (1, torch.float16, False), (3, torch.float32, False)]
+)
+def test_on_tensor_cores_channels_first_are_brought_into_another_layout(size, dtype, pays):
+    on("V100")
+    images, weight = empty(32, 256, 28, 28, dtype=dtype), empty(256, 256, size, size, dtype=dtype)
+    last = [t.to(memory_format=torch.channels_last) for t in (images, weight)]
+    first = seconds(lambda: functional.conv2d(images, weight, padding=size // 2))
+    more = first - seconds(lambda: functional.conv2d(*last, padding=size // 2))
+    assert more == pytest.approx(4 * images.numel() * 2 / (0.9 * 900e9) if pays else 0, abs=1e-12)
+
+
+def test_depthwise_convolutions_compute_nothing_for_nothing():
+    on("V100")
+    images, weight = empty(32, 256, 28, 28), empty(256, 1, 3, 3)
+    one_pass = 2 * images.numel() * 4 / (0.9 * 900e9)
+    assert seconds(lambda: functional.conv2d(images, weight, padding=1, groups=256)) < 1.5 * one_pass
+
+
+def test_a_transposed_convolution_is_the_gradient_of_another():
+    on("V100")
+    small, large, weight = empty(16, 64, 28, 28), empty(16, 32, 56, 56), empty(64, 32, 2, 2)
+    large.requires_grad_()
+    out = functional.conv2d(large, weight, stride=2)
+    gradient = torch.empty_like(out)
+    there = kernels(lambda: torch.autograd.grad(out, large, gradient))
+    here = kernels(lambda: functional.conv_transpose2d(small, weight, stride=2))
+    assert [time for _, time in here] == pytest.approx([time for _, time in there])
+
+
+def test_norms_read_what_they_normalise_twice():
+    on("V100")
+    x = empty(4096, 4096)
+    once = seconds(lambda: x * 2)
+    assert seconds(lambda: functional.layer_norm(x, (4096,))) / once == pytest.approx(1.5, rel=0.01)
+    images = empty(64, 64, 64, 64)
+    norm = nn.BatchNorm2d(64, device=DEVICE)
+    once = seconds(lambda: images * 2)
+    assert dict(kernels(lambda: norm(images)))["native_batch_norm"] / once == pytest.approx(1.5, rel=0.01)
+    norm.eval()
+    assert dict(kernels(lambda: norm(images)))["native_batch_norm"] / once == pytest.approx(1, rel=0.01)
+
+
+@pytest.mark.parametrize(("row", "passes"), [(1024, 2), (2048, 2.5), (16384, 4)])
+def test_a_softmax_reads_long_rows_more_than_once(row, passes):
+    on("V100")
+    x = empty(2**26 // row, row)
+    assert seconds(lambda: x.softmax(-1)) / seconds(lambda: x * 2) == pytest.approx(passes / 2, rel=0.01)
+
+
+def test_what_is_only_written_is_not_read():
+    on("V100")
+    x = empty(2**24)
+    size = 4 * 2**24 / (0.9 * 900e9)
+    assert seconds(lambda: x.zero_()) == pytest.approx(size, rel=0.05)
+    assert seconds(lambda: torch.ones_like(x)) == pytest.approx(size, rel=0.05)
+
+
+def test_making_room_is_no_kernel():
+    on("V100")
+    x = empty(1000)
+    assert kernels(lambda: (torch.empty_like(x), x.new_empty(10))) == []
+
+
+def test_the_reshape_after_a_product_is_no_kernel_and_takes_no_memory():
+    on("V100")
+    x, weight = empty(8, 64, 256), empty(128, 256)
+    bias = empty(128)
+    held = torch.simgpu.memory_allocated()
+    with torch.no_grad():
+        outs = []
+        assert [name for name, _ in kernels(lambda: outs.append(functional.linear(x, weight, bias)))] == ["addmm"]
+    assert torch.simgpu.memory_allocated() - held == 8 * 64 * 128 * 4
+
+
+def test_several_kernels_of_one_operator_are_launched_once():
+    on("V100")
+    layer, images = nn.Conv2d(8, 8, 3, device=DEVICE), empty(2, 8, 16, 16, requires_grad=True)
+    out = layer(images)
+    begin, gradient = simgpu.now(), torch.empty_like(out)
+    ((name, _),) = kernels(lambda: torch.autograd.grad(out, [images, *layer.parameters()], gradient))
+    assert name == "convolution_backward"
+    assert simgpu.now() - begin == pytest.approx(GPUS["V100"].launch)
+
+
+def test_the_profile_that_the_documentation_adds():
+    add_gpu(GpuProfile("A10", 31.2e12, 600e9, 24e9, 72, "NVIDIA A10 datasheet", {torch.bfloat16: 125e12}))
+    try:
+        on("A10")
+        x = empty(2048, 2048, dtype=torch.bfloat16)
+        assert seconds(lambda: x @ x) > 0
+    finally:
+        del GPUS["A10"]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_is_one_kernel_forward_and_one_backward(causal):
+    on("A100")
+    query, key, value = (empty(8, 16, 1024, 64, dtype=torch.float16, requires_grad=True) for _ in range(3))
+    out = functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+    held = torch.simgpu.max_memory_allocated()
+    assert held < 10 * query.numel() * 2  # and no matrix of all pairs
+    gradient = torch.empty_like(out)
+    names = kernels(lambda: functional.scaled_dot_product_attention(query, key, value, is_causal=causal))
+    assert [name for name, _ in names] == ["attention"]
+    pairs = 8 * 16 * 1024 * 1024 * (0.5 if causal else 1)
+    assert 0.4 * 312e12 < 4 * 64 * pairs / names[0][1] < 0.73 * 312e12  # FlashAttention-2's span on an A100
+    names = kernels(lambda: torch.autograd.grad(out, [query, key, value], gradient))
+    assert [name for name, _ in names] == ["attention_backward"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"is_causal": True}, {"scale": 0.5}, {"mask": "bool"}, {"mask": "float"}])
+def test_attention_has_the_cpus_results_and_gradients(settings):
+    simgpu.enable(count=2)
+    torch.manual_seed(0)
+    settings = dict(settings)
+    there = [torch.randn(2, 3, 5, 4, requires_grad=True) for _ in range(3)]
+    here = [t.detach().to(DEVICE).requires_grad_() for t in there]
+    mask = {"bool": torch.rand(5, 5) > 0.3, "float": torch.randn(5, 5)}.get(settings.pop("mask", None))
+    results = []
+    for operands in (there, here):
+        given = None if mask is None else mask.to(operands[0].device)
+        out = functional.scaled_dot_product_attention(*operands, attn_mask=given, **settings)
+        gradients = torch.autograd.grad(out.square().sum(), operands)
+        results.append([t.detach().cpu() for t in (out, *gradients)])
+    torch.testing.assert_close(*results)
+
+
+def test_attention_drops_the_same_weights_in_both_passes():
+    simgpu.enable(count=2)
+    query, key = (torch.randn(1, 1, 6, 4).to(DEVICE) for _ in range(2))
+    value = torch.eye(6)[None, None].to(DEVICE).requires_grad_()
+    out = functional.scaled_dot_product_attention(query, key, value, dropout_p=0.5)  # the weights themselves
+    (gradient,) = torch.autograd.grad(out, value, torch.eye(6)[None, None].to(DEVICE))
+    assert (out == 0).any()
+    torch.testing.assert_close(gradient.cpu(), out.detach().cpu().transpose(-2, -1))
+
+
+def test_an_encoder_layer_in_evaluation_costs_about_what_its_parts_cost():
+    simgpu.enable(count=1, gpu="V100", compute=False)
+    layer = torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, device="simgpu:0").eval()
+    x = torch.empty(16, 256, 512, device="simgpu:0")
+
+    def seconds():
+        begin = simgpu.now()
+        with torch.no_grad():
+            layer(x)
+        return sum(record.end - record.start for record in simgpu.log(begin))
+
+    whole = seconds()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        parts = seconds()
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+    assert 0.8 * parts < whole < parts  # the activation and a sum are in the kernels of products

@@ -1,0 +1,90 @@
+"""Scaled dot product attention as one operator, forward and backward, as it is one kernel on a GPU.
+
+For other devices PyTorch takes attention apart into products and a softmax, whose matrix of all pairs a GPU's kernel
+never writes (Dao and others, FlashAttention, 2022). Here the values are computed in those steps, and what is charged is
+the one kernel (`cost`). What it does not cover goes PyTorch's own way: masks that learn, and shapes that broadcast.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+
+aten = torch.ops.aten
+
+SCHEMA = "Tensor query, Tensor key, Tensor value, Tensor? mask, float dropout, bool causal, float scale"
+
+
+def _weights(query, key, mask, causal, scale):
+    scores = query @ key.transpose(-2, -1) * scale
+    if causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        scores = scores.masked_fill(~seen, float("-inf"))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype is torch.bool else scores + mask
+    return aten._safe_softmax(scores, -1)
+
+
+def attention(query, key, value, mask, dropout, causal, scale):
+    """(result, what dropout kept, as factors; empty without it)."""
+    weights = _weights(query, key, mask, causal, scale)
+    kept = torch.empty(0, dtype=query.dtype, device=query.device)
+    if dropout:
+        kept = torch.rand_like(weights).ge(dropout).to(query.dtype) / (1 - dropout)
+        weights = weights * kept
+    return weights @ value, kept
+
+
+def attention_backward(gradient, query, key, value, mask, dropout, causal, scale, kept):
+    weights = _weights(query, key, mask, causal, scale)
+    of_weights = gradient @ value.transpose(-2, -1)
+    dropped = weights
+    if dropout:
+        of_weights, dropped = of_weights * kept, weights * kept
+    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True)) * scale
+    return of_scores @ key, of_scores.transpose(-2, -1) @ query, dropped.transpose(-2, -1) @ gradient
+
+
+def _save(ctx, inputs, output):
+    query, key, value, mask, *ctx.settings = inputs
+    ctx.save_for_backward(query, key, value, mask, output[1])
+
+
+def _gradients(ctx, gradient, _):
+    query, key, value, mask, kept = ctx.saved_tensors
+    found = torch.ops.simgpu.attention_backward(gradient, query, key, value, mask, *ctx.settings, kept)
+    return *found, None, None, None, None
+
+
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
+):
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    if enable_gqa or not _is_plain(query, key, value, attn_mask):
+        return aten._scaled_dot_product_attention_math(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )[0]
+    return torch.ops.simgpu.attention(query, key, value, attn_mask, dropout_p, is_causal, scale)[0]
+
+
+def _is_plain(query, key, value, mask) -> bool:
+    same = query.shape[:-2] == key.shape[:-2] == value.shape[:-2] and key.shape[-2] == value.shape[-2]
+    types = {query.dtype, key.dtype, value.dtype}
+    learns = mask is not None and (mask.requires_grad or mask.device != query.device)
+    return same and query.dim() == 4 and len(types) == 1 and query.is_floating_point() and not learns
+
+
+_OWN, _ATEN = torch.library.Library("simgpu", "DEF"), torch.library.Library("aten", "IMPL")
+_OWN.define(f"attention({SCHEMA}) -> (Tensor, Tensor)")
+_OWN.define(f"attention_backward(Tensor gradient, {SCHEMA}, Tensor kept) -> (Tensor, Tensor, Tensor)")
+for _name, _function in (("attention", attention), ("attention_backward", attention_backward)):
+    _OWN.impl(_name, _function, "CPU")
+    _OWN.impl(_name, _function, "Meta")
+torch.library.register_autograd("simgpu::attention", _gradients, setup_context=_save, lib=_OWN)
+
+
+@cache
+def register_attention() -> None:
+    """Make attention one operator on simulated GPUs."""
+    _ATEN.impl("scaled_dot_product_attention", scaled_dot_product_attention, "AutogradPrivateUse1")
