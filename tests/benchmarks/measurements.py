@@ -80,15 +80,11 @@ def predicted(rows: Iterable[Row], before: Callable[[], object] = lambda: None) 
 
     `before` is called before what is timed.
     """
-    tf32 = torch.backends.cudnn.allow_tf32
     seconds = []
-    try:
-        torch.backends.cudnn.allow_tf32 = False  # as whoever measured float32 had it
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # as whoever measured float32 had it
         for row in rows:
             simulate(row.gpu)
             seconds.append(_kernels_of(row, before))
-    finally:
-        torch.backends.cudnn.allow_tf32 = tf32
     return seconds
 
 

@@ -40,7 +40,7 @@ def paced():
 class HandClock(VirtualClock):
     """Time that only the test moves: launches cost the host nothing."""
 
-    def pay(self, seconds):
+    def pay(self, seconds, gpu):
         return self.host
 
 

@@ -112,7 +112,7 @@ def untested_torch():
 def two_backends():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch._C, "_get_privateuse1_backend_name", lambda: "othergpu")
-        torch_private.register_device_type("simgpu", None)
+        torch_private.register_device_type("simgpu", None, None)
 
 
 MIXED = "Expected all tensors to be on the same device, but "
