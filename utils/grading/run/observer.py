@@ -75,7 +75,7 @@ def remember(answer, say_known, places, readers, recorders):
     beginnings of the names of trusted files, `readers` the code that may always look at frames with its globals, and
     `recorders` the code that may say what the simulated GPUs did.
     """
-    known = {id(kind): kind for kind in _all_classes()}
+    known = {id(kind): kind for kind in all_classes()}
     say_known(lambda kind: id(kind) in known)
     guard = _Guard(known.values())
     flags: list[str] = []
@@ -288,7 +288,7 @@ def _flag(flags, text):
         flags.append(text)
 
 
-def _all_classes():
+def all_classes():
     found, waiting = {}, [object]
     while waiting:
         kind = waiting.pop()
