@@ -1,11 +1,11 @@
-"""Lab 07's hidden facts, judged by the grader after the visible ones. Students do not get this file.
+"""Lab 08's hidden facts, judged by the grader after the visible ones. Students do not get this file.
 
 They ask what a right answer does anyway and a lucky one does not: other sizes, other losses, swapped devices.
 """
 
 from utils.facts import orders_of, visible
 
-seen = visible("lab07")
+seen = visible("lab08")
 lab = seen.lab
 
 

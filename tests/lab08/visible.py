@@ -1,4 +1,4 @@
-"""Lab 07's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
+"""Lab 08's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
 A probe runs beside the student's code and tells plain data; the fact judges it here.
 """
@@ -12,7 +12,7 @@ from torch import nn
 from utils.facts import Lab, case, need
 from utils.facts.probes import build, fill
 
-lab = Lab("lab07", "Pipeline the batch")
+lab = Lab("lab08", "Pipeline the batch")
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-6}  # a real GPU adds up in another order than a CPU
 ENOUGH = 0.8  # of the bound that the recorded kernels allow; a right pipeline reaches 0.93 here, a serial one 0.55
