@@ -35,7 +35,8 @@ test: full-copy setup-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=40 tests
-	$(NBVAL) notebooks solutions
+	$(BIN)/python tools/solved_lessons.py build/solved_lessons
+	$(NBVAL) notebooks solutions build/solved_lessons
 
 check: full-copy setup-test
 	$(BIN)/ruff check .
@@ -43,7 +44,8 @@ check: full-copy setup-test
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow" tests/unit
 
 nbval: full-copy setup-test
-	$(NBVAL) notebooks solutions
+	$(BIN)/python tools/solved_lessons.py build/solved_lessons
+	$(NBVAL) notebooks solutions build/solved_lessons
 
 labs: setup
 	$(BIN)/course release

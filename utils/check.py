@@ -1,15 +1,21 @@
-"""Instant feedback inside a lab: `check("ex1")` tests an answer in the learner's own kernel.
+"""Instant feedback inside a lab or a lesson: `check("ex1")` tests an answer in the learner's own kernel.
 
-The first cell of a lab makes it:
+The first cell of a lab makes it, and that of a lesson, whose tasks bear the name that they ask for:
 
     from utils.check import checker
     check = checker("lab01", globals())
 
-A verdict shows the facts that hold, the first that does not in plain words, and a hint that unfolds in steps.
+    from utils.check import tasks
+    check, yours_or_ours = tasks("lesson01", globals())
+    check("SplitInThree")
+    SplitInThree = yours_or_ours("SplitInThree")   # goes on with the learner's if it passed, else with the course's
+
+A verdict shows the facts that hold, the first that does not in plain words, and hints that unfold one by one.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from dataclasses import dataclass
 from html import escape
@@ -26,7 +32,8 @@ class Verdict:
     lab: str
     exercise: Exercise
     findings: list[Finding]
-    hints_open: int = 1
+    hints_open: int = 0
+    score: str = ""
 
     @property
     def passed(self) -> bool:
@@ -38,10 +45,10 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        points = f"{self.exercise.points} point{'s' if self.exercise.points > 1 else ''}"
-        if self.passed:
-            return f"{self.exercise.name} passed: {self.exercise.title} ({points})"
-        return f"{self.exercise.name} not yet: {self.exercise.title} ({points})"
+        points = (
+            f" ({self.exercise.points} point{'s' if self.exercise.points > 1 else ''})" if self.exercise.points else ""
+        )
+        return f"{self.exercise.name} {'passed' if self.passed else 'not yet'}: {self.exercise.title}{points}"
 
     def __repr__(self) -> str:
         lines = [self.headline]
@@ -52,7 +59,10 @@ class Verdict:
             hints = self.exercise.hints[: self.hints_open]
             lines += [f"  Hint {n} of {len(self.exercise.hints)}: {hint}" for n, hint in enumerate(hints, 1)]
             if self.hints_open < len(self.exercise.hints):
-                lines.append(f'  The next hint: check("{self.exercise.name}", hints={self.hints_open + 1})')
+                which = "The next" if self.hints_open else "A"
+                lines.append(f'  {which} hint: check("{self.exercise.name}", hints={self.hints_open + 1})')
+        if self.score:
+            lines.append(f"  {self.score}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -68,15 +78,16 @@ class Verdict:
         if not self.passed:
             total = len(self.exercise.hints)
             for number in range(total, 0, -1):
-                opened = " open" if number < self.hints_open else ""
+                opened = " open" if number <= self.hints_open else ""
                 hint = escape(self.exercise.hints[number - 1])
                 hints = (
                     f"<details{opened} style='margin:.4em 0 0 1.4em'><summary>Hint {number} of {total}</summary>"
                     f"{hint}{hints}</details>"
                 )
+        score = f"<div style='margin-top:.3em'>{escape(self.score)}</div>" if self.score else ""
         return (
             f"<div style='border-left:5px solid {colour};padding:.2em 0 .2em .9em'>"
-            f"<b>{escape(self.headline)}</b>{rows}{hints}</div>"
+            f"<b>{escape(self.headline)}</b>{rows}{hints}{score}</div>"
         )
 
 
@@ -128,15 +139,44 @@ def checker(lab_name: str, namespace: dict):
         return lambda *_, **__: NotChecked()
     lab = load_lab(lab_name)
 
-    def check(exercise: str | None = None, hints: int = 1):
+    def check(exercise: str | None = None, hints: int = 0):
         if exercise is None:
-            return Scoreboard(lab, [verdict(each, 1) for each in lab.exercises.values()])
+            return Scoreboard(lab, [verdict(each, 0) for each in lab.exercises.values()])
         if exercise not in lab.exercises:
             raise ValueError(f"{lab.name} has no exercise {exercise!r}. It has: {', '.join(lab.exercises)}")
         return verdict(lab.exercises[exercise], hints)
 
     def verdict(exercise: Exercise, hints: int) -> Verdict:
         student = LocalStudent(namespace, [str(device) for device in devices(2, quiet=True)])
-        return Verdict(lab.name, exercise, judge(exercise, student), hints)
+        found = Verdict(lab.name, exercise, judge(exercise, student), hints)
+        if found.passed and exercise.par is not None:
+            found.score = exercise.par.score(student)
+        return found
 
     return check
+
+
+def tasks(lesson: str, namespace: dict):
+    """For a lesson with tasks: `check`, as in a lab, and `yours_or_ours`, which nobody has to pass a task for.
+
+    A task has the name of the function or class that it asks for. `yours_or_ours(name)` returns the learner's where it
+    passes, and the working version in utils/worked/ where it does not, and says which. `namespace` is the notebook's
+    `globals()`. Raises FileNotFoundError or ModuleNotFoundError for a lesson that has no tasks.
+    """
+    judged = checker(lesson, namespace)
+    worked = importlib.import_module(f"utils.worked.{lesson}")
+
+    def check(name: str, hints: int = 0):
+        if namespace.get(name) is getattr(worked, name, worked):
+            raise ValueError(f"{name} is the course's own by now. Run the cell with your {name} again, then check it.")
+        return judged(name, hints)
+
+    def yours_or_ours(name: str):
+        ours = getattr(worked, name)
+        if namespace.get(name) is not ours and judged(name).passed:
+            print(f"Going on with your {name}.")
+            return namespace[name]
+        print(f"Going on with the course's {name}, in utils/worked/{lesson}.py: yours has not passed its check yet.")
+        return ours
+
+    return check, yours_or_ours

@@ -15,7 +15,9 @@ from conftest import ROOT
 from torch import nn
 
 from utils import simgpu
+from utils.course.lessons import tidy
 from utils.environment import WIDGETS
+from utils.marks import FOLDED
 from utils.monitor import GpuMonitor, Sample
 from utils.pipeline import LayerCost, schedule
 from utils.simgpu.profiles import GPUS, LINKS
@@ -28,6 +30,7 @@ from utils.widgets import front_end as front_end_module
 def no_answers(monkeypatch):
     monkeypatch.setattr(prediction, "_answers", {})
     monkeypatch.setattr(prediction, "_boxes", {})
+    monkeypatch.setattr(prediction, "_compared", {})
 
 
 @pytest.fixture
@@ -242,8 +245,53 @@ def test_a_notebook_runs_under_nbclient_and_keeps_little(monkeypatch):
     shown = notebook.cells[0].outputs[0]["data"]
     assert shown["text/plain"].startswith("How many?")
     assert front_end_module.VIEW in shown
-    assert notebook.cells[1].outputs[0].text == "You made no prediction. It is: 2.\n"
+    compared = notebook.cells[1].outputs[0]
+    assert compared["data"]["text/plain"] == "You made no prediction. It is: 2."
+    assert FOLDED not in compared["metadata"], "somebody looks"
     assert len(nbformat.writes(notebook)) < 20_000
+
+
+def test_an_error_that_is_predicted_and_its_explanation_folded_where_nobody_looks(monkeypatch, tmp_path):
+    from nbclient import NotebookClient
+
+    monkeypatch.setenv("COURSE_WIDGETS", "0")
+    (tmp_path / "99.md").write_text("# Lesson 99\n\n## zero\n\nNobody can *divide* by zero.\n")
+    cells = [
+        f"from utils.widgets import explanations, outcome, predict, predictions\nimport pathlib\n"
+        f"explanations.FOLDER = pathlib.Path({str(tmp_path)!r})\n"
+        "q = predict('What does 1 / 0 do?', ['works', 'raises'], why='99/zero')\nq",
+        "q.answer = 'works'\n1 / 0",
+        "q.compare(outcome())",
+        "again = predict('And 1 / 1?')\nagain.answer = 'works'\nagain.compare(outcome())\npredictions()",
+    ]
+    cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    cells[1].metadata["tags"] = ["raises-exception"]
+    cells[2].metadata["tags"] = ["predicted"]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, timeout=60, resources={"metadata": {"path": ROOT}}).execute()
+    [compared] = tidy(notebook).cells[2].outputs
+    assert compared["data"]["text/plain"] == "You predicted: works. It is: raises.\nNobody can *divide* by zero."
+    assert compared["data"]["text/markdown"].startswith("<details><summary>")
+    assert notebook.cells[3].outputs[-1]["data"]["text/plain"].splitlines() == [
+        "1 of your 2 predictions came true. Look again at what surprised you:",
+        "  What does 1 / 0 do?",
+        "    predicted: works; it is: raises",
+        "  And 1 / 1?",
+        "    predicted: works; it is: works",
+    ]
+
+
+def test_a_question_whose_explanation_is_not_there_is_refused():
+    with pytest.raises(ValueError, match=r"notebooks/explanations/99\.md has no '## nowhere'"):
+        predict(WAITS, BOTH, why="99/nowhere")
+
+
+def test_a_number_comes_true_within_what_the_lesson_allows(monkeypatch):
+    question = predict("How many times?")
+    for answer, within, came_true in ((3, 0, False), (3, 0.5, True), (2, 0, True), ("many", 0.5, False)):
+        question.answer = answer
+        question.compare(2, within=within)
+        assert question.came_true == came_true, answer
 
 
 # --- live -------------------------------------------------------------------------------------------------------

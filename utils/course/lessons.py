@@ -9,11 +9,10 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from utils.environment import WIDGETS
+from utils.marks import FOLDED, PREDICTED
 from utils.notebook_format import nbformat
 from utils.problem import Problem
 
-# The tag of a cell whose output a lesson asks to predict: it is not kept, or it would answer before the question.
-PREDICTED = "predicted"
 HERE = "what is between is PyTorch's own code"
 
 
@@ -43,7 +42,9 @@ def tidy(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if PREDICTED in cell.metadata.get("tags", []):
-            cell.outputs, cell.execution_count = [], None
+            # Its output would answer before the question. What is folded shows nothing.
+            cell.outputs = [output for output in cell.outputs if output.get("metadata", {}).get(FOLDED)]
+            cell.execution_count = None
         for output in cell.get("outputs", []):
             if output.output_type == "error":
                 output.traceback = _short(output.traceback)

@@ -38,6 +38,7 @@ BUNDLED = (
     "labs",
     "utils",
     "tests/lab*/visible.py",
+    "tests/lesson*/visible.py",
 )
 NEVER_BUNDLED = ("__pycache__", ".ipynb_checkpoints", ".egg-info")
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # a fixed date in the zip: the same course gives the same bytes

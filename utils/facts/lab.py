@@ -19,6 +19,19 @@ class Fact:
     test: Callable[[Student], None]
 
 
+@dataclass(frozen=True)
+class Par:
+    """What a right answer is measured by, beyond its points: as in golf, for whoever wants to beat it."""
+
+    value: float
+    unit: str  # what the number is, after it: "% of your own bound"
+    measure: Callable[[Student], float]
+
+    def score(self, student: Student) -> str:
+        """The student's score beside par, in a line. It costs nothing and is not graded."""
+        return f"Score: {self.measure(student):.0f}{self.unit}; par is {self.value:.0f}."
+
+
 @dataclass
 class Exercise:
     name: str
@@ -27,6 +40,7 @@ class Exercise:
     hints: list[str]
     facts: list[Fact] = field(default_factory=list)
     recorded: Callable[[Student], dict] | None = None
+    par: Par | None = None
 
     def timeline(self, record: Callable[[Student], dict]) -> Callable[[Student], dict]:
         """Say how to record a run of the student's answer: `record` returns a `Timeline` as plain data.
@@ -35,6 +49,15 @@ class Exercise:
         """
         self.recorded = record
         return record
+
+    def scored(self, par: float, unit: str) -> Callable:
+        """Say how an answer that passes is scored: the decorated function measures it, `par` is what is good."""
+
+        def add(measure):
+            self.par = Par(par, unit, measure)
+            return measure
+
+        return add
 
     def fact(self, claim: str) -> Callable:
         """Add a fact: the decorated function raises Unmet where it does not hold."""

@@ -1,6 +1,7 @@
 """Questions to answer before running, a live view of GPUs, and an explorer of splits.
 
-    question = predict("Which device waits longer?", ["device0", "device1"])
+    question = predict("Which device waits longer?", ["device0", "device1"], why="05/who-waits")
+    question.compare(waits_longer)     # after the run: predicted, measured, and why; predictions() has all of them
     with GpuMonitor([device0, device1]) as m, live(m) as view: ...
     explore_split(model, x)
 
@@ -11,6 +12,7 @@ and 8 both have is used.
 
 from utils.widgets.explorer import explore_split
 from utils.widgets.live_view import live
-from utils.widgets.prediction import predict
+from utils.widgets.outcomes import outcome
+from utils.widgets.prediction import predict, predictions
 
-__all__ = ["explore_split", "live", "predict"]
+__all__ = ["explore_split", "live", "outcome", "predict", "predictions"]

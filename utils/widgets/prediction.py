@@ -1,24 +1,38 @@
-"""A question that the learner answers before running on, and the answer beside the result."""
+"""A question that the learner answers before running on; the result beside the answer, and then why it is so.
+
+    question = predict("x is on the CPU. What does layer1(x) do?", ["works", "raises"], why="01/batch-on-the-cpu")
+    layer1(x)                       # the next cell
+    question.compare(outcome())     # the cell after it: it says what was predicted, what it is, and why
+    predictions()                   # at the end of a lesson: all of them, the surprises first
+
+The explanation is kept out of the notebook, in notebooks/explanations/01.md, because nobody predicts who can read on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
-from utils.widgets.front_end import bundle, close, show, widgets_here
+from utils.marks import FOLDED
+from utils.widgets.explanations import explanation
+from utils.widgets.front_end import bundle, close, in_kernel, show, widgets_here
+from utils.widgets.outcomes import note_outcomes
 
 MANY = 6  # more answers than this are a list to unfold
 _answers: dict[str, object] = {}
+_compared: dict[str, Prediction] = {}  # each question whose result is known
 _boxes: dict[str, object] = {}  # the widget of each question, so that a cell that runs again leaves one
 
 
-def predict(question: str, options: Sequence | None = None, *, key: str | None = None) -> Prediction:
+def predict(question: str, options: Sequence | None = None, *, why: str = "", key: str | None = None) -> Prediction:
     """A question to answer before running on. Make it the last line of its cell, to show it.
 
-    `options` are the answers to choose from; without them a number or a few words can be written. The answer is kept
-    for as long as the kernel runs, under `key` or the question itself. ValueError for a question or options that
-    cannot be shown.
+    `options` are the answers to choose from; without them a number or a few words can be written. `why` names the
+    explanation that `compare` shows: "01/batch-on-the-cpu" is the section of that name in
+    notebooks/explanations/01.md. The answer is kept for as long as the kernel runs, under `key`, `why` or the question
+    itself. ValueError for a question or options that cannot be shown, and for an explanation that is not there.
     """
+    note_outcomes()
     if not isinstance(question, str) or not question.strip():
         raise ValueError(f"predict({question!r}): the question is a text")
     if options is not None:
@@ -26,14 +40,17 @@ def predict(question: str, options: Sequence | None = None, *, key: str | None =
             raise ValueError(f"predict(..., {options!r}): options is a list of answers, or None for a free one")
         if len({str(option) for option in options}) < len(options):
             raise ValueError(f"predict(..., {list(options)!r}): two of these answers look the same")
-    return Prediction(question.strip(), options, key or question.strip())
+    return Prediction(question.strip(), options, key or why or question.strip(), explanation(why) if why else "")
 
 
 class Prediction:
     """A question and the learner's answer to it, None until there is one."""
 
-    def __init__(self, question: str, options: Sequence | None, key: str):
+    def __init__(self, question: str, options: Sequence | None, key: str, why: str = ""):
         self.question = question
+        self.result = None
+        self.came_true = False
+        self._why = why
         self.options = None if options is None else list(options)
         self._key = key
         self._field = self._note = self._box = None
@@ -62,12 +79,24 @@ class Prediction:
     def _fits(self, value) -> bool:
         return value is None or self.options is None or value in self.options
 
-    def compare(self, result, text: str | None = None) -> None:
-        """Print the prediction beside what it is, and `text` on a line of its own."""
+    def compare(self, result, text: str | None = None, *, within: float = 0.0) -> None:
+        """Show the prediction beside what it is, `text` on a line of its own, and the explanation.
+
+        A number came true if it is not further from `result` than the share `within` of it.
+        """
+        self.result, self.came_true = result, _same(self.answer, result, within)
+        _compared[self._key] = self
         predicted = "You made no prediction." if self.answer is None else f"You predicted: {_said(self.answer)}."
-        print(f"{predicted} It is: {_said(result)}.")
-        if text:
-            print(text)
+        words = [part for part in (f"{predicted} It is: {_said(result)}.", text, self._why) if part]
+        if not in_kernel():
+            print("\n".join(words))
+            return
+        words = [part.replace("\n", "  \n") if part is text else part for part in words]
+        shown = "\n\n".join(words)
+        folded = widgets_here() is None
+        if folded:
+            shown = f"<details><summary>Unfold it when you have predicted</summary>\n\n{shown}\n\n</details>"
+        show({"text/plain": "\n".join(words), "text/markdown": shown}, {FOLDED: True} if folded else None)
 
     def __repr__(self) -> str:
         lines = [self.question, *(f"  - {option}" for option in self.options or ())]
@@ -128,6 +157,54 @@ class Prediction:
         else:
             _answers[self._key] = value
         self._note.value = self._note_html()
+
+
+class Predictions:
+    """What was predicted in a lesson and how it turned out."""
+
+    def __init__(self, questions: Sequence[Prediction]):
+        self.surprises = [q for q in questions if q.answer is not None and not q.came_true]
+        self.others = [q for q in questions if q not in self.surprises]
+
+    @property
+    def headline(self) -> str:
+        made = [q for q in (*self.surprises, *self.others) if q.answer is not None]
+        if not made:
+            return "You made no prediction. The next lesson is more fun with them."
+        kept = f"{len(made) - len(self.surprises)} of your {len(made)} predictions came true."
+        return f"{kept} Look again at what surprised you:" if self.surprises else kept
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """(question, predicted, what it is), the surprises first."""
+        questions = (*self.surprises, *self.others)
+        return [(q.question, "" if q.answer is None else _said(q.answer), _said(q.result)) for q in questions]
+
+    def __repr__(self) -> str:
+        rows = [
+            f"  {question}\n    predicted: {yours or 'nothing'}; it is: {it}" for question, yours, it in self.rows()
+        ]
+        return "\n".join([self.headline, *rows])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self.rows()
+        )
+        return (
+            f"<p>{escape(self.headline)}</p><table><tr><th>question</th><th>you</th><th>it is</th></tr>{rows}</table>"
+        )
+
+
+def predictions() -> Predictions:
+    """All questions of this lesson whose result is known, what surprised first."""
+    return Predictions(list(_compared.values()))
+
+
+def _same(answer, result, within: float) -> bool:
+    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (answer, result))
+    if numbers:
+        return abs(answer - result) <= within * abs(result)
+    return answer is not None and _said(answer) == _said(result)
 
 
 def _number_or_text(text: str):

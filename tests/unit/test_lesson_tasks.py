@@ -1,0 +1,127 @@
+"""The tasks in the lessons: stubs, working versions, and answers that are wrong in a way that somebody meant."""
+
+import ast
+import re
+import sys
+from functools import cache
+from types import ModuleType, SimpleNamespace
+
+import nbformat
+import pytest
+from conftest import ROOT
+from support.answers import read_page
+
+from utils import check as check_module
+from utils.check import tasks
+from utils.facts import Exercise, Fact, Lab, LocalStudent, judge, load_lab, need
+from utils.marks import TASK
+from utils.widgets.explanations import FOLDER, sections
+
+LESSONS = {f"lesson{path.name[:2]}": path for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))}
+WITH_TASKS = sorted(path.name for path in (ROOT / "tests").glob("lesson[0-9]*"))
+ANSWERS = [one for path in sorted((ROOT / "tests").glob("lesson*/answers/*.py")) for one in read_page(path)]
+
+
+@cache
+def cells(lesson):
+    return [cell for cell in nbformat.read(LESSONS[lesson], 4).cells if cell.cell_type == "code"]
+
+
+def findings(lesson, name, source):
+    """What is found about an answer to a task, which is run as its cell would be."""
+    namespace = {"__name__": "__main__"}
+    exec("import torch\nfrom torch import nn\n" + source, namespace)
+    return judge(load_lab(lesson).exercises[name], LocalStudent(namespace, ["simgpu:0", "simgpu:1"]))
+
+
+@pytest.mark.parametrize("lesson", WITH_TASKS)
+def test_a_lesson_has_for_each_task_a_stub_and_a_working_version(lesson):
+    worked = (ROOT / "utils" / "worked" / f"{lesson}.py").read_text()
+    for name in load_lab(lesson).exercises:
+        [stub] = [c.source for c in cells(lesson) if TASK in c.metadata.get("tags", []) and f" {name}(" in c.source]
+        sources = [cell.source for cell in cells(lesson)]
+        assert f'check("{name}")' in sources
+        assert [source for source in sources if f'{name} = yours_or_ours("{name}")' in source]
+        assert "not written yet" in findings(lesson, name, stub)[-1].found
+        found = findings(lesson, name, worked)
+        assert all(finding.holds for finding in found), found[-1]
+
+
+@pytest.mark.parametrize("answer", [pytest.param(a, id=f"{a.lab}-{a.exercise}-{a.verdict}-{a.name}") for a in ANSWERS])
+def test_a_wrong_answer_to_a_task_is_told_so_and_a_right_one_passes(answer):
+    last = findings(answer.lab, answer.exercise, answer.code)[-1]
+    assert last.holds == (answer.verdict == "right"), last
+    assert last.holds or len(last.found) > 10
+
+
+@pytest.mark.parametrize("lesson", WITH_TASKS)
+def test_every_task_has_answers_to_be_tested_with(lesson):
+    for name in load_lab(lesson).exercises:
+        verdicts = [one.verdict for one in ANSWERS if (one.lab, one.exercise) == (lesson, name)]
+        assert verdicts.count("wrong") >= 3, name
+        assert verdicts.count("right") >= 1, name
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.md")), ids=lambda path: path.name)
+def test_every_explanation_is_asked_for_by_one_question_of_its_lesson(path):
+    source = "\n".join(cell.source for cell in cells(f"lesson{path.stem}"))
+    asked = re.findall(rf'why="{path.stem}/([^"]+)"', source)
+    assert sorted(asked) == sorted(sections(path))
+
+
+# --- tasks(), with a lesson that is made up -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def lesson(monkeypatch):
+    """A lesson whose one task is a function `double`."""
+
+    def doubles(student):
+        def probe(lab):
+            return lab.double(4)
+
+        need(student.run(probe) == 8, "double(4) is not 8.")
+
+    double = Exercise("double", 0, "Twice as much", ["Add it to itself."], [Fact("double(4) is 8", doubles)])
+    monkeypatch.setattr(check_module, "load_lab", lambda name: Lab(name, "Made up", {"double": double}))
+    worked = ModuleType("utils.worked.lesson99")
+    worked.double = lambda number: number * 2
+    monkeypatch.setitem(sys.modules, "utils.worked.lesson99", worked)
+    namespace = {}
+    check, yours_or_ours = tasks("lesson99", namespace)
+    return SimpleNamespace(namespace=namespace, check=check, yours_or_ours=yours_or_ours, ours=worked.double)
+
+
+def test_who_passes_goes_on_with_their_own(lesson, capsys):
+    lesson.namespace["double"] = mine = lambda number: number + number
+    assert repr(lesson.check("double")).splitlines()[0] == "double passed: Twice as much", "no points are told"
+    assert lesson.yours_or_ours("double") is mine
+    assert capsys.readouterr().out == "Going on with your double.\n"
+
+
+@pytest.mark.parametrize("mine", [None, lambda number: number + 1], ids=["skipped", "wrong"])
+def test_who_does_not_pass_goes_on_with_the_courses_and_is_told_so(lesson, mine, capsys):
+    if mine is not None:
+        lesson.namespace["double"] = mine
+    assert not lesson.check("double").passed
+    lesson.namespace["double"] = lesson.yours_or_ours("double")
+    assert lesson.namespace["double"] is lesson.ours
+    assert "in utils/worked/lesson99.py: yours has not passed its check yet" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="the course's own by now"):
+        lesson.check("double")
+
+
+def test_the_solved_lesson_ends_with_its_tasks_passed(tmp_path):
+    from tools.solved_lessons import solved
+
+    stub = nbformat.v4.new_code_cell("def double(n):\n    raise NotImplementedError()", metadata={"tags": [TASK]})
+    after = [nbformat.v4.new_code_cell(text) for text in ('double = yours_or_ours("double")', "print('later')")]
+    path = tmp_path / "99_made_up.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[stub, *after]), path)
+    sources = [
+        cell.source for cell in solved(path, "import math\n\ndef other(): ...\n\ndef double(n): return n * 2").cells
+    ]
+    assert sources[0] == "import math\ndef double(n): return n * 2"
+    assert sources[-1] == "assert check('double').passed, check('double')"
+    assert "print('later')" not in sources
+    assert all(ast.parse(source) for source in sources)

@@ -1,0 +1,59 @@
+"""The lessons as somebody has them who has done the tasks: `python tools/solved_lessons.py FOLDER` writes them.
+
+Each cell that is marked as a task gets the working version from utils/worked/, as if it had been typed there. A lesson
+ends behind its last `yours_or_ours`, because what follows is the same either way, and has to show that its tasks have
+passed. nbval runs these besides the lessons themselves, in which the tasks are left open.
+"""
+
+import ast
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from utils.marks import TASK  # noqa: E402
+from utils.notebook_format import nbformat  # noqa: E402
+
+
+def solved(path: Path, worked: str) -> nbformat.NotebookNode:
+    """A lesson with its tasks done by `worked`, the source of their working versions."""
+    notebook = nbformat.read(path, as_version=4)
+    names = []
+    for cell in notebook.cells:
+        if TASK in cell.metadata.get("tags", []):
+            asked = _defined(cell.source)
+            names += asked
+            cell.source = _with_imports(worked, asked)
+    end = max(number for number, cell in enumerate(notebook.cells) if "yours_or_ours(" in cell.source) + 1
+    passed = nbformat.v4.new_code_cell("\n".join(f"assert check({name!r}).passed, check({name!r})" for name in names))
+    notebook.cells = [*notebook.cells[:end], passed]
+    return notebook
+
+
+def _defined(source: str) -> list[str]:
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return [node.name for node in ast.parse(source).body if isinstance(node, kinds)]
+
+
+def _with_imports(source: str, names: list[str]) -> str:
+    """The imports of a module, and those of its functions and classes that are called `names`."""
+    parts = [
+        ast.get_source_segment(source, node)
+        for node in ast.parse(source).body
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or getattr(node, "name", None) in names
+    ]
+    return "\n".join(parts)
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
+        worked = ROOT / "utils" / "worked" / f"lesson{path.name[:2]}.py"
+        if worked.exists():
+            text = nbformat.writes(solved(path, worked.read_text(encoding="utf-8")))
+            (folder / path.name).write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
