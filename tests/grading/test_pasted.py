@@ -1,0 +1,61 @@
+"""No point of a lab can be had by pasting: what lessons show and work out, under the name that an exercise asks for.
+
+Every function and class of the lessons up to a lab's own, and of their working versions, is tried as the answer to each
+of its exercises, judged as in the grade. A lesson's other lines are not tried: an answer is a function or a class.
+"""
+
+import ast
+
+import nbformat
+import pytest
+from conftest import LABS, ROOT, run_here, source_of
+
+from utils.course.release import student_notebook
+from utils.facts import LocalStudent, judge, load_lab
+
+DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
+IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+def shown_before(lab: str) -> list[str]:
+    """The code of the lessons up to a lab's, cell by cell, and of the working versions of their tasks."""
+    found = []
+    for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
+        if path.name[:2] <= lab[-2:]:
+            found += [cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+            worked = ROOT / "utils" / "worked" / f"lesson{path.name[:2]}.py"
+            found += [worked.read_text()] if worked.exists() else []
+    return found
+
+
+def paste(cells: list[str], namespace: dict) -> dict:
+    """What these cells define, run in a notebook that has the rest: their imports, functions and classes."""
+    candidates = {}
+    for number, source in enumerate(cells):
+        for node in ast.parse(source).body:
+            if isinstance(node, (*IMPORTS, *DEFINITIONS)):
+                exec(ast.unparse(node), namespace)
+            if isinstance(node, DEFINITIONS):
+                candidates[f"{node.name} of cell {number}"] = namespace[node.name]
+    return candidates
+
+
+def asked(notebook: nbformat.NotebookNode, exercise: str) -> list[str]:
+    """The names that an exercise's cell is to define."""
+    [source] = [c.source for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == exercise]
+    return [node.name for node in ast.parse(source).body if isinstance(node, DEFINITIONS)]
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_no_exercise_passes_with_what_the_lessons_show(lab):
+    notebook = student_notebook(source_of(lab))
+    namespace = run_here(notebook)
+    as_given = dict(namespace)
+    candidates = paste(shown_before(lab), namespace)
+    assert len(candidates) > 3
+    passed = []
+    for name, exercise in load_lab(lab, hidden=True).exercises.items():
+        for label, candidate in candidates.items():
+            student = LocalStudent(as_given | dict.fromkeys(asked(notebook, name), candidate), ["simgpu:0", "simgpu:1"])
+            passed += [(name, label)] * all(finding.holds for finding in judge(exercise, student))
+    assert passed == []
