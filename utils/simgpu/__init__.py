@@ -18,6 +18,7 @@ from . import torch_private
 from .attention import register_attention
 from .autocast import register_autocast
 from .cuda_code import as_cuda, register_magic
+from .distributed import register_backend
 from .hardware import DEVICE_TYPE, LOG_LENGTH, HostCopy, Record, machine, settings_from
 from .loading import register_loading
 from .measure import measure_link, measure_profile
@@ -53,6 +54,8 @@ def enable(
     compute: bool = True,
     memory: int | None = None,
     host_link: object = "pcie3",
+    nodes: int = 1,
+    network: object = "200G",
 ) -> None:
     """Give this process `count` simulated GPUs, named `simgpu:0`, `simgpu:1`, ...
 
@@ -60,7 +63,9 @@ def enable(
     between each and the host. `clock` is "virtual" (the host's
     time is simulated too, every run gives the same times) or "paced" (the host's time is the wall clock, and
     waiting for a device sleeps). With `compute=False` tensors have shapes, time and memory but no values, so
-    that a model larger than this machine can be planned. `memory` is the bytes of each GPU, the profile's if None.
+    that a model larger than this machine can be planned. With `nodes` above 1 the GPUs, or the ranks of
+    torch.distributed, are spread evenly over so many nodes, and `network` (`simgpu.profiles.NETWORKS`) is what links
+    GPUs of different ones. `memory` is the bytes of each GPU, the profile's if None.
 
     Called again with the same arguments it changes nothing. Called with others it builds a new machine, and
     tensors of the old one are refused with an error that says so.
@@ -68,7 +73,7 @@ def enable(
     Raises ValueError for an argument that makes no sense, naming what would, and RuntimeError for a PyTorch that
     lacks what a Python device needs, or where another backend holds PyTorch's one free device slot.
     """
-    settings = settings_from(count, gpu, link, clock, compute, memory, host_link)
+    settings = settings_from(count, gpu, link, clock, compute, memory, host_link, nodes, network)
     if not is_enabled():
         torch_private.require_tested_torch()
         torch_private.register_device_type(DEVICE_TYPE, device_module, lambda: machine.clock.backward())
@@ -78,6 +83,7 @@ def enable(
         register_autocast()
         register_loading()
         register_refusals()
+        register_backend()
         torch_private.let_optimizers_update_all_at_once(SimTensor)
         torch_private.keep_parameters_when_modules_move(_is_simulated)
         torch_private.let_lazy_modules_wait(_is_simulated)

@@ -13,21 +13,25 @@ import torch
 from . import origin
 from .clock import CLOCKS, Engine, PacedClock, Queue, Stopwatch, VirtualClock
 from .memory import Memory
-from .profiles import GPUS, LINKS, GpuProfile, LinkProfile, find
+from .profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile, find
 
 DEVICE_TYPE = "simgpu"
 MOST_GPUS = 64
+NETWORK_STREAM = -1  # in the log: collectives have streams of their own, which nobody else can use
 # Newest records kept: a training step of ResNet50 makes about 700.
 LOG_LENGTH = 200_000
 
 
 class Record(NamedTuple):
-    """One kernel or copy. Times in seconds of the machine's clock; `device` and `other` are GPU numbers or 'cpu'."""
+    """One kernel, copy or communication. Times in seconds of the machine's clock.
+
+    `device` and `other` are GPU numbers or 'cpu'; of a message between processes `other` is a rank.
+    """
 
     device: int
     stream: int
     name: str
-    kind: str  # kernel, h2d, d2h, d2d
+    kind: str  # kernel, h2d, d2h, d2d, comm
     start: float
     end: float
     bytes: int
@@ -51,11 +55,14 @@ class HostCopy(NamedTuple):
 class Gpu:
     """One simulated GPU. Tensors hold a reference to the one they live on.
 
-    It has one engine for kernels, one for copies in and one for copies out. `retired` turns true when the
-    machine is reconfigured: what lived on it is refused from then on.
+    It has one engine for kernels, one for copies in, one for copies out, and one for what goes to other processes.
+    `retired` turns true when the machine is reconfigured: what lived on it is refused from then on.
     """
 
-    __slots__ = ("compute", "copy_in", "copy_out", "device", "index", "memory", "profile", "queues", "retired")
+    __slots__ = (
+        *("compute", "copy_in", "copy_out", "network"),
+        *("device", "index", "memory", "profile", "queues", "retired"),
+    )
 
     def __init__(self, index: int, profile: GpuProfile, memory: int):
         self.index = index
@@ -64,7 +71,7 @@ class Gpu:
         self.retired = False
         self.memory = Memory(str(index), memory)
         self.queues = [Queue(self, 0)]
-        self.compute, self.copy_in, self.copy_out = Engine(), Engine(), Engine()
+        self.compute, self.copy_in, self.copy_out, self.network = Engine(), Engine(), Engine(), Engine()
 
     @property
     def free(self) -> float:
@@ -83,12 +90,14 @@ class Settings:
     gpu: GpuProfile = GPUS["V100"]
     link: LinkProfile = LINKS["nvlink2"]
     host_link: LinkProfile = LINKS["pcie3"]
+    nodes: int = 1
+    network: LinkProfile = NETWORKS["200G"]
     clock: str = "virtual"
     compute: bool = True
     memory: int = 0
 
     def __hash__(self) -> int:
-        return hash((self.count, self.gpu.name, self.link.name, self.clock, self.compute, self.memory))
+        return hash((self.count, self.nodes, self.gpu.name, self.link.name, self.clock, self.compute, self.memory))
 
 
 class _Current(threading.local):
@@ -214,9 +223,23 @@ class Machine:
 
     def copy_between(self, source: Gpu, target: Gpu, size: int) -> None:
         """A copy from GPU to GPU: it waits for the current streams of both ends, and both wait for it."""
-        link = self.settings.link
+        link = self.link_between(source, target)
         ends = (self.queue(source), source.copy_out), (self.queue(target), target.copy_in)
         self._copy(source, ends, link.seconds(size), "d2d", size, target.index)
+
+    def link_between(self, one: Gpu, other: Gpu) -> LinkProfile:
+        """What two GPUs of this process are linked by: GPUs of one node have consecutive numbers."""
+        per_node = self.settings.count // self.settings.nodes
+        same = one.index // per_node == other.index // per_node
+        return self.settings.link if same else self.settings.network
+
+    def communicate(self, gpu: Gpu, name: str, start: float, end: float, size: int, launched: float, other) -> None:
+        """A collective, or one end of a message to the rank `other`, which has been given its times."""
+        gpu.network.free = max(gpu.network.free, end)
+        if self.log is not None:
+            entry = (gpu.index, NETWORK_STREAM, name, "comm", start, end, size, 0, launched, other, origin.here())
+            self.log.append(entry)
+            sys.audit("simgpu.record", entry)
 
     def copy_with_host(self, gpu: Gpu, size: int, *, to_host: bool, pinned: bool = False, wait: bool = True) -> None:
         """A copy between a GPU and the host, whose memory is pinned or not; the host waits for its end if told to."""
@@ -293,12 +316,14 @@ class Machine:
         self.wait_until(self.queue(gpu).free)
 
 
-def settings_from(count, gpu, link, clock, compute, memory, host_link="pcie3") -> Settings:
+def settings_from(count, gpu, link, clock, compute, memory, host_link="pcie3", nodes=1, network="200G") -> Settings:
     """Settings from what a user wrote. Raises ValueError that names what is wrong and what there is."""
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_GPUS:
         raise ValueError(f"simgpu.enable(count={count!r}): count must be a whole number from 1 to {MOST_GPUS}")
     if clock not in CLOCKS:
         raise ValueError(f"simgpu.enable(clock={clock!r}): there is no such clock. There are: {', '.join(CLOCKS)}")
+    if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
+        raise ValueError(f"simgpu.enable(nodes={nodes!r}): nodes must be a whole number from 1 on")
     profile, link_profile = find("gpu", GPUS, gpu), find("link", LINKS, link)
     capacity = profile.memory if memory is None else memory
     if isinstance(capacity, bool) or not isinstance(capacity, (int, float)) or capacity <= 0:
@@ -308,6 +333,8 @@ def settings_from(count, gpu, link, clock, compute, memory, host_link="pcie3") -
         gpu=profile,
         link=link_profile,
         host_link=find("host_link", LINKS, host_link),
+        nodes=nodes,
+        network=find("network", NETWORKS, network),
         clock=clock,
         compute=bool(compute),
         memory=int(capacity),

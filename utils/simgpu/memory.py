@@ -76,6 +76,11 @@ class Memory:
             self._high = total
         sys.audit("simgpu.memory", self, size)
 
+    def give(self, size: int) -> None:
+        """Count `size` bytes fewer."""
+        self.allocated -= size
+        sys.audit("simgpu.memory", self, -size)
+
     def reset_peak(self) -> None:
         """Begin the peak anew, at what is allocated now."""
         self.peak = self.allocated
@@ -106,6 +111,15 @@ class Storage:
         size = _whole(size, BLOCK)
         if size > self.size:
             self._memory.take(size - self.size)
+            self.size = size
+
+    def resize(self, size: int) -> None:
+        """Hold `size` bytes, more or fewer than now."""
+        size = _whole(size, BLOCK)
+        if size > self.size:
+            self.grow(size)
+        elif size < self.size:
+            self._memory.give(self.size - size)
             self.size = size
 
     def __del__(self, audit=sys.audit):

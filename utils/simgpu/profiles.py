@@ -73,6 +73,9 @@ class GpuProfile:
         return peak * (self.tensor_efficiency if on_tensor_cores else self.efficiency), on_tensor_cores
 
 
+LINK_KINDS = ("nvlink", "pcie", "network")
+
+
 @dataclass(frozen=True)
 class LinkProfile:
     """A link between two GPUs, or between a GPU and the host.
@@ -80,7 +83,8 @@ class LinkProfile:
     `bandwidth` in bytes a second, one direction, as copies of some megabytes reach it; `latency` in seconds is what
     the engine takes for any copy (what the host pays to start one is the GPU's `launch`). `pageable` is what a copy
     reaches where the host's memory is not pinned: the driver moves it through a pinned buffer of its own, as fast
-    as one thread of the host copies, whatever the link could do.
+    as one thread of the host copies, whatever the link could do. `collective` is what kernels of NCCL reach, which
+    move data by themselves, and `kind`, of "nvlink", "pcie" and "network", decides what a step of theirs takes.
     """
 
     name: str
@@ -88,9 +92,15 @@ class LinkProfile:
     source: str
     latency: float = 2 * MICROSECOND
     pageable: float = 7e9
+    kind: str = "pcie"
+    collective: float = 0.0  # 0: as copies
 
     def __post_init__(self):
         _require_positive(self, "bandwidth", "pageable")
+        if self.kind not in LINK_KINDS:
+            raise ValueError(f"LinkProfile {self.name}: kind={self.kind!r} is none of {', '.join(LINK_KINDS)}")
+        if not self.collective:
+            object.__setattr__(self, "collective", self.bandwidth)
 
     def seconds(self, size: int, *, pageable: bool = False) -> float:
         """What a copy of `size` bytes takes."""
@@ -205,10 +215,16 @@ GPUS = {
     )
 }
 
+
 # The latency of all but the instructional one: NVIDIA/cuda-samples issue 230, peer to peer, 1.8 to 2.3 us; copies of a
 # few bytes in traces take 1 to 3. Without peer access (different sockets, consumer boards) the same issue has 11 to 20.
 # `pageable`: two traces of one V100 reach 6.7 GB/s (loader workers beside it) and 9.9 (none); 5 to 6 are reported in
 # rapidsai/dask-cuda pull request 98. Between those, and one number for all, for it is the host's.
+def _nvlink(name: str, bandwidth: float, collective: float, source: str) -> LinkProfile:
+    """`collective` as NCCL counts it (src/graph/topo.h): per link 18, 20, 20, 20.6 and 40.1 GB/s, 235 for an A100."""
+    return LinkProfile(name, bandwidth, source, kind="nvlink", collective=collective)
+
+
 LINKS = {
     link.name: link
     for link in (
@@ -217,26 +233,42 @@ LINKS = {
         ),
         LinkProfile("pcie4", 22e9, "PCI Express 4.0 x16: 31.5 GB/s raw, 20 to 22.4 measured (NVIDIA/nccl issue 814)"),
         LinkProfile("pcie5", 55e9, "PCI Express 5.0 x16: 63 GB/s raw, 54 to 56 measured (lukealonso/p2pmark)"),
-        LinkProfile("nvlink1", 36e9, "NVLink 1, two links: 2 x 20 GB/s each way, 36.4 measured (Dell C4130 and P100)"),
-        LinkProfile(
+        _nvlink(
+            "nvlink1", 36e9, 2 * 18e9, "NVLink 1, two links: 2 x 20 GB/s each way, 36.4 measured (Dell C4130 and P100)"
+        ),
+        _nvlink(
             "nvlink2",
             48e9,
+            2 * 20e9,
             "NVLink 2, two links (a pair in a DGX-1V): 2 x 25 GB/s each way, 47.9 measured (Dell C4130)",
         ),
-        LinkProfile("nvlink3", 270e9, "NVLink 3, 12 links (A100): 300 GB/s each way, 90% of it"),
-        LinkProfile(
+        _nvlink("nvlink3", 270e9, 235e9, "NVLink 3, 12 links (A100): 300 GB/s each way, 90% of it"),
+        _nvlink(
             "nvlink4",
             376e9,
+            18 * 20.6e9,
             "NVLink 4, 18 links (H100): 450 GB/s each way, 371 to 377 measured (NVIDIA/nccl issue 1264)",
         ),
-        LinkProfile(
+        _nvlink(
             "nvlink5",
             750e9,
+            18 * 40.1e9,
             "NVLink 5, 18 links (B200 datasheet): 900 GB/s each way, NVLink 4's share; compared with nothing",
         ),
         LinkProfile("instructional", 0.2e9, "not a product: for the instructional GPU", latency=100 * MICROSECOND),
     )
 }
+
+
+def _network(gigabits: int) -> LinkProfile:
+    source = (
+        f"one adapter of {gigabits} Gb/s for each GPU: {gigabits / 8:g} GB/s raw, 96% of it (NCCL counts 12 of 12.5)"
+    )
+    return LinkProfile(f"{gigabits}G", 0.96 * gigabits / 8 * 1e9, source, latency=5 * MICROSECOND, kind="network")
+
+
+# What links the GPUs of different nodes: InfiniBand, or Ethernet with RDMA.
+NETWORKS = {network.name: network for network in map(_network, (25, 100, 200, 400))}
 
 
 def add_gpu(profile: GpuProfile) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import torch_private
 from .clock import Queue
 from .hardware import Gpu, machine
 
@@ -25,6 +26,15 @@ class Stream:
     @property
     def stream_id(self) -> int:
         return self._queue.number
+
+    @property
+    def device_index(self) -> int:
+        return self._queue.gpu.index
+
+    @property
+    def device_type(self) -> int:
+        """The number of PyTorch's device type, as `torch.Stream` has it."""
+        return torch_private.NUMBER_OF_DEVICE_TYPE
 
     def query(self) -> bool:
         """Whether everything given to this stream is done. A no costs the host what a launch costs it."""

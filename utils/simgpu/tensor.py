@@ -95,6 +95,10 @@ class SimTensor(torch.Tensor):
         torch.Tensor.data.__set__(self, new)
         self._value, self._gpu, self._storage, self._layout = new._value, new._gpu, new._storage, new._layout
 
+    def untyped_storage(self):
+        """The memory behind this tensor, as far as it has one: its size, its address, freeing and taking it."""
+        return SimStorage(self)
+
     def tolist(self):
         return self.cpu().tolist()
 
@@ -150,6 +154,33 @@ class SimTensor(torch.Tensor):
     def __repr__(self, *, tensor_contents=None):
         text = _text(self)
         return f"Parameter containing:\n{text}" if getattr(self, "_is_param", False) else text
+
+
+class SimStorage:
+    """What `tensor.untyped_storage()` is on a simulated GPU: through it FSDP frees weights and takes them again."""
+
+    def __init__(self, tensor: SimTensor):
+        self._counted, self._values = tensor._storage, value_of(tensor).untyped_storage()
+        self.device = tensor.device
+
+    def size(self) -> int:
+        return self._values.size()
+
+    nbytes = size
+
+    def data_ptr(self) -> int:
+        return self._values.data_ptr()
+
+    def resize_(self, size: int) -> SimStorage:
+        self._values.resize_(size)
+        self._counted.resize(size)
+        return self
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, SimStorage) and other._counted is self._counted
+
+    def __hash__(self) -> int:
+        return id(self._counted)
 
 
 OWN_ATTRIBUTES = {"_value", "_gpu", "_storage", "_layout"}
@@ -250,7 +281,7 @@ class Operator:
     def __init__(self, func):
         schema = torch_private.operator_schema(func)
         self.func = SUBSTITUTES.get(func) or torch_private.callable_of(func)
-        self.special = SPECIAL.get(func)
+        self.special = SPECIAL.get(func) or torch_private.kernel_of_collectives(func)
         self.name = func.__name__.split(".")[0]
         self.packet = torch_private.packet_of(func)
         self.names = [argument.name for argument in schema.arguments]

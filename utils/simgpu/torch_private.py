@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 
 import torch
 import torch.multiprocessing.reductions
@@ -23,6 +24,7 @@ from torch.utils import _python_dispatch, backend_registration
 FIRST_TESTED = (2, 11)
 LAST_TESTED = (2, 15)
 
+NUMBER_OF_DEVICE_TYPE = int(torch._C._autograd.DeviceType.PrivateUse1)
 AUTOCAST_KEY = "AutocastPrivateUse1"
 # A context that sees every operator which runs inside it.
 DispatchMode = _python_dispatch.TorchDispatchMode
@@ -290,6 +292,56 @@ def rounds_float32(what: str) -> bool:
     `torch.set_float32_matmul_precision`, and `fp32_precision` of any of `torch.backends`.
     """
     return _float32_precision("cuda", what) == "tf32"
+
+
+# --- torch.distributed ------------------------------------------------------------------------------------------
+
+FIRST_WITH_PYTHON_BACKENDS = (2, 15)
+c10d = getattr(torch._C, "_distributed_c10d", None)  # None where PyTorch was built without
+Backend, Work, ReduceOp = (getattr(c10d, name, object) for name in ("Backend", "Work", "ReduceOp"))
+
+
+def has_python_backends() -> bool:
+    """Whether a backend of torch.distributed can be written in Python."""
+    return c10d is not None and torch_version() >= FIRST_WITH_PYTHON_BACKENDS
+
+
+def gloo(store, rank: int, ranks: int, timeout):
+    """A process group that moves CPU tensors between processes."""
+    return c10d.ProcessGroupGloo(store, rank, ranks, timeout)
+
+
+def world_size() -> int:
+    """How many ranks there are in all; 0 before `init_process_group`."""
+    return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 0
+
+
+def root_store(store):
+    """The store behind the prefixes that groups put before their keys."""
+    return store._underlying_non_prefix_store if isinstance(store, c10d.PrefixStore) else store
+
+
+def is_fake(store) -> bool:
+    """Whether a group's store is one that nobody else has."""
+    return isinstance(root_store(store), c10d.FakeStore)
+
+
+def when_backward_ends(call: Callable[[], object]) -> None:
+    """Call this when the backward pass that runs on this thread has ended."""
+    torch.autograd.Variable._execution_engine.queue_callback(call)
+
+
+def kernel_of_collectives(func) -> Callable | None:
+    """For an operator of torch.distributed, the kernel that takes tensors of any device; None for other operators."""
+    key = COLLECTIVES.get(func.namespace)
+    return None if key is None else partial(func._op_dk, key)
+
+
+COLLECTIVES = {
+    "c10d": torch._C.DispatchKey.PrivateUse1,
+    "_c10d_functional": torch._C.DispatchKey.CompositeExplicitAutograd,
+    "_c10d_functional_autograd": torch._C.DispatchKey.CompositeExplicitAutograd,
+}
 
 
 def being_compiled() -> bool:

@@ -1,0 +1,304 @@
+"""What each rank runs for test_backend.py: every check by name, plain PyTorch, nothing of ours but the devices.
+
+    torchrun --standalone --nproc-per-node 2 tests/distributed/on_ranks.py RESULTS
+
+A check returns plain data. RESULTS/0.json and so on have what each check returned on each rank, or how it failed.
+"""
+
+import copy
+import json
+import os
+import sys
+import traceback
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleLoopedBFS,
+    ScheduleZBVZeroBubble,
+)
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
+
+from utils import simgpu
+
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+CHECKS = {}
+
+
+def check(function):
+    CHECKS[function.__name__] = function
+    return function
+
+
+def device():
+    return torch.device("simgpu", RANK)
+
+
+def farthest(ours, theirs) -> float:
+    """The largest difference between tensors, in shares of the largest number among them."""
+    pairs = [(mine.detach().cpu(), other.detach()) for mine, other in zip(ours, theirs, strict=True)]
+    largest = max(other.abs().max().item() for _, other in pairs)
+    return max((mine - other).abs().max().item() for mine, other in pairs) / largest
+
+
+def numbers(*shape, seed=1):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+# --- collectives --------------------------------------------------------------------------------------------------
+
+
+@check
+def collectives():
+    """What each gives, for tensors that hold the rank's number."""
+
+    def mine(count=2):
+        return torch.full((count,), float(RANK + 1), device=device())
+
+    told = {}
+    for op in ("SUM", "AVG", "MAX", "PRODUCT"):
+        tensor = mine()
+        dist.all_reduce(tensor, getattr(dist.ReduceOp, op))
+        told[f"all_reduce {op}"] = tensor.tolist()
+    tensor = mine()
+    dist.broadcast(tensor, 1)
+    told["broadcast"] = tensor.tolist()
+    tensor = mine()
+    dist.reduce(tensor, 0)
+    told["reduce"] = tensor.tolist()
+    parts = [torch.empty(2, device=device()) for _ in range(WORLD)]
+    dist.all_gather(parts, mine())
+    told["all_gather"] = [part.tolist() for part in parts]
+    whole = torch.empty(2 * WORLD, device=device())
+    dist.all_gather_into_tensor(whole, mine())
+    told["all_gather_into_tensor"] = whole.tolist()
+    share = torch.empty(2, device=device())
+    dist.reduce_scatter_tensor(share, torch.arange(2.0 * WORLD, device=device()))
+    told["reduce_scatter_tensor"] = share.tolist()
+    dist.reduce_scatter(share, [mine() for _ in range(WORLD)])
+    told["reduce_scatter"] = share.tolist()
+    dist.gather(mine(), parts if RANK == 0 else None, 0)
+    told["gather"] = [part.tolist() for part in parts] if RANK == 0 else "elsewhere"
+    dist.scatter(share, [torch.full((2,), float(r), device=device()) for r in range(WORLD)] if RANK == 0 else None, 0)
+    told["scatter"] = share.tolist()
+    swapped = torch.empty(WORLD, device=device())
+    dist.all_to_all_single(swapped, torch.arange(float(WORLD), device=device()) + 10 * RANK)
+    told["all_to_all_single"] = swapped.tolist()
+    dist.all_to_all(parts, [torch.full((2,), 10.0 * RANK + r, device=device()) for r in range(WORLD)])
+    told["all_to_all"] = [part.tolist() for part in parts]
+    told["functional"] = functional.all_reduce(mine(), "sum", dist.group.WORLD).tolist()
+    pair = dist.new_group([0, 1])
+    tensor = mine()
+    if RANK < 2:
+        dist.all_reduce(tensor, group=pair)
+    told["new_group"] = tensor.tolist()
+    dist.barrier()
+    return told
+
+
+@check
+def strided_and_other_dtypes():
+    told = {}
+    whole = torch.arange(6.0, device=device()).view(2, 3)
+    dist.all_reduce(whole.t())
+    told["transposed"] = whole.tolist()
+    for dtype in (torch.bfloat16, torch.float16, torch.int64, torch.complex64, torch.bool):
+        tensor = torch.ones(2, device=device()).to(dtype)
+        dist.all_reduce(tensor, dist.ReduceOp.MAX if dtype == torch.bool else dist.ReduceOp.SUM)
+        told[str(dtype)] = [value.real if dtype.is_complex else value for value in tensor.tolist()]
+    return told
+
+
+@check
+def objects():
+    got = [None] * WORLD
+    dist.all_gather_object(got, {"rank": RANK})
+    box = [{"from": RANK}]
+    dist.broadcast_object_list(box, src=1)
+    return [got, box]
+
+
+@check
+def messages():
+    """A ring of messages, and one that is received late."""
+    got = torch.zeros(3, device=device())
+    ring = [
+        dist.P2POp(dist.isend, torch.full((3,), float(RANK), device=device()), (RANK + 1) % WORLD),
+        dist.P2POp(dist.irecv, got, (RANK - 1) % WORLD),
+    ]
+    for work in dist.batch_isend_irecv(ring):
+        work.wait()
+    told = got.tolist()
+    if RANK == 0:
+        dist.send(torch.ones(1_000_000, device=device()), 1)
+    elif RANK == 1:
+        weight = torch.randn(2000, 2000, device=device())
+        for _ in range(3):
+            weight = weight @ weight
+        late = torch.empty(1_000_000, device=device())
+        dist.recv(late, 0)
+        told.append(late.sum().item())
+    return told
+
+
+# --- what trains --------------------------------------------------------------------------------------------------
+
+
+def perceptron():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 8))
+
+
+@check
+def ddp():
+    """Three steps of DDP against one model with the whole batch, with each option."""
+    x, y = numbers(8 * WORLD, 64), numbers(8 * WORLD, 8, seed=2)
+    alone = perceptron()
+    optimizer = torch.optim.SGD(alone.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(alone(x), y).backward()
+        optimizer.step()
+    told = {}
+    options = {
+        "plain": {"bucket_cap_mb": 0.1},
+        "views": {"gradient_as_bucket_view": True},
+        "static": {"static_graph": True},
+        "unused": {"find_unused_parameters": True},
+    }
+    for name, given in options.items():
+        model = DistributedDataParallel(perceptron().to(device()), device_ids=[RANK], **given)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            own = slice(8 * RANK, 8 * RANK + 8)
+            nn.functional.mse_loss(model(x[own].to(device())), y[own].to(device())).backward()
+            optimizer.step()
+        told[name] = farthest(model.parameters(), alone.parameters())
+    return told
+
+
+@check
+def fsdp():
+    """Gradients and weights of two steps of FSDP2 against one model with the whole batch."""
+    x = numbers(8 * WORLD, 64)
+    alone = perceptron()
+    sharded = copy.deepcopy(alone).to(device())
+    mesh = init_device_mesh("simgpu", (WORLD,))
+    for layer in sharded:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(sharded, mesh=mesh)
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in (sharded, alone)]
+    told = []
+    for _ in range(2):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        sharded(x.chunk(WORLD)[RANK].to(device())).square().mean().backward()
+        alone(x).square().mean().backward()
+        gradients = [parameter.grad.full_tensor() for parameter in sharded.parameters()]
+        told.append(farthest(gradients, [parameter.grad for parameter in alone.parameters()]))
+        norms = [torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1) for model in (sharded, alone)]
+        told.append(abs(norms[0].full_tensor().item() - norms[1].item()) / norms[1].item())
+        for optimizer in optimizers:
+            optimizer.step()
+    told.append(farthest([parameter.full_tensor() for parameter in sharded.parameters()], alone.parameters()))
+    return told
+
+
+@check
+def tensor_parallel():
+    torch.manual_seed(0)
+    alone = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    split = parallelize_module(copy.deepcopy(alone).to(device()), init_device_mesh("simgpu", (WORLD,)), plan)
+    x = numbers(8, 64)
+    outputs = split(x.to(device())), alone(x)
+    for output in outputs:
+        output.square().mean().backward()
+    gradients = [parameter.grad.full_tensor() for parameter in split.parameters()]
+    return [farthest(outputs[:1], outputs[1:]), farthest(gradients, [p.grad for p in alone.parameters()])]
+
+
+@check
+def pipelines():
+    """Gradients of PyTorch's schedules against the undivided model, and what each takes."""
+    x, y = numbers(16, 64), numbers(16, 64, seed=2)
+    told = {}
+    kinds = (ScheduleGPipe, Schedule1F1B, ScheduleLoopedBFS, ScheduleInterleaved1F1B)
+    for kind in (*kinds, ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble):
+        single = kind in (ScheduleGPipe, Schedule1F1B)
+        count = WORLD if single else 2 * WORLD
+        torch.manual_seed(0)
+        parts = [nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(count)]
+        alone = copy.deepcopy(parts)
+        nn.functional.mse_loss(nn.Sequential(*alone)(x), y).backward()
+        places = [RANK] if single else [RANK, 2 * WORLD - 1 - RANK if kind is ScheduleZBVZeroBubble else RANK + WORLD]
+        stages = [PipelineStage(parts[place].to(device()), place, count, device()) for place in places]
+        schedule = kind(stages[0] if single else stages, n_microbatches=2 * WORLD, loss_fn=nn.functional.mse_loss)
+        given = [x.to(device())] if 0 in places else []
+        target = {"target": y.to(device()), "losses": []} if count - 1 in places else {}
+        dist.barrier()
+        begin = simgpu.now()
+        schedule.step(*given, **target)
+        torch.simgpu.synchronize()
+        dist.barrier()
+        ours = [parameter.grad for place in places for parameter in parts[place].parameters()]
+        theirs = [parameter.grad for place in places for parameter in alone[place].parameters()]
+        told[kind.__name__] = [farthest(ours, theirs), simgpu.now() - begin]
+    return told
+
+
+@check
+def overlap():
+    """Seconds of a DDP step by the bandwidth of the link, and of the step and the all-reduces one after another."""
+    model = nn.Sequential(*[nn.Linear(512, 512) for _ in range(6)]).to(device())
+    x = numbers(64, 512).to(device())
+
+    def seconds(work):
+        dist.barrier()
+        begin = simgpu.now()
+        work()
+        torch.simgpu.synchronize()
+        return simgpu.now() - begin
+
+    parallel = DistributedDataParallel(copy.deepcopy(model), bucket_cap_mb=1)
+    for _ in range(2):  # DDP orders its buckets after the first step
+        step = seconds(lambda: parallel(x).sum().backward())
+    begin = simgpu.now()
+    parallel(x).sum().backward()
+    torch.simgpu.synchronize()
+    talk = sum(r.end - r.start for r in simgpu.log(begin) if r.kind == "comm")
+    return {"with": step, "work": seconds(lambda: model(x).sum().backward()), "communication": talk}
+
+
+def main(folder):
+    simgpu.enable(count=WORLD, link="pcie3")
+    torch.simgpu.set_device(RANK)
+    dist.init_process_group()
+    results = {"backend": str(dist.get_backend_config())}
+    for name, function in CHECKS.items():
+        try:
+            results[name] = function()
+        except Exception:
+            results[name] = traceback.format_exc()
+            break  # the others wait for us
+    results["now"] = simgpu.now()
+    results["log"] = [[r.name, r.kind, r.start, r.end] for r in simgpu.log()][-300:]
+    with open(os.path.join(folder, f"{RANK}.json"), "w") as file:
+        json.dump(results, file)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,517 @@
+"""torch.distributed on simulated GPUs: the backend "simccl", which `init_process_group()` picks for them.
+
+Every rank is a process (under torchrun, or forked) with simulated GPUs of its own. Numbers travel by gloo. Times travel
+beside them, and a rank's virtual time depends on its own past and on the messages that it has received, and on nothing
+else: so it is the same in every run, on however busy a machine.
+
+    collective      begins when its last rank is ready, and takes what `collectives.Fabric` says
+    send, receive   begins when both ends are ready: the message carries its sender's time
+
+A collective runs on a stream of its group, as NCCL's do. `work.wait()` lets the current stream wait for it, not the
+host. Each GPU has one network engine, so that groups take turns on it.
+
+One process can stand for many: with `store=FakeStore()` it is one rank of `world_size` that all do the same at the same
+time, which nobody is asked about. So a step on 512 GPUs can be planned in a notebook.
+
+What would make a program's times depend on chance is refused: a receive from whoever is first.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Sequence
+
+import torch
+
+from . import torch_private
+from .collectives import PROTOCOLS, Fabric
+from .hardware import DEVICE_TYPE, Gpu, machine
+from .tensor import SimTensor, value_of
+from .waiting import Mismatch, Waiting
+
+NAME = "simccl"
+# What starts a send and its receive, beside the link's own time: NCCL's kernel with the protocol for large messages.
+PAIR = PROTOCOLS["Simple"].ring_base
+c10d = torch_private.c10d
+ReduceOp = torch_private.ReduceOp
+
+
+class SimWork(torch_private.Work):
+    """A collective that was given away: the stream that waits for it waits until `end`.
+
+    `finish` completes what has to come from elsewhere (a receive) and returns the end; None where all is known.
+    """
+
+    def __init__(self, result, gpu: Gpu | None, end: float, finish: Callable[[], float] | None = None):
+        super().__init__()
+        self._result, self._gpu, self.end, self._finish = result, gpu, end, finish
+
+    def complete(self) -> None:
+        if self._finish is not None:
+            finish, self._finish = self._finish, None
+            self.end = finish()
+
+    def wait(self, timeout=None) -> bool:
+        self.complete()
+        if self._gpu is not None:
+            machine.queue(self._gpu).wait_until(self.end)
+        return True
+
+    def get_future(self):
+        """Done at once; within a backward pass when that ends, as what overlaps with it does not wait for it.
+
+        DDP asks as soon as it has launched, and waits in a callback of the autograd engine that it adds after ours.
+        """
+        future = torch.futures.Future()
+        if torch_private.current_node() is None:
+            self.wait()
+            future.set_result(self._result)
+        else:
+            torch_private.when_backward_ends(lambda: (self.wait(), future.set_result(self._result)))
+        return future
+
+    def is_completed(self) -> bool:
+        self.complete()
+        return self.end <= machine.clock.now()
+
+    def is_success(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def result(self):
+        return self._result
+
+
+class SimBackend(torch_private.Backend):
+    """One process group on simulated GPUs. Its methods are those that PyTorch calls of a backend."""
+
+    def __init__(self, options, _group_options=None):
+        super().__init__(options.group_rank, options.group_size)
+        self.group_rank, self.ranks = options.group_rank, options.group_size
+        self.members = list(options.global_ranks_in_group) or list(range(self.ranks))
+        self.alone = torch_private.is_fake(options.store)
+        self.fabric = _fabric(self.members)
+        self.free = 0.0  # when the group's own stream is
+        self._window: list[SimWork] | None = None  # what is launched while works are coalesced
+        if not self.alone:
+            self._gloo = torch_private.gloo(options.store, self.group_rank, self.ranks, options.timeout)
+            self._waiting = Waiting(options.store, self.members, self.group_rank, self._gloo)
+
+    # --- what PyTorch asks about a backend: one that is left out asks itself for ever ---------------------------
+
+    def getBackendName(self) -> str:
+        return NAME
+
+    supports_splitting = supports_shrinking = supports_reconfigure = supports_window = False
+    supports_time_estimate = _supports_time_estimate = supports_abort_hooks = False
+    supports_coalescing = True
+
+    def supports_tensor_alloc(self, device) -> bool:
+        return False
+
+    def start_coalescing(self) -> None:
+        self._window = []
+
+    def end_coalescing(self) -> SimWork:
+        works, self._window = self._window or [], None
+
+        def finish() -> float:
+            for work in works:
+                work.complete()
+            return max((work.end for work in works), default=0.0)
+
+        gpu = next((work._gpu for work in works if work._gpu is not None), None)
+        return SimWork([], gpu, 0.0, finish)
+
+    # --- collectives --------------------------------------------------------------------------------------------
+
+    def allreduce(self, tensors, opts=None) -> SimWork:
+        return self._collective("all_reduce", tensors, tensors, lambda: self._reduce_all(tensors, _op(opts)), _op(opts))
+
+    def allreduce_coalesced(self, tensors, opts=None) -> SimWork:
+        return self.allreduce(tensors, opts)
+
+    def reduce(self, tensors, opts=None) -> SimWork:
+        def data():
+            for tensor in tensors:
+                kept = _value(tensor).clone()
+                self._reduce_all([tensor], _op(opts))
+                if self.group_rank != opts.rootRank:
+                    _value(tensor).copy_(kept)
+
+        return self._collective("reduce", tensors, tensors, data, f"to {opts.rootRank}, {_op(opts)}")
+
+    def broadcast(self, tensors, opts=None) -> SimWork:
+        def data():
+            for tensor in tensors:
+                with _contiguous(tensor) as value:
+                    self._gloo.broadcast([value], _options("Broadcast", rootRank=opts.rootRank)).wait()
+
+        return self._collective("broadcast", tensors, tensors, data, f"from {opts.rootRank}")
+
+    def allgather(self, outputs, inputs, opts=None) -> SimWork:
+        def data():
+            for parts, own in zip(outputs, inputs, strict=True):
+                for part, got in zip(parts, self._gathered(_value(own), [_value(part) for part in parts]), strict=True):
+                    _value(part).copy_(got)
+
+        return self._collective("all_gather", inputs, outputs, data, times=self.ranks)
+
+    def all_gather_single(self, output, input, opts=None) -> SimWork:
+        def data():
+            own = _value(input)
+            _fill(output, self._gathered(own, [own] * self.ranks))
+
+        return self._collective("all_gather", [input], [output], data, times=self.ranks)
+
+    def all_gather_single_coalesced(self, outputs, inputs, opts=None) -> SimWork:
+        def data():
+            for output, input in zip(outputs, inputs, strict=True):
+                own = _value(input)
+                _fill(output, self._gathered(own, [own] * self.ranks))
+
+        return self._collective("all_gather", inputs, outputs, data, times=self.ranks)
+
+    def reduce_scatter(self, outputs, inputs, opts=None) -> SimWork:
+        def data():
+            for output, parts in zip(outputs, inputs, strict=True):
+                whole = self._reduced(torch.stack([_value(part) for part in parts]), _op(opts))
+                _value(output).copy_(whole[self.group_rank])
+
+        return self._collective(
+            "reduce_scatter", [part for parts in inputs for part in parts], outputs, data, _op(opts)
+        )
+
+    def reduce_scatter_single(self, output, input, opts=None) -> SimWork:
+        return self.reduce_scatter_single_coalesced([output], [input], opts)
+
+    def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None) -> SimWork:
+        def data():
+            for output, input in zip(outputs, inputs, strict=True):
+                whole = self._reduced(_value(input), _op(opts))
+                _fill(output, [whole.reshape(self.ranks, -1)[self.group_rank]])
+
+        return self._collective("reduce_scatter", inputs, outputs, data, _op(opts))
+
+    _allgather_base, _reduce_scatter_base = all_gather_single, reduce_scatter_single
+
+    def gather(self, outputs, inputs, opts=None) -> SimWork:
+        def data():
+            got = self._gathered(_value(inputs[0]), [_value(inputs[0])] * self.ranks)
+            if self.group_rank == opts.rootRank:
+                for part, value in zip(outputs[0], got, strict=True):
+                    _value(part).copy_(value)
+
+        return self._collective("all_gather", inputs, outputs, data, f"to {opts.rootRank}", times=self.ranks)
+
+    def scatter(self, outputs, inputs, opts=None) -> SimWork:
+        def data():
+            with _contiguous(outputs[0]) as value:
+                parts = [[_value(part).contiguous() for part in inputs[0]]] if inputs and inputs[0] else []
+                self._gloo.scatter([value], parts, _options("Scatter", rootRank=opts.rootRank)).wait()
+
+        return self._collective("all_gather", outputs, outputs, data, f"from {opts.rootRank}", times=self.ranks)
+
+    def all_to_all_single(self, output, input, output_sizes, input_sizes, opts=None) -> SimWork:
+        def data():
+            with _contiguous(output) as value:
+                self._gloo.all_to_all_single(value, _value(input).contiguous(), output_sizes, input_sizes).wait()
+
+        # What each rank sends to which may differ, so shapes are no sign of a mistake.
+        return self._collective("all_to_all", [input], [output], data, shapes=False)
+
+    alltoall_base = all_to_all_single
+
+    def alltoall(self, outputs, inputs, opts=None) -> SimWork:
+        def data():
+            sizes = [[value.numel() for value in map(_value, parts)] for parts in (outputs, inputs)]
+            flat = torch.cat([_value(part).reshape(-1) for part in inputs])
+            got = flat.new_empty(sum(sizes[0]))
+            self._gloo.all_to_all_single(got, flat, *sizes).wait()
+            for part, value in zip(outputs, got.split(sizes[0]), strict=True):
+                _value(part).copy_(value.view_as(_value(part)))
+
+        return self._collective("all_to_all", inputs, outputs, data, shapes=False)
+
+    def barrier(self, opts=None) -> SimWork:
+        """All ranks' hosts and GPUs wait for the last."""
+        gpu = machine.gpu(None)
+        launched = machine.clock.pay(gpu.profile.launch, gpu.index)
+        ready = max(launched, gpu.free, gpu.network.free)
+        end = self._agreed(ready, "barrier()") + self.fabric.seconds("all_reduce", 4)
+        self._take(gpu, "barrier", end, end, 0, launched, None)
+        machine.wait_until(end)
+        return SimWork([], gpu, end)
+
+    # --- from one rank to another -------------------------------------------------------------------------------
+
+    def send(self, tensors, dst: int, tag: int = 0) -> SimWork:
+        what = f"send({_shapes(tensors)}, dst={self.members[dst]})"
+        message = self._message(tensors, self.group_rank, dst, "send", what)
+        if self.alone:
+            return self._keep(message.work_alone())
+        # What is sent is what the tensor holds now, and goes at once: the sender may wait much later.
+        sent = [self._gloo.send([message.head], dst, 4 * tag)]
+        if machine.compute:
+            sent.append(self._gloo.send([_value(tensors[0]).contiguous().clone()], dst, 4 * tag + 1))
+        heard = self._gloo.recv([message.answer], dst, 4 * tag + 2)
+
+        def finish() -> float:
+            with self._waiting(what):
+                heard.wait()
+                for work in sent:
+                    work.wait()
+            return message.end()
+
+        return self._keep(message.work(finish))
+
+    def recv(self, tensors, src: int, tag: int = 0) -> SimWork:
+        what = f"recv({_shapes(tensors)}, src={self.members[src]})"
+        message = self._message(tensors, src, self.group_rank, "recv", what)
+        if self.alone:
+            return self._keep(message.work_alone())
+        told = self._gloo.send([message.head], src, 4 * tag + 2)
+        heard = self._gloo.recv([message.answer], src, 4 * tag)
+
+        def finish() -> float:
+            with self._waiting(what):
+                heard.wait()
+                told.wait()
+                end = message.end()
+                if machine.compute:
+                    with _contiguous(tensors[0]) as value:
+                        self._gloo.recv([value], src, 4 * tag + 1).wait()
+            return end
+
+        return self._keep(message.work(finish))
+
+    def _message(self, tensors, source: int, target: int, name: str, what: str) -> _Message:
+        gpu = _gpu_of(tensors)
+        ready, launched = self._ready(gpu)
+        seconds = PAIR + _link(self.members[source], self.members[target]).seconds(_bytes(tensors))
+        other = target if name == "send" else source
+        return _Message(self, gpu, name, tensors, ready, launched, seconds, other, what)
+
+    def recv_anysource(self, tensors, tag: int = 0):
+        raise RuntimeError(
+            f"{NAME} has no receive from any rank: who comes first is chance, and so would be all times after it. "
+            "Name the sender: dist.recv(tensor, src=...)."
+        )
+
+    # --- times --------------------------------------------------------------------------------------------------
+
+    def _collective(self, name, inputs, outputs, data, details="", *, times=1, shapes=True) -> SimWork:
+        """Launch a collective. `data` moves the numbers; `times` the bytes of `inputs` are the size of the whole."""
+        gpu, size = _gpu_of(inputs), _bytes(inputs) * times
+        what = f"{name}({_shapes(inputs) if shapes else ''}{', ' * bool(details and shapes)}{details})"
+        ready, launched = self._ready(gpu)
+        start = max(self._agreed(ready, what), self.free)
+        end = start + self.fabric.seconds(name, size)
+        self._take(gpu, name, start, end, size, launched, None)
+        if machine.compute and self.ranks > 1 and not self.alone:
+            with self._waiting(what):
+                data()
+        elif machine.compute and self.alone:
+            _as_if_all_were_equal(name, inputs, outputs, self.ranks, details)
+        return self._keep(SimWork(outputs, gpu, end))
+
+    def _ready(self, gpu: Gpu) -> tuple[float, float]:
+        """(when this rank can begin, when its host has launched it)."""
+        launched = machine.clock.pay(gpu.profile.launch, gpu.index)
+        return max(launched, machine.queue(gpu).free, gpu.network.free), launched
+
+    def _agreed(self, ready: float, what: str) -> float:
+        """When the last rank of the group is ready. RuntimeError on all of them where they do not do the same."""
+        if self.alone or self.ranks == 1:
+            return ready
+        with self._waiting(what):
+            return self._waiting.agreed(ready, what)
+
+    def _take(self, gpu: Gpu, name: str, start: float, end: float, size: int, launched: float, other) -> None:
+        self.free = max(self.free, end)
+        other = self.members[other] if other is not None else None
+        machine.communicate(gpu, name, start, end, size, launched, other)
+
+    def _keep(self, work: SimWork) -> SimWork:
+        if self._window is not None:
+            self._window.append(work)
+        return work
+
+    # --- numbers ------------------------------------------------------------------------------------------------
+
+    def _gathered(self, own, like) -> list[torch.Tensor]:
+        got = [torch.empty_like(each, memory_format=torch.contiguous_format) for each in like]
+        self._gloo.allgather([got], [own.detach().contiguous()]).wait()
+        return got
+
+    def _reduced(self, value, op: str) -> torch.Tensor:
+        whole = value.detach().contiguous().clone()
+        self._reduce_values(whole, op)
+        return whole
+
+    def _reduce_all(self, tensors, op: str) -> None:
+        for tensor in tensors:
+            with _contiguous(tensor) as value:
+                self._reduce_values(value, op)
+
+    def _reduce_values(self, value, op: str) -> None:
+        if op not in REDUCTIONS:
+            raise RuntimeError(f"{NAME} cannot reduce with {op}. It can: {', '.join(REDUCTIONS)}.")
+        numbers = torch.view_as_real(value) if value.is_complex() else value
+        if numbers.dtype == torch.bool:
+            numbers = numbers.view(torch.uint8)
+        reduction = getattr(ReduceOp, "SUM" if op == "AVG" else op)
+        self._gloo.allreduce([numbers], _options("Allreduce", reduceOp=reduction)).wait()
+        if op == "AVG":
+            value /= self.ranks
+
+
+class _Message:
+    """One end of a message. Both ends tell each other when they are ready and what they think it is."""
+
+    def __init__(self, backend, gpu, name, tensors, ready, launched, seconds, other, what):
+        self._backend, self._gpu, self._name, self._tensors = backend, gpu, name, tensors
+        self._ready, self._launched, self._seconds, self._other, self._what = ready, launched, seconds, other, what
+        kind = zlib.crc32(_shapes(tensors).encode())
+        self.head = torch.tensor([ready, kind], dtype=torch.float64)
+        self.answer = torch.zeros(2, dtype=torch.float64)
+
+    def end(self) -> float:
+        """When it has arrived, once the other end has answered. RuntimeError where it means something else."""
+        if self.answer[1] != self.head[1]:
+            members = self._backend.members
+            raise Mismatch(
+                f"rank {members[self._backend.group_rank]} called {self._what}, and rank {members[self._other]} has a "
+                "tensor of another shape or dtype at the other end."
+            )
+        return self._take(max(self._ready, self.answer[0].item()) + self._seconds)
+
+    def _take(self, end: float) -> float:
+        size = _bytes(self._tensors)
+        self._backend._take(self._gpu, self._name, end - self._seconds, end, size, self._launched, self._other)
+        return end
+
+    def work(self, finish) -> SimWork:
+        return SimWork(self._tensors, self._gpu, self._ready, finish)
+
+    def work_alone(self) -> SimWork:
+        return SimWork(self._tensors, self._gpu, self._take(self._ready + self._seconds))
+
+
+REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
+
+
+def _op(opts) -> str:
+    """The name of a reduction: SUM where none is given."""
+    if opts is None:
+        return "SUM"
+    return next((name for name in REDUCTIONS if opts.reduceOp == getattr(ReduceOp, name)), str(opts.reduceOp))
+
+
+def _options(kind: str, **values):
+    options = getattr(c10d, f"{kind}Options")()
+    for name, value in values.items():
+        setattr(options, name, value)
+    return options
+
+
+def _gpu_of(tensors) -> Gpu:
+    """The GPU of what a collective is given. RuntimeError where it is not on one."""
+    gpus = {tensor._gpu for tensor in _flat(tensors) if type(tensor) is SimTensor}
+    if len(gpus) != 1:
+        places = ", ".join(sorted({str(tensor.device) for tensor in _flat(tensors)}))
+        raise RuntimeError(f"{NAME} needs tensors on one simulated GPU, and these are on {places}.")
+    return gpus.pop()
+
+
+def _flat(tensors) -> list[torch.Tensor]:
+    return [tensor for each in tensors for tensor in (each if isinstance(each, (list, tuple)) else [each])]
+
+
+def _bytes(tensors: Sequence[torch.Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _shapes(tensors) -> str:
+    told = [f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}" for tensor in tensors]
+    return " and ".join(told) if len(told) < 4 else f"{' and '.join(told[:2])} and {len(told) - 2} more"
+
+
+def _value(tensor: torch.Tensor) -> torch.Tensor:
+    return value_of(tensor).detach() if type(tensor) is SimTensor else tensor
+
+
+class _contiguous:
+    """The values of a tensor as gloo wants them, written back into it afterwards."""
+
+    def __init__(self, tensor):
+        self._value = _value(tensor)
+
+    def __enter__(self) -> torch.Tensor:
+        self._given = self._value.contiguous()
+        return self._given
+
+    def __exit__(self, *exception) -> None:
+        if self._given is not self._value:
+            self._value.copy_(self._given)
+
+
+def _fill(output, parts: Sequence[torch.Tensor]) -> None:
+    value = _value(output)
+    value.copy_(torch.cat([part.reshape(-1) for part in parts]).view(value.shape))
+
+
+def _as_if_all_were_equal(name, inputs, outputs, ranks: int, details: str) -> None:
+    """The numbers that come of it where all ranks have those of this one."""
+    for given, got in zip(inputs, _flat(outputs) if name != "all_gather" else outputs, strict=False):
+        value = _value(given)
+        if name == "all_gather":
+            parts = got if isinstance(got, (list, tuple)) else [got]
+            for part in parts:
+                _fill(part, [value] * (1 if len(parts) > 1 else ranks))
+        elif name == "reduce_scatter":
+            share = value.reshape(ranks, -1)[0] if _value(got).numel() < value.numel() else value
+            _fill(got, [share * ranks if "SUM" in details else share])
+        elif name in ("all_reduce", "reduce") and "SUM" in details:
+            _value(got).mul_(ranks)
+        elif got is not given and name == "all_to_all":
+            _value(got).copy_(value.reshape(_value(got).shape))
+
+
+# --- who is linked with whom --------------------------------------------------------------------------------------
+
+
+def _per_node(world: int) -> int:
+    """How many ranks a node has: as torchrun says, else as the machine was made."""
+    if machine.settings.nodes > 1:
+        return max(1, world // machine.settings.nodes)
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", world))
+    return local if 0 < local < world else world
+
+
+def _world() -> int:
+    return int(os.environ.get("WORLD_SIZE", 0)) or _ranks_known
+
+
+_ranks_known = 1  # of the largest group so far, where no environment says how many there are
+
+
+def _fabric(members: list[int]) -> Fabric:
+    global _ranks_known
+    _ranks_known = max(_ranks_known, len(members), max(members) + 1)
+    nodes = len({rank // _per_node(_world()) for rank in members})
+    return Fabric(len(members), nodes, machine.settings.link, machine.settings.network)
+
+
+def _link(one: int, other: int):
+    per_node = _per_node(_world())
+    return machine.settings.link if one // per_node == other // per_node else machine.settings.network
+
+
+def register_backend() -> None:
+    """Let torch.distributed find the backend, and pick it for simulated GPUs, where this PyTorch has what it needs."""
+    if torch_private.has_python_backends():
+        torch.distributed.Backend.register_backend(NAME, SimBackend, extended_api=True, devices=[DEVICE_TYPE])
