@@ -14,6 +14,7 @@ from . import origin
 from .clock import CLOCKS, Engine, PacedClock, Queue, Stopwatch, VirtualClock
 from .memory import Memory
 from .profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile, find
+from .random_numbers import new_generator
 
 DEVICE_TYPE = "simgpu"
 MOST_GPUS = 64
@@ -61,7 +62,7 @@ class Gpu:
 
     __slots__ = (
         *("compute", "copy_in", "copy_out", "network"),
-        *("device", "index", "memory", "profile", "queues", "retired"),
+        *("device", "generator", "index", "memory", "profile", "queues", "retired"),
     )
 
     def __init__(self, index: int, profile: GpuProfile, memory: int):
@@ -70,6 +71,7 @@ class Gpu:
         self.profile = profile
         self.retired = False
         self.memory = Memory(str(index), memory)
+        self.generator = new_generator()
         self.queues = [Queue(self, 0)]
         self.compute, self.copy_in, self.copy_out, self.network = Engine(), Engine(), Engine(), Engine()
 
