@@ -169,7 +169,7 @@ def ddp():
         optimizer.zero_grad()
         nn.functional.mse_loss(alone(x), y).backward()
         optimizer.step()
-    told = {}
+    told = {"batch norm": batch_norm(x)}
     options = {
         "plain": {"bucket_cap_mb": 0.1},
         "views": {"gradient_as_bucket_view": True},
@@ -186,6 +186,23 @@ def ddp():
             optimizer.step()
         told[name] = farthest(model.parameters(), alone.parameters())
     return told
+
+
+def batch_norm(x):
+    """Of SyncBatchNorm, outputs, gradients and statistics against those of the whole batch on one device."""
+    torch.manual_seed(0)
+    alone = nn.Sequential(nn.Linear(64, 6), nn.BatchNorm1d(6), nn.Tanh())
+    synced = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(alone)).to(device())
+    synced = DistributedDataParallel(synced)
+    outputs = synced(x[8 * RANK : 8 * RANK + 8].to(device())), alone(x)
+    outputs[0].square().mean().backward()
+    outputs[1].square().mean().backward()
+    statistics = [synced.module[1].running_mean, synced.module[1].running_var]
+    own = outputs[1][8 * RANK : 8 * RANK + 8]
+    return [
+        farthest([outputs[0], *statistics], [own, alone[1].running_mean, alone[1].running_var]),
+        farthest([p.grad for p in synced.parameters()], [p.grad for p in alone.parameters()]),
+    ]
 
 
 @check

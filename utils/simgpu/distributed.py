@@ -27,6 +27,7 @@ import torch
 from . import torch_private
 from .collectives import PROTOCOLS, Fabric
 from .hardware import DEVICE_TYPE, Gpu, machine
+from .moves import pinned
 from .tensor import SimTensor, value_of
 from .waiting import Mismatch, Waiting
 
@@ -256,15 +257,16 @@ class SimBackend(torch_private.Backend):
         # What is sent is what the tensor holds now, and goes at once: the sender may wait much later.
         sent = [self._gloo.send([message.head], dst, 4 * tag)]
         if machine.compute:
-            sent.append(self._gloo.send([_value(tensors[0]).contiguous().clone()], dst, 4 * tag + 1))
+            sent.append(self._gloo.send([_value(tensors[0]).contiguous().clone()], dst, message.place(tag)))
         heard = self._gloo.recv([message.answer], dst, 4 * tag + 2)
 
         def finish() -> float:
             with self._waiting(what):
                 heard.wait()
+                end = message.end()
                 for work in sent:
                     work.wait()
-            return message.end()
+            return end
 
         return self._keep(message.work(finish))
 
@@ -275,15 +277,18 @@ class SimBackend(torch_private.Backend):
             return self._keep(message.work_alone())
         told = self._gloo.send([message.head], src, 4 * tag + 2)
         heard = self._gloo.recv([message.answer], src, 4 * tag)
+        value = _value(tensors[0])
+        into = torch.empty_like(value, memory_format=torch.contiguous_format)
+        got = [self._gloo.recv([into], src, message.place(tag))] if machine.compute else []
 
         def finish() -> float:
             with self._waiting(what):
                 heard.wait()
-                told.wait()
                 end = message.end()
-                if machine.compute:
-                    with _contiguous(tensors[0]) as value:
-                        self._gloo.recv([value], src, 4 * tag + 1).wait()
+                for work in (told, *got):
+                    work.wait()
+            if machine.compute:
+                value.copy_(into)
             return end
 
         return self._keep(message.work(finish))
@@ -375,9 +380,13 @@ class _Message:
     def __init__(self, backend, gpu, name, tensors, ready, launched, seconds, other, what):
         self._backend, self._gpu, self._name, self._tensors = backend, gpu, name, tensors
         self._ready, self._launched, self._seconds, self._other, self._what = ready, launched, seconds, other, what
-        kind = zlib.crc32(_shapes(tensors).encode())
-        self.head = torch.tensor([ready, kind], dtype=torch.float64)
+        self._kind = zlib.crc32(_shapes(tensors).encode())
+        self.head = torch.tensor([ready, self._kind], dtype=torch.float64)
         self.answer = torch.zeros(2, dtype=torch.float64)
+
+    def place(self, tag: int) -> int:
+        """Gloo's tag for the numbers: another for another shape, because gloo would break the connection over it."""
+        return 4 * ((self._kind ^ tag * 2_654_435_761) % 2**28) + 1
 
     def end(self) -> float:
         """When it has arrived, once the other end has answered. RuntimeError where it means something else."""
@@ -514,4 +523,5 @@ def _link(one: int, other: int):
 def register_backend() -> None:
     """Let torch.distributed find the backend, and pick it for simulated GPUs, where this PyTorch has what it needs."""
     if torch_private.has_python_backends():
+        torch_private.let_ddp_find_unused_parameters(pinned.add)
         torch.distributed.Backend.register_backend(NAME, SimBackend, extended_api=True, devices=[DEVICE_TYPE])

@@ -18,16 +18,17 @@ from typing import NamedTuple
 
 import torch
 
-from . import ordering, refusals, torch_private
+from . import batch_norm, ordering, recurrent, refusals, torch_private
 from .cost import SWITCHES, seconds_for, work_of
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .memory import Storage
 from .random_numbers import drawn_from, draws
-from .recurrent import SUBSTITUTES
 
 aten = torch.ops.aten
 make_wrapper = torch_private.make_wrapper
 STRIDED = torch.strided
+# What is computed in place of an operator that has no CPU kernel.
+SUBSTITUTES = recurrent.SUBSTITUTES | batch_norm.SUBSTITUTES
 
 
 class Layout:

@@ -11,8 +11,9 @@ import importlib
 import inspect
 import sys
 import threading
+import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
@@ -113,7 +114,7 @@ def _raising_what_was_taken(run_backward, name, backward):
             if isinstance(gradient, torch.Tensor) and gradient.dim():
                 _require_same_device(_device_of(output), gradient.device, name)
         try:
-            with backward():
+            with backward(), _Unpinned() if _find_unused else nullcontext():
                 return run_backward(outputs, gradients, *args, **kwargs)
         except SystemError:  # the engine failed, and has no exception to say why
             pending = _thread.__dict__.pop("pending", None)
@@ -324,6 +325,39 @@ def root_store(store):
 def is_fake(store) -> bool:
     """Whether a group's store is one that nobody else has."""
     return isinstance(root_store(store), c10d.FakeStore)
+
+
+class _Unpinned(DispatchMode):
+    """Inside, C++ that asks for pinned memory gets other memory, `mark`ed: a Python device has no such to give."""
+
+    mark: Callable[[torch.Tensor], None]
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if not (kwargs and kwargs.get("pin_memory")):
+            return func(*args, **kwargs or {})
+        made = func(*args, **kwargs | {"pin_memory": False})
+        _Unpinned.mark(made)
+        return made
+
+
+_find_unused: weakref.WeakSet = weakref.WeakSet()
+
+
+def let_ddp_find_unused_parameters(mark_pinned: Callable[[torch.Tensor], None]) -> None:
+    """Let DDP say in a backward pass which parameters were used, for which its C++ asks for pinned memory."""
+    _Unpinned.mark = staticmethod(mark_pinned)
+    kind = torch.nn.parallel.DistributedDataParallel
+    make = kind.__init__
+    if hasattr(make, "notes_who_finds"):
+        return
+
+    def __init__(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        if self.find_unused_parameters or self.static_graph:
+            _find_unused.add(self)
+
+    __init__.notes_who_finds = True
+    kind.__init__ = __init__
 
 
 def when_backward_ends(call: Callable[[], object]) -> None:

@@ -1,0 +1,121 @@
+"""torch.distributed on simulated GPUs, under torchrun: PyTorch's own API, unmodified, against one process."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+CLOSE = 1e-6  # of the largest number
+CHEAP = ("collectives", "messages", "ddp", "fsdp", "tensor_parallel", "pipelines")
+
+
+def torchrun(ranks, folder, *checks):
+    """What each rank has told, by rank. AssertionError, with the output, where one has failed."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    command += [str(ROOT / "tests" / "distributed" / "on_ranks.py"), str(folder), *checks]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stdout + run.stderr
+    told = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
+    for rank in told:
+        for name, result in rank.items():
+            assert name == "backend" or not isinstance(result, str), result
+    return told
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    return torchrun(2, tmp_path_factory.mktemp("two"))
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
+    return torchrun(4, tmp_path_factory.mktemp("four"), *CHEAP)
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torchrun")]
+
+
+def test_the_backend_is_picked_without_a_name(two):
+    assert "simgpu:simccl" in two[0]["backend"]
+
+
+def both(two, four):
+    return ((2, two), (4, four))
+
+
+def test_collectives_give_what_they_say(two, four):
+    for ranks, told in both(two, four):
+        mine = [float(rank + 1) for rank in range(ranks)]
+        product = float(24 if ranks == 4 else 2)
+        for rank, each in enumerate(result["collectives"] for result in told):
+            assert each["all_reduce SUM"] == each["functional"] == [sum(mine)] * 2
+            assert each["all_reduce AVG"] == [sum(mine) / ranks] * 2
+            assert each["all_reduce MAX"] == [float(ranks)] * 2
+            assert each["all_reduce PRODUCT"] == [product] * 2
+            assert each["broadcast"] == [2.0, 2.0]
+            assert each["reduce"] == ([sum(mine)] * 2 if rank == 0 else [mine[rank]] * 2)
+            assert each["all_gather"] == [[number] * 2 for number in mine]
+            assert each["all_gather_into_tensor"] == [number for number in mine for _ in range(2)]
+            assert each["reduce_scatter_tensor"] == [ranks * (2.0 * rank), ranks * (2.0 * rank + 1)]
+            assert each["reduce_scatter"] == [sum(mine)] * 2
+            assert each["gather"] == (each["all_gather"] if rank == 0 else "elsewhere")
+            assert each["scatter"] == [float(rank)] * 2
+            assert each["all_to_all_single"] == [10.0 * other + rank for other in range(ranks)]
+            assert each["all_to_all"] == [[10.0 * other + rank] * 2 for other in range(ranks)]
+            assert each["new_group"] == ([3.0, 3.0] if rank < 2 else [mine[rank]] * 2)
+
+
+def test_views_and_other_dtypes_are_reduced_where_they_are(two):
+    for told in two:
+        seen = told["strided_and_other_dtypes"]
+        assert seen.pop("transposed") == [[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]]
+        assert seen.pop("torch.bool") == [True, True]
+        assert set(map(tuple, seen.values())) == {(2, 2)}
+
+
+def test_objects_travel(two):
+    assert all(told["objects"] == [[{"rank": 0}, {"rank": 1}], [{"from": 1}]] for told in two)
+
+
+def test_messages_arrive_and_the_late_receiver_keeps_the_sender_waiting(two, four):
+    for ranks, told in both(two, four):
+        for rank, each in enumerate(told):
+            assert each["messages"][:3] == [float((rank - 1) % ranks)] * 3
+        assert told[1]["messages"][3] == 1_000_000
+        [sent] = [record for record in told[0]["log"] if record[0] == "send"][-1:]
+        [got] = [record for record in told[1]["log"] if record[0] == "recv"][-1:]
+        assert sent[2:] == got[2:], "both ends have the same times"
+
+
+@pytest.mark.parametrize("what", ["ddp", "fsdp", "tensor_parallel"])
+def test_training_on_ranks_equals_training_on_the_whole_batch(two, four, what):
+    def numbers(told):
+        parts = told.values() if isinstance(told, dict) else told
+        return [number for part in parts for number in (part if isinstance(part, list) else [part])]
+
+    for _, told in both(two, four):
+        for each in told:
+            assert max(numbers(each[what])) < CLOSE, each[what]
+
+
+def test_pytorchs_pipelines_have_the_gradients_of_the_whole_model(two, four):
+    for _, told in both(two, four):
+        for each in told:
+            assert len(each["pipelines"]) == 6
+            assert max(difference for difference, _ in each["pipelines"].values()) < CLOSE
+
+
+def test_communication_overlaps_with_the_backward_pass(two):
+    for told in two:
+        seconds = told["overlap"]
+        assert seconds["with"] < seconds["work"] + seconds["communication"]
+
+
+def test_all_ranks_have_the_same_time_after_they_have_waited_for_each_other(two, four):
+    for _, told in both(two, four):
+        steps = [{name: seconds for name, (_, seconds) in each["pipelines"].items()} for each in told]
+        assert all(each == pytest.approx(steps[0], rel=1e-12) for each in steps)
