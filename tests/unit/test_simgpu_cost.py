@@ -1,5 +1,7 @@
 """What kernels cost: the classes of operators, PyTorch's switches, and what is no kernel."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -274,3 +276,73 @@ def test_an_encoder_layer_in_evaluation_costs_about_what_its_parts_cost():
     finally:
         torch.backends.mha.set_fastpath_enabled(True)
     assert 0.8 * parts < whole < parts  # the activation and a sum are in the kernels of products
+
+
+# --- recurrent layers: one call of cuDNN's -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}])
+def test_a_recurrent_layer_is_one_launch_forward_and_one_backward(kind, options):
+    on("V100")
+    layer = kind(64, 64, device=DEVICE, **options)
+    x, states = empty(25, 16, 64), empty(layer.num_layers * (1 + layer.bidirectional), 25 if options else 16, 64)
+    states = (states, states) if kind is nn.LSTM else states
+    out = []
+    forward = kernels(lambda: out.append(layer(x, states)[0]))
+    gradient = torch.empty_like(out[0])
+    backward = kernels(lambda: torch.autograd.grad(out, list(layer.parameters()), gradient))
+    assert [name for name, _ in forward + backward] == ["_cudnn_rnn", "_cudnn_rnn_backward"]
+    assert len(kernels(lambda: x + 1)) == 1
+    records = [record for record in simgpu.log() if "cudnn" in record.name]
+    assert {(record.module, record.phase) for record in records} == {
+        (kind.__name__, "forward"),
+        (kind.__name__, "backward"),
+    }
+
+
+def test_what_a_recurrent_layer_takes():
+    on("V100")
+    lstm, sequence = nn.LSTM(512, 1024, device=DEVICE), empty(50, 32, 512)
+    whole = dict(kernels(lambda: lstm(sequence)))["_cudnn_rnn"]
+    assert simgpu.log()[-1].flops == 2 * 50 * 32 * 4096 * (512 + 1024)
+    inputs = seconds(lambda: empty(50 * 32, 512) @ empty(512, 4096))
+    steps = 50 * seconds(lambda: empty(32, 1024) @ empty(1024, 4096))
+    assert inputs + steps < whole < inputs + 2 * steps
+
+
+def test_a_cell_in_a_loop_is_launched_step_by_step():
+    on("V100")
+    cell, x = nn.LSTMCell(64, 64, device=DEVICE), empty(16, 64)
+    assert len(kernels(lambda: cell(x, (x, x)))) > 2
+
+
+def test_a_packed_sequence_costs_what_its_steps_have():
+    simgpu.enable(count=1, gpu="V100")
+    lstm, whole = nn.LSTM(64, 64).to(DEVICE), torch.randn(20, 64, 64).to(DEVICE)
+    packed = nn.utils.rnn.pack_padded_sequence(whole, torch.arange(20, 4, -0.25).long())
+    took = [dict(kernels(partial(lstm, x)))["_cudnn_rnn"] for x in (whole, packed)]
+    assert 0.5 * took[0] < took[1] < took[0]
+
+
+def test_a_backward_pass_that_fails_within_a_recurrent_layer_leaves_later_kernels_charged():
+    simgpu.enable(count=1)
+    lstm, x = nn.LSTM(4, 4).to(DEVICE), torch.randn(3, 2, 4).to(DEVICE).requires_grad_()
+    lstm.weight_hh_l0.register_hook(lambda gradient: 1 / 0)
+    out = lstm(x)[0].sum()
+    with pytest.raises(ZeroDivisionError):
+        out.backward()
+    assert len(kernels(lambda: x + 1)) == 1
+
+
+def test_a_checkpoint_charges_a_recurrent_layer_again():
+    from torch.utils.checkpoint import checkpoint
+
+    simgpu.enable(count=1)
+    lstm, linear, x = nn.LSTM(4, 4).to(DEVICE), nn.Linear(4, 4).to(DEVICE), torch.randn(3, 2, 4).to(DEVICE)
+    states = torch.zeros(1, 2, 4).to(DEVICE)
+    out = checkpoint(lambda x: lstm(linear(x), (states, states))[0], x, use_reentrant=False).sum()
+    names = [name for name, _ in kernels(out.backward)]
+    assert [name for name in names if name in ("addmm", "_cudnn_rnn", "_cudnn_rnn_backward")] == [
+        "addmm", "_cudnn_rnn", "_cudnn_rnn_backward",
+    ]  # fmt: skip

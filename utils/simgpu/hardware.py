@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,16 +54,20 @@ class Gpu:
     """One simulated GPU. Tensors hold a reference to the one they live on.
 
     It has one engine for kernels, one for copies in and one for copies out. `retired` turns true when the
-    machine is reconfigured: what lived on it is refused from then on.
+    machine is reconfigured: what lived on it is refused from then on. While `within` is above 0 what runs on it is
+    part of a call that has been charged as a whole.
     """
 
-    __slots__ = ("compute", "copy_in", "copy_out", "device", "index", "memory", "profile", "queues", "retired")
+    __slots__ = (
+        "compute", "copy_in", "copy_out", "device", "index", "memory", "profile", "queues", "retired", "within",
+    )  # fmt: skip
 
     def __init__(self, index: int, profile: GpuProfile, memory: int):
         self.index = index
         self.device = torch.device(DEVICE_TYPE, index)
         self.profile = profile
         self.retired = False
+        self.within = 0
         self.memory = Memory(str(index), memory)
         self.queues = [Queue(self, 0)]
         self.compute, self.copy_in, self.copy_out = Engine(), Engine(), Engine()
@@ -192,8 +198,21 @@ class Machine:
 
     # --- time -----------------------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def backward(self) -> Iterator[None]:
+        """Around a backward pass. One that fails may have begun calls that it did not end."""
+        try:
+            with self.clock.backward():
+                yield
+        except BaseException:
+            for gpu in self.gpus:
+                gpu.within = 0
+            raise
+
     def launch(self, gpu: Gpu, seconds: float, name: str, moved: int, flops: int) -> None:
         """A kernel of `seconds` on the current stream of `gpu`."""
+        if gpu.within:
+            return
         start = launched = self.clock.pay(gpu.profile.launch, gpu.index)
         queue, engine = gpu.queues[0], gpu.compute
         if self.several_streams:
