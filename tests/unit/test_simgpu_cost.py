@@ -346,3 +346,27 @@ def test_a_checkpoint_charges_a_recurrent_layer_again():
     assert [name for name in names if name in ("addmm", "_cudnn_rnn", "_cudnn_rnn_backward")] == [
         "addmm", "_cudnn_rnn", "_cudnn_rnn_backward",
     ]  # fmt: skip
+
+
+# --- without autograd -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: functional.linear(x, empty(256, 256)),
+        lambda x: functional.conv2d(x.view(4, 4, 64, 64), empty(8, 4, 3, 3)),
+        lambda x: functional.scaled_dot_product_attention(*[x.view(1, 4, 64, 256)] * 3),
+        lambda x: functional.layer_norm(x, (256,)),
+        lambda x: nn.LSTM(256, 8, device=DEVICE)(x.view(16, 16, 256))[0],
+    ],
+    ids=["linear", "convolution", "attention", "layer norm", "LSTM"],
+)
+def test_inference_mode_costs_what_no_grad_costs(call):
+    on("V100")
+    x, found = empty(256, 256), []
+    for context in (torch.no_grad, torch.inference_mode):
+        with context():
+            found.append(kernels(lambda: call(x.clone())))
+    (names, times), others = zip(*found[0], strict=True), zip(*found[1], strict=True)
+    assert [names, pytest.approx(times)] == list(others)

@@ -250,7 +250,7 @@ class Operator:
     def __init__(self, func):
         schema = torch_private.operator_schema(func)
         self.func = SUBSTITUTES.get(func) or torch_private.callable_of(func)
-        self.special = SPECIAL.get(func)
+        self.special = SPECIAL.get(func) or torch_private.parts_of(func)
         self.name = func.__name__.split(".")[0]
         self.packet = torch_private.packet_of(func)
         self.names = [argument.name for argument in schema.arguments]
