@@ -132,6 +132,26 @@ def test_on_tensor_cores_channels_first_are_brought_into_another_layout(size, dt
     assert more == pytest.approx(4 * images.numel() * 2 / (0.9 * 900e9) if pays else 0, abs=1e-12)
 
 
+def test_with_few_channels_half_precision_has_no_tensor_cores():
+    on("V100")
+
+    def times(channels, **layout):
+        images, weight = empty(16, channels, 224, 224), empty(64, channels, 7, 7)
+        operands = [
+            (images.to(dtype, **layout), weight.to(dtype, **layout)) for dtype in (torch.float32, torch.float16)
+        ]
+        return [seconds(lambda x=x, w=w: functional.conv2d(x, w, stride=2)) for x, w in operands]
+
+    single, half = times(1)
+    assert 4 * single < half < 8 * single  # measured: 3 to 8 times as long
+    single, half = times(3)
+    assert single < half < 4 / 3 * single
+    single, half = times(3, memory_format=torch.channels_last)
+    assert half < single / 2
+    single, half = times(8)
+    assert half < single / 2
+
+
 def test_depthwise_convolutions_compute_nothing_for_nothing():
     on("V100")
     images, weight = empty(32, 256, 28, 28), empty(256, 1, 3, 3)

@@ -57,6 +57,10 @@ WINOGRAD_CHANNELS = 16
 # weights is summed over all images in parts. Both fitted on DeepBench.
 STRIDED_INPUT_GRADIENT = 1.5
 WEIGHT_GRADIENT = 1.25
+# Tensor cores take images in half precision whose channels are at least this many (NVIDIA's Convolutional Layers User's
+# Guide asks for multiples of 8, and of 4 for images of three). With fewer, unless channels come last, the convolution
+# runs without them, and padded. So it is in DeepBench (cuDNN 7), on which nothing but the rule itself was fitted.
+FEW_CHANNELS = 8
 # Attention in one kernel (flash attention) multiplies at this share of a product's speed: FlashAttention-2 reaches
 # up to 230 of an A100's 312 TFLOPs forward where a product reaches 250, and 70% of that backward (Dao 2023, section 4).
 ATTENTION, ATTENTION_BACKWARD = 0.8, 0.6
@@ -231,23 +235,31 @@ class _Convolution(NamedTuple):
     dilation: tuple[int, ...]
     groups: int
 
-    def kernel(self, rows: int, columns: int, *, ramp=CONVOLUTION_RAMP, times=1.0, tiles=None) -> Kernel:
+    def kernel(self, rows: int, columns: int, *, times=1.0, tiles=None) -> Kernel:
         """The kernel of one pass, whose outputs are so many rows and columns in each group."""
         operations = 2 * self.y.numel() * prod(self.weight.shape[1:])
         each = _tiles(rows, columns)
         # Depthwise convolutions have a kernel of their own, without tiles.
         padded = each * TILE**2 / (rows * columns) if self.weight.shape[1] > 1 else 1.0
+        few = self._has_few_channels()
+        channels = self.weight.shape[1]
+        padded *= (4 if channels in (3, 4) else FEW_CHANNELS) / channels if few else 1.0
         return Kernel(
             traffic=size_of(self.x) + size_of(self.weight) + size_of(self.y),
             operations=operations * padded * times,
             tiles=self.groups * each if tiles is None else tiles,
-            dtype=self.x.dtype,
-            tf32=torch_private.rounds_float32("conv"),
+            dtype=torch.float32 if few else self.x.dtype,
+            tf32=torch_private.rounds_float32("conv") and not few,
             share=CONVOLUTION,
-            ramp=ramp,
+            ramp=CONVOLUTION_RAMP,
             winograd=self._saved_by_winograd(),
             relaid=self._relaid(),
         )
+
+    def _has_few_channels(self) -> bool:
+        """Whether tensor cores are not for it, in half precision and with channels first."""
+        half = self.x.dtype in (torch.float16, torch.bfloat16)
+        return half and self.groups == 1 and self.weight.shape[1] < FEW_CHANNELS and self.x.is_contiguous()
 
     def _saved_by_winograd(self) -> float:
         """How many times fewer operations Winograd's algorithm needs, 1 where it is not for this convolution."""
