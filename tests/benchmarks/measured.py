@@ -2,11 +2,11 @@
 
     .venv/bin/python -m tests.benchmarks.measured
 
-It prints operators by set, GPU, family and dtype; then how well constants do that are fitted on half of the sources or
-GPUs and judged on the other half; then whole models. It draws docs/images/measured.png. The predictions are those that
-a student sees: the operator called on simulated tensors. `ratio` is the median of predicted over measured, `error` the
-median of |ratio - 1|. `roofline` is what FLOPs over the peak or bytes over the bandwidth, the longer, would predict.
-A group is the rows of one set, GPU, family, dtype and direction.
+It prints operators by set, GPU, family and dtype, and recurrent layers; then how well constants do that are fitted on
+half of the sources or GPUs and judged on the other half; then whole models. It draws docs/images/measured.png. The
+predictions are those that a student sees: the operator called on simulated tensors. `ratio` is the median of predicted
+over measured, `error` the median of |ratio - 1|. `roofline` is what FLOPs over the peak or bytes over bandwidth, the
+longer, would predict. A group is the rows of one set, GPU, family, dtype and direction.
 """
 
 from __future__ import annotations
@@ -158,16 +158,16 @@ def print_splits(rows: list[Row]) -> None:
 # --- tables and the figure ----------------------------------------------------------------------------------------
 
 
-def print_operators(rows: list[Row], ratios: list[float], roofline: list[float]) -> None:
+def print_table(key: Callable, rows: list[Row], ratios: list[float], roofline: list[float]) -> None:
     print(f"{'':<62}{'rows':>5}{'ratio':>7}{'error':>7}   {'roofline':>8}{'error':>7}")
-
-    def key(row):
-        return row.set, row.gpu, row.family, row.dtype, row.used
-
     for name, ours in by(key, rows, ratios).items():
         theirs = by(key, rows, roofline)[name]
         print(f"{', '.join(name):<62.62}{len(ours):>5}{median(ours):>7.2f}{error(ours):>7.1%}", end="")
         print(f"   {median(theirs):>8.2f}{error(theirs):>7.1%}")
+
+
+def print_operators(rows: list[Row], ratios: list[float], roofline: list[float]) -> None:
+    print_table(lambda row: (row.set, row.gpu, row.family, row.dtype, row.used), rows, ratios, roofline)
     for used in ("fitted", "compared"):
         some = [i for i, row in enumerate(rows) if row.used == used]
         print_summary(f"rows {used}", *([values[i] for i in some] for values in (rows, ratios, roofline)))
@@ -178,6 +178,14 @@ def print_summary(name: str, rows: list[Row], ratios: list[float], roofline: lis
     (pooled, groups), (pooled_roofline, groups_roofline) = summary(rows, ratios), summary(rows, roofline)
     print(f"{name + ': pooled error, mean of the groups':<62}{len(rows):>5}{pooled:>7.1%}{groups:>7.1%}", end="")
     print(f"   {pooled_roofline:>8.1%}{groups_roofline:>7.1%}")
+
+
+def print_recurrent_layers() -> None:
+    rows = measurements.recurrent_layers()
+    ratios = [measurements.predicted_of_states(row) / row.seconds for row in rows]
+    roofline = [_whole(row, measurements.work_of_states(row)) / row.seconds for row in rows]
+    print("\nrecurrent layers, without their inputs")
+    print_table(lambda row: (row.set, row.gpu, row.op, row.direction, row.dtype, row.used), rows, ratios, roofline)
 
 
 def print_models() -> None:
@@ -196,8 +204,12 @@ def rooflines(rows: list[Row]) -> list[float]:
 
 def _roofline(row: Row) -> float:
     measurements.predicted([row])
+    return sum(_whole(row, each) for each in simgpu.log())
+
+
+def _whole(row: Row, each) -> float:
     gpu, dtype = GPUS[PROFILES[row.gpu]], getattr(measurements.torch, row.dtype)
-    return sum(max(each.flops / gpu.peak(dtype), each.bytes / gpu.bandwidth) for each in simgpu.log())
+    return max(each.flops / gpu.peak(dtype), each.bytes / gpu.bandwidth)
 
 
 def draw(rows: list[Row], predicted: list[float]) -> None:
@@ -237,6 +249,7 @@ def main() -> None:
     roofline = [seconds / row.seconds for row, seconds in zip(rows, rooflines(rows), strict=True)]
     print_operators(rows, ratios, roofline)
     draw(rows, predicted)
+    print_recurrent_layers()
     print_splits(rows)
     print_models()
     print(f"in {time.perf_counter() - begin:.0f} s here, of which {took:.0f} s for the operators")

@@ -14,6 +14,8 @@ import torch
 from torch.nn import functional
 
 from utils import simgpu
+from utils.simgpu import cost
+from utils.simgpu.profiles import GPUS
 
 FOLDER = Path(__file__).parents[1] / "measurements"
 DEVICE = "simgpu:0"
@@ -26,7 +28,9 @@ FAMILIES = {
     "product": ("mm", "addmm", "bmm", "linear"),
     "convolution": ("conv2d",),
     "norm and softmax": ("ln", "batch_norm", "softmax"),
+    "recurrent": ("lstm", "gru", "rnn_relu"),
 }
+GATES = {"lstm": 4, "gru": 3, "rnn_relu": 1}
 
 
 class Row(NamedTuple):
@@ -52,7 +56,16 @@ class Row(NamedTuple):
 
 def operators() -> list[Row]:
     """Every measured operator, in the order of the file."""
-    with open(FOLDER / "operators.csv", newline="") as file:
+    return _rows("operators.csv")
+
+
+def recurrent_layers() -> list[Row]:
+    """Every measured recurrent layer, in the order of the file."""
+    return _rows("recurrent.csv")
+
+
+def _rows(name: str) -> list[Row]:
+    with open(FOLDER / name, newline="") as file:
         return [_row(line) for line in csv.DictReader(file)]
 
 
@@ -86,6 +99,19 @@ def predicted(rows: Iterable[Row], before: Callable[[], object] = lambda: None) 
             simulate(row.gpu)
             seconds.append(_kernels_of(row, before))
     return seconds
+
+
+def work_of_states(row: Row) -> cost.Work:
+    """The work of a recurrent layer without what it does with its inputs, which DeepBench leaves out."""
+    hidden, batches = row.params["hidden"], ((row.params["batch"], row.params["steps"]),)
+    dtype = getattr(torch, row.dtype)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        return cost.recurrent([], [(GATES[row.op] * hidden, hidden)], batches, dtype, row.direction == "bwd")
+
+
+def predicted_of_states(row: Row) -> float:
+    """Simulated seconds of a row of `recurrent_layers`."""
+    return cost.seconds_for(GPUS[PROFILES[row.gpu]], work_of_states(row))
 
 
 def _kernels_of(row: Row, before) -> float:

@@ -1,5 +1,7 @@
 """What kernels cost: the classes of operators, PyTorch's switches, and what is no kernel."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -128,6 +130,26 @@ def test_on_tensor_cores_channels_first_are_brought_into_another_layout(size, dt
     first = seconds(lambda: functional.conv2d(images, weight, padding=size // 2))
     more = first - seconds(lambda: functional.conv2d(*last, padding=size // 2))
     assert more == pytest.approx(4 * images.numel() * 2 / (0.9 * 900e9) if pays else 0, abs=1e-12)
+
+
+def test_with_few_channels_half_precision_has_no_tensor_cores():
+    on("V100")
+
+    def times(channels, **layout):
+        images, weight = empty(16, channels, 224, 224), empty(64, channels, 7, 7)
+        operands = [
+            (images.to(dtype, **layout), weight.to(dtype, **layout)) for dtype in (torch.float32, torch.float16)
+        ]
+        return [seconds(lambda x=x, w=w: functional.conv2d(x, w, stride=2)) for x, w in operands]
+
+    single, half = times(1)
+    assert 4 * single < half < 8 * single  # measured: 3 to 8 times as long
+    single, half = times(3)
+    assert single < half < 4 / 3 * single
+    single, half = times(3, memory_format=torch.channels_last)
+    assert half < single / 2
+    single, half = times(8)
+    assert half < single / 2
 
 
 def test_depthwise_convolutions_compute_nothing_for_nothing():
@@ -274,3 +296,97 @@ def test_an_encoder_layer_in_evaluation_costs_about_what_its_parts_cost():
     finally:
         torch.backends.mha.set_fastpath_enabled(True)
     assert 0.8 * parts < whole < parts  # the activation and a sum are in the kernels of products
+
+
+# --- recurrent layers: one call of cuDNN's -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}])
+def test_a_recurrent_layer_is_one_launch_forward_and_one_backward(kind, options):
+    on("V100")
+    layer = kind(64, 64, device=DEVICE, **options)
+    x, states = empty(25, 16, 64), empty(layer.num_layers * (1 + layer.bidirectional), 25 if options else 16, 64)
+    states = (states, states) if kind is nn.LSTM else states
+    out = []
+    forward = kernels(lambda: out.append(layer(x, states)[0]))
+    gradient = torch.empty_like(out[0])
+    backward = kernels(lambda: torch.autograd.grad(out, list(layer.parameters()), gradient))
+    assert [name for name, _ in forward + backward] == ["_cudnn_rnn", "_cudnn_rnn_backward"]
+    assert len(kernels(lambda: x + 1)) == 1
+    records = [record for record in simgpu.log() if "cudnn" in record.name]
+    assert {(record.module, record.phase) for record in records} == {
+        (kind.__name__, "forward"),
+        (kind.__name__, "backward"),
+    }
+
+
+def test_what_a_recurrent_layer_takes():
+    on("V100")
+    lstm, sequence = nn.LSTM(512, 1024, device=DEVICE), empty(50, 32, 512)
+    whole = dict(kernels(lambda: lstm(sequence)))["_cudnn_rnn"]
+    assert simgpu.log()[-1].flops == 2 * 50 * 32 * 4096 * (512 + 1024)
+    inputs = seconds(lambda: empty(50 * 32, 512) @ empty(512, 4096))
+    steps = 50 * seconds(lambda: empty(32, 1024) @ empty(1024, 4096))
+    assert inputs + steps < whole < inputs + 2 * steps
+
+
+def test_a_cell_in_a_loop_is_launched_step_by_step():
+    on("V100")
+    cell, x = nn.LSTMCell(64, 64, device=DEVICE), empty(16, 64)
+    assert len(kernels(lambda: cell(x, (x, x)))) > 2
+
+
+def test_a_packed_sequence_costs_what_its_steps_have():
+    simgpu.enable(count=1, gpu="V100")
+    lstm, whole = nn.LSTM(64, 64).to(DEVICE), torch.randn(20, 64, 64).to(DEVICE)
+    packed = nn.utils.rnn.pack_padded_sequence(whole, torch.arange(20, 4, -0.25).long())
+    took = [dict(kernels(partial(lstm, x)))["_cudnn_rnn"] for x in (whole, packed)]
+    assert 0.5 * took[0] < took[1] < took[0]
+
+
+def test_a_backward_pass_that_fails_within_a_recurrent_layer_leaves_later_kernels_charged():
+    simgpu.enable(count=1)
+    lstm, x = nn.LSTM(4, 4).to(DEVICE), torch.randn(3, 2, 4).to(DEVICE).requires_grad_()
+    lstm.weight_hh_l0.register_hook(lambda gradient: 1 / 0)
+    out = lstm(x)[0].sum()
+    with pytest.raises(ZeroDivisionError):
+        out.backward()
+    assert len(kernels(lambda: x + 1)) == 1
+
+
+def test_a_checkpoint_charges_a_recurrent_layer_again():
+    from torch.utils.checkpoint import checkpoint
+
+    simgpu.enable(count=1)
+    lstm, linear, x = nn.LSTM(4, 4).to(DEVICE), nn.Linear(4, 4).to(DEVICE), torch.randn(3, 2, 4).to(DEVICE)
+    states = torch.zeros(1, 2, 4).to(DEVICE)
+    out = checkpoint(lambda x: lstm(linear(x), (states, states))[0], x, use_reentrant=False).sum()
+    names = [name for name, _ in kernels(out.backward)]
+    assert [name for name in names if name in ("addmm", "_cudnn_rnn", "_cudnn_rnn_backward")] == [
+        "addmm", "_cudnn_rnn", "_cudnn_rnn_backward",
+    ]  # fmt: skip
+
+
+# --- without autograd -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: functional.linear(x, empty(256, 256)),
+        lambda x: functional.conv2d(x.view(4, 4, 64, 64), empty(8, 4, 3, 3)),
+        lambda x: functional.scaled_dot_product_attention(*[x.view(1, 4, 64, 256)] * 3),
+        lambda x: functional.layer_norm(x, (256,)),
+        lambda x: nn.LSTM(256, 8, device=DEVICE)(x.view(16, 16, 256))[0],
+    ],
+    ids=["linear", "convolution", "attention", "layer norm", "LSTM"],
+)
+def test_inference_mode_costs_what_no_grad_costs(call):
+    on("V100")
+    x, found = empty(256, 256), []
+    for context in (torch.no_grad, torch.inference_mode):
+        with context():
+            found.append(kernels(lambda: call(x.clone())))
+    (names, times), others = zip(*found[0], strict=True), zip(*found[1], strict=True)
+    assert [names, pytest.approx(times)] == list(others)

@@ -16,6 +16,15 @@ ERRORS = {
     "NeuSight ops": 0.107,
     "Vidur": 0.05,
 }
+# The same of recurrent layers, by the set and whether it is the forward or the backward pass.
+RECURRENT_ERRORS = {
+    ("DeepBench LSTM", "fwd"): 0.117,
+    ("DeepBench LSTM", "bwd"): 0.183,
+    ("DeepBench GRU and RNN", "fwd"): 0.275,
+    ("DeepBench GRU and RNN", "bwd"): 0.124,
+    ("DeepBench, cuDNN 6", "fwd"): 0.372,
+    ("DeepBench, cuDNN 6", "bwd"): 0.586,
+}
 MARGIN = 0.01
 # What was promised of all rows together: the median error, and the mean of the groups' (docs/times.md).
 POOLED, GROUPS = 0.15, 0.19
@@ -43,9 +52,16 @@ def test_all_measurements_together(errors):
     assert mean(median(group) for group in groups.values()) < GROUPS
 
 
+@pytest.mark.parametrize("kind", RECURRENT_ERRORS)
+def test_recurrent_layers_are_met_as_well_as_before(kind):
+    rows = [row for row in measurements.recurrent_layers() if (row.set, row.direction) == kind]
+    errors = [abs(measurements.predicted_of_states(row) / row.seconds - 1) for row in rows]
+    assert median(errors) < RECURRENT_ERRORS[kind] + MARGIN
+
+
 def test_fitted_and_compared_rows_are_kept_apart():
     used = {}
-    for row in measurements.operators():
+    for row in measurements.operators() + measurements.recurrent_layers():
         used.setdefault(row.used, set()).add(row.set)
     assert set(used) == {"fitted", "compared"}
     assert not used["fitted"] & used["compared"]

@@ -25,6 +25,7 @@ from .measure import measure_link, measure_profile
 from .moves import register_factories
 from .origin import label
 from .refusals import register_refusals
+from .sequences import register_sequences
 from .tensor import SimTensor, forget_plans
 from .torch_simgpu import device_module, publish
 
@@ -76,10 +77,11 @@ def enable(
     settings = settings_from(count, gpu, link, clock, compute, memory, host_link, nodes, network)
     if not is_enabled():
         torch_private.require_tested_torch()
-        torch_private.register_device_type(DEVICE_TYPE, device_module, lambda: machine.clock.backward())
+        torch_private.register_device_type(DEVICE_TYPE, device_module, machine.backward)
         publish()
         register_factories()
         register_attention()
+        register_sequences()
         register_autocast()
         register_loading()
         register_refusals()

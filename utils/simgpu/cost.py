@@ -17,7 +17,7 @@ named here cost what they read and write, plus the FLOPs that PyTorch's own regi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from math import ceil, prod
 from typing import NamedTuple
@@ -57,9 +57,17 @@ WINOGRAD_CHANNELS = 16
 # weights is summed over all images in parts. Both fitted on DeepBench.
 STRIDED_INPUT_GRADIENT = 1.5
 WEIGHT_GRADIENT = 1.25
+# Tensor cores take images in half precision whose channels are at least this many (NVIDIA's Convolutional Layers User's
+# Guide asks for multiples of 8, and of 4 for images of three). With fewer, unless channels come last, the convolution
+# runs without them, and padded. So it is in DeepBench (cuDNN 7), on which nothing but the rule itself was fitted.
+FEW_CHANNELS = 8
 # Attention in one kernel (flash attention) multiplies at this share of a product's speed: FlashAttention-2 reaches
 # up to 230 of an A100's 312 TFLOPs forward where a product reaches 250, and 70% of that backward (Dao 2023, section 4).
 ATTENTION, ATTENTION_BACKWARD = 0.8, 0.6
+
+# What a time step of cuDNN's recurrent layers takes beside computing and moving: a product that waits for the step
+# before, the sum of its parts, and the gates. Fitted on LSTM layers of a V100 (DeepBench).
+STEP_RAMP = 14
 
 # How often more than once an operator passes over its largest tensor. A norm reads it for mean and variance and
 # again to normalise. Layer norm and softmax fitted on NeuSight's; batch norm
@@ -105,6 +113,7 @@ class Kernel(NamedTuple):
     ramp: float = 1.0  # times `GpuProfile.shortest`
     winograd: float = 1.0  # how many times fewer operations it needs without tensor cores
     relaid: float = 0.0  # bytes that pass through memory before and after it on tensor cores
+    times: int = 1  # one after another
 
 
 class Work(NamedTuple):
@@ -117,7 +126,7 @@ class Work(NamedTuple):
 
 def seconds_for(gpu: GpuProfile, work: Work) -> float:
     """What an operator of so much work takes on a GPU."""
-    return sum(_seconds(gpu, kernel) for kernel in work.kernels)
+    return sum(kernel.times * _seconds(gpu, kernel) for kernel in work.kernels)
 
 
 def streaming(size: float) -> Work:
@@ -226,23 +235,31 @@ class _Convolution(NamedTuple):
     dilation: tuple[int, ...]
     groups: int
 
-    def kernel(self, rows: int, columns: int, *, ramp=CONVOLUTION_RAMP, times=1.0, tiles=None) -> Kernel:
+    def kernel(self, rows: int, columns: int, *, times=1.0, tiles=None) -> Kernel:
         """The kernel of one pass, whose outputs are so many rows and columns in each group."""
         operations = 2 * self.y.numel() * prod(self.weight.shape[1:])
         each = _tiles(rows, columns)
         # Depthwise convolutions have a kernel of their own, without tiles.
         padded = each * TILE**2 / (rows * columns) if self.weight.shape[1] > 1 else 1.0
+        few = self._has_few_channels()
+        channels = self.weight.shape[1]
+        padded *= (4 if channels in (3, 4) else FEW_CHANNELS) / channels if few else 1.0
         return Kernel(
             traffic=size_of(self.x) + size_of(self.weight) + size_of(self.y),
             operations=operations * padded * times,
             tiles=self.groups * each if tiles is None else tiles,
-            dtype=self.x.dtype,
-            tf32=torch_private.rounds_float32("conv"),
+            dtype=torch.float32 if few else self.x.dtype,
+            tf32=torch_private.rounds_float32("conv") and not few,
             share=CONVOLUTION,
-            ramp=ramp,
+            ramp=CONVOLUTION_RAMP,
             winograd=self._saved_by_winograd(),
             relaid=self._relaid(),
         )
+
+    def _has_few_channels(self) -> bool:
+        """Whether tensor cores are not for it, in half precision and with channels first."""
+        half = self.x.dtype in (torch.float16, torch.bfloat16)
+        return half and self.groups == 1 and self.weight.shape[1] < FEW_CHANNELS and self.x.is_contiguous()
 
     def _saved_by_winograd(self) -> float:
         """How many times fewer operations Winograd's algorithm needs, 1 where it is not for this convolution."""
@@ -346,6 +363,46 @@ def _encoder_layer(args, results, moved) -> Iterator[Kernel]:
     yield _attention(query, query, False, 2, ATTENTION, 4 * size_of(source))
     for _ in range(2):  # norms, with the sums before them
         yield Kernel((3 + MORE_PASSES[aten.native_layer_norm]) * size_of(source))
+
+
+# --- recurrent layers -------------------------------------------------------------------------------------------
+
+Shape = tuple[int, int]  # of a weight: results, operands
+
+
+def recurrent(
+    of_inputs: Sequence[Shape], of_states: Sequence[Shape], batches: Sequence[tuple[int, int]], dtype, backward: bool
+) -> Work:
+    """cuDNN's recurrent layers, which take the inputs of all time steps at once and states step by step.
+
+    `batches` has (examples, how many time steps have so many). So do Appleyard, Kocisky and Blunsom (2016, section 3)
+    describe it. Layers and directions are charged one after another; cuDNN lets some of them overlap.
+    """
+    rows = sum(batch * steps for batch, steps in batches)
+    kernels = [_dense(rows, *(shape if backward else shape[::-1]), dtype) for shape in of_inputs]
+    kernels += [_step(batch, steps, shape, dtype, backward) for shape in of_states for batch, steps in batches]
+    if backward:
+        weights = [_dense(results, rows, operands, dtype) for results, operands in (*of_inputs, *of_states)]
+        kernels += [kernel._replace(tiles=float("inf")) for kernel in weights]
+    flops = (4 if backward else 2) * rows * sum(map(prod, (*of_inputs, *of_states)))
+    moved = sum(kernel.times * kernel.traffic for kernel in kernels)
+    return Work(flops, int(moved), tuple(kernels))
+
+
+def _dense(rows: int, inner: int, columns: int, dtype) -> Kernel:
+    """A product of cuDNN's inside of its recurrent layers."""
+    tiles = _tiles(rows, columns)
+    moved = (rows * inner + inner * columns + rows * columns) * dtype.itemsize
+    tf32 = torch_private.rounds_float32("rnn")
+    return Kernel(moved, 2 * tiles * TILE**2 * inner, tiles, dtype, tf32, ramp=PRODUCT_RAMP)
+
+
+def _step(batch: int, steps: int, shape: Shape, dtype, backward: bool) -> Kernel:
+    """So many time steps: a product of few rows, whose sums are divided, and the gates in a kernel after it."""
+    results, operands = shape
+    product = _dense(batch, results, operands, dtype) if backward else _dense(batch, operands, results, dtype)
+    gates = 2 * batch * results * dtype.itemsize
+    return product._replace(traffic=product.traffic + gates, tiles=float("inf"), ramp=STEP_RAMP, times=steps)
 
 
 # What operators are made of: from their arguments, results and the bytes that they move.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,12 +59,13 @@ class Gpu:
     """One simulated GPU. Tensors hold a reference to the one they live on.
 
     It has one engine for kernels, one for copies in, one for copies out, and one for what goes to other processes.
-    `retired` turns true when the machine is reconfigured: what lived on it is refused from then on.
+    `retired` turns true when the machine is reconfigured: what lived on it is refused from then on. While `within` is
+    above 0 what runs on it is part of a call that has been charged as a whole.
     """
 
     __slots__ = (
         *("compute", "copy_in", "copy_out", "network"),
-        *("device", "generator", "index", "memory", "profile", "queues", "retired"),
+        *("device", "generator", "index", "memory", "profile", "queues", "retired", "within"),
     )
 
     def __init__(self, index: int, profile: GpuProfile, memory: int):
@@ -70,6 +73,7 @@ class Gpu:
         self.device = torch.device(DEVICE_TYPE, index)
         self.profile = profile
         self.retired = False
+        self.within = 0
         self.memory = Memory(str(index), memory)
         self.generator = new_generator()
         self.queues = [Queue(self, 0)]
@@ -203,8 +207,21 @@ class Machine:
 
     # --- time -----------------------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def backward(self) -> Iterator[None]:
+        """Around a backward pass. One that fails may have begun calls that it did not end."""
+        try:
+            with self.clock.backward():
+                yield
+        except BaseException:
+            for gpu in self.gpus:
+                gpu.within = 0
+            raise
+
     def launch(self, gpu: Gpu, seconds: float, name: str, moved: int, flops: int) -> None:
         """A kernel of `seconds` on the current stream of `gpu`."""
+        if gpu.within:
+            return
         start = launched = self.clock.pay(gpu.profile.launch, gpu.index)
         queue, engine = gpu.queues[0], gpu.compute
         if self.several_streams:

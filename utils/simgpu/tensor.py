@@ -289,7 +289,7 @@ class Operator:
     def __init__(self, func):
         schema = torch_private.operator_schema(func)
         self.func = SUBSTITUTES.get(func) or torch_private.callable_of(func)
-        own = SPECIAL.get(func) or torch_private.kernel_of_collectives(func)
+        own = SPECIAL.get(func) or torch_private.parts_of(func) or torch_private.kernel_of_collectives(func)
         self.special = own or (partial(_draw, self) if draws(func) else None)
         self.name = func.__name__.split(".")[0]
         self.packet = torch_private.packet_of(func)

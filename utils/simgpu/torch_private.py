@@ -7,6 +7,7 @@ When they do, this is the only file to mend: the rest of the project uses public
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import inspect
 import sys
@@ -287,7 +288,7 @@ _float32_precision = torch._C._get_fp32_precision_getter
 
 
 def rounds_float32(what: str) -> bool:
-    """Whether PyTorch's switches let float32 be rounded to TF32 on CUDA, in a "matmul" or in a "conv".
+    """Whether PyTorch's switches let float32 be rounded to TF32 on CUDA, in a "matmul", a "conv" or an "rnn".
 
     All of them end here: `torch.backends.cuda.matmul.allow_tf32`, `torch.backends.cudnn.allow_tf32`,
     `torch.set_float32_matmul_precision`, and `fp32_precision` of any of `torch.backends`.
@@ -414,6 +415,18 @@ def packet_of(func):
 def callable_of(func):
     """What calls an operator, without the Python function around it."""
     return func._op
+
+
+def parts_of(func):
+    """What calls an operator's parts, if it is made of others: simgpu's own function or PyTorch's. Else None.
+
+    With autograd PyTorch calls that itself. In `torch.inference_mode()` it hands the operator over as a whole.
+    """
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    if not has_kernel(func.name(), "CompositeImplicitAutograd"):
+        return None
+    key = "AutogradPrivateUse1" if has_kernel(func.name(), "AutogradPrivateUse1") else "CompositeImplicitAutograd"
+    return functools.partial(func._op_dk, getattr(torch._C.DispatchKey, key))
 
 
 def weak_storage(storage):
