@@ -255,10 +255,11 @@ class SimBackend(torch_private.Backend):
         if self.alone:
             return self._keep(message.work_alone())
         # What is sent is what the tensor holds now, and goes at once: the sender may wait much later.
-        sent = [self._gloo.send([message.head], dst, 4 * tag)]
-        if machine.compute:
-            sent.append(self._gloo.send([_value(tensors[0]).contiguous().clone()], dst, message.place(tag)))
-        heard = self._gloo.recv([message.answer], dst, 4 * tag + 2)
+        with self._waiting(what):
+            sent = [self._gloo.send([message.head], dst, 4 * tag)]
+            if machine.compute:
+                sent.append(self._gloo.send([_value(tensors[0]).contiguous().clone()], dst, message.place(tag)))
+            heard = self._gloo.recv([message.answer], dst, 4 * tag + 2)
 
         def finish() -> float:
             with self._waiting(what):
@@ -275,11 +276,12 @@ class SimBackend(torch_private.Backend):
         message = self._message(tensors, src, self.group_rank, "recv", what)
         if self.alone:
             return self._keep(message.work_alone())
-        told = self._gloo.send([message.head], src, 4 * tag + 2)
-        heard = self._gloo.recv([message.answer], src, 4 * tag)
         value = _value(tensors[0])
         into = torch.empty_like(value, memory_format=torch.contiguous_format)
-        got = [self._gloo.recv([into], src, message.place(tag))] if machine.compute else []
+        with self._waiting(what):
+            told = self._gloo.send([message.head], src, 4 * tag + 2)
+            heard = self._gloo.recv([message.answer], src, 4 * tag)
+            got = [self._gloo.recv([into], src, message.place(tag))] if machine.compute else []
 
         def finish() -> float:
             with self._waiting(what):

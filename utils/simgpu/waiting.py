@@ -51,8 +51,8 @@ class Waiting:
         what = self._what.pop()
         self._guard.end(self)
         if isinstance(error, RuntimeError) and not isinstance(error, Mismatch):
-            reason = self._reason or f"the connection to another rank broke: {str(error).splitlines()[0]}"
-            raise RuntimeError(f"rank {self._me} waited in {what}, and {reason}") from None
+            reason = self._reason or self._guard.why_broken(self._members)
+            raise RuntimeError(f"rank {self._me} waited in {what}, and {reason}") from error
 
     def agreed(self, ready: float, what: str) -> float:
         """The latest `ready` of all ranks. Raises Mismatch where they are not about to do the same."""
@@ -106,6 +106,29 @@ class _Guard:
             if self._noted:
                 self._leave("")
 
+    def why_broken(self, members: list[int]) -> str:
+        """What has become of a rank whose connection broke, as far as the notes tell."""
+        time.sleep(LOOK)  # whoever ends says so a moment before or after
+        ended, silent = [], []
+        for rank in set(members) - {self._rank}:
+            note = self._note(rank)
+            if note is None:
+                silent.append(f"rank {rank}")
+            elif note[1] == ENDED:
+                ended.append(f"rank {rank}")
+        if ended:
+            return f"the connection broke, because {' and '.join(ended)} {ENDED}"
+        return f"the connection broke: {' or '.join(silent) or 'a rank'} has died"
+
+    def _note(self, rank: int) -> list | None:
+        """The note that a rank has left, None where there is none."""
+        key = f"simgpu/waits/{rank}"
+        with contextlib.suppress(RuntimeError):  # the store went with the rank that held it
+            if self._store.check([key]):
+                note = json.loads(self._store.get(key))
+                return note if note[1] else None
+        return None
+
     def _leave(self, what: str) -> None:
         self._noted = bool(what)
         with contextlib.suppress(RuntimeError):  # the store went with the rank that held it
@@ -136,19 +159,8 @@ class _Guard:
 
     def _notes(self) -> dict[int, list] | None:
         """Everybody's note; None as long as somebody has left none and may still come."""
-        found = {}
-        try:
-            for rank in range(torch_private.world_size()):
-                key = f"simgpu/waits/{rank}"
-                if not self._store.check([key]):
-                    return None
-                note = json.loads(self._store.get(key))
-                if not note[1]:
-                    return None
-                found[rank] = note
-        except RuntimeError:
-            return None
-        return found
+        found = {rank: self._note(rank) for rank in range(torch_private.world_size())}
+        return None if None in found.values() else found
 
 
 _guards: dict[int, _Guard] = {}

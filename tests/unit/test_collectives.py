@@ -1,0 +1,104 @@
+"""What collectives cost: NCCL's model against dumb simulations of its algorithms, step by step on n engines."""
+
+import pytest
+
+from utils.simgpu.collectives import COLLECTIVES, PROTOCOLS, Fabric
+from utils.simgpu.profiles import LINKS, NETWORKS, LinkProfile
+
+LINK = LINKS["nvlink3"]
+SIZES = (4_096, 1_000_000, 250_000_000)
+
+
+def ring_of(ranks, link=LINK, nodes=1):
+    return Fabric(ranks, nodes, link, NETWORKS["200G"])
+
+
+def simulated_ring(ranks, rounds, size, base, step, bandwidth):
+    """Every GPU passes a chunk on to the next, again and again: when the last has the last chunk.
+
+    `free[r]` is when the engine of rank r can send again, `has[r]` when it has what it sends next.
+    """
+    free, has = [base] * ranks, [base] * ranks
+    for _ in range(rounds * (ranks - 1)):
+        arrives = []
+        for rank in range(ranks):
+            start = max(free[rank], has[rank])
+            free[rank] = start + step + size / ranks / bandwidth
+            arrives.append(free[rank])
+        has = [arrives[rank - 1] for rank in range(ranks)]
+    return max(has)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+@pytest.mark.parametrize(("collective", "rounds"), [("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_ring_takes_what_its_steps_take(ranks, collective, rounds, protocol):
+    fabric, known = ring_of(ranks), PROTOCOLS[protocol]
+    bandwidth = fabric._share(protocol, reduces=collective != "all_gather")
+    for size in SIZES:
+        by_hand = simulated_ring(ranks, rounds, size, known.ring_base, known.ring_step["nvlink"], bandwidth)
+        assert fabric._ring(collective, size, protocol) == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+def test_a_broadcast_passes_through_all_gpus_in_pieces(collective):
+    fabric, known = ring_of(4), PROTOCOLS["LL128"]
+    size, pieces, bandwidth, step = 64_000_000, 4_000, fabric._share("LL128"), known.ring_step["nvlink"]
+    has = [[known.ring_base] * pieces] + [[0.0] * pieces for _ in range(4)]
+    for hop in range(4):
+        free = 0.0
+        for piece in range(pieces):
+            free = max(free, has[hop][piece]) + size / pieces / bandwidth
+            has[hop + 1][piece] = free + step
+    assert fabric._ring(collective, size, "LL128") == pytest.approx(has[4][-1], rel=0.01)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 4])
+def test_a_tree_goes_up_and_down(nodes):
+    fabric, known = ring_of(8 * nodes, nodes=nodes), PROTOCOLS["Simple"]
+    depth = {1: 0, 2: 1, 4: 2}[nodes]
+    hops = 7 * known.tree_step["nvlink"] + depth * known.tree_step["network"]
+    size = 2**30  # large enough to need no correction
+    bandwidth = min(0.9 * fabric.bandwidth, 110e9 if nodes <= 2 else 80e9)
+    assert fabric._tree(size, "Simple") == pytest.approx(2 * hops + 2 * size / bandwidth)
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_more_bytes_take_longer_and_one_gpu_takes_nothing(collective):
+    for fabric in (ring_of(4), ring_of(16, nodes=2), ring_of(2, LINKS["pcie3"]), ring_of(2, nodes=2)):
+        times = [fabric.seconds(collective, 2**power) for power in range(10, 31)]
+        assert times == sorted(times)
+        assert times[0] > 0
+    assert ring_of(1).seconds(collective, 10**9) == 0
+
+
+def test_the_fastest_way_is_taken():
+    """Few bytes by the protocol with the least latency, many by the one with the most bandwidth."""
+    fabric = ring_of(8)
+    small, large = (
+        min(PROTOCOLS, key=lambda protocol, size=size: fabric._ring("all_reduce", size, protocol))
+        for size in (8, 2**30)
+    )
+    assert (small, large) == ("LL", "Simple")
+    assert fabric.seconds("all_reduce", 2**30) == fabric._ring("all_reduce", 2**30, "Simple")
+
+
+def test_between_nodes_all_adapters_of_a_node_share_the_work():
+    one_each = Fabric(2, 2, LINK, NETWORKS["100G"])
+    eight_each = Fabric(16, 2, LINK, NETWORKS["100G"])
+    assert one_each.bandwidth == 12e9
+    assert eight_each.bandwidth == 96e9
+    assert Fabric(16, 2, LINK, NETWORKS["400G"]).bandwidth == LINK.collective, "no faster than within a node"
+
+
+def test_an_all_to_all_leaves_a_node_by_one_adapter_a_gpu():
+    fabric = Fabric(4, 2, LINK, NETWORKS["100G"])
+    size = 4 * 12 * 10**6
+    assert fabric.seconds("all_to_all", size) == pytest.approx(2 * 12e6 / 12e9, rel=0.02)
+
+
+def test_what_there_is_not_is_refused_in_a_line():
+    with pytest.raises(ValueError, match=r"'all_sum' is no collective\. There are: all_reduce"):
+        ring_of(2).seconds("all_sum", 4)
+    with pytest.raises(ValueError, match="kind='string' is none of nvlink, pcie, network"):
+        LinkProfile("x", 1e9, "here", kind="string")
