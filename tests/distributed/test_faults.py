@@ -83,8 +83,11 @@ def both_receive_first(rank):
     ("fault", "says"),
     [
         (nobody_comes, "all_reduce(float32[4], SUM), and the connection broke, because rank 1 has ended"),
-        (nobody_sends, "recv(float32[4], src=1), and the connection broke, because rank 1 has ended"),
-        (both_receive_first, "recv(float32[4], src=1), and nobody will come: rank 1 waits in recv(float32[4], src=0)"),
+        (nobody_sends, "recv(float32[4], src=1), and nobody will come: rank 1 has ended"),
+        (
+            both_receive_first,
+            "recv(float32[4], src=1), and nobody will come: rank 1 waits in recv(float32[4], src=0) (its wait 2)",
+        ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -111,10 +114,9 @@ def sent_as_another_shape(rank):
 
 
 def test_a_message_that_the_receiver_does_not_expect_is_refused_at_both_ends():
-    says = "has a tensor of another shape or dtype at the other end."
     assert forked.run(sent_as_another_shape) == [
-        f"Mismatch: rank 0 called send(float32[4], dst=1), and rank 1 {says}",
-        f"Mismatch: rank 1 called recv(float32[8], src=0), and rank 0 {says}",
+        "Mismatch: rank 0 called send(float32[4], dst=1), and rank 1 has float32[8] at the other end.",
+        "Mismatch: rank 1 called recv(float32[8], src=0), and rank 0 has float32[4] at the other end.",
     ]
 
 
@@ -126,16 +128,11 @@ def on_the_cpu(rank):
     dist.all_reduce(torch.ones(2))
 
 
-def scaled(rank):
-    dist.all_reduce(mine(rank), dist._make_nccl_premul_sum(2.0))
-
-
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
         (from_anybody, "simccl has no receive from any rank: who comes first is chance"),
         (on_the_cpu, "No backend type associated with device type cpu"),
-        (scaled, "simccl cannot reduce with"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -96,6 +96,7 @@ class SimBackend(torch_private.Backend):
         self.alone = torch_private.is_fake(options.store)
         self.fabric = _fabric(self.members)
         self.free = 0.0  # when the group's own stream is
+        self._sent: dict[tuple, int] = {}  # how many messages from whom to whom, by tag
         self._window: list[SimWork] | None = None  # what is launched while works are coalesced
         if not self.alone:
             self._gloo = torch_private.gloo(options.store, self.group_rank, self.ranks, options.timeout)
@@ -251,20 +252,18 @@ class SimBackend(torch_private.Backend):
 
     def send(self, tensors, dst: int, tag: int = 0) -> SimWork:
         what = f"send({_shapes(tensors)}, dst={self.members[dst]})"
-        message = self._message(tensors, self.group_rank, dst, "send", what)
+        message = self._message(tensors, self.group_rank, dst, "send", what, tag)
         if self.alone:
             return self._keep(message.work_alone())
-        # What is sent is what the tensor holds now, and goes at once: the sender may wait much later.
         with self._waiting(what):
-            sent = [self._gloo.send([message.head], dst, 4 * tag)]
-            if machine.compute:
-                sent.append(self._gloo.send([_value(tensors[0]).contiguous().clone()], dst, message.place(tag)))
-            heard = self._gloo.recv([message.answer], dst, 4 * tag + 2)
+            self._waiting.leave(message.key("ready to send"), message.words)
+            # What is sent is what the tensor holds now, and goes at once: the sender may wait much later.
+            copy = _value(tensors[0]).contiguous().clone() if machine.compute else None
+            sent = [] if copy is None else [self._gloo.send([copy], dst, message.place)]
 
         def finish() -> float:
             with self._waiting(what):
-                heard.wait()
-                end = message.end()
+                end = message.end(self._waiting.find(message.key("ready to receive")))
                 for work in sent:
                     work.wait()
             return end
@@ -273,21 +272,19 @@ class SimBackend(torch_private.Backend):
 
     def recv(self, tensors, src: int, tag: int = 0) -> SimWork:
         what = f"recv({_shapes(tensors)}, src={self.members[src]})"
-        message = self._message(tensors, src, self.group_rank, "recv", what)
+        message = self._message(tensors, src, self.group_rank, "recv", what, tag)
         if self.alone:
             return self._keep(message.work_alone())
         value = _value(tensors[0])
         into = torch.empty_like(value, memory_format=torch.contiguous_format)
         with self._waiting(what):
-            told = self._gloo.send([message.head], src, 4 * tag + 2)
-            heard = self._gloo.recv([message.answer], src, 4 * tag)
-            got = [self._gloo.recv([into], src, message.place(tag))] if machine.compute else []
+            self._waiting.leave(message.key("ready to receive"), message.words)
+            got = [self._gloo.recv([into], src, message.place)] if machine.compute else []
 
         def finish() -> float:
             with self._waiting(what):
-                heard.wait()
-                end = message.end()
-                for work in (told, *got):
+                end = message.end(self._waiting.find(message.key("ready to send")))
+                for work in got:
                     work.wait()
             if machine.compute:
                 value.copy_(into)
@@ -295,12 +292,15 @@ class SimBackend(torch_private.Backend):
 
         return self._keep(message.work(finish))
 
-    def _message(self, tensors, source: int, target: int, name: str, what: str) -> _Message:
+    def _message(self, tensors, source: int, target: int, name: str, what: str, tag: int) -> _Message:
         gpu = _gpu_of(tensors)
         ready, launched = self._ready(gpu)
         seconds = PAIR + _link(self.members[source], self.members[target]).seconds(_bytes(tensors))
-        other = target if name == "send" else source
-        return _Message(self, gpu, name, tensors, ready, launched, seconds, other, what)
+        self._sent[source, target, tag] = number = self._sent.get((source, target, tag), 0) + 1
+        key = f"{source} to {target}, {tag}, {number}"
+        return _Message(
+            self, gpu, name, tensors, ready, launched, seconds, target if name == "send" else source, what, key
+        )
 
     def recv_anysource(self, tensors, tag: int = 0):
         raise RuntimeError(
@@ -379,26 +379,26 @@ class SimBackend(torch_private.Backend):
 class _Message:
     """One end of a message. Both ends tell each other when they are ready and what they think it is."""
 
-    def __init__(self, backend, gpu, name, tensors, ready, launched, seconds, other, what):
+    def __init__(self, backend, gpu, name, tensors, ready, launched, seconds, other, what, key):
         self._backend, self._gpu, self._name, self._tensors = backend, gpu, name, tensors
         self._ready, self._launched, self._seconds, self._other, self._what = ready, launched, seconds, other, what
-        self._kind = zlib.crc32(_shapes(tensors).encode())
-        self.head = torch.tensor([ready, self._kind], dtype=torch.float64)
-        self.answer = torch.zeros(2, dtype=torch.float64)
+        self._key = key
+        self.words = [ready, _shapes(tensors)]
+        # Gloo's tag for the numbers: another for another shape, because gloo would break the connection over it.
+        self.place = zlib.crc32(f"{key.rpartition(',')[0]} {_shapes(tensors)}".encode()) % 2**30
 
-    def place(self, tag: int) -> int:
-        """Gloo's tag for the numbers: another for another shape, because gloo would break the connection over it."""
-        return 4 * ((self._kind ^ tag * 2_654_435_761) % 2**28) + 1
+    def key(self, of: str) -> str:
+        return f"message {self._key}, {of}"
 
-    def end(self) -> float:
-        """When it has arrived, once the other end has answered. RuntimeError where it means something else."""
-        if self.answer[1] != self.head[1]:
+    def end(self, answer: list) -> float:
+        """When it has arrived, by the other end's words. RuntimeError where it has another tensor."""
+        if answer[1] != self.words[1]:
             members = self._backend.members
             raise Mismatch(
-                f"rank {members[self._backend.group_rank]} called {self._what}, and rank {members[self._other]} has a "
-                "tensor of another shape or dtype at the other end."
+                f"rank {members[self._backend.group_rank]} called {self._what}, and rank {members[self._other]} has "
+                f"{answer[1]} at the other end."
             )
-        return self._take(max(self._ready, self.answer[0].item()) + self._seconds)
+        return self._take(max(self._ready, answer[0]) + self._seconds)
 
     def _take(self, end: float) -> float:
         size = _bytes(self._tensors)

@@ -318,6 +318,11 @@ def world_size() -> int:
     return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 0
 
 
+def never_free(thing) -> None:
+    """Keep an object for as long as the process lives, beyond the end of Python."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
 def root_store(store):
     """The store behind the prefixes that groups put before their keys."""
     return store._underlying_non_prefix_store if isinstance(store, c10d.PrefixStore) else store

@@ -1,27 +1,30 @@
 """Ranks that wait for each other, and what they are told when that cannot end well.
 
 A collective begins with all ranks saying what they are about to do. Where that is not the same, all of them raise an
-error that says who does what. Where somebody does not come at all, nobody can say so from inside the wait. So a rank
-that has waited for some seconds leaves a note in the group's store, and a thread looks at everybody's notes: when each
-rank of the world waits, none for what another gives, or has ended, then this will not change any more. The wait is
-broken off, and the error has everybody's note in it.
+error that says who does what. Where somebody does not come at all, nobody can say so from inside the wait. So each rank
+has a thread that shows in the group's store that it is alive, and when it has waited for some seconds, for what. When
+each rank of the world waits, or has ended, or shows no sign of life, then this will not change any more: the wait is
+broken off, and the error has everybody's state in it.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import datetime
 import json
 import threading
 import time
 import zlib
+from dataclasses import dataclass
 
 import torch
 
 from . import torch_private
 
-PATIENCE = 3.0  # seconds of waiting before a note is left
-LOOK = 1.0  # seconds between two looks at the notes; what two looks in a row have seen is believed
+PATIENCE = 3.0  # seconds of waiting before others are told what for
+LOOK = 1.0  # seconds between two looks at the others; what two looks in a row have seen is believed
+DEAD = 20.0  # seconds without a sign of life
 ENDED = "has ended"
 
 
@@ -29,36 +32,51 @@ class Mismatch(RuntimeError):
     """The ranks of a group are not about to do the same."""
 
 
+@dataclass
+class _State:
+    """What a rank shows of itself: how often it has shown it, how many waits it has begun, and what it waits for."""
+
+    beat: int = 0
+    number: int = 0
+    what: str = ""
+
+
 class Waiting:
     """The waiting of one rank of a group: `with waiting("all_reduce(float32[4])"): ...` around what may block."""
 
     def __init__(self, store, members: list[int], group_rank: int, gloo):
-        self._members, self._rank = members, group_rank
+        self._members = members
         self._me = members[group_rank]
         self._gloo = gloo
-        self._what: list[str] = []
+        self._store = store
+        self._what = ""
         self._reason = ""
+        self._woken = threading.Event()
         self._guard = _guard_of(torch_private.root_store(store), self._me)
 
     def __call__(self, what: str) -> Waiting:
-        self._what.append(what)
+        self._what = what
         return self
 
     def __enter__(self) -> None:
-        self._guard.begin(self, self._what[-1])
+        self._guard.begin(self, self._what)
 
     def __exit__(self, kind, error, trace) -> None:
-        what = self._what.pop()
-        self._guard.end(self)
+        self._guard.end()
         if isinstance(error, RuntimeError) and not isinstance(error, Mismatch):
             reason = self._reason or self._guard.why_broken(self._members)
-            raise RuntimeError(f"rank {self._me} waited in {what}, and {reason}") from error
+            raise RuntimeError(f"rank {self._me} waited in {self._what}, and {reason}") from error
 
     def agreed(self, ready: float, what: str) -> float:
         """The latest `ready` of all ranks. Raises Mismatch where they are not about to do the same."""
         mine = torch.tensor([ready, float(zlib.crc32(what.encode()))], dtype=torch.float64)
         all_of_them = [torch.empty_like(mine) for _ in self._members]
-        self._gloo.allgather([all_of_them], [mine]).wait()
+        self._woken.clear()
+        work = self._gloo.allgather([all_of_them], [mine])
+        work.get_future().add_done_callback(lambda _: self._woken.set())
+        self._woken.wait()
+        self._go_on_or_raise()
+        work.wait()
         said = torch.stack(all_of_them)
         if bool((said[:, 1] != said[0, 1]).any()):
             raise Mismatch(self._told(what))
@@ -77,99 +95,131 @@ class Waiting:
         lines = "; ".join(f"rank {' and '.join(map(str, ranks))}: {each}" for each, ranks in by_what.items())
         return f"the ranks of a group have to call the same collectives in the same order, and did not. {lines}"
 
+    # --- words from one rank to another, which need nobody to listen --------------------------------------------
+
+    def leave(self, key: str, words: list) -> None:
+        """Leave words for one other rank."""
+        self._store.set(key, json.dumps(words))
+
+    def find(self, key: str) -> list:
+        """The words that another rank leaves under this key, when it does."""
+        while True:
+            begin = time.monotonic()
+            try:
+                self._store.wait([key], datetime.timedelta(seconds=LOOK))
+                words = json.loads(self._store.get(key))
+                self._store.delete_key(key)
+                return words
+            except RuntimeError:
+                self._go_on_or_raise()
+                if time.monotonic() - begin < LOOK / 2:  # not that nobody came in time: the store is gone
+                    raise
+
     def broken_off(self, reason: str) -> None:
+        """Let the wait end with an error, from the guard's thread."""
         self._reason = reason
-        self._gloo.abort()
+        self._woken.set()
+
+    def _go_on_or_raise(self) -> None:
+        if self._reason:
+            torch_private.never_free(self._gloo)  # which would wait for the ranks that do not come
+            raise RuntimeError(self._reason)
 
 
 class _Guard:
-    """The notes of one rank, and the thread that reads everybody's."""
+    """What this rank shows of itself, and the thread that looks at the others."""
 
     def __init__(self, store, rank: int):
         self._store, self._rank = store, rank
         self._lock = threading.Lock()
-        self._waits: tuple[Waiting, str, float, int] | None = None
-        self._number = 0
-        self._noted = False
-        self._seen: dict[int, list] = {}
+        self._mine = _State()
+        self._waits: tuple[Waiting, str, float] | None = None
+        self._others: dict[int, tuple[_State, float]] = {}  # what each has shown, and when that was new
+        self._seen: dict[int, str] = {}
+        atexit.register(self._end)
         threading.Thread(target=self._watch, name="simgpu-waiting", daemon=True).start()
-        atexit.register(self._leave, ENDED)
 
     def begin(self, waiting: Waiting, what: str) -> None:
         with self._lock:
-            self._number += 1
-            self._waits = waiting, what, time.monotonic(), self._number
+            self._mine.number += 1
+            self._waits = waiting, what, time.monotonic()
 
-    def end(self, waiting: Waiting) -> None:
+    def end(self) -> None:
         with self._lock:
-            self._waits, self._seen = None, {}
-            if self._noted:
-                self._leave("")
+            self._waits, self._mine.what, self._seen = None, "", {}
 
     def why_broken(self, members: list[int]) -> str:
-        """What has become of a rank whose connection broke, as far as the notes tell."""
+        """What has become of a rank whose connection broke, as far as it has said."""
         time.sleep(LOOK)  # whoever ends says so a moment before or after
-        ended, silent = [], []
-        for rank in set(members) - {self._rank}:
-            note = self._note(rank)
-            if note is None:
-                silent.append(f"rank {rank}")
-            elif note[1] == ENDED:
-                ended.append(f"rank {rank}")
+        others = [rank for rank in members if rank != self._rank]
+        ended = [f"rank {rank}" for rank in others if (state := self._state(rank)) and state.what == ENDED]
         if ended:
             return f"the connection broke, because {' and '.join(ended)} {ENDED}"
-        return f"the connection broke: {' or '.join(silent) or 'a rank'} has died"
+        waiting = [rank for rank in others if (state := self._state(rank)) and state.what]
+        died = [f"rank {rank}" for rank in others if rank not in waiting or len(others) == 1]
+        return f"the connection broke: {' or '.join(died) or 'a rank'} has died"
 
-    def _note(self, rank: int) -> list | None:
-        """The note that a rank has left, None where there is none."""
-        key = f"simgpu/waits/{rank}"
+    def _end(self) -> None:
+        with self._lock:
+            self._mine.what = ENDED
+            self._show()
+
+    def _show(self) -> None:
+        self._mine.beat += 1
         with contextlib.suppress(RuntimeError):  # the store went with the rank that held it
+            self._store.set(f"simgpu/rank/{self._rank}", json.dumps(vars(self._mine)))
+
+    def _state(self, rank: int) -> _State | None:
+        key = f"simgpu/rank/{rank}"
+        with contextlib.suppress(RuntimeError):
             if self._store.check([key]):
-                note = json.loads(self._store.get(key))
-                return note if note[1] else None
+                return _State(**json.loads(self._store.get(key)))
         return None
 
-    def _leave(self, what: str) -> None:
-        self._noted = bool(what)
-        with contextlib.suppress(RuntimeError):  # the store went with the rank that held it
-            self._store.set(f"simgpu/waits/{self._rank}", json.dumps([self._number, what]))
-
     def _watch(self) -> None:
-        while True:
+        while self._mine.what != ENDED:
             time.sleep(LOOK)
             with self._lock:
-                if self._waits is None or time.monotonic() - self._waits[2] < PATIENCE:
-                    continue
-                waiting, what, _, number = self._waits
-                if not self._noted:
-                    self._leave(what)
-            notes = self._notes()
+                if self._mine.what == ENDED:
+                    return
+                waits = self._waits
+                patient = waits is None or time.monotonic() - waits[2] < PATIENCE
+                self._mine.what = "" if patient else waits[1]
+                self._show()
+            states = None if patient else self._look()
             with self._lock:
-                if self._waits is None or self._waits[3] != number:
+                if self._waits is not waits:
                     continue
-                settled, self._seen = notes is not None and notes == self._seen, notes or {}
+                settled, self._seen = bool(states) and states == self._seen, states or {}
             if settled:
-                others = "; ".join(
-                    f"rank {rank} {note[1] if note[1] == ENDED else f'waits in {note[1]}'}"
-                    for rank, note in notes.items()
-                    if rank != self._rank
-                )
-                waiting.broken_off(f"nobody will come: {others}")
-                return
+                others = "; ".join(f"rank {rank} {state}" for rank, state in states.items() if rank != self._rank)
+                waits[0].broken_off(f"nobody will come: {others}")
 
-    def _notes(self) -> dict[int, list] | None:
-        """Everybody's note; None as long as somebody has left none and may still come."""
-        found = {rank: self._note(rank) for rank in range(torch_private.world_size())}
-        return None if None in found.values() else found
+    def _look(self) -> dict[int, str] | None:
+        """What all others wait for, or why they never will again; None as long as one may still come."""
+        found = {}
+        for rank in range(torch_private.world_size()):
+            if rank == self._rank:
+                continue
+            state, now = self._state(rank), time.monotonic()
+            last, since = self._others.get(rank, (None, now))
+            if state != last:
+                since = now
+            self._others[rank] = state, since
+            if state is not None and state.what:
+                found[rank] = ENDED if state.what == ENDED else f"waits in {state.what} (its wait {state.number})"
+            elif now - since > DEAD:
+                found[rank] = f"has shown no sign of life for {DEAD:.0f} s"
+            else:
+                return None
+        return found
 
 
-_guards: dict[int, _Guard] = {}
+_guards: dict[int, tuple[object, _Guard]] = {}  # by the id of a store, which is kept
 
 
 def _guard_of(store, rank: int) -> _Guard:
     """The guard of this rank: one for all its groups, made anew where the store is another (a new rendezvous)."""
-    guard = _guards.get(id(store))
-    if guard is None:
-        guard = _guards[id(store)] = _Guard(store, rank)
-        guard.kept = store
-    return guard
+    if id(store) not in _guards:
+        _guards[id(store)] = store, _Guard(store, rank)
+    return _guards[id(store)][1]
