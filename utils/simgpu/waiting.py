@@ -154,10 +154,10 @@ class _Guard:
         others = [rank for rank in members if rank != self._rank]
         ended = [f"rank {rank}" for rank in others if (state := self._state(rank)) and state.what == ENDED]
         if ended:
-            return f"the connection broke, because {' and '.join(ended)} {ENDED}"
+            return f"nobody will come: {' and '.join(ended)} {ENDED}"
         waiting = [rank for rank in others if (state := self._state(rank)) and state.what]
         died = [f"rank {rank}" for rank in others if rank not in waiting or len(others) == 1]
-        return f"the connection broke: {' or '.join(died) or 'a rank'} has died"
+        return f"nobody will come: {' or '.join(died) or 'a rank'} has died"
 
     def _end(self) -> None:
         with self._lock:
