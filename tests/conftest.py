@@ -16,6 +16,12 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
 
 
+@pytest.hookimpl(optionalhook=True)  # tests run without pytest-xdist, too
+def pytest_xdist_auto_num_workers():
+    """`-n auto`: one more than there are cores. Many tests wait for processes of their own, and some for a limit."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     """pytest-xdist 3.8 writes a test's group where pytest 9.2 does not look: groups had no effect."""

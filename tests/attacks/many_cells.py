@@ -2,8 +2,8 @@
 
 honest: ex1, ex2, ex3, ex4, ex5
 may lose: everything
-within: 40
-seconds: 90
+within: 12
+seconds: 60
 """
 
 # %% build

@@ -4,6 +4,7 @@ import sys
 
 import nbformat
 import pytest
+from conftest import ROOT
 
 pytestmark = [
     pytest.mark.xdist_group("browser"),
@@ -11,6 +12,14 @@ pytestmark = [
         not sys.platform.startswith("linux"), reason="the browser tests use Debian's chromium: run them on Linux"
     ),
 ]
+
+
+def cell_of_lesson_06(words: str) -> str:
+    """The one cell that has these words in it."""
+    lesson = nbformat.read(ROOT / "notebooks" / "06_split_resnet50.ipynb", as_version=4)
+    [found] = [cell.source for cell in lesson.cells if cell.cell_type == "code" and words in cell.source]
+    return found
+
 
 SETUP = """
 import time
@@ -21,18 +30,23 @@ from torch import nn
 from utils import simgpu
 from utils.monitor import GpuMonitor
 from utils.widgets import explore_split, live, predict
-
-simgpu.enable(count=2, gpu="Instructional", link="instructional", clock="paced")
 """
 QUESTION = 'q = predict("Which device waits longer?", ["device0", "device1", "both the same"])\nq'
 COMPARE = 'q.compare("both the same", "Each waits for the other.")'
 FREE = 'n = predict("How many copies?")\nn'
 COMPARE_FREE = "n.compare(2)"
-EXPLORE = """
-layers = nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(1024, 1024), nn.ReLU())))
-explore_split(layers, torch.empty(256, 1024), gpu="V100", link="nvlink2")
+# The explorer of lesson 06, as it stands there.
+EXPLORE = f"""
+from torchvision.models import resnet50
+
+{cell_of_lesson_06("def layers_of(")}
+
+
+layers, batch = layers_of(resnet50()), torch.empty(120, 3, 128, 128)
+{cell_of_lesson_06("explore_split(layers")}
 """
 LIVE = """
+simgpu.enable(count=2, gpu="Instructional", link="instructional", clock="paced")
 layer0 = nn.Linear(256, 256).to("simgpu:0")
 layer1 = nn.Linear(256, 1).to("simgpu:1")
 x = torch.randn(64, 256).to("simgpu:0")

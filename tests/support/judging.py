@@ -36,7 +36,7 @@ from utils.grading.run import student_process
 from utils.grading.run.observer import all_classes
 
 from .answers import Answer
-from .names import EVERYTHING, asked_for, bound, reaches_out, touched, used
+from .names import EVERYTHING, asked_for, bound, needed, reaches_out, touched
 from .notebooks import ROOT, grade_id, notebook_with, run_cells
 
 DEVICES = ["simgpu:0", "simgpu:1"]
@@ -134,11 +134,11 @@ class Bench:
         return [name for name in self.exercises if name == exercise or name in alike], self._trials_with(names)
 
     def _trials_with(self, names: set[str]) -> set[int]:
-        """The trials that use any of `names`, and those that bind what these use."""
-        found = {number for number in self.trials if used(self.cells[number]) & names}
+        """The trials that need any of `names`, and those that bind what these need."""
+        found = {number for number in self.trials if needed(self.cells[number]) & names}
         while True:
-            needed = {name for number in found for name in used(self.cells[number])}
-            more = {number for number in self.trials - found if bound(self.cells[number]) & needed}
+            missing = {name for number in found for name in needed(self.cells[number])}
+            more = {number for number in self.trials - found if bound(self.cells[number]) & missing}
             if not more:
                 return found
             found |= more

@@ -34,6 +34,17 @@ def used(source: str) -> set[str]:
     return {s.get_name() for t in _tables(source) for s in t.get_symbols() if s.is_global() and s.is_referenced()}
 
 
+def needed(source: str) -> set[str]:
+    """The names that a cell uses, without those that it has bound itself before it does."""
+    found, own = set(), set()
+    for statement in ast.parse(source).body:
+        text = ast.unparse(statement)
+        # `x = f(x)` needs x. A loop binds what it uses further down.
+        found |= used(text) - own - (set() if isinstance(statement, ast.Assign | ast.AugAssign) else bound(text))
+        own |= bound(text)
+    return found
+
+
 def _tables(source: str) -> list[symtable.SymbolTable]:
     found = [symtable.symtable(source, "<cell>", "exec")]
     for table in found:
@@ -63,9 +74,9 @@ def _last(node: ast.expr) -> str:
 
 
 def touched(cells: list[str], names: set[str]) -> set[str]:
-    """`names`, and what the cells bind that use any of them, or use what those bind, and so on."""
+    """`names`, and what the cells bind that need any of them, or need what those bind, and so on."""
     found = set(names)
-    while more := {name for cell in cells if used(cell) & found for name in bound(cell)} - found:
+    while more := {name for cell in cells if needed(cell) & found for name in bound(cell)} - found:
         found |= more
     return found
 

@@ -324,12 +324,19 @@ class _Guard:
         self.saved = [dict(space) for _, _, space in self.owners]
         # As they are now. Compared by identity, and not by id(), each of whose calls raises an auditing event.
         self.values = [list(space.values()) for space in self.saved]
-        self.near = [number for number, (_, owner, _) in enumerate(self.owners) if _is_near(owner)]
+        self.spaces = [(number, space) for number, (_, _, space) in enumerate(self.owners)]
+        self.near = [(number, space) for number, space in self.spaces if _is_near(self.owners[number][1])]
         self.held = {id(owner): owner for _, owner, _ in self.owners}
         self.cells, self.contents = [], []
-        for space in self.saved:
-            for value in space.values():
-                self._hold(value)
+        for number, _ in self.near:
+            self._hold_all(number)
+        self.near_cells = self.cells[:], self.contents[:]
+        for number, _ in self.spaces:
+            self._hold_all(number)
+
+    def _hold_all(self, number):
+        for value in self.saved[number].values():
+            self._hold(value)
 
     def _hold(self, value):
         """Remember a function, and what its closure holds."""
@@ -367,24 +374,20 @@ class _Guard:
                 if sys.modules.get(name) is not module:
                     sys.modules[name] = module
                     changed.append(f"sys.modules[{name!r}]")
-        if not self._cells_are_whole():
+        if not _whole(*(self.near_cells if near else (self.cells, self.contents))):
             for cell, content in zip(self.cells, self.contents, strict=True):
                 cell.cell_contents = content
             changed.append("what a function of the grader has in its closure")
-        for number in self.near if near else range(len(self.owners)):
-            name, owner, space = self.owners[number]
-            if not _same(space.values(), self.values[number]):
+        values = self.values
+        for number, space in self.near if near else self.spaces:
+            # As in _same: thousands of times after each look, and what a look costs most.
+            if len(space) != len(values[number]) or not all(map(is_, space.values(), values[number])):
+                name, owner, _ = self.owners[number]
                 # A key that is no text is nobody's name, and may do something when it is compared.
                 found = {key: value for key, value in space.items() if type(key) is str}
                 changed += self._undo(name, owner, found, self.saved[number])
-                self.values[number] = list(space.values())
+                values[number] = list(space.values())
         return changed
-
-    def _cells_are_whole(self):
-        try:
-            return _same([*map(CONTENT_OF, self.cells)], self.contents)
-        except ValueError:  # one is empty
-            return False
 
     def _undo(self, name, owner, now, saved):
         """Put back the functions and classes of one module or class; returns the name of each."""
@@ -464,6 +467,13 @@ def _is_near(owner):
     else:
         name = owner.__module__
     return name in NEAR or name == "utils" or name.startswith(NEAR_PACKAGES)
+
+
+def _whole(cells, contents):
+    try:
+        return _same([*map(CONTENT_OF, cells)], contents)
+    except ValueError:  # one is empty
+        return False
 
 
 def _same(some, others):
