@@ -154,6 +154,11 @@ class SimTensor(torch.Tensor):
         return f"Parameter containing:\n{text}" if getattr(self, "_is_param", False) else text
 
 
+def storage_of(tensor: SimTensor) -> Storage:
+    """The memory that holds a tensor: its views have the same."""
+    return tensor._storage
+
+
 OWN_ATTRIBUTES = {"_value", "_gpu", "_storage", "_layout"}
 
 
