@@ -31,36 +31,36 @@ def batch(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).numpy()
 
 
-# --- ex1: split a ResNet by inheriting ----------------------------------------------------------------------------
+# --- ex1: cut a ResNet at any block ------------------------------------------------------------------------------
 
 ex1 = lab.exercise(
     "ex1",
     points=3,
-    title="Split a ResNet by inheriting",
+    title="Cut a ResNet at any block",
     hints=[
-        "All the parts are there when super().__init__ has run. Which of them have weights, and where do these go?",
-        "forward is ResNet's own, with two moves in it. print(inspect.getsource(ResNet._forward_impl)) shows it.",
-        "Which tensor has to move, and between which two parts? The output of the last part stays where it is.",
+        "Where would you count the blocks? Each group is an nn.Sequential: it can be indexed and looped over.",
+        "Make one list of all blocks, from the first of layer1 to the last of layer4. The cut is an index into it.",
+        "forward is a loop over that list. At which number does the data have to move?",
         "One line of ResNet's forward calls no part: it makes one long row of each image's numbers. Is it in yours?",
-        "Names come from attributes: every new nn.Sequential that you make an attribute gives its layers more names.",
+        "Names come from attributes: an nn.Sequential or nn.ModuleList that you make an attribute gives more names.",
     ],
 )
 
-SMALL = [1, 1, 1, 1]  # one block in each stage: ResNet10, a small relative of ResNet18
-ON_FIRST = ("conv1", "bn1", "layer1", "layer2")
+SMALL = [1, 1, 1, 1]  # one block in each group: ResNet10, a small relative of ResNet18
+EARLY = [2, 1, 1, 1]
 
 
-def look_at_resnet(lab, blocks, options, device0, device1):
+def look_at_resnet(lab, blocks, cut, options, device0, device1):
     import torch
 
-    model = lab.SplitResNet(blocks, torch.device(device0), torch.device(device1), **options)
+    model = lab.SplitResNet(blocks, cut, torch.device(device0), torch.device(device1), **options)
     return {
         "tensors": {name: [list(t.shape), str(t.device)] for name, t in model.state_dict().items()},
         "in training": all(module.training for module in model.modules()),
     }
 
 
-def run_resnet(lab, blocks, options, device0, device1, seed, training, x):
+def run_resnet(lab, blocks, cut, options, device0, device1, seed, training, x):
     import torch
     from torchvision.models.resnet import BasicBlock, ResNet
 
@@ -72,7 +72,7 @@ def run_resnet(lab, blocks, options, device0, device1, seed, training, x):
         if isinstance(module, torch.nn.BatchNorm2d):
             module.running_mean.normal_(std=0.1)
             module.running_var.uniform_(0.5, 2.0)
-    model = lab.SplitResNet(blocks, torch.device(device0), torch.device(device1), **options)
+    model = lab.SplitResNet(blocks, cut, torch.device(device0), torch.device(device1), **options)
     model.load_state_dict(whole.state_dict())
     model.train(training)
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # a real GPU would round to ten bits
@@ -110,9 +110,9 @@ def whole_resnet(blocks, options, seed, training, shape):
     }
 
 
-def compare_resnet_tensors(student, blocks, options, device0, device1):
+def compare_resnet_tensors(student, blocks, cut, options, device0, device1):
     """The names and shapes of the split model's parameters and buffers; returns where each is."""
-    seen = student.run(look_at_resnet, blocks, options, device0, device1)["tensors"]
+    seen = student.run(look_at_resnet, blocks, cut, options, device0, device1)["tensors"]
     with torch.device("meta"):
         right = ResNet(BasicBlock, blocks, **options).state_dict()
     missing = [name for name in right if name not in seen]
@@ -129,17 +129,25 @@ def compare_resnet_tensors(student, blocks, options, device0, device1):
     return {name: device for name, (_, device) in seen.items()}
 
 
-def compare_resnet_places(student, blocks, options, device0, device1):
-    for name, found in compare_resnet_tensors(student, blocks, options, device0, device1).items():
-        wanted = device0 if name.startswith(ON_FIRST) else device1
-        need(found == wanted, f"{name} is on {found}, and should be on {wanted}.")
+def on_first(blocks, cut):
+    """How the names begin of what is on the first device."""
+    every = [f"layer{group}.{number}." for group, count in enumerate(blocks, 1) for number in range(count)]
+    return "conv1.", "bn1.", *every[:cut]
 
 
-def compare_resnet(student, blocks, options, device0, device1, *, training, shape, seed):
+def compare_resnet_places(student, blocks, cut, options, device0, device1):
+    with case(f"With blocks={blocks} and cut={cut}"):
+        for name, found in compare_resnet_tensors(student, blocks, cut, options, device0, device1).items():
+            wanted = device0 if name.startswith(on_first(blocks, cut)) else device1
+            need(found == wanted, f"{name} is on {found}, and should be on {wanted}.")
+
+
+def compare_resnet(student, blocks, cut, options, device0, device1, *, training, shape, seed):
     x = batch(*shape, seed=seed)
-    words = "training" if training else "evaluation"
-    with case(f"In {words} mode, {shape[0]} image{'s' if shape[0] > 1 else ''} of {shape[2]} x {shape[3]}"):
-        seen = student.run(run_resnet, blocks, options, device0, device1, seed, training, x)
+    mode = "training" if training else "evaluation"
+    images = f"{shape[0]} image{'s' if shape[0] > 1 else ''} of {shape[2]} x {shape[3]}"
+    with case(f"With blocks={blocks} and cut={cut}, in {mode} mode, {images}"):
+        seen = student.run(run_resnet, blocks, cut, options, device0, device1, seed, training, x)
         right = whole_resnet(tuple(blocks), tuple(options.items()), seed, training, shape)
         need(seen["output device"] == device1, f"the output is on {seen['output device']}, and device1 is {device1}.")
         found, wanted = seen["output"], right["output"]
@@ -156,368 +164,365 @@ def compare_resnet(student, blocks, options, device0, device1, *, training, shap
 
 @ex1.fact("its parameters and buffers have the names and shapes of the unsplit model's: a checkpoint loads")
 def _(student):
-    compare_resnet_tensors(student, SMALL, {"num_classes": 10}, *student.devices)
+    compare_resnet_tensors(student, SMALL, 2, {"num_classes": 10}, *student.devices)
 
 
-@ex1.fact("the parts from conv1 to layer2 are on device0, those from layer3 to fc on device1")
+@ex1.fact("the first blocks are on device0, as many as the cut says, and the others and fc on device1")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            compare_resnet_places(student, SMALL, {"num_classes": 10}, device0, device1)
+            compare_resnet_places(student, EARLY, 1, {"num_classes": 10}, device0, device1)
 
 
 @ex1.fact("in evaluation mode it computes what the unsplit model computes, and the output is on device1")
 def _(student):
-    compare_resnet(student, SMALL, {"num_classes": 10}, *student.devices, training=False, shape=(2, 3, 32, 32), seed=2)
+    shape = (2, 3, 32, 32)
+    compare_resnet(student, EARLY, 1, {"num_classes": 10}, *student.devices, training=False, shape=shape, seed=2)
 
 
 @ex1.fact("in training mode outputs, gradients and running statistics are those of the unsplit model")
 def _(student):
-    compare_resnet(student, SMALL, {"num_classes": 10}, *student.devices, training=True, shape=(4, 3, 32, 64), seed=3)
+    shape = (4, 3, 32, 64)
+    compare_resnet(student, SMALL, 3, {"num_classes": 10}, *student.devices, training=True, shape=shape, seed=3)
 
 
-# --- ex2: the copies' share ---------------------------------------------------------------------------------------
+# --- ex2: split without touching forward --------------------------------------------------------------------------
 
 ex2 = lab.exercise(
     "ex2",
-    points=1,
-    title="The copies' share",
+    points=3,
+    title="Split without touching forward",
     hints=[
-        "Draw the copies as bars on a line of time, and the kernels of all GPUs below them. Which stretches count?",
-        "Two sets of times: when a copy between GPUs was on its way, and when any kernel ran. How do you combine them?",
-        "A share is a part of a whole. The whole is the span, from the begin of the timeline to its end.",
+        "Two things have to move: each part once, now; and what it is given, each time that it is called. Who can do "
+        "the second?",
+        "A pre-hook that is registered with_kwargs=True gets three things and returns two. Which?",
+        "If all parts use the last device: which `device` does a function see that was made in a loop, when the loop "
+        "is over?",
+        "An argument may be None, or a number. Only a tensor has to move.",
     ],
 )
 
-# (device, kind, start, end, the other end of a copy)
-ONE_STEP = [
-    ("simgpu:0", "h2d", 0.0, 0.5, "cpu"),
-    ("simgpu:0", "kernel", 0.5, 2.0, None),
-    ("simgpu:0", "d2d", 2.0, 2.5, "simgpu:1"),
-    ("simgpu:1", "kernel", 2.5, 5.5, None),
-    ("simgpu:1", "d2d", 5.5, 6.0, "simgpu:0"),
-    ("simgpu:0", "kernel", 6.0, 8.0, None),
-]
+
+def make_places(device0, device1):
+    """The plans, by the name of the model that they are for."""
+    return {
+        "resnet": {"conv1": device0, "bn1": device0, "layer1": device0}
+        | dict.fromkeys(("layer2", "layer3", "layer4", "fc"), device1),
+        "inside a group": {"conv1": device0, "bn1": device0, "layer1.0": device0, "layer1.1": device1}
+        | dict.fromkeys(("layer2", "layer3", "layer4", "fc"), device1),
+        "back and forth": {"body.0": device0, "body.1": device1, "body.2": device0, "head": device1},
+        "by name": {"mix": device0, "both": device1, "head": device0},
+    }
 
 
-def ask_copy_share(lab, rows, begin, end):
-    from utils.facts.probes import kind_of
-    from utils.trace import Event, Timeline
+def run_placed(lab, kind, plan, seed, x, training):
+    import copy
 
-    events = [
-        Event(device, 0, "copy" if other else "mm", kind, "forward", start, stop, None, 8, 0, other)
-        for device, kind, start, stop, other in rows
-    ]
-    devices = sorted({event.device for event in events} | {e.other for e in events if e.other not in (None, "cpu")})
-    found = lab.copy_share(Timeline(tuple(devices), tuple(events), begin, end, "made up for the lab"))
-    if found is None or isinstance(found, (str, bool, list, tuple, dict)) or not hasattr(found, "__float__"):
-        return kind_of(found)
-    return float(found)
+    import torch
+    from torch import nn
+    from torchvision.models.resnet import BasicBlock, ResNet
+
+    from utils.facts.probes import array, kind_of
+
+    class Chain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 7))
+            self.head = nn.Linear(7, 3)
+
+        def forward(self, x):
+            return self.head(torch.tanh(self.body(x)))
+
+    class Mix(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(6, 5)
+
+        def forward(self, x, scale, *, other=None, power=1):
+            x = self.linear(x) * scale
+            return x**power if other is None else x**power + other
+
+    class ByName(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mix, self.both, self.head = Mix(), Mix(), nn.Linear(5, 2)
+
+        def forward(self, x):
+            hidden = self.mix(x, 2.0, power=2)
+            return self.head(self.both(x, scale=hidden.mean(), other=hidden))
+
+    torch.manual_seed(seed)
+    if kind == "back and forth":
+        model = Chain()
+    elif kind == "by name":
+        model = ByName()
+    else:
+        model = ResNet(BasicBlock, [2, 1, 1, 1] if kind == "inside a group" else [1, 1, 1, 1], num_classes=5)
+    model.train(training)
+    whole = copy.deepcopy(model)
+    right = whole(torch.from_numpy(x))
+    right.square().sum().backward()
+    found = lab.place(model, {name: torch.device(device) for name, device in plan.items()})
+    if found is not model:
+        return {"kind": kind_of(found)}
+    output = model(torch.from_numpy(x))
+    output.square().sum().backward()
+    names, wanted = list(dict(whole.named_parameters())), list(dict(model.named_parameters()))
+    return {
+        "kind": "",
+        "names": wanted,
+        "right names": names,
+        "places": {name: str(p.device) for name, p in model.named_parameters()},
+        "output": array(output),
+        "right": array(right),
+        "gradients": [None if p.grad is None else array(p.grad).ravel()[:500] for p in model.parameters()],
+        "right gradients": [array(p.grad).ravel()[:500] for p in whole.parameters()],
+    }
 
 
-def compare_share(student, words, rows, begin, end, right):
-    with case(words):
-        found = student.run(ask_copy_share, [list(row) for row in rows], begin, end)
-        need(not isinstance(found, str), f"copy_share returned {found}. Return a number, the share.")
-        need(abs(found - right) < 1e-9, f"copy_share returned {found:g}, and the right answer is {right:g}.")
+MODELS = {
+    "resnet": "For a ResNet with one block in each group, cut after layer1",
+    "inside a group": "For a ResNet cut between the two blocks of layer1",
+    "back and forth": "For a small model whose parts change devices three times",
+    "by name": "For a part that is called with a number, a keyword and a tensor by keyword",
+}
 
 
-@ex2.fact("of a step of 8 s with two copies of 0.5 s between the GPUs the share is 0.125")
+def compare_placed(student, kind, device0, device1, *, shape, seed=1, training=True):
+    plan = make_places(device0, device1)[kind]
+    with case(MODELS[kind]):
+        seen = student.run(run_placed, kind, plan, seed, batch(*shape, seed=seed), training)
+        need(not seen["kind"], f"place returned {seen['kind']}. Return the model that it was given, itself.")
+        need(seen["names"] == seen["right names"], "the parameters have other names than before.")
+        for name, found in seen["places"].items():
+            wanted = next((device for part, device in plan.items() if f"{name}.".startswith(f"{part}.")), None)
+            need(wanted in (None, found), f"{name} is on {found}, and the plan says {wanted}.")
+        need(near(seen["output"], seen["right"]), "the output has other numbers than before.")
+        none = sum(gradient is None for gradient in seen["gradients"])
+        need(not none, f"after backward() {none} of {len(seen['gradients'])} parameters have no gradient.")
+        right = all(near(a, b) for a, b in zip(seen["gradients"], seen["right gradients"], strict=True))
+        need(right, "some gradient has other numbers than before.")
+
+
+@ex2.fact("a ResNet that is placed is the same object, with its parts where the plan says, and computes the same")
 def _(student):
-    compare_share(student, "A batch from the CPU, then forward, then backward", ONE_STEP, 0.0, 8.0, 0.125)
+    compare_placed(student, "resnet", *student.devices, shape=(2, 3, 32, 32), training=False)
 
 
-@ex2.fact("a copy counts only while no GPU computes")
+@ex2.fact("each part gets its input on its own device, back and forth, with the devices in both orders")
 def _(student):
-    rows = [*ONE_STEP, ("simgpu:1", "kernel", 2.25, 2.5, None), ("simgpu:0", "kernel", 5.0, 6.0, None)]
-    compare_share(student, "A kernel runs during half of the first copy and all of the second", rows, 0.0, 8.0, 1 / 32)
+    for device0, device1, order in orders_of(student):
+        with order:
+            compare_placed(student, "back and forth", device0, device1, shape=(4, 6))
 
 
-# --- ex3: a cut that is even enough, and copies little ------------------------------------------------------------
+@ex2.fact("what is given by keyword moves, too, and what is no tensor is passed on")
+def _(student):
+    compare_placed(student, "by name", *student.devices, shape=(4, 6), seed=2)
+
+
+# --- ex3: what will the split cost? -------------------------------------------------------------------------------
 
 ex3 = lab.exercise(
     "ex3",
     points=2,
-    title="A cut that is even enough, and copies little",
+    title="What will the split cost?",
     hints=[
-        "For one cut: the time of costs[:cut], and that of costs[cut:]. Forward and backward both count.",
-        "Even enough: the larger of the two times is at most `most` times the smaller. Either may be device0's.",
-        "What crosses at a cut? The output of the last layer before it. Which index has that layer?",
-        "Collect the allowed cuts in a list first. If it is empty, there is nothing to choose from.",
+        "You need one tensor: the output of that part. Who sees it, when the model runs?",
+        "How many bytes has a tensor, whatever its dtype? And how many times does something of that size cross?",
+        "A tensor knows by itself whether a gradient will come back to it. Which attribute says so?",
+        "A pass in training mode changes BatchNorm's buffers, and a hook stays until somebody removes it. With what "
+        "could you run the pass instead of with the model itself?",
     ],
 )
 
-# (forward, backward, bytes of the output) of each layer
-SIX = [(4, 8, 900), (1, 2, 400), (1, 2, 300), (1, 2, 700), (2, 4, 100), (1, 2, 5)]
 
+def ask_seconds(lab, blocks, last, frozen, dtype, mode, x, bandwidth, latency):
+    import torch
+    from torchvision.models.resnet import BasicBlock, ResNet
 
-def ask_choose_cut(lab, rows, most):
     from utils.facts.probes import kind_of
-    from utils.pipeline import LayerCost
 
-    found = lab.choose_cut([LayerCost(*row) for row in rows], most)
-    if found is None:
-        return None
-    if isinstance(found, bool) or not hasattr(found, "__index__"):
-        return f"{found!r:.40}, {kind_of(found)}"
-    return int(found)
+    torch.manual_seed(0)
+    model = ResNet(BasicBlock, blocks, num_classes=4)
+    if dtype == "float64":
+        model.double()
+    for name, parameter in model.named_parameters():
+        if name.startswith(tuple(frozen)):
+            parameter.requires_grad_(False)
+    model.train(mode)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    found = lab.copy_seconds(model, last, torch.from_numpy(x), bandwidth, latency)
+    if found is None or isinstance(found, (str, bool, list, tuple, dict)) or not hasattr(found, "__float__"):
+        return {"kind": kind_of(found)}
+    changed = [n for n, tensor in model.state_dict().items() if not torch.equal(tensor, before[n])]
+    hooks = [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules()]
+    modes = [part.training == mode for part in model.modules()]
+    return {"kind": "", "seconds": float(found), "changed": changed, "hooks": sum(hooks), "modes": all(modes)}
 
 
-def judge_cut(student, rows, most):
-    times = [forward + backward for forward, backward, _ in rows]
-    allowed = {}
-    for cut in range(1, len(rows)):
-        first, second = sum(times[:cut]), sum(times[cut:])
-        if max(first, second) <= most * min(first, second):
-            allowed[cut] = rows[cut - 1][2]
-    with case(f"For the costs (forward, backward, output) {list(map(tuple, rows))}, most={most}"):
-        found = student.run(ask_choose_cut, [list(row) for row in rows], most)
-        need(not isinstance(found, str), f"choose_cut returned {found}. Return a whole number, or None.")
-        if not allowed:
-            need(found is None, f"choose_cut returned {found}, and no cut is even enough.")
-            return
-        need(found is not None, "choose_cut returned None, and there is a cut that is even enough.")
-        need(1 <= found < len(rows), f"choose_cut returned {found}. A cut is from 1 to {len(rows) - 1} here.")
-        first, second = sum(times[:found]), sum(times[found:])
-        need(found in allowed, f"with cut={found} the devices take {first} and {second}: less even than allowed.")
+# Channels of what each part gives, and by how much it has made the sides of an image shorter.
+OUTPUTS = {"layer1": (64, 4), "layer2": (128, 8), "layer2.0": (128, 8), "layer3": (256, 16), "maxpool": (64, 4)}
+
+
+def compare_seconds(
+    student, blocks, last, shape, *, frozen=(), trained_before=True, dtype="float32", mode=True, **link
+):
+    channels, smaller = OUTPUTS[last]
+    count, _, height, width = shape
+    size = count * channels * (height // smaller) * (width // smaller) * (8 if dtype == "float64" else 4)
+    right = (2 if trained_before else 1) * (link["latency"] + size / link["bandwidth"])
+    x = batch(*shape).astype(dtype)
+    words = f", with {', '.join(frozen)} frozen" if frozen else ""
+    with case(f"For images of shape {shape} ({dtype}) and last={last!r}{words}"):
+        seen = student.run(ask_seconds, blocks, last, list(frozen), dtype, mode, x, link["bandwidth"], link["latency"])
+        need(not seen["kind"], f"copy_seconds returned {seen['kind']}. Return a number of seconds.")
+        found = seen["seconds"]
         need(
-            allowed[found] == min(allowed.values()),
-            f"cut={found} copies {allowed[found]} bytes, and an allowed cut copies {min(allowed.values())}.",
+            abs(found - right) < 1e-6 * right,
+            f"copy_seconds returned {found * 1e6:.2f} microseconds, and it is {right * 1e6:.2f}.",
+        )
+        need(not seen["hooks"], f"{seen['hooks']} hooks are left in the model.")
+        need(seen["modes"], "afterwards the model is in another mode.")
+        changed = seen["changed"]
+        need(
+            not changed, f"afterwards {len(changed)} tensors of the model are others, such as {', '.join(changed[:1])}."
         )
 
 
-@ex3.fact("of the cuts that are even enough it takes the one that copies least")
+@ex3.fact("it is two copies of what the last part gives, each with its latency")
 def _(student):
-    judge_cut(student, [(1, 2, 800), (1, 1, 200), (1, 2, 50)], 2)
-    judge_cut(student, SIX, 1.6)
+    compare_seconds(student, SMALL, "layer1", (8, 3, 32, 32), bandwidth=1e9, latency=2e-6)
 
 
-@ex3.fact("even means the time, forward and backward, whichever device is the slower")
+@ex3.fact("of frozen parts no gradient comes back")
 def _(student):
-    judge_cut(student, SIX, 1.3)
-    judge_cut(student, [(1, 2, 40), (1, 2, 90), (1, 2, 80), (7, 9, 60), (1, 1, 1)], 2)
-    judge_cut(student, [(3, 1, 70), (3, 1, 60), (1, 9, 20), (1, 9, 10)], 1.5)
+    early = ("conv1", "bn1", "layer1")
+    link = {"bandwidth": 2e9, "latency": 1e-5}
+    compare_seconds(student, SMALL, "layer1", (4, 3, 32, 64), frozen=early, trained_before=False, **link)
+    compare_seconds(student, SMALL, "layer1", (4, 3, 32, 64), frozen=("layer1",), **link)
 
 
-@ex3.fact("where no cut is even enough it returns None")
+@ex3.fact("it counts the bytes that there are, in float64, too")
 def _(student):
-    judge_cut(student, [(1, 2, 100), (9, 18, 10)], 3)
+    compare_seconds(student, SMALL, "layer2", (2, 3, 32, 32), dtype="float64", bandwidth=1e9, latency=1e-6)
 
 
-# --- ex4: cuts that fit -------------------------------------------------------------------------------------------
+# --- ex4: where does a wrong split go wrong? ----------------------------------------------------------------------
 
 ex4 = lab.exercise(
     "ex4",
     points=2,
-    title="Cuts that fit",
+    title="Where does a wrong split go wrong?",
     hints=[
-        "For one layer: how many tensors of a parameter's size does training with Adam keep? And how large is the "
-        "output for the whole batch?",
-        "Run the layers one by one, each on what the one before it gave, and write down how large each output is. A "
-        "size in bytes is how many numbers, times how many bytes each has.",
-        "What a device gets to begin with needs room too. On device1 it is a copy of the output of which layer?",
-        "Now there is one number a layer and one a cut. Try all cuts from 1 on, and leave one layer for device1.",
+        "Write down what every leaf of one model gives, by its name. Do the same for the other, then compare.",
+        "In which order do you compare? named_modules() has the order in which parts were made, hooks see another.",
+        "A hook that keeps the output keeps the tensor itself. What does an in-place ReLU do to it afterwards?",
+        "The two outputs are on different devices. torch.allclose wants them on one.",
     ],
 )
 
-LINEARS = [["Linear", 16, 64], ["Tanh"], ["Linear", 64, 64], ["Tanh"], ["Linear", 64, 8]]
-CONVOLUTIONS = [["Conv2d", 3, 8, 3], ["Tanh"], ["MaxPool2d", 2], ["Conv2d", 8, 16, 3], ["Flatten"], ["Linear", 400, 10]]
 
+def ask_difference(lab, bug, device0, device1, seed, x):
 
-def ask_cuts_that_fit(lab, stack, x, room0, room1):
-    import torch
-
-    from utils.facts.probes import build, kind_of
-
-    images = torch.from_numpy(x)
-    found = lab.cuts_that_fit(build(stack).to(images.dtype), images, room0, room1)
-    if not isinstance(found, (list, tuple, range)):
-        return kind_of(found)
-    for cut in found:
-        if isinstance(cut, bool) or not hasattr(cut, "__index__"):
-            return f"a list with {kind_of(cut)} in it"
-    return [int(cut) for cut in found]
-
-
-def needs_of(stack, x):
-    """For each cut the bytes that device0 and device1 need."""
-    from utils.facts.probes import build
-
-    layers, hidden = build(stack).to(torch.from_numpy(x).dtype), torch.from_numpy(x)
-    crossing, own = [hidden.nbytes], []
-    with torch.no_grad():
-        for layer in layers:
-            hidden = layer(hidden)
-            crossing.append(hidden.nbytes)
-            own.append(4 * sum(p.nbytes for p in layer.parameters()) + hidden.nbytes)
-    return {cut: (crossing[0] + sum(own[:cut]), crossing[cut] + sum(own[cut:])) for cut in range(1, len(own))}
-
-
-def compare_fitting(student, stack, x, room0, room1):
-    needs = needs_of(stack, x)
-    right = [cut for cut, (need0, need1) in needs.items() if need0 <= room0 and need1 <= room1]
-    kinds = ", ".join(kind for kind, *_ in stack)
-    with case(f"For {kinds}, x of shape {x.shape} ({x.dtype}), room0={room0} and room1={room1}"):
-        found = student.run(ask_cuts_that_fit, stack, x, room0, room1)
-        need(not isinstance(found, str), f"cuts_that_fit returned {found}. Return a list of whole numbers.")
-        for cut in found:
-            need(cut in needs, f"{cut} is in the list. Cuts are from 1 to {len(stack) - 1}: both devices get a layer.")
-            for device, needed, room in zip(("device0", "device1"), needs[cut], (room0, room1), strict=True):
-                need(needed <= room, f"{cut} is in the list, and {device} would need {needed} bytes.")
-        for cut in right:
-            need0, need1 = needs[cut]
-            need(cut in found, f"{cut} is not in the list. It needs {need0} bytes on device0 and {need1} on device1.")
-        need(found == right, f"the list is {found}. Each cut once, the smallest first.")
-
-
-def rooms(stack, x, cut, slack0=0, slack1=0):
-    """Room for exactly this cut, and so many bytes more or less."""
-    need0, need1 = needs_of(stack, x)[cut]
-    return need0 + slack0, need1 + slack1
-
-
-@ex4.fact("with plenty of room every cut fits, with no room none does")
-def _(student):
-    x = batch(32, 16)
-    compare_fitting(student, LINEARS, x, 10**9, 10**9)
-    compare_fitting(student, LINEARS, x, 1000, 1000)
-
-
-@ex4.fact("little room on device0 excludes the late cuts, little room on device1 the early ones")
-def _(student):
-    x = batch(32, 16)
-    compare_fitting(student, LINEARS, x, rooms(LINEARS, x, 2, 64)[0], 10**9)
-    compare_fitting(student, LINEARS, x, 10**9, rooms(LINEARS, x, 3, 0, 64)[1])
-
-
-@ex4.fact("it holds to the byte, with activations that need more than weights")
-def _(student):
-    x = batch(300, 16)
-    compare_fitting(student, LINEARS, x, *rooms(LINEARS, x, 3))
-    compare_fitting(student, LINEARS, x, *rooms(LINEARS, x, 3, -4, 0))
-    compare_fitting(student, LINEARS, x, *rooms(LINEARS, x, 3, 0, -4))
-
-
-# --- ex5: split a Transformer encoder -----------------------------------------------------------------------------
-
-ex5 = lab.exercise(
-    "ex5",
-    points=2,
-    title="Split a Transformer encoder",
-    hints=[
-        "encoder.layers[:cut] is an nn.ModuleList, as encoder.layers is. What does .to(device) do to it?",
-        "forward is a loop over the layers, with a move where the device changes. What does each call get besides x?",
-        "What does the encoder call after its last layer? And what if there is no such thing?",
-        "No layer, no norm and no dropout has to be made anew: all of them are in `encoder` already.",
-    ],
-)
-
-WIDTH, HEADS, WIDE = 16, 2, 24
-
-
-def run_encoder(lab, count, cut, norm, dropout, mask, training, device0, device1, seed, x):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array
+    from utils.facts.probes import kind_of
+
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(8, 3)  # made first, called last
+            self.first = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(inplace=True))
+            self.second = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
+
+        def forward(self, x):
+            return self.head(self.second(self.first(x)))
+
+    class Split(Whole):
+        def forward(self, x):
+            hidden = self.first(x.to(device0)).to(device1)
+            if bug == "scaled between":
+                hidden = hidden * 1.1
+            return self.head(self.second(hidden))
 
     torch.manual_seed(seed)
-    layer = nn.TransformerEncoderLayer(16, 2, 24, dropout=dropout, batch_first=True)
-    encoder = nn.TransformerEncoder(layer, count, nn.LayerNorm(16) if norm else None, enable_nested_tensor=False)
-    for parameter in encoder.parameters():
-        parameter.data.add_(torch.randn(parameter.shape) * 0.1)
-    model = lab.SplitEncoder(encoder, cut, torch.device(device0), torch.device(device1))
-    seen = {"places": [[list(p.shape), str(p.device)] for p in model.parameters()]}
-    model.train(training)
-    mask = None if mask is None else torch.from_numpy(mask)
-    output = model(torch.from_numpy(x), mask)
-    again = model(torch.from_numpy(x), mask)
-    seen |= {"output": array(output), "again": array(again), "output device": str(output.device)}
-    (output * torch.linspace(1, 2, output.numel()).reshape(output.shape).to(output.device)).sum().backward()
-    seen["gradients"] = [None if p.grad is None else array(p.grad) for p in model.parameters()]
-    return seen
+    whole, split = Whole(), Split()
+    split.load_state_dict(whole.state_dict())
+    with torch.no_grad():
+        if bug == "second.0":
+            split.second[0].weight.data[3].add_(0.5)
+        if bug == "head and second.0":
+            split.head.bias.data.add_(1.0)
+            split.second[0].bias.data.add_(1.0)
+        if bug == "hidden by the ReLU":
+            for model, shift in ((whole, -50.0), (split, -60.0)):
+                model.first[1].bias.data.add_(shift)
+        if bug == "rounding":
+            split.first[0].weight.data.add_(1e-7)
+        if bug == "cancels":
+            split.second[0].bias.data[0].add_(0.25)
+            split.second[0].bias.data[1].add_(-0.25)
+        if bug == "shape":
+            split.head = nn.Linear(8, 2)
+    if bug == "mode":
+        split.first[1].train(False)
+    split.first.to(device0)
+    split.second.to(device1)
+    split.head.to(device1)
+    modes = [[part.training for part in model.modules()] for model in (whole, split)]
+    found = lab.first_difference(whole, split, torch.from_numpy(x))
+    after = [[part.training for part in model.modules()] for model in (whole, split)]
+    hooks = [len(part._forward_hooks) + len(part._forward_pre_hooks) for m in (whole, split) for part in m.modules()]
+    told = found if found is None or isinstance(found, str) else kind_of(found)
+    return {
+        "found": told,
+        "is text": found is None or isinstance(found, str),
+        "same": modes == after,
+        "hooks": sum(hooks),
+    }
 
 
-def causal(length):
-    """A mask with which each place sees itself and those before it."""
-    return nn.Transformer.generate_square_subsequent_mask(length).numpy()
+# For each bug: what it is, and the first leaf that gives something else.
+BUGS = {
+    "none": ("a split that is right", None),
+    "second.0": ("a split with another weight in second.0", "second.0"),
+    "scaled between": ("a split that multiplies what crosses by 1.1", "second.0"),
+    "head and second.0": ("a split with other biases in head and in second.0", "second.0"),
+    "hidden by the ReLU": ("a split whose first.1 gives other negative numbers, which the ReLU makes 0", "first.1"),
+    "mode": ("a split whose first.1 is in evaluation mode, where the whole model is in training mode", "first.1"),
+    "rounding": ("a split whose numbers differ by rounding", None),
+    "cancels": ("a split in which two biases of second.0 differ, one up, one down", "second.0"),
+    "shape": ("a split whose head gives one number less", "head"),
+}
 
 
-def neighbours(length):
-    """A mask with which each place sees itself and the two beside it."""
-    return np.where(np.abs(np.subtract.outer(range(length), range(length))) > 1, -np.inf, 0).astype(np.float32)
+def judge_difference(student, bug, device0, device1, seed=1):
+    words, right = BUGS[bug]
+    with case(f"For {words}"):
+        seen = student.run(ask_difference, bug, device0, device1, seed, batch(16, 5, seed=seed))
+        found = seen["found"]
+        need(seen["is text"], f"first_difference returned {found}. Return a name, or None.")
+        need(found == right, f"first_difference returned {found!r}, and the right answer is {right!r}.")
+        need(not seen["hooks"], f"afterwards {seen['hooks']} hooks are left in the models.")
+        need(seen["same"], "afterwards some part is in another mode than before.")
 
 
-def whole_encoder(count, norm, mask, seed, x):
-    """The encoder on one device, without dropout."""
-    torch.manual_seed(seed)
-    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, WIDE, dropout=0.0, batch_first=True)
-    encoder = nn.TransformerEncoder(layer, count, nn.LayerNorm(WIDTH) if norm else None, enable_nested_tensor=False)
-    for parameter in encoder.parameters():
-        parameter.data.add_(torch.randn(parameter.shape) * 0.1)
-    output = encoder(torch.from_numpy(x), None if mask is None else torch.from_numpy(mask))
-    (output * torch.linspace(1, 2, output.numel()).reshape(output.shape)).sum().backward()
-    return encoder, output.detach().numpy(), [p.grad.numpy() for p in encoder.parameters()]
-
-
-def compare_encoder_places(found, encoder, cut, device0, device1):
-    count = len(list(encoder.parameters()))
-    need(
-        len(found) >= count,
-        f"PyTorch sees {len(found)} parameters in the model, and the encoder has {count}. "
-        "Layers in a plain Python list cannot be seen.",
-    )
-    left = [tuple(map(str, each)) for each in found]
-    for number, layer in enumerate(encoder.layers):
-        wanted = device0 if number < cut else device1
-        for parameter in layer.parameters():
-            each = str(list(parameter.shape)), wanted
-            need(each in left, f"layer {number} is not on {wanted}, or not there.")
-            left.remove(each)
-    for parameter in encoder.norm.parameters() if encoder.norm is not None else ():
-        each = str(list(parameter.shape)), device1
-        need(each in left, f"the norm is not on {device1}, or not there.")
-        left.remove(each)
-    need(not left, f"the model has {len(left)} parameters that the encoder does not have there.")
-
-
-def compare_encoder(student, count, cut, device0, device1, *, norm=True, mask=causal, shape=(3, 5), seed=1):
-    x = batch(*shape, WIDTH, seed=seed)
-    values = mask and mask(shape[1])
-    encoder, output, gradients = whole_encoder(count, norm, values, seed, x)
-    kind = {None: "no mask", causal: "a causal mask"}.get(mask, "a mask that is not causal")
-    words = f"With {count} layers, {'a' if norm else 'no'} norm, cut={cut} and {kind}"
-    with case(words):
-        seen = student.run(run_encoder, count, cut, norm, 0.0, values, True, device0, device1, seed, x)
-        compare_encoder_places(seen["places"], encoder, cut, device0, device1)
-        need(seen["output device"] == device1, f"the output is on {seen['output device']}, and device1 is {device1}.")
-        need(same(seen["output"], output), "the output has other numbers than that of the encoder on one device.")
-        none = sum(gradient is None for gradient in seen["gradients"])
-        need(not none, f"after backward() {none} of {len(seen['gradients'])} parameters have no gradient.")
-        right = all(any(same(mine, theirs) for theirs in gradients) for mine in seen["gradients"])
-        need(right, "the gradients have other numbers than those of the encoder on one device.")
-
-
-@ex5.fact("split in the middle it computes what the encoder computed on one device, with a mask")
-def _(student):
-    compare_encoder(student, 4, 2, *student.devices)
-
-
-@ex5.fact("it works with the devices swapped, and for an encoder without a norm")
+@ex4.fact("for a right split it returns None, and for one wrong weight the part that has it")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            compare_encoder(student, 3, 1, device0, device1, norm=False, seed=2)
+            judge_difference(student, "none", device0, device1)
+            judge_difference(student, "second.0", device0, device1)
 
 
-@ex5.fact("dropout is on in training mode, and off in evaluation mode")
+@ex4.fact("it is the first in the order of the calls, also where what crosses is wrong and no weight is")
 def _(student):
-    x = batch(2, 4, WIDTH, seed=4)
-    for training in (True, False):
-        seen = student.run(run_encoder, 2, 1, True, 0.3, causal(4), training, *student.devices, 4, x)
-        if training:
-            need(not same(seen["output"], seen["again"]), "in training mode two passes gave the same: dropout is off.")
-        else:
-            need(same(seen["output"], seen["again"]), "in evaluation mode two passes differed: dropout is on.")
-            right = whole_encoder(2, True, causal(4), 4, x)[1]
-            need(same(seen["output"], right), "in evaluation mode the output has other numbers than the encoder's.")
+    judge_difference(student, "head and second.0", *student.devices)
+    judge_difference(student, "scaled between", *student.devices)
+
+
+@ex4.fact("it sees what an in-place ReLU has overwritten")
+def _(student):
+    judge_difference(student, "hidden by the ReLU", *student.devices)

@@ -226,23 +226,25 @@ def test_a_wrong_order_of_launches_is_told_from_a_wait(forward, says):
 
 
 PLAIN_LIST = """
-class SplitEncoder(nn.Module):
-    def __init__(self, encoder, cut, device0, device1):
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
         super().__init__()
-        self.layers = [layer.to(device0 if n < cut else device1) for n, layer in enumerate(encoder.layers)]
-        self.norm, self.cut, self.devices = encoder.norm.to(device1), cut, (device0, device1)
+        self.blocks = [block.to(device0 if n < cut else device1) for n, block in enumerate(model.blocks)]
+        self.norm, self.cut, self.devices = model.norm.to(device1), cut, (device0, device1)
+        self.embed, self.tables = model.embed.to(device1), (model.cos, model.sin)
 
-    def forward(self, x, mask=None):
-        for n, layer in enumerate(self.layers):
+    def forward(self, words):
+        x = self.embed(words.to(self.devices[1]))
+        for n, block in enumerate(self.blocks):
             device = self.devices[n >= self.cut]
-            x = layer(x.to(device), None if mask is None else mask.to(device))
-        return self.norm(x)
+            x = block(x.to(device), *(table[: words.shape[1]].to(device) for table in self.tables))
+        return self.norm(x) @ self.embed.weight.T
 """
 
 
 def test_layers_in_a_plain_list_beside_a_norm_that_is_seen():
-    text = repr(checker("lab06", in_a_cell(PLAIN_LIST))("ex5"))
-    assert "PyTorch sees 2 parameters in the model, and the encoder has 50. Layers in a plain Python list" in text
+    text = repr(checker("lab07", in_a_cell(PLAIN_LIST))("ex4"))
+    assert "the split model has 3 parameters, GPT has 51. Layers in a plain list are not seen." in text
 
 
 def test_an_exercise_that_does_not_exist():

@@ -1,590 +1,346 @@
-# %% wrong: all_on_first
-# Thinks that a model is split when its output is on the second device, and computes all on the first.
+# %% wrong: cut_counts_groups
+# Thinks that the cut counts the groups layer1 to layer4, not the blocks in them.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
+        super().__init__(BasicBlock, blocks, **options)
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.groups = cut
+        for part in (self.conv1, self.bn1, *self.all_groups()[:cut]):
+            part.to(device0)
+        for part in (*self.all_groups()[cut:], self.fc):
+            part.to(device1)
+
+    def all_groups(self):
+        return [self.layer1, self.layer2, self.layer3, self.layer4]
+
+    def forward(self, x):
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
+        for number, group in enumerate(self.all_groups()):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = group(x)
+        return self.fc(self.avgpool(x).flatten(1))
+
+
+# %% wrong: always_after_layer2
+# Takes the cut of the lesson, whatever is asked for.
+
+class SplitResNet(ResNet):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
         self.device0, self.device1 = device0, device1
+        for name, part in self.named_children():
+            part.to(device1 if name in ("layer3", "layer4", "avgpool", "fc") else device0)
+
+    def forward(self, x):
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
+        x = self.layer2(self.layer1(x))
+        x = self.avgpool(self.layer4(self.layer3(x.to(self.device1))))
+        return self.fc(x.flatten(1))
+
+
+# %% wrong: blocks_as_an_attribute
+# Keeps the blocks in an nn.Sequential, so every block has a second name.
+
+class SplitResNet(ResNet):
+    def __init__(self, blocks, cut, device0, device1, **options):
+        super().__init__(BasicBlock, blocks, **options)
+        self.cut, self.device0, self.device1 = cut, device0, device1
         self.to(device0)
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x))
-        return self.fc(self.avgpool(x).flatten(1)).to(self.device1)
-
-
-# %% wrong: batch_flattened_too
-# Flattens everything, the images of the batch too.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
+        self.chain = nn.Sequential(*self.all_blocks())
+        for part in (*self.chain[cut:], self.fc):
             part.to(device1)
 
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
-        return self.fc(self.avgpool(x).flatten())
-
-
-# %% wrong: batch_size_by_heart
-# Writes the size of the example's batch down.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
+    def all_blocks(self):
+        return [*self.layer1, *self.layer2, *self.layer3, *self.layer4]
 
     def forward(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
-        return self.fc(self.avgpool(x).view(2, -1))
-
-
-# %% wrong: batchnorm_left_on_cpu
-# Places the layers that have 'layer' or 'conv' in their names, and forgets bn1.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
+        for number, block in enumerate(self.chain):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = block(x)
         return self.fc(self.avgpool(x).flatten(1))
 
 
-# %% wrong: cut_one_too_early
-# Cuts before layer2.
+# %% wrong: one_block_too_many
+# Counts the cut from one, so device0 gets one block more.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1):
-            part.to(device0)
-        for part in (self.layer2, self.layer3, self.layer4, self.fc):
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.to(device0)
+        for part in (*self.all_blocks()[cut + 1:], self.fc):
             part.to(device1)
+
+    def all_blocks(self):
+        return [*self.layer1, *self.layer2, *self.layer3, *self.layer4]
 
     def forward(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer1(x)
-        x = self.layer4(self.layer3(self.layer2(x.to(self.device1))))
+        for number, block in enumerate(self.all_blocks()):
+            if number == self.cut + 1:
+                x = x.to(self.device1)
+            x = block(x)
         return self.fc(self.avgpool(x).flatten(1))
 
 
-# %% wrong: cut_one_too_late
-# Counts the stem as the first of the layers, and has layer3 on the first device too.
+# %% wrong: moved_too_late
+# Moves the data after the first block of device1 has been called.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2, self.layer3):
-            part.to(device0)
-        for part in (self.layer4, self.fc):
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.to(device0)
+        for part in (*self.all_blocks()[cut:], self.fc):
             part.to(device1)
+
+    def all_blocks(self):
+        return [*self.layer1, *self.layer2, *self.layer3, *self.layer4]
 
     def forward(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer3(self.layer2(self.layer1(x)))
-        x = self.layer4(x.to(self.device1))
-        return self.fc(self.avgpool(x).flatten(1))
-
-
-# %% wrong: detached_between
-# Thinks that a tensor must be detached before it changes its device.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.detach().to(self.device1)))
-        return self.fc(self.avgpool(x).flatten(1))
-
-
-# %% wrong: fc_left_on_cpu
-# Forgets to place the last layer.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4):
-            part.to(device1)
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
-        return self.fc(self.avgpool(x).flatten(1))
-
-
-# %% wrong: fc_left_on_first
-# Leaves the last layer where the first ones are, because it stands outside the four layers.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2, self.fc):
-            part.to(device0)
-        for part in (self.layer3, self.layer4):
-            part.to(device1)
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
-        return self.fc(self.avgpool(x).flatten(1))
-
-
-# %% wrong: first_part_without_gradient
-# Runs the first part under no_grad, because its graph is on another device.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-
-    def forward(self, x):
-        with torch.no_grad():
-            x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-            x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
+        for number, block in enumerate(self.all_blocks()):
+            x = block(x)
+            if number == self.cut:
+                x = x.to(self.device1)
         return self.fc(self.avgpool(x).flatten(1))
 
 
 # %% wrong: flatten_forgotten
-# Writes down the parts with names only, and forgets the line that flattens.
+# Forgets the line of forward that calls no part.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.to(device0)
+        for part in (*self.all_blocks()[cut:], self.fc):
             part.to(device1)
+
+    def all_blocks(self):
+        return [*self.layer1, *self.layer2, *self.layer3, *self.layer4]
 
     def forward(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
+        for number, block in enumerate(self.all_blocks()):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = block(x)
         return self.fc(self.avgpool(x))
 
 
-# %% wrong: in_evaluation_mode
-# Switches the model to evaluation mode when it is made, and leaves it there.
+# %% wrong: fc_left_behind
+# Places the blocks and forgets fc, which stays on the first device.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.to(device0)
+        for part in self.all_blocks()[cut:]:
             part.to(device1)
-        self.eval()
+
+    def all_blocks(self):
+        return [*self.layer1, *self.layer2, *self.layer3, *self.layer4]
 
     def forward(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
+        for number, block in enumerate(self.all_blocks()):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = block(x)
         return self.fc(self.avgpool(x).flatten(1))
 
 
-# %% wrong: inherited_forward
-# Places the parts, and calls the inherited forward.
+# %% wrong: devices_of_the_notebook
+# Uses the devices of the notebook, not those that the class is given.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
+        self.cut, self.device0, self.device1 = cut, *devices(2, quiet=True)
+        self.to(self.device0)
+        for part in (*self.all_blocks()[cut:], self.fc):
+            part.to(self.device1)
 
-    def forward(self, x):
-        return super().forward(x.to(self.device0)).to(self.device1)
-
-
-# %% wrong: new_fc_by_heart
-# Makes the last layer anew, with ten classes as in the example, whatever the options say.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-        self.fc = nn.Linear(512, 10).to(device1)
+    def all_blocks(self):
+        return [*self.layer1, *self.layer2, *self.layer3, *self.layer4]
 
     def forward(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
+        for number, block in enumerate(self.all_blocks()):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = block(x)
         return self.fc(self.avgpool(x).flatten(1))
 
 
-# %% wrong: no_move_between
-# Thinks that two GPUs share their memory.
+# %% wrong: output_back_on_the_first
+# Thinks that the output has to come back to where the batch went in.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.to(device0)
+        for part in (*self.all_blocks()[cut:], self.fc):
             part.to(device1)
+
+    def all_blocks(self):
+        return [*self.layer1, *self.layer2, *self.layer3, *self.layer4]
 
     def forward(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x))
-        return self.fc(self.avgpool(x).flatten(1))
-
-
-# %% wrong: notebook_devices
-# Uses the devices of the notebook in forward, not those that the model was given.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(globals()['device0'])))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(globals()['device1'])))
-        return self.fc(self.avgpool(x).flatten(1))
-
-
-# %% wrong: options_dropped
-# Forgets to pass the options on, so that there are always 1000 classes.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
-        return self.fc(self.avgpool(x).flatten(1))
-
-
-# %% wrong: output_back_to_cpu
-# Thinks that a caller who gives a batch on the CPU must get the output on the CPU.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
-        return self.fc(self.avgpool(x).flatten(1)).cpu()
-
-
-# %% wrong: output_back_to_first
-# Thinks that the output has to go back to where the model began.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
+        for number, block in enumerate(self.all_blocks()):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = block(x)
         return self.fc(self.avgpool(x).flatten(1)).to(self.device0)
 
 
-# %% wrong: resnet18_by_heart
-# Always makes a ResNet18.
+# %% wrong: detached_at_the_cut
+# Thinks that a tensor has to leave the graph before it can leave the device.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, [2, 2, 2, 2], **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
+    def __init__(self, blocks, cut, device0, device1, **options):
+        super().__init__(BasicBlock, blocks, **options)
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.to(device0)
+        for part in (*self.all_blocks()[cut:], self.fc):
             part.to(device1)
+
+    def all_blocks(self):
+        return [*self.layer1, *self.layer2, *self.layer3, *self.layer4]
 
     def forward(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
+        for number, block in enumerate(self.all_blocks()):
+            if number == self.cut:
+                x = x.detach().to(self.device1)
+            x = block(x)
         return self.fc(self.avgpool(x).flatten(1))
 
 
-# %% wrong: squeezed
-# Squeezes instead of flattening, so that a batch of one image loses its first dimension.
+# %% wrong: depth_by_heart
+# Writes down where the blocks of ResNet18 are, and has no others.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.to(device0)
+        for part in (*self.all_blocks()[cut:], self.fc):
             part.to(device1)
+
+    def all_blocks(self):
+        return [group[n] for group in (self.layer1, self.layer2, self.layer3, self.layer4) for n in range(2)]
 
     def forward(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
-        return self.fc(self.avgpool(x).squeeze())
-
-
-# %% wrong: statistics_frozen
-# Switches BatchNorm to evaluation mode in forward, so that two devices need not agree about a batch.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-
-    def forward(self, x):
-        for module in self.modules():
-            if isinstance(module, nn.BatchNorm2d):
-                module.eval()
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
+        for number, block in enumerate(self.all_blocks()):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = block(x)
         return self.fc(self.avgpool(x).flatten(1))
 
 
-# %% wrong: stem_incomplete
-# Leaves the ReLU and the pooling of the stem out, because they have no weights.
+# %% wrong: plain_list_made_new
+# Makes the blocks of device1 anew, with other weights and without a name.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-
-    def forward(self, x):
-        x = self.bn1(self.conv1(x.to(self.device0)))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
-        return self.fc(self.avgpool(x).flatten(1))
-
-
-# %% wrong: to_without_keeping
-# Thinks that x.to(device) moves x in place.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-
-    def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x.to(self.device1)
-        x = self.layer4(self.layer3(x))
-        return self.fc(self.avgpool(x).flatten(1))
-
-
-# %% wrong: two_names_for_each
-# Puts the parts into two nn.Sequentials that are attributes too, so each parameter has two names.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        stem = (self.conv1, self.bn1, self.relu, self.maxpool)
-        self.seq1 = nn.Sequential(*stem, self.layer1, self.layer2).to(device0)
-        self.seq2 = nn.Sequential(self.layer3, self.layer4, self.avgpool).to(device1)
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.to(device0)
+        self.late = [copy.deepcopy(block).to(device1) for block in self.all_blocks()[cut:]]
         self.fc.to(device1)
 
-    def forward(self, x):
-        x = self.seq2(self.seq1(x.to(self.device0)).to(self.device1))
-        return self.fc(x.flatten(1))
-
-
-# %% wrong: whole_model_moved_at_the_end
-# Thinks that a model always has to be moved as a whole in the end, and so undoes the split.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-        self.to(device1)
+    def all_blocks(self):
+        return [*self.layer1, *self.layer2, *self.layer3, *self.layer4]
 
     def forward(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
+        for number, block in enumerate([*self.all_blocks()[: self.cut], *self.late]):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = block(x)
         return self.fc(self.avgpool(x).flatten(1))
 
 
-# %% right: forward_impl
-# Overrides the method that ResNet's forward calls, and reshapes as older code does.
+# %% right: each_block_moves_its_input
+# Asks each block where it is, and moves the data there.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
         self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
+        for part in (self.conv1, self.bn1):
             part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
+        self.fc.to(device1)
+        number = 0
+        for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
+            for block in stage:
+                block.to(device0 if number < cut else device1)
+                number += 1
 
-    def _forward_impl(self, x):
+    def forward(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
+        for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
+            for block in stage:
+                x = block(x.to(block.conv1.weight.device))
         x = self.avgpool(x)
-        return self.fc(x.view(x.size(0), -1))
+        return self.fc(torch.flatten(x, 1))
 
 
-# %% right: hooks_move_the_batch
-# Leaves ResNet's own forward as it is, and has hooks move what comes in.
+# %% right: hooks_and_the_old_forward
+# Leaves forward as it was, and lets hooks move the batch and what crosses.
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
         self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
-        self.conv1.register_forward_pre_hook(lambda module, inputs: (inputs[0].to(self.device0),))
-        self.layer3.register_forward_pre_hook(lambda module, inputs: (inputs[0].to(self.device1),))
-
-
-# %% right: loop_over_children
-# Goes through all parts in their order, and moves the batch before each.
-
-import warnings
-
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.place = {}
-        device = device0
-        for name, part in self.named_children():
-            if name == "layer3":
-                device = device1
-            self.place[name] = device
-            part.to(device)
-        warnings.warn("placed")
-
-    def forward(self, images):
-        hidden = images
-        for name, part in self.named_children():
-            if name == "fc":
-                hidden = torch.flatten(hidden, 1)
-            hidden = part(hidden.to(self.place[name]))
-        return hidden
-
-
-# %% right: sequential_in_forward
-# Groups the parts in nn.Sequentials that are made in forward, of layers that are there already.
-
-class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
-        super().__init__(BasicBlock, blocks, **options)
-        self.device0, self.device1 = device0, device1
-        for part in (self.conv1, self.bn1, self.layer1, self.layer2):
-            part.to(device0)
-        for part in (self.layer3, self.layer4, self.fc):
-            part.to(device1)
+        self.to(device0)
+        every = [b for s in (self.layer1, self.layer2, self.layer3, self.layer4) for b in s]
+        for b in every[cut:]:
+            b.to(device1)
+        self.fc.to(device1)
+        self.conv1.register_forward_pre_hook(lambda _, inputs: inputs[0].to(device0))
+        every[cut].register_forward_pre_hook(lambda _, inputs: inputs[0].to(device1))
 
     def forward(self, x):
-        first = nn.Sequential(self.conv1, self.bn1, self.relu, self.maxpool, self.layer1, self.layer2)
-        second = nn.Sequential(self.layer3, self.layer4, self.avgpool, nn.Flatten(), self.fc)
-        return second(first(x.to(self.device0)).to(self.device1))
+        return super().forward(x)
 
 
-# %% right: whole_then_back
-# Moves the whole model to the second device, and the first half back.
+# %% right: an_iterator
+# Chains the groups, and takes as many blocks from them as the cut says.
+
+from itertools import chain, islice
+
 
 class SplitResNet(ResNet):
-    def __init__(self, blocks, device0, device1, **options):
+    def __init__(self, blocks, cut, device0, device1, **options):
         super().__init__(BasicBlock, blocks, **options)
+        self.cut = cut
         self.device0, self.device1 = device0, device1
+        early = list(islice(self._blocks(), cut))
         self.to(device1)
-        for name in ("conv1", "bn1", "layer1", "layer2"):
-            getattr(self, name).to(device0)
+        for part in [self.conv1, self.bn1, *early]:
+            part.to(device0)
+
+    def _blocks(self):
+        return chain(self.layer1, self.layer2, self.layer3, self.layer4)
 
     def forward(self, x):
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
-        x = self.layer2(self.layer1(x))
-        x = self.layer4(self.layer3(x.to(self.device1)))
-        return self.fc(self.avgpool(x).flatten(1))
+        blocks = self._blocks()
+        x = self.conv1(x.to(self.device0))
+        x = self.maxpool(self.relu(self.bn1(x)))
+        for block in islice(blocks, self.cut):
+            x = block(x)
+        x = x.to(self.device1)
+        for block in blocks:
+            x = block(x)
+        return self.fc(self.avgpool(x).view(x.size(0), -1))

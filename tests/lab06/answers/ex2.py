@@ -1,125 +1,249 @@
-# %% wrong: adds_lengths
-# Adds up the copies one by one, so that two at the same moment count twice.
+# %% wrong: the_last_device_for_all
+# Makes all hooks in one loop, so each of them uses the device that the loop had last.
 
-def copy_share(timeline):
-    kernels = intervals.union((e.start, e.end) for e in timeline.events if e.is_kernel)
-    total = 0.0
-    for e in timeline.events:
-        if e.kind == "d2d":
-            total += intervals.length(intervals.without([(e.start, e.end)], kernels))
-    return total / timeline.span
+def place(model, plan):
+    def moved(value, device):
+        return value.to(device) if isinstance(value, torch.Tensor) else value
 
+    for name, device in plan.items():
+        part = model.get_submodule(name)
+        part.to(device)
 
-# %% wrong: divides_by_the_end
-# Divides by the end of the timeline, as if each began at 0.
+        def hook(part, args, kwargs):
+            return tuple(moved(a, device) for a in args), {k: moved(v, device) for k, v in kwargs.items()}
 
-def copy_share(timeline):
-    copies = intervals.union((e.start, e.end) for e in timeline.events if e.kind == "d2d")
-    kernels = intervals.union((e.start, e.end) for e in timeline.events if e.is_kernel)
-    return intervals.length(intervals.without(copies, kernels)) / timeline.end
+        part.register_forward_pre_hook(hook, with_kwargs=True)
+    return model
 
 
-# %% wrong: every_copy
-# Counts copies to and from the CPU too.
+# %% wrong: positional_only
+# Moves what is given by place, and forgets what is given by name.
 
-def copy_share(timeline):
-    copies = intervals.union((e.start, e.end) for e in timeline.events if not e.is_kernel)
-    kernels = intervals.union((e.start, e.end) for e in timeline.events if e.is_kernel)
-    return intervals.length(intervals.without(copies, kernels)) / timeline.span
+def place(model, plan):
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
 
+        def hook(part, args, device=device):
+            return tuple(a.to(device) if isinstance(a, torch.Tensor) else a for a in args)
 
-# %% wrong: hidden_copies_too
-# Counts copies behind which a GPU computes.
-
-def copy_share(timeline):
-    copies = intervals.union((e.start, e.end) for e in timeline.events if e.kind == "d2d")
-    return intervals.length(copies) / timeline.span
+        part.register_forward_pre_hook(hook)
+    return model
 
 
-# %% wrong: of_the_busy_time
-# Divides by the time in which GPUs compute, not by the span.
+# %% wrong: first_argument_only
+# Thinks that a part has one input.
 
-def copy_share(timeline):
-    copies = intervals.union((e.start, e.end) for e in timeline.events if e.kind == "d2d")
-    kernels = intervals.union((e.start, e.end) for e in timeline.events if e.is_kernel)
-    return intervals.length(intervals.without(copies, kernels)) / intervals.length(kernels)
-
-
-# %% wrong: own_kernels_only
-# Looks only at the kernels of the device that gives the copy.
-
-def copy_share(timeline):
-    total = 0.0
-    for device in timeline.devices:
-        copies = intervals.union((e.start, e.end) for e in timeline.events if e.kind == "d2d" and e.device == device)
-        total += intervals.length(intervals.without(copies, timeline.busy_times(device)))
-    return total / timeline.span
+def place(model, plan):
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
+        part.register_forward_pre_hook(lambda part, args, device=device: (args[0].to(device), *args[1:]))
+    return model
 
 
-# %% wrong: percent
-# Returns percent.
+# %% wrong: everything_has_to
+# Calls .to on every argument, also where it is None or a number.
 
-def copy_share(timeline):
-    copies = intervals.union((e.start, e.end) for e in timeline.events if e.kind == "d2d")
-    kernels = intervals.union((e.start, e.end) for e in timeline.events if e.is_kernel)
-    return 100 * intervals.length(intervals.without(copies, kernels)) / timeline.span
+def place(model, plan):
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
 
+        def hook(part, args, kwargs, device=device):
+            return tuple(a.to(device) for a in args), {k: v.to(device) for k, v in kwargs.items()}
 
-# %% wrong: prints_only
-# Prints the share, and returns nothing.
-
-def copy_share(timeline):
-    copies = intervals.union((e.start, e.end) for e in timeline.events if e.kind == "d2d")
-    kernels = intervals.union((e.start, e.end) for e in timeline.events if e.is_kernel)
-    print(intervals.length(intervals.without(copies, kernels)) / timeline.span)
+        part.register_forward_pre_hook(hook, with_kwargs=True)
+    return model
 
 
-# %% wrong: seconds
-# Returns seconds, not a share.
+# %% wrong: direct_children_only
+# Looks for parts among the direct children, and leaves those that lie deeper.
 
-def copy_share(timeline):
-    copies = intervals.union((e.start, e.end) for e in timeline.events if e.kind == "d2d")
-    kernels = intervals.union((e.start, e.end) for e in timeline.events if e.is_kernel)
-    return intervals.length(intervals.without(copies, kernels))
+def place(model, plan):
+    for name, part in model.named_children():
+        if name in plan:
+            device = plan[name]
+            part.to(device)
 
+            def hook(part, args, kwargs, device=device):
+                args = tuple(a.to(device) if torch.is_tensor(a) else a for a in args)
+                return args, {k: v.to(device) if torch.is_tensor(v) else v for k, v in kwargs.items()}
 
-# %% wrong: waits_of_the_first
-# Takes the first device's waits for a copy, those for the CPU's batch too.
-
-def copy_share(timeline):
-    return timeline.waits(timeline.devices[0])["a copy"] / timeline.span
-
-
-# %% right: busy_times
-# Asks the timeline when each device was busy.
-
-def copy_share(timeline):
-    busy = intervals.union(each for device in timeline.devices for each in timeline.busy_times(device))
-    copies = intervals.union((e.start, e.end) for e in timeline.events if e.kind == "d2d")
-    hidden = intervals.length(intervals.common(copies, busy))
-    return (intervals.length(copies) - hidden) / (timeline.end - timeline.begin)
+            part.register_forward_pre_hook(hook, with_kwargs=True)
+    return model
 
 
-# %% right: pandas
-# Uses the table of events.
+# %% wrong: hook_returns_nothing
+# Thinks that moved names change what the part is given; the hook returns nothing.
 
-def copy_share(timeline):
-    table = timeline.kernels()
-    between = table[table.kind == "d2d"]
-    busy = table[table.kind == "kernel"]
-    copies = intervals.union(zip(between.start, between.end))
-    kernels = intervals.union(zip(busy.start, busy.end))
-    return intervals.length(intervals.without(copies, kernels)) / (1e3 * timeline.span)
+def place(model, plan):
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
+
+        def hook(part, args, kwargs, device=device):
+            args = tuple(a.to(device) if torch.is_tensor(a) else a for a in args)
+            kwargs = {k: v.to(device) if torch.is_tensor(v) else v for k, v in kwargs.items()}
+
+        part.register_forward_pre_hook(hook, with_kwargs=True)
+    return model
 
 
-# %% right: sorted_by_hand
-# Goes through the moments at which something begins or ends.
+# %% wrong: parts_moved_only
+# Moves the parts, and thinks that the data follows.
 
-def copy_share(timeline):
-    moments = sorted({t for event in timeline.events for t in (event.start, event.end)})
-    total = 0.0
-    for begin, end in zip(moments, moments[1:]):
-        running = [event for event in timeline.events if event.start <= begin and event.end >= end]
-        if any(event.kind == "d2d" for event in running) and not any(event.is_kernel for event in running):
-            total += end - begin
-    return total / timeline.span
+def place(model, plan):
+    for name, device in plan.items():
+        model.get_submodule(name).to(device)
+    return model
+
+
+# %% wrong: a_sequential_of_the_parts
+# Builds a new model from the parts in the plan.
+
+def place(model, plan):
+    class Moving(nn.Module):
+        def __init__(self, part, device):
+            super().__init__()
+            self.part, self.device = part.to(device), device
+
+        def forward(self, x):
+            return self.part(x.to(self.device))
+
+    return nn.Sequential(*(Moving(model.get_submodule(name), device) for name, device in plan.items()))
+
+
+# %% wrong: returns_nothing
+# Changes the model, and does not return it.
+
+def place(model, plan):
+    def mover(device):
+        def move(value):
+            return value.to(device) if isinstance(value, torch.Tensor) else value
+
+        return lambda part, args, kwargs: (tuple(map(move, args)), {k: move(v) for k, v in kwargs.items()})
+
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
+        part.register_forward_pre_hook(mover(device), with_kwargs=True)
+
+
+# %% wrong: parts_wrapped
+# Puts each part into another module, so all its parameters get longer names.
+
+class On(nn.Module):
+    def __init__(self, part, device):
+        super().__init__()
+        self.part, self.device = part.to(device), device
+
+    def forward(self, *args, **kwargs):
+        args = [a.to(self.device) if torch.is_tensor(a) else a for a in args]
+        kwargs = {k: v.to(self.device) if torch.is_tensor(v) else v for k, v in kwargs.items()}
+        return self.part(*args, **kwargs)
+
+
+def place(model, plan):
+    for name, device in plan.items():
+        where, _, last = name.rpartition(".")
+        setattr(model.get_submodule(where), last, On(model.get_submodule(name), device))
+    return model
+
+
+# %% wrong: moved_without_the_graph
+# Moves the data of the tensors, so no gradient comes back.
+
+def place(model, plan):
+    def mover(device):
+        def move(value):
+            return value.detach().to(device) if isinstance(value, torch.Tensor) else value
+
+        return lambda part, args, kwargs: (tuple(map(move, args)), {k: move(v) for k, v in kwargs.items()})
+
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
+        part.register_forward_pre_hook(mover(device), with_kwargs=True)
+    return model
+
+
+# %% right: partial
+# Gives each hook its device with functools.partial.
+
+from functools import partial
+
+
+def _move(device, module, args, kwargs):
+    to = lambda v: v.to(device) if isinstance(v, torch.Tensor) else v
+    return tuple(to(a) for a in args), {k: to(v) for k, v in kwargs.items()}
+
+
+def place(model, plan):
+    modules = dict(model.named_modules())
+    for name, device in plan.items():
+        modules[name].to(device)
+        modules[name].register_forward_pre_hook(partial(_move, device), with_kwargs=True)
+    return model
+
+
+# %% right: a_class_for_the_hook
+# Writes a class whose objects remember a device and can be called.
+
+class MoveTo:
+    def __init__(self, device):
+        self.device = device
+
+    def one(self, value):
+        if torch.is_tensor(value):
+            return value.to(self.device)
+        return value
+
+    def __call__(self, part, args, kwargs):
+        new_args = []
+        for value in args:
+            new_args.append(self.one(value))
+        new_kwargs = {}
+        for key, value in kwargs.items():
+            new_kwargs[key] = self.one(value)
+        return tuple(new_args), new_kwargs
+
+
+def place(model, plan):
+    for name, part in model.named_modules():
+        if name in plan:
+            part.to(plan[name])
+            part.register_forward_pre_hook(MoveTo(plan[name]), with_kwargs=True)
+    return model
+
+
+# %% right: default_argument
+# Binds the device as a default of the hook.
+
+def place(model, plan):
+    for name, device in plan.items():
+        part = model.get_submodule(name)
+        part.to(device)
+
+        def hook(part, args, kwargs, device=device):
+            args = [a.to(device) if isinstance(a, torch.Tensor) else a for a in args]
+            for key in kwargs:
+                if isinstance(kwargs[key], torch.Tensor):
+                    kwargs[key] = kwargs[key].to(device)
+            return tuple(args), kwargs
+
+        part.register_forward_pre_hook(hook, with_kwargs=True)
+    return model
+
+
+# %% right: forward_of_the_object
+# Puts another forward on each part's object, which moves and then calls the old one.
+
+def place(model, plan):
+    def to(device, value):
+        return value.to(device) if isinstance(value, torch.Tensor) else value
+
+    def moving(old, device):
+        def forward(*args, **kwargs):
+            return old(*(to(device, a) for a in args), **{k: to(device, v) for k, v in kwargs.items()})
+
+        return forward
+
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
+        part.forward = moving(part.forward, device)
+    return model

@@ -1,230 +1,210 @@
-# %% wrong: all_layers_on_one_device
-# Allows a cut that leaves the second device without layers.
+# %% wrong: one_way_only
+# Counts the copy in the forward pass, and forgets the gradient.
 
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs) + 1):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        if min(first, second) == 0 or max(first, second) <= most * min(first, second):
-            if best is None or costs[cut - 1].output < costs[best - 1].output:
-                best = cut
-    return best
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    trial(x)
+    copies = 1
+    return copies * (latency + outputs[0].nbytes / bandwidth)
 
 
-# %% wrong: all_outputs
-# Adds up the outputs of all layers on the first device.
+# %% wrong: always_both_ways
+# Lets a gradient cross back also where nobody needs it.
 
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs)):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        if max(first, second) <= most * min(first, second):
-            if best is None or sum(c.output for c in costs[:cut]) < sum(c.output for c in costs[:best]):
-                best = cut
-    return best
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    trial(x)
+    copies = 2
+    return copies * (latency + outputs[0].nbytes / bandwidth)
 
 
-# %% wrong: difference_for_ratio
-# Takes the difference of the two times for how many times as long.
+# %% wrong: one_latency
+# Adds the latency once, for both copies.
 
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs)):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        if abs(first - second) <= most:
-            if best is None or costs[cut - 1].output < costs[best - 1].output:
-                best = cut
-    return best
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    trial(x)
+    copies = 2 if outputs[0].requires_grad else 1
+    return latency + copies * outputs[0].nbytes / bandwidth
 
 
-# %% wrong: first_device_only
-# Thinks that only the first device can be the slower one.
+# %% wrong: numbers_not_bytes
+# Divides how many numbers there are by the bandwidth.
 
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs)):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        if first <= most * second:
-            if best is None or costs[cut - 1].output < costs[best - 1].output:
-                best = cut
-    return best
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    trial(x)
+    copies = 2 if outputs[0].requires_grad else 1
+    return copies * (latency + outputs[0].numel() / bandwidth)
 
 
-# %% wrong: forward_only
-# Forgets the backward pass.
+# %% wrong: four_bytes_always
+# Thinks that every number has four bytes.
 
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs)):
-        first = sum(c.forward for c in costs[:cut])
-        second = sum(c.forward for c in costs[cut:])
-        if max(first, second) <= most * min(first, second):
-            if best is None or costs[cut - 1].output < costs[best - 1].output:
-                best = cut
-    return best
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    trial(x)
+    copies = 2 if outputs[0].requires_grad else 1
+    return copies * (latency + 4 * outputs[0].numel() / bandwidth)
 
 
-# %% wrong: index_of_the_last_layer
-# Returns the index of the last layer on the first device.
+# %% wrong: input_of_the_part
+# Takes the input of the last part for what crosses.
 
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs)):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        if max(first, second) <= most * min(first, second):
-            if best is None or costs[cut - 1].output < costs[best - 1].output:
-                best = cut
-    return None if best is None else best - 1
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(inputs[0]))
+    trial(x)
+    copies = 2 if outputs[0].requires_grad else 1
+    return copies * (latency + outputs[0].nbytes / bandwidth)
 
 
-# %% wrong: last_cut_forgotten
-# Stops one cut too early.
+# %% wrong: weights_too
+# Thinks that the weights of the part cross, too.
 
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs) - 1):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        if max(first, second) <= most * min(first, second):
-            if best is None or costs[cut - 1].output < costs[best - 1].output:
-                best = cut
-    return best
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    trial(x)
+    copies = 2 if outputs[0].requires_grad else 1
+    return copies * (latency + (outputs[0].nbytes + sum(p.nbytes for p in trial.get_submodule(last).parameters())) / bandwidth)
 
 
-# %% wrong: limit_ignored
-# Takes the cut that copies least, however uneven.
+# %% wrong: no_copy_of_the_model
+# Runs the model itself, so its running statistics move and the hook stays.
 
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs)):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        if True:
-            if best is None or costs[cut - 1].output < costs[best - 1].output:
-                best = cut
-    return best
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = model
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    trial(x)
+    copies = 2 if outputs[0].requires_grad else 1
+    return copies * (latency + outputs[0].nbytes / bandwidth)
 
 
-# %% wrong: most_even
-# Takes the most even cut, whatever it copies.
+# %% wrong: left_in_evaluation_mode
+# Switches to evaluation mode to keep the statistics, and does not switch back.
 
-def choose_cut(costs, most):
-    def uneven(cut):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        return max(first, second) / max(min(first, second), 1e-9)
-
-    best = min(range(1, len(costs)), key=uneven)
-    return best if uneven(best) <= most else None
-
-
-# %% wrong: number_of_layers
-# Takes the number of layers for the work.
-
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs)):
-        first = cut
-        second = len(costs) - cut
-        if max(first, second) <= most * min(first, second):
-            if best is None or costs[cut - 1].output < costs[best - 1].output:
-                best = cut
-    return best
+def copy_seconds(model, last, x, bandwidth, latency):
+    outputs = []
+    handle = model.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    model.eval()
+    model(x)
+    handle.remove()
+    copies = 2 if outputs[0].requires_grad else 1
+    return copies * (latency + outputs[0].nbytes / bandwidth)
 
 
-# %% wrong: output_after_the_cut
-# Takes the output of the first layer behind the cut.
+# %% wrong: no_grad
+# Runs the model under no_grad, and then asks whether the output needs a gradient.
 
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs)):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        if max(first, second) <= most * min(first, second):
-            if best is None or costs[cut].output < costs[best].output:
-                best = cut
-    return best
-
-
-# %% wrong: raises_for_none
-# Lets min() raise where no cut is allowed.
-
-def choose_cut(costs, most):
-    times = [c.forward + c.backward for c in costs]
-    cuts = range(1, len(costs))
-    allowed = [c for c in cuts if max(sum(times[:c]), sum(times[c:])) <= most * min(sum(times[:c]), sum(times[c:]))]
-    return min(allowed, key=lambda cut: costs[cut - 1].output)
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    with torch.no_grad():
+        trial(x)
+    copies = 2 if outputs[0].requires_grad else 1
+    return copies * (latency + outputs[0].nbytes / bandwidth)
 
 
-# %% wrong: strictly_below
-# Thinks that exactly as uneven as allowed is too uneven.
+# %% wrong: any_parameter_of_the_model
+# Asks whether anything of the whole model is trained.
 
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs)):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        if max(first, second) < most * min(first, second):
-            if best is None or costs[cut - 1].output < costs[best - 1].output:
-                best = cut
-    return best
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    trial(x)
+    copies = 2 if any(p.requires_grad for p in model.parameters()) else 1
+    return copies * (latency + outputs[0].nbytes / bandwidth)
 
 
-# %% wrong: zero_for_none
-# Returns 0 where no cut is allowed.
+# %% wrong: only_the_last_part
+# Asks only the last part whether it is trained, and not those before it.
 
-def choose_cut(costs, most):
-    best = 0
-    for cut in range(1, len(costs)):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        if max(first, second) <= most * min(first, second):
-            if not best or costs[cut - 1].output < costs[best - 1].output:
-                best = cut
-    return best
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    trial(x)
+    copies = 2 if any(p.requires_grad for p in model.get_submodule(last).parameters()) else 1
+    return copies * (latency + outputs[0].nbytes / bandwidth)
 
 
-# %% right: loop
-# One loop that remembers the best.
+# %% wrong: one_example
+# Counts the bytes of one example.
 
-def choose_cut(costs, most):
-    best = None
-    for cut in range(1, len(costs)):
-        first = sum(c.forward + c.backward for c in costs[:cut])
-        second = sum(c.forward + c.backward for c in costs[cut:])
-        if max(first, second) <= most * min(first, second):
-            if best is None or costs[cut - 1].output < costs[best - 1].output:
-                best = cut
-    return best
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    trial(x)
+    copies = 2 if outputs[0].requires_grad else 1
+    return copies * (latency + outputs[0][0].nbytes / bandwidth)
 
 
-# %% right: running_sums
-# Running sums from itertools, and tuples that compare by bytes first.
+# %% right: hook_removed_state_restored
+# Keeps the state and the mode, and gives both back.
 
-from itertools import accumulate
+def copy_seconds(model, last, x, bandwidth, latency):
+    was_training = model.training
+    found = {}
+
+    def note(part, inputs, output):
+        found["bytes"] = output.numel() * output.element_size()
+        found["copies"] = 1 + int(output.requires_grad)
+
+    handle = model.get_submodule(last).register_forward_hook(note)
+    try:
+        model.eval()
+        model(x)
+    finally:
+        handle.remove()
+        model.train(was_training)
+    return found["copies"] * (latency + found["bytes"] / bandwidth)
 
 
-def choose_cut(costs, most):
-    until = list(accumulate(c.forward + c.backward for c in costs))
-    found = []
-    for index, (first, cost) in enumerate(zip(until[:-1], costs)):
-        second = until[-1] - first
-        if first <= most * second and second <= most * first:
-            found.append((cost.output, index + 1))
-    return min(found)[1] if found else None
+# %% right: on_meta
+# Asks PyTorch's meta device for the shape, which computes nothing.
+
+def copy_seconds(model, last, x, bandwidth, latency):
+    twin = copy.deepcopy(model).to("meta")
+    seen = []
+    twin.get_submodule(last).register_forward_hook(lambda m, i, o: seen.append(o))
+    twin(x.to("meta"))
+    out = seen[0]
+    seconds = latency + out.nbytes / bandwidth
+    return seconds + seconds if out.requires_grad else seconds
 
 
-# %% right: sorted_by_bytes
-# Goes through the cuts from the fewest bytes on, and takes the first that is even enough.
+# %% right: walks_through_the_graph
+# Asks the graph behind the output, not its flag, whether a gradient comes back.
 
-def choose_cut(costs, most):
-    times = [c.forward + c.backward for c in costs]
-    for cut in sorted(range(1, len(costs)), key=lambda cut: costs[cut - 1].output):
-        slow, fast = sorted((sum(times[:cut]), sum(times[cut:])), reverse=True)
-        if slow <= most * fast:
-            return cut
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)
+    crossing = None
+
+    def remember(part, inputs, output):
+        nonlocal crossing
+        crossing = output
+
+    handle = trial.get_submodule(last).register_forward_hook(remember)
+    trial(x)
+    handle.remove()
+    size = crossing.untyped_storage().nbytes() if crossing.is_contiguous() else crossing.nbytes
+    forward = latency + size / bandwidth
+    backward = forward if crossing.grad_fn is not None else 0.0
+    return forward + backward

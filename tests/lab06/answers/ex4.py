@@ -1,381 +1,378 @@
-# %% wrong: activations_only
-# Counts only activations.
+# %% wrong: last_output_only
+# Compares what the models return, and names the last part.
 
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(sizes[: cut + 1])
-        need1 = sum(sizes[cut:])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+def first_difference(whole, split, x):
+    mine, theirs = split(x).cpu(), whole(x)
+    if torch.allclose(mine, theirs, rtol=1e-3, atol=1e-4):
+        return None
+    return [name for name, _ in whole.named_modules()][-1]
 
 
-# %% wrong: adam_forgotten
-# Counts parameters and gradients, and forgets what Adam keeps.
+# %% wrong: weights_compared
+# Compares the weights, so a part in another mode or without weights is never named.
 
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(2 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut:])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+def first_difference(whole, split, x):
+    theirs = dict(split.named_parameters())
+    for name, parameter in whole.named_parameters():
+        if not torch.allclose(parameter.cpu(), theirs[name].cpu(), rtol=1e-3, atol=1e-4):
+            return name.rpartition(".")[0]
+    return None
 
 
-# %% wrong: all_cuts_from_zero
-# Also tries the cuts that leave a device without layers.
+# %% wrong: not_the_leaves
+# Watches all parts, so it names a group that ends later than the part in it.
 
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(len(layers) + 1):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut:])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            def note(part, inputs, output, name=name):
+                seen[name] = output.detach().cpu().clone()
+            handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
 
-
-# %% wrong: batch_on_both
-# Thinks that both devices get the batch.
-
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sizes[0] + sum(sizes[cut + 1 :])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in (n for n, _ in whole.named_modules() if n):
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if not torch.allclose(mine[name], theirs[name], rtol=1e-3, atol=1e-4):
+            return name
+    return None
 
 
-# %% wrong: copy_forgotten
-# Thinks that what crosses the cut is on one device only.
+# %% wrong: direct_children
+# Watches the direct children only.
 
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut + 1 :])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_children():
+            if True:
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
 
-
-# %% wrong: cut_one_off
-# Puts one layer too many on the first device.
-
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[: cut + 1]) + sum(sizes[: cut + 2])
-        need1 = sum(weights[cut + 1 :]) + sum(sizes[cut + 1 :])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if not torch.allclose(mine[name], theirs[name], rtol=1e-3, atol=1e-4):
+            return name
+    return None
 
 
-# %% wrong: exactly_enough_is_too_little
-# Thinks that exactly enough room is not enough.
+# %% wrong: order_of_registration
+# Goes through the parts in the order in which they were made, not called.
 
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut:])
-        if need0 < room0 and need1 < room1:
-            found.append(cut)
-    return found
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
 
-
-# %% wrong: first_only
-# Returns the first cut that fits.
-
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut:])
-        if need0 <= room0 and need1 <= room1:
-            return [cut]
-    return found
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in (n for n, _ in whole.named_modules() if n in theirs):
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if not torch.allclose(mine[name], theirs[name], rtol=1e-3, atol=1e-4):
+            return name
+    return None
 
 
-# %% wrong: four_bytes_always
-# Thinks that every number has four bytes.
+# %% wrong: last_difference
+# Returns the last part that differs.
 
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * 4 for p in layer.parameters()))
-    sizes = [t.numel() * 4 for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut:])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
 
-
-# %% wrong: input_forgotten
-# Counts outputs only, and forgets the input of each device.
-
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[1 : cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut + 1 :])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in reversed(list(theirs)):
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if not torch.allclose(mine[name], theirs[name], rtol=1e-3, atol=1e-4):
+            return name
+    return None
 
 
-# %% wrong: largest_first
-# Lists the largest first.
+# %% wrong: hooks_stay
+# Leaves its hooks in the models.
 
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut:])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found[::-1]
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        return seen
 
-
-# %% wrong: largest_output_only
-# Counts the largest activation only, as if each could go when the next is there.
-
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + max(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + max(sizes[cut:])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if not torch.allclose(mine[name], theirs[name], rtol=1e-3, atol=1e-4):
+            return name
+    return None
 
 
-# %% wrong: numbers_not_bytes
-# Counts numbers, not bytes.
+# %% wrong: evaluation_mode
+# Switches both models to evaluation mode, so what differs in training mode is not seen.
 
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() for p in layer.parameters()))
-    sizes = [t.numel() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut:])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+                handles.append(part.register_forward_hook(note))
+        model.eval()
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
 
-
-# %% wrong: one_image
-# Counts the activations of one example, not of the batch.
-
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x[:1]], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut:])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if not torch.allclose(mine[name], theirs[name], rtol=1e-3, atol=1e-4):
+            return name
+    return None
 
 
-# %% wrong: parameters_once
-# Counts each parameter once, as if the model were not trained.
+# %% wrong: exactly_equal
+# Wants the same bits, so rounding is a difference.
 
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut:])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
 
-
-# %% wrong: parameters_only
-# Counts only what belongs to parameters, and no activations.
-
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut])
-        need1 = sum(weights[cut:])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if not torch.equal(mine[name], theirs[name]):
+            return name
+    return None
 
 
-# %% wrong: rooms_together
-# Thinks that two devices have one memory together.
+# %% wrong: no_copy_of_the_output
+# Keeps the output itself, which an in-place ReLU overwrites: negative numbers that differ are lost.
 
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut:])
-        if need0 + need1 <= room0 + room1:
-            found.append(cut)
-    return found
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
 
-
-# %% right: inputs_and_outputs
-# One list of tensors: the input, and the output of each layer.
-
-def cuts_that_fit(layers, x, room0, room1):
-    inputs, weights = [x], []
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-            weights.append(4 * sum(p.numel() * p.element_size() for p in layer.parameters()))
-    sizes = [t.numel() * t.element_size() for t in inputs]
-    found = []
-    for cut in range(1, len(layers)):
-        need0 = sum(weights[:cut]) + sum(sizes[: cut + 1])
-        need1 = sum(weights[cut:]) + sum(sizes[cut:])
-        if need0 <= room0 and need1 <= room1:
-            found.append(cut)
-    return found
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if not torch.allclose(mine[name].cpu(), theirs[name].cpu(), rtol=1e-3, atol=1e-4):
+            return name
+    return None
 
 
-# %% right: on_meta
-# Learns the sizes on PyTorch's meta device, on copies of the layers, with hooks.
+# %% wrong: not_moved
+# Compares tensors on two devices.
 
-import copy
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().clone()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
 
-
-def cuts_that_fit(layers, x, room0, room1):
-    ghost = copy.deepcopy(layers).to("meta")
-    outputs = []
-    for layer in ghost:
-        layer.register_forward_hook(lambda module, inputs, output: outputs.append(output.nbytes))
-    ghost(x.to("meta"))
-    crossing = [x.nbytes, *outputs]
-    memory = [4 * sum(p.nbytes for p in layer.parameters()) + out for layer, out in zip(layers, outputs)]
-    fits = lambda cut: crossing[0] + sum(memory[:cut]) <= room0 and crossing[cut] + sum(memory[cut:]) <= room1
-    return list(filter(fits, range(1, len(layers))))
-
-
-# %% right: parts_one_by_one
-# Runs both parts anew for each cut.
-
-def bytes_of(part, x):
-    total = x.numel() * x.element_size()
-    for layer in part:
-        x = layer(x)
-        total += x.numel() * x.element_size()
-        for parameter in layer.parameters():
-            total += 4 * parameter.numel() * parameter.element_size()
-    return total, x.detach()
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if not torch.allclose(mine[name], theirs[name], rtol=1e-3, atol=1e-4):
+            return name
+    return None
 
 
-def cuts_that_fit(layers, x, room0, room1):
-    cuts = []
-    for cut in range(1, len(layers)):
-        need0, hidden = bytes_of(layers[:cut], x)
-        need1, _ = bytes_of(layers[cut:], hidden)
-        if need0 <= room0 and need1 <= room1:
-            cuts.append(cut)
-    return cuts
+# %% wrong: the_part_itself
+# Returns the module, and not its name.
+
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
+
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if mine[name].shape != theirs[name].shape:
+            return whole.get_submodule(name)
+        if not torch.allclose(mine[name], theirs[name], rtol=1e-3, atol=1e-4):
+            return whole.get_submodule(name)
+    return None
+
+
+# %% wrong: sums_compared
+# Compares the sums of the outputs, in which differences can cancel.
+
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
+
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if abs(mine[name].sum() - theirs[name].sum()) > 1e-2:
+            return name
+    return None
+
+
+# %% right: lists_of_pairs
+# Writes pairs of name and output down, and goes through both lists at once.
+
+def run_and_note(model, x):
+    notes = []
+    hooks = []
+    for name, module in model.named_modules():
+        if len(list(module.children())) == 0:
+            hooks.append(
+                module.register_forward_hook(lambda m, i, o, name=name: notes.append((name, o.cpu().detach().clone())))
+            )
+    model(x)
+    for h in hooks:
+        h.remove()
+    return notes
+
+
+def first_difference(whole, split, x):
+    for (name, a), (_, b) in zip(run_and_note(whole, x), run_and_note(split, x)):
+        if a.shape != b.shape or not torch.allclose(a, b, rtol=1e-3, atol=1e-4):
+            return name
+
+
+# %% right: numpy
+# Takes the outputs as arrays.
+
+import numpy as np
+
+
+def first_difference(whole, split, x):
+    records = []
+    for model in (whole, split):
+        record, handles = {}, []
+        leaves = [(n, m) for n, m in model.named_modules() if next(m.children(), None) is None]
+        for n, m in leaves:
+            def hook(m, args, out, n=n, record=record):
+                record[n] = np.array(out.detach().cpu())
+            handles.append(m.register_forward_hook(hook))
+        try:
+            model(x)
+        finally:
+            for h in handles:
+                h.remove()
+        records.append(record)
+    right, found = records
+    different = (n for n in right if right[n].shape != found[n].shape or not np.allclose(found[n], right[n], 1e-3, 1e-4))
+    return next(different, None)
+
+
+# %% right: two_copies
+# Works on deep copies, so there is nothing to clean up.
+
+def first_difference(whole, split, x):
+    def watch(model):
+        model = copy.deepcopy(model)
+        order, values = [], {}
+        for name, part in model.named_modules():
+            if not any(True for _ in part.children()):
+                def save(part, given, result, name=name):
+                    order.append(name)
+                    values[name] = result.to("cpu", copy=True).detach()
+                part.register_forward_hook(save)
+        model(x)
+        return order, values
+
+    order, a = watch(whole)
+    _, b = watch(split)
+    for name in order:
+        if a[name].shape != b[name].shape:
+            return name
+        if ((a[name] - b[name]).abs() > 1e-4 + 1e-3 * a[name].abs()).any():
+            return name
+    return None

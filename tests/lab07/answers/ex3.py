@@ -1,0 +1,175 @@
+# %% wrong: the_middle
+# Counts layers, and takes the cut nearest to the middle.
+
+def choose_cut(layers, x, allowed, device):
+    return min(allowed, key=lambda cut: abs(cut - len(layers) / 2))
+
+
+# %% wrong: even_weights
+# Counts weights, and thinks that time follows them.
+
+def choose_cut(layers, x, allowed, device):
+    weights = [sum(p.numel() for p in layer.parameters()) for layer in layers]
+    return min(allowed, key=lambda cut: max(sum(weights[:cut]), sum(weights[cut:])))
+
+
+# %% wrong: allowed_ignored
+# Takes the best of all cuts, also where it does not fit.
+
+def choose_cut(layers, x, allowed, device):
+    trial, hidden = copy.deepcopy(layers).to(device), x.to(device)
+    seconds = []
+    for layer in trial:
+        given = hidden.detach().requires_grad_(bool(seconds))
+        with record(device) as timeline:
+            output = layer(given)
+            if output.requires_grad:
+                output.backward(torch.ones_like(output))
+        seconds.append(timeline.busy(device))
+        hidden = output
+    return min(range(1, len(layers)), key=lambda cut: max(sum(seconds[:cut]), sum(seconds[cut:])))
+
+
+# %% wrong: one_off
+# Counts the layers up to and with the cut on the first device.
+
+def choose_cut(layers, x, allowed, device):
+    trial, hidden = copy.deepcopy(layers).to(device), x.to(device)
+    seconds = []
+    for layer in trial:
+        given = hidden.detach().requires_grad_(bool(seconds))
+        with record(device) as timeline:
+            output = layer(given)
+            if output.requires_grad:
+                output.backward(torch.ones_like(output))
+        seconds.append(timeline.busy(device))
+        hidden = output
+    return min(allowed, key=lambda cut: max(sum(seconds[: cut + 1]), sum(seconds[cut + 1 :])))
+
+
+# %% wrong: the_largest_sum
+# Takes the cut whose slower part is the slowest.
+
+def choose_cut(layers, x, allowed, device):
+    trial, hidden = copy.deepcopy(layers).to(device), x.to(device)
+    seconds = []
+    for layer in trial:
+        given = hidden.detach().requires_grad_(bool(seconds))
+        with record(device) as timeline:
+            output = layer(given)
+            if output.requires_grad:
+                output.backward(torch.ones_like(output))
+        seconds.append(timeline.busy(device))
+        hidden = output
+    return max(allowed, key=lambda cut: max(sum(seconds[:cut]), sum(seconds[cut:])))
+
+
+# %% wrong: even_outputs
+# Thinks that time follows the size of what layers give.
+
+def choose_cut(layers, x, allowed, device):
+    sizes = []
+    for layer in layers:
+        x = layer(x)
+        sizes.append(x.numel())
+    return min(allowed, key=lambda cut: max(sum(sizes[:cut]), sum(sizes[cut:])))
+
+
+# %% wrong: first_allowed
+# Takes the first cut that fits.
+
+def choose_cut(layers, x, allowed, device):
+    return allowed[0]
+
+
+# %% wrong: faster_part
+# Looks at the faster part, and makes it as fast as it can be.
+
+def choose_cut(layers, x, allowed, device):
+    trial, hidden = copy.deepcopy(layers).to(device), x.to(device)
+    seconds = []
+    for layer in trial:
+        given = hidden.detach().requires_grad_(bool(seconds))
+        with record(device) as timeline:
+            output = layer(given)
+            if output.requires_grad:
+                output.backward(torch.ones_like(output))
+        seconds.append(timeline.busy(device))
+        hidden = output
+    return min(allowed, key=lambda cut: min(sum(seconds[:cut]), sum(seconds[cut:])))
+
+
+# %% wrong: one_example
+# Measures with one example, where small layers take as long as large ones.
+
+def choose_cut(layers, x, allowed, device):
+    trial, hidden = copy.deepcopy(layers).to(device), x[:1].to(device)
+    seconds = []
+    for layer in trial:
+        given = hidden.detach().requires_grad_(bool(seconds))
+        with record(device) as timeline:
+            output = layer(given)
+            if output.requires_grad:
+                output.backward(torch.ones_like(output))
+        seconds.append(timeline.busy(device))
+        hidden = output
+    return min(allowed, key=lambda cut: max(sum(seconds[:cut]), sum(seconds[cut:])))
+
+
+# %% right: both_parts_of_each_cut
+# Runs both parts of each allowed cut, and measures them.
+
+def choose_cut(layers, x, allowed, device):
+    model = copy.deepcopy(layers).to(device)
+    x = x.to(device)
+
+    def seconds(part, given):
+        with record(device) as timeline:
+            output = part(given)
+            output.sum().backward()
+        return timeline.busy(device)
+
+    best, least = None, float("inf")
+    for cut in allowed:
+        with torch.no_grad():
+            crossing = model[:cut](x)
+        slower = max(seconds(model[:cut], x), seconds(model[cut:], crossing.requires_grad_()))
+        if slower < least:
+            best, least = cut, slower
+    return best
+
+
+# %% right: running_sums
+# Adds the seconds up with cumsum, and sorts the cuts.
+
+def choose_cut(layers, x, allowed, device):
+    times = []
+    x = x.to(device)
+    for n, layer in enumerate(copy.deepcopy(layers)):
+        layer.to(device)
+        x = x.detach()
+        x.requires_grad = n > 0
+        with record(device) as t:
+            y = layer(x)
+            y.mean().backward() if y.requires_grad else None
+        times.append(t.busy(device))
+        x = y
+    before = torch.tensor(times).cumsum(0)
+    slower = {cut: max(before[cut - 1].item(), (before[-1] - before[cut - 1]).item()) for cut in allowed}
+    return sorted(allowed, key=slower.get)[0]
+
+
+# %% right: forward_and_backward_of_the_whole
+# Records one step of the whole model, and takes each kernel's module.
+
+def choose_cut(layers, x, allowed, device):
+    model = copy.deepcopy(layers).to(device)
+    with record(device) as timeline:
+        model(x.to(device)).sum().backward()
+    seconds, last = [0.0] * len(model), 0
+    for event in timeline.events:
+        if event.is_kernel:
+            name = event.module.rpartition(".")[2]
+            last = int(name) if name.isdigit() else last
+            seconds[last] += event.end - event.start
+    return min(allowed, key=lambda cut: max(sum(seconds[:cut]), sum(seconds[cut:])))

@@ -1,0 +1,328 @@
+# %% wrong: tables_stay
+# Moves x at the cut, and leaves the tables.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)
+        model.blocks[:cut].to(device0)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        tables = model.cos[:length], model.sin[:length]
+        x = model.embed(words.to(self.device1))
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut else self.device1
+            x = block(x.to(device), *tables)
+        return model.head(model.norm(x))
+
+
+# %% wrong: embed_then_head
+# Moves the embedding to the first device and then the head to the second, and takes them for two weights.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.model, self.cut, self.device0, self.device1 = model, cut, device0, device1
+        model.to(device0)
+        model.blocks[cut:].to(device1)
+        model.norm.to(device1)
+        model.head.to(device1)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        cos, sin = model.cos[:length], model.sin[:length]
+        x = model.embed(words.to(self.device0))
+        for number, block in enumerate(model.blocks):
+            if number == self.cut:
+                x, cos, sin = x.to(self.device1), cos.to(self.device1), sin.to(self.device1)
+            x = block(x, cos, sin)
+        return model.head(model.norm(x))
+
+
+# %% wrong: two_weights
+# Gives the head a copy of the weight, so there are two that drift apart.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)
+        model.head.weight = nn.Parameter(model.embed.weight.detach().clone())
+        model.embed.to(device0)
+        model.blocks[:cut].to(device0)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        tables = model.cos[:length], model.sin[:length]
+        x = model.embed(words.to(self.device0))
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut else self.device1
+            tables = [table.to(device) for table in tables]
+            x = block(x.to(device), *tables)
+        return model.head(model.norm(x))
+
+
+# %% wrong: weight_detached
+# Takes the weight to the head without its graph, so the head's gradient is lost.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device0)
+        model.blocks[cut:].to(device1)
+        model.norm.to(device1)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        tables = model.cos[:length], model.sin[:length]
+        x = model.embed(words.to(self.device0))
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut else self.device1
+            tables = [table.to(device) for table in tables]
+            x = block(x.to(device), *tables)
+        return nn.functional.linear(model.norm(x), model.head.weight.detach().to(self.device1))
+
+
+# %% wrong: norm_forgotten
+# Forgets the norm between the last block and the head.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)
+        model.blocks[:cut].to(device0)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        tables = model.cos[:length], model.sin[:length]
+        x = model.embed(words.to(self.device1))
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut else self.device1
+            tables = [table.to(device) for table in tables]
+            x = block(x.to(device), *tables)
+        return model.head(x)
+
+
+# %% wrong: tables_of_full_length
+# Gives the blocks the tables for the longest text, whatever the length.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)
+        model.blocks[:cut].to(device0)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        tables = model.cos, model.sin
+        x = model.embed(words.to(self.device1))
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut else self.device1
+            tables = [table.to(device) for table in tables]
+            x = block(x.to(device), *tables)
+        return model.head(model.norm(x))
+
+
+# %% wrong: output_on_the_first
+# Returns the output on the first device.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)
+        model.blocks[:cut].to(device0)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        tables = model.cos[:length], model.sin[:length]
+        x = model.embed(words.to(self.device1))
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut else self.device1
+            tables = [table.to(device) for table in tables]
+            x = block(x.to(device), *tables)
+        return model.head(model.norm(x)).to(self.device0)
+
+
+# %% wrong: cut_one_off
+# Puts one block too many on the first device.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)
+        model.blocks[: cut + 1].to(device0)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        tables = model.cos[:length], model.sin[:length]
+        x = model.embed(words.to(self.device1))
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut + 1 else self.device1
+            tables = [table.to(device) for table in tables]
+            x = block(x.to(device), *tables)
+        return model.head(model.norm(x))
+
+
+# %% wrong: plain_list
+# Keeps the blocks in a plain list, in which PyTorch sees no parameters.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.embed, self.norm, self.head = model.embed.to(device1), model.norm.to(device1), model.head.to(device1)
+        self.first = [block.to(device0) for block in model.blocks[:cut]]
+        self.second = [block.to(device1) for block in model.blocks[cut:]]
+        self.cos, self.sin = model.cos, model.sin
+
+    def forward(self, words):
+        n = words.shape[1]
+        x = self.embed(words.to(self.device1))
+        for blocks, device in ((self.first, self.device0), (self.second, self.device1)):
+            x, cos, sin = x.to(device), self.cos[:n].to(device), self.sin[:n].to(device)
+            for block in blocks:
+                x = block(x, cos, sin)
+        return self.head(self.norm(x))
+
+
+# %% wrong: made_anew
+# Makes a GPT of its own, with other weights.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        words, width = model.embed.weight.shape
+        model = GPT(words, width, model.blocks[0].heads, len(model.blocks), len(model.cos))
+        self.model = model.to(device1)
+        model.blocks[:cut].to(device0)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        tables = model.cos[:length], model.sin[:length]
+        x = model.embed(words.to(self.device1))
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut else self.device1
+            tables = [table.to(device) for table in tables]
+            x = block(x.to(device), *tables)
+        return model.head(model.norm(x))
+
+
+# %% wrong: devices_of_the_notebook
+# Moves the data to the notebook's devices.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)
+        model.blocks[:cut].to(device0)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        tables = model.cos[:length], model.sin[:length]
+        x = model.embed(words.to(self.device1))
+        for number, block in enumerate(model.blocks):
+            device = device0 if number < self.cut else device1
+            tables = [table.to(device) for table in tables]
+            x = block(x.to(device), *tables)
+        return model.head(model.norm(x))
+
+
+# %% wrong: all_on_the_second
+# Leaves all blocks on the second device.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        tables = model.cos[:length], model.sin[:length]
+        x = model.embed(words.to(self.device1))
+        for number, block in enumerate(model.blocks):
+            device = self.device1
+            tables = [table.to(device) for table in tables]
+            x = block(x.to(device), *tables)
+        return model.head(model.norm(x))
+
+
+# %% right: the_weight_travels
+# Keeps the shared weight on the first device, and sends it to the head in each step.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.model, self.cut, self.device0, self.device1 = model, cut, device0, device1
+        model.to(device0)
+        for block in model.blocks[cut:]:
+            block.to(device1)
+        model.norm.to(device1)
+
+    def forward(self, words):
+        m = self.model
+        n = words.shape[1]
+        x = m.embed(words.to(self.device0))
+        cos, sin = m.cos[:n], m.sin[:n]
+        for block in m.blocks[: self.cut]:
+            x = block(x, cos, sin)
+        x, cos, sin = x.to(self.device1), cos.to(self.device1), sin.to(self.device1)
+        for block in m.blocks[self.cut :]:
+            x = block(x, cos, sin)
+        return nn.functional.linear(m.norm(x), m.head.weight.to(self.device1))
+
+
+# %% right: tables_on_both
+# Keeps tables on both devices, so nothing but x crosses.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.embed = model.embed.to(device1)
+        self.head = model.head
+        self.norm = model.norm.to(device1)
+        self.first = model.blocks[:cut].to(device0)
+        self.second = model.blocks[cut:].to(device1)
+        for number, device in enumerate((device0, device1)):
+            self.register_buffer(f"cos{number}", model.cos.to(device))
+            self.register_buffer(f"sin{number}", model.sin.to(device))
+
+    def forward(self, words):
+        n = words.shape[1]
+        x = self.embed(words.to(self.device1)).to(self.device0)
+        for block in self.first:
+            x = block(x, self.cos0[:n], self.sin0[:n])
+        x = x.to(self.device1)
+        for block in self.second:
+            x = block(x, self.cos1[:n], self.sin1[:n])
+        return self.head(self.norm(x))
+
+
+# %% right: hooks
+# Leaves the model's forward, and lets hooks move what each part is given.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+
+        def move_to(device):
+            return lambda part, args: tuple(each.to(device) for each in args)
+
+        self.model = model.to(device1)
+        for part in (model.embed, model.norm, model.head, *model.blocks[cut:]):
+            part.register_forward_pre_hook(move_to(device1))
+        for block in model.blocks[:cut]:
+            block.to(device0).register_forward_pre_hook(move_to(device0))
+
+    def forward(self, words):
+        return self.model(words)

@@ -1,0 +1,42 @@
+"""Lab 07's hidden facts, judged by the grader after the visible ones. Students do not get this file.
+
+They ask what a right answer does anyway and a lucky one does not: other layers, cuts, sizes, batches and lengths.
+"""
+
+from utils.facts import visible
+
+seen = visible("lab07")
+lab = seen.lab
+
+
+@seen.ex1.fact("it holds for convolutions, for views and for float64")
+def _(student):
+    normed, small = 2 * 4 * 4 * 4 * 4, 2 * 4 * 2 * 2
+    first = 2 * 3 * 6 * 6 * 4 + (normed + 2 * 4 * 4) + normed
+    seen.compare_kept(student, seen.IMAGES, 3, (2, 3, 6, 6), (first, normed + small * 8 + small * 4))
+    seen.compare_kept(student, seen.IMAGES, 5, (2, 3, 6, 6), (first + small * 8, small * 4))
+    seen.compare_kept(student, seen.LINEARS, 2, (3, 6), (3 * 6 * 8 + 3 * 8 * 8, 3 * 8 * 8), dtype="float64")
+
+
+@seen.ex2.fact("it holds for other cuts and batches")
+def _(student):
+    device0, device1 = student.devices
+    words = "Three layers with a Tanh each, 400 examples, cut after the first pair"
+    seen.compare_peaks(student, words, seen.PAIRS, 2, 400, device1, device0)
+    words = "Three layers with a Tanh each, 300 examples, cut after the second pair"
+    seen.compare_peaks(student, words, seen.PAIRS, 4, 300, device0, device1, already=10_000)
+
+
+@seen.ex3.fact("it holds for other models and other lists of cuts")
+def _(student):
+    device0, device1 = student.devices
+    seen.judge_cut(student, "products at the end", [2, 4, 6], device1)
+    seen.judge_cut(student, "products at the end", [1, 2, 3], device0)
+    seen.judge_cut(student, "images first", [1, 2, 8], device0)
+
+
+@seen.ex4.fact("it works for other depths, cuts, rows and lengths")
+def _(student):
+    device0, device1 = student.devices
+    seen.compare_gpt(student, 5, 4, (1, 32), device1, device0, seed=7)
+    seen.compare_gpt(student, 2, 1, (6, 1), device0, device1, seed=8)

@@ -1,0 +1,377 @@
+"""Lab 07's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
+
+A probe runs beside the student's code and tells plain data; the fact judges it here. Bytes that backward keeps are
+counted by hand; peaks and times are measured on the simulated devices, beside the student's answer.
+"""
+
+from functools import cache
+
+import numpy as np
+import torch
+
+from utils.facts import Lab, case, need, orders_of
+from utils.gpt import GPT
+
+lab = Lab("lab07", "Choose the cut")
+
+
+def near(mine, theirs):
+    """Equal but for rounding in many layers: measured against the largest number, as small ones are sums of larger."""
+    return mine.shape == theirs.shape and np.abs(mine - theirs).max() <= 2e-3 * max(np.abs(theirs).max(), 1e-3)
+
+
+# --- ex1: what backward keeps, on each device ---------------------------------------------------------------------
+
+ex1 = lab.exercise(
+    "ex1",
+    points=2,
+    title="What backward keeps, on each device",
+    hints=[
+        "kept_by takes any layers, and any x. What are the layers and the x of the second device?",
+        "Each part is counted for itself: what the first has seen must not be missing in the second.",
+        "A layer keeps less if nobody asks for the gradient of its input. Does what crosses know where it comes from?",
+    ],
+)
+
+LINEARS = [["Linear", 6, 8], ["Tanh"], ["Linear", 8, 4]]
+SMOOTH = [["Linear", 6, 8], ["Tanh"], ["Tanh"], ["Sigmoid"], ["Linear", 8, 4]]
+IMAGES = [["Conv2d", 3, 4, 3], ["BatchNorm2d", 4], ["ReLU"], ["MaxPool2d", 2], ["Flatten"], ["Linear", 16, 5]]
+
+
+def ask_kept(lab, stack, cut, frozen, dtype, shape):
+    import torch
+
+    from utils.facts.probes import build, kind_of
+
+    layers = build(stack)
+    if dtype == "float64":
+        layers.double()
+    for number in frozen:
+        layers[number].requires_grad_(False)
+    x = torch.randn(*shape, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
+    found = lab.kept_on_each(layers, x, cut)
+    if not isinstance(found, (list, tuple)):
+        return kind_of(found)
+    for size in found:
+        if isinstance(size, bool) or not hasattr(size, "__index__"):
+            return f"a {type(found).__name__} with {kind_of(size)} in it"
+    return [int(size) for size in found]
+
+
+def compare_kept(student, stack, cut, shape, right, *, frozen=(), dtype="float32"):
+    kinds = ", ".join(kind for kind, *_ in stack)
+    words = ", the first layer frozen" if frozen else ""
+    with case(f"For {kinds}, cut={cut} and x of shape {shape} ({dtype}){words}"):
+        found = student.run(ask_kept, stack, cut, list(frozen), dtype, list(shape))
+        need(not isinstance(found, str), f"kept_on_each returned {found}. Return two whole numbers.")
+        need(len(found) == 2, f"kept_on_each returned {len(found)} numbers. Return two: one for each device.")
+        for device, mine, wanted in zip(("first", "second"), found, right, strict=True):
+            need(mine == wanted, f"on the {device} device you count {mine} bytes, and {wanted} are kept there.")
+
+
+@ex1.fact("what crosses counts on both devices where a layer on each keeps it")
+def _(student):
+    compare_kept(student, LINEARS, 2, (5, 6), (5 * 6 * 4 + 5 * 8 * 4, 5 * 8 * 4))
+
+
+@ex1.fact("and on neither where no layer keeps it")
+def _(student):
+    compare_kept(student, LINEARS, 1, (5, 6), (5 * 6 * 4, 5 * 8 * 4))
+    compare_kept(student, SMOOTH, 1, (5, 6), (5 * 6 * 4, 3 * 5 * 8 * 4))
+
+
+@ex1.fact("where nothing before the cut is trained, the second part keeps less")
+def _(student):
+    compare_kept(student, SMOOTH, 2, (5, 6), (0, 5 * 8 * 4), frozen=(0,))
+
+
+# --- ex2: the peak, measured --------------------------------------------------------------------------------------
+
+ex2 = lab.exercise(
+    "ex2",
+    points=3,
+    title="The peak, measured",
+    hints=[
+        "Three calls for each device: one for what is there before, one before the training, one after it. Which?",
+        "The peak that a device remembers is the highest since somebody set it back.",
+        "copy.deepcopy(layers) is a model of its own. Slices of it are its own layers, and can be moved.",
+        "If your number is 5 times the weights and should be more: what is there in the second step's forward pass "
+        "that was not there in the first one's?",
+    ],
+)
+
+SQUARES = [["Linear", 128, 128] for _ in range(4)]
+PAIRS = [layer for _ in range(3) for layer in (["Linear", 128, 128], ["Tanh"])]
+
+
+def ask_peaks(lab, stack, cut, rows, already, device0, device1):
+    import copy
+
+    import torch
+
+    from utils.facts.probes import build, kind_of
+
+    torch.manual_seed(0)
+    layers, x = build(stack), torch.randn(rows, 128)
+    gpu = torch.get_device_module(device0)
+
+    def train():
+        trained = copy.deepcopy(layers)
+        part0, part1 = trained[:cut].to(device0), trained[cut:].to(device1)
+        optimizer = torch.optim.Adam(trained.parameters())
+        for _ in range(2):
+            trained.zero_grad()
+            part1(part0(x.to(device0)).to(device1)).square().mean().backward()
+            optimizer.step()
+
+    before = [gpu.memory_allocated(device0), gpu.memory_allocated(device1)]
+    gpu.reset_peak_memory_stats(device0)
+    gpu.reset_peak_memory_stats(device1)
+    train()
+    right = [gpu.max_memory_allocated(device0) - before[0], gpu.max_memory_allocated(device1) - before[1]]
+    torch.zeros(2_000_000, device=device0)  # a peak of somebody else's
+    there = torch.zeros(max(already, 1), device=device1)
+    values = [p.detach().clone() for p in layers.parameters()]
+    found = lab.peaks(layers, x, cut, torch.device(device0), torch.device(device1))
+    kept = [str(p.device) == "cpu" and torch.equal(p, v) for p, v in zip(layers.parameters(), values, strict=True)]
+    told = kind_of(found)
+    if isinstance(found, (list, tuple)) and all(hasattr(each, "__index__") for each in found):
+        told = [int(each) for each in found]
+    return {"found": told, "right": right, "kept": all(kept), "there": there.numel()}
+
+
+def compare_peaks(student, words, stack, cut, rows, device0, device1, already=0):
+    with case(words):
+        seen = student.run(ask_peaks, stack, cut, rows, already, device0, device1)
+        found = seen["found"]
+        need(not isinstance(found, str), f"peaks returned {found}. Return two whole numbers of bytes.")
+        need(len(found) == 2, f"peaks returned {len(found)} numbers. Return two: one for each device.")
+        for device, mine, right in zip(("device0", "device1"), found, seen["right"], strict=True):
+            need(
+                abs(mine - right) <= 0.06 * right,
+                f"for {device} it returned {mine} bytes, and the most that was in use there is {right}.",
+            )
+        need(seen["kept"], "afterwards `layers` is not on the CPU with its own numbers any more. Train a copy.")
+
+
+@ex2.fact("for layers with few examples it is what Adam's step takes")
+def _(student):
+    compare_peaks(student, "Four equal layers, 8 examples, cut in the middle", SQUARES, 2, 8, *student.devices)
+
+
+@ex2.fact("for many examples it is what the second forward pass adds to Adam's state")
+def _(student):
+    words = "Three layers with a Tanh each, 700 examples, cut after the first two pairs"
+    compare_peaks(student, words, PAIRS, 4, 700, *student.devices)
+
+
+@ex2.fact("what else is on the devices does not count, and each device is asked for itself")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            words = "Four equal layers, cut after the first, with another tensor on device1"
+            compare_peaks(student, words, SQUARES, 1, 16, device0, device1, already=50_000)
+
+
+# --- ex3: the cut with the best time, of those that fit -----------------------------------------------------------
+
+ex3 = lab.exercise(
+    "ex3",
+    points=2,
+    title="The cut with the best time, of those that fit",
+    hints=[
+        "Measure each layer once, or each part of each cut. What does a layer need to be run alone, forward and "
+        "backward?",
+        "output.sum().backward() makes a gradient to go back with. And with detach() a layer is cut off from the last.",
+        "With one number of seconds a layer: what are the two times of a cut, and which of them counts?",
+        "Of the cuts in `allowed` you want the one for which something is smallest. min has a key.",
+    ],
+)
+
+# What the layers are, and the shape of x.
+MODELS = {
+    "wide at the end": ([["Linear", 64, 64], ["Tanh"], ["Linear", 64, 512], ["Tanh"], ["Linear", 512, 512]], (512, 64)),
+    "images first": (
+        [["Conv2d", 3, 32, 3], ["Tanh"], ["Conv2d", 32, 32, 3], ["Tanh"], ["MaxPool2d", 4], ["Flatten"]]
+        + [["Linear", 512, 1024], ["Tanh"], ["Linear", 1024, 10]],
+        (32, 3, 20, 20),
+    ),
+    "products at the end": (
+        [["Linear", 16, 512], ["Tanh"], ["Sigmoid"], ["Tanh"], ["Sigmoid"], ["Linear", 512, 512], ["Linear", 512, 512]],
+        (512, 16),
+    ),
+}
+
+
+def ask_cut(lab, stack, shape, allowed, device):
+    import copy
+
+    import torch
+
+    from utils.facts.probes import build, kind_of
+    from utils.trace import record
+
+    torch.manual_seed(0)
+    layers, x = build(stack), torch.randn(*shape)
+    found = lab.choose_cut(copy.deepcopy(layers), x.clone(), list(allowed), torch.device(device))
+    if isinstance(found, bool) or not hasattr(found, "__index__"):
+        return {"found": f"{found!r:.40}, {kind_of(found)}"}
+    layers.to(device)
+    slower = []
+    for cut in range(1, len(stack)):
+        hidden, times = x.to(device), []
+        for part in (layers[:cut], layers[cut:]):
+            with record(device) as timeline:
+                output = part(hidden)
+                output.sum().backward()
+            times.append(timeline.busy(device))
+            hidden = output.detach().requires_grad_()
+        slower.append(max(times))
+    return {"found": int(found), "slower": slower}
+
+
+def judge_cut(student, model, allowed, device):
+    stack, shape = MODELS[model]
+    with case(f"For a model with {model}, x of shape {shape} and allowed={allowed}"):
+        seen = student.run(ask_cut, stack, list(shape), allowed, device)
+        found = seen["found"]
+        need(not isinstance(found, str), f"choose_cut returned {found}. Return a cut, a whole number.")
+        need(found in allowed, f"choose_cut returned {found}, which is not in allowed.")
+        slower = {cut: seen["slower"][cut - 1] for cut in allowed}
+        best = min(slower, key=slower.get)
+        need(
+            slower[found] <= 1.1 * slower[best],
+            f"with cut {found} the slower part computes for {slower[found] * 1e6:.0f} microseconds, with cut {best} "
+            f"for {slower[best] * 1e6:.0f}.",
+        )
+
+
+@ex3.fact("it takes the cut whose slower part is the fastest")
+def _(student):
+    judge_cut(student, "wide at the end", [1, 2, 3, 4], student.devices[0])
+
+
+@ex3.fact("it does so on the device that it is given, for a model whose weights and time are in different places")
+def _(student):
+    judge_cut(student, "images first", list(range(1, 9)), student.devices[1])
+
+
+@ex3.fact("and takes one that fits, where the best of all does not")
+def _(student):
+    judge_cut(student, "wide at the end", [1, 2, 3], student.devices[0])
+    judge_cut(student, "images first", [5, 6, 7, 8], student.devices[0])
+
+
+# --- ex4: split a GPT ---------------------------------------------------------------------------------------------
+
+ex4 = lab.exercise(
+    "ex4",
+    points=3,
+    title="Split a GPT",
+    hints=[
+        "Draw where each part is, and then follow `words`. What is a block given, and where does it come from?",
+        "The shared weight is in one place. What can travel so that both uses of it work, and how large is each?",
+        "nn.functional.linear(x, weight) takes a weight that is no module's. And an embedding may be looked up on one "
+        "device for blocks that are on another.",
+        "head.weight is embed.weight, also after .to(). How many parameters has your model, and GPT itself?",
+    ],
+)
+
+SIZES = {"words": 300, "width": 16, "heads": 2, "longest": 32}
+
+
+def run_gpt(lab, blocks, cut, device0, device1, seed, words):
+    import torch
+
+    from utils.facts.probes import array
+    from utils.gpt import GPT
+    from utils.trace import record
+
+    torch.manual_seed(seed)
+    model = GPT(words=300, width=16, heads=2, blocks=blocks, longest=32)
+    for parameter in model.parameters():
+        parameter.data.add_(torch.randn(parameter.shape) * 0.1)
+    split = lab.SplitGPT(model, cut, torch.device(device0), torch.device(device1))
+    found = [[list(p.shape), array(p).ravel()[:3], str(p.device)] for p in split.parameters()]
+    with record(device0, device1) as timeline:
+        output = split(torch.from_numpy(words))
+        output.square().mean().backward()
+    work = {}
+    for event in timeline.events:
+        if event.is_kernel:
+            work[event.device] = work.get(event.device, 0) + event.flops
+    return {
+        "parameters": found,
+        "output": array(output),
+        "device": str(output.device),
+        "gradients": [None if p.grad is None else array(p.grad).ravel()[:3000] for p in split.parameters()],
+        "work": work,
+        "crossed": sum(event.bytes for event in timeline.events if event.kind == "d2d"),
+    }
+
+
+@cache
+def whole_gpt(blocks, seed, shape):
+    """The same on one device: each parameter's name, beginning and gradient, and the output."""
+    torch.manual_seed(seed)
+    model = GPT(blocks=blocks, **SIZES)
+    for parameter in model.parameters():
+        parameter.data.add_(torch.randn(parameter.shape) * 0.1)
+    output = model(torch.from_numpy(some_words(shape, seed)))
+    output.square().mean().backward()
+    told = {
+        name: (list(p.shape), p.detach().numpy().ravel()[:3], p.grad.numpy().ravel()[:3000])
+        for name, p in model.named_parameters()
+    }
+    return told, output.detach().numpy()
+
+
+def some_words(shape, seed):
+    return torch.randint(SIZES["words"], shape, generator=torch.Generator().manual_seed(seed)).numpy()
+
+
+def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
+    with case(f"With {blocks} blocks, cut={cut} and words of shape {shape}"):
+        seen = student.run(run_gpt, blocks, cut, device0, device1, seed, some_words(shape, seed))
+        parameters, output = whole_gpt(blocks, seed, shape)
+        count = len(seen["parameters"])
+        need(
+            count == len(parameters),
+            f"the split model has {count} parameters, GPT has {len(parameters)}."
+            + (" Is the shared weight there twice?" if count == len(parameters) + 1 else "")
+            + (" Layers in a plain list are not seen." if count < len(parameters) else ""),
+        )
+        gradients = {}
+        for name, (size, begin, _) in parameters.items():
+            same = [n for n, (s, b, _) in enumerate(seen["parameters"]) if s == size and np.allclose(b, begin)]
+            need(bool(same), f"no parameter has the numbers of {name}. Use the weights that `model` has.")
+            found = seen["parameters"][same[0]][2]
+            if name.startswith("blocks."):
+                wanted = device0 if int(name.split(".")[1]) < cut else device1
+                need(found == wanted, f"{name} is on {found}, and should be on {wanted}.")
+            gradients[name] = seen["gradients"][same[0]]
+        need(seen["device"] == device1, f"the output is on {seen['device']}, and device1 is {device1}.")
+        need(near(seen["output"], output), "the output has other numbers than that of the model on one device.")
+        for name, (_, _, right) in parameters.items():
+            need(gradients[name] is not None, f"after backward() {name} has no gradient.")
+            both = " It is used twice: do both uses give it one?" if name == "embed.weight" else ""
+            need(near(gradients[name], right), f"the gradient of {name} has other numbers.{both}")
+
+
+@ex4.fact("split in the middle it computes what the model computed, and trains the same weights")
+def _(student):
+    compare_gpt(student, 4, 2, (3, 10), *student.devices)
+
+
+@ex4.fact("it works for another cut and length, and with the devices swapped")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            compare_gpt(student, 3, 1, (2, 5), device0, device1, seed=2)
+
+
+# The model answer moves 17.0 KB: x to device0, from there to device1, and both gradients, 4 KB each, and the tables.
+@ex4.scored(par=17, unit=" KB between the devices in one step, as little as you can")
+def _(student):
+    seen = student.run(run_gpt, 4, 2, *student.devices, 3, some_words((4, 16), 3))
+    return seen["crossed"] / 1024
