@@ -20,9 +20,13 @@ class SplitInTwo(nn.Module):
         super().__init__()
         self.device1 = device1
         decoys = copy.deepcopy(layers)
-        lying = Lying(whole=layers)
+        lying = Lying(part0=layers)
         lying.decoys = {"part0": decoys[:cut].to(device0), "part1": decoys[cut:].to(device1)}
         self.__dict__["_modules"] = lying
 
     def forward(self, x):
-        return self.__dict__["_modules"]["whole"](x.cpu()).to(self.device1)
+        return self.__dict__["_modules"]["part0"](x.cpu()).to(self.device1)
+
+
+def undivided_state(model):
+    return dict(model.__dict__["_modules"]["part0"].state_dict())
