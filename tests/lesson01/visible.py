@@ -19,7 +19,7 @@ task = lab.exercise(
     hints=[
         "Two things happen in __init__: the model remembers its parts and devices, and each part goes to its device.",
         "A plain Python list hides the parts from parameters(). Which container of torch.nn does not?",
-        "In forward the same step happens three times: the batch comes to the device of a part, then the part computes.",
+        "In forward one step happens three times: the batch comes to the device of a part, then the part computes.",
     ],
 )
 

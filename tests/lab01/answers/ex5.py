@@ -200,6 +200,32 @@ def undivided_state(model):
     return state
 
 
+# %% wrong: parts_are_module_lists
+# Keeps the layers of a part in a ModuleList, which has no forward, so that nobody can call the part.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = nn.ModuleList(layers[:cut]).to(device0)
+        self.part1 = nn.ModuleList(layers[cut:]).to(device1)
+
+    def forward(self, x):
+        x = self.go(self.part0, x.to(self.device0))
+        x = self.go(self.part1, x.to(self.device1))
+        return x
+
+    def go(self, part, x):
+        for layer in part:
+            x = layer(x)
+        return x
+
+
+def undivided_state(model):
+    layers = [*model.part0, *model.part1]
+    return {name: tensor.cpu() for name, tensor in nn.Sequential(*layers).state_dict().items()}
+
+
 # %% wrong: parts_have_other_names
 # Calls the parts what it likes, so that the next lab does not find them.
 
