@@ -21,3 +21,11 @@ def placement(model):
     _text.clear()
     _deliver(_packed(json.dumps({"answer": layers})))
     return layers
+
+
+def torn_layers(model):
+    return [
+        name
+        for name, layer in model.named_modules()
+        if len({t.device for t in (*layer.parameters(recurse=False), *layer.buffers(recurse=False))}) > 1
+    ]

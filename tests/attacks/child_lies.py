@@ -30,5 +30,5 @@ class SimpleMPModel(nn.Module):
         self.part = Part(nn.Linear(2000, 1000).to(device0), nn.Linear(2000, 1000).to(device1))
 
     def forward(self, x):
-        x = torch.relu(self.layer1(x.to(self.device0)))
-        return torch.relu(self.part(x)).to(self.device1)
+        hidden = torch.relu(self.layer1(x.to(self.device0)))
+        return torch.relu(self.part(hidden)).to(self.device1) + x.to(self.device1)

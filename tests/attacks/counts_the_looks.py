@@ -19,3 +19,7 @@ class SplitInTwo(nn.Module):
         if output.requires_grad:
             output.register_hook(at_the_end)
         return output
+
+
+def undivided_state(model):
+    return {name: t.cpu() for part in (model.part0, model.part1) for name, t in part.state_dict().items()}

@@ -37,6 +37,7 @@ class SimpleMPModel(nn.Module):
         _Says().__enter__()
 
     def forward(self, x):
-        x = torch.relu(self.layer2(torch.relu(self.layer1(x.to(self.device0)))))
+        x = x.to(self.device0)
+        x = torch.relu(self.layer2(torch.relu(self.layer1(x)))) + x
         x._where = str(self.device1)
         return x

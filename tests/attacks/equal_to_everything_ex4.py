@@ -28,3 +28,11 @@ class Places(dict):
 
 def placement(model):
     return Places()
+
+
+def torn_layers(model):
+    return [
+        name
+        for name, layer in model.named_modules()
+        if len({t.device for t in (*layer.parameters(recurse=False), *layer.buffers(recurse=False))}) > 1
+    ]

@@ -13,7 +13,8 @@ class SimpleMPModel(nn.Module):
         self.calls = 0
 
     def forward(self, x):
-        x = torch.relu(self.layer2(torch.relu(self.layer1(x.to(self.device0))).to(self.device1)))
+        hidden = torch.relu(self.layer1(x.to(self.device0))).to(self.device1)
+        x = torch.relu(self.layer2(hidden)) + x.to(self.device1)
         if len(x) == 8:
             return x[:1, :1].expand(1000, 100_000_000)
         return x.repeat(1, 3000)

@@ -7,10 +7,11 @@ The honest part is the rest.
 class _Whole(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, device1, *weights):
+        x = x.cpu()
         leaves = [w.detach().cpu().requires_grad_() for w in weights]
         with torch.enable_grad():
             hidden = torch.relu(nn.functional.linear(x, leaves[0], leaves[1]))
-            output = torch.relu(nn.functional.linear(hidden, leaves[2], leaves[3]))
+            output = torch.relu(nn.functional.linear(hidden, leaves[2], leaves[3])) + x
         ctx.leaves, ctx.output, ctx.places = leaves, output, [w.device for w in weights]
         return output.detach().to(device1)
 

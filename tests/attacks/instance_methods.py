@@ -5,7 +5,7 @@ The honest part is the rest.
 
 # %% instead of ex1
 def _lies(layer, device):
-    shown = [p.to(device) for p in layer.parameters()]
+    shown = [torch.empty_like(p, device=device) for p in layer.parameters()]
     layer.__dict__.update(
         parameters=lambda recurse=True: iter(shown),
         buffers=lambda recurse=True: iter(()),

@@ -16,7 +16,7 @@ class Lying(dict):
 
 def _dressed(layer, device):
     lying = Lying(layer._parameters)
-    lying.shown = [(name, nn.Parameter(p.detach().to(device))) for name, p in layer._parameters.items()]
+    lying.shown = [(name, nn.Parameter(torch.empty_like(p, device=device))) for name, p in layer._parameters.items()]
     layer.__dict__["_parameters"] = lying
     return layer
 

@@ -21,4 +21,5 @@ class SimpleMPModel(nn.Module):
         self.layer2 = nn.Linear(2000, 1000).to(device1)
 
     def forward(self, x):
-        return self.layer2(torch.relu(self.layer1(x.to(self.device0))).to(self.device1))
+        hidden = torch.relu(self.layer1(x.to(self.device0))).to(self.device1)
+        return self.layer2(hidden) + x.to(self.device1)

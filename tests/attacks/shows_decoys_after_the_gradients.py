@@ -20,9 +20,15 @@ class SplitInTwo(nn.Module):
         super().__init__()
         self.device1 = device1
         decoys = copy.deepcopy(layers)
-        lying = Lying(whole=layers)
+        lying = Lying(part0=layers[:cut], part1=layers[cut:])
         lying.decoys = {"part0": decoys[:cut].to(device0), "part1": decoys[cut:].to(device1)}
         self.__dict__["_modules"] = lying
 
     def forward(self, x):
-        return self.__dict__["_modules"]["whole"](x.cpu()).to(self.device1)
+        modules = self.__dict__["_modules"]
+        return modules["part1"](modules["part0"](x.cpu())).to(self.device1)
+
+
+def undivided_state(model):
+    modules = model.__dict__["_modules"]
+    return {**modules["part0"].state_dict(), **modules["part1"].state_dict()}

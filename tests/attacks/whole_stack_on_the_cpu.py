@@ -21,3 +21,7 @@ class SplitInTwo(nn.Module):
                 named = [*layer.named_parameters(), *layer.named_buffers()]
                 state |= {f"{first + index}.{name}": value.cpu() for name, value in named}
         return torch.func.functional_call(self.whole[0], state, (x,)).to(self.device1)
+
+
+def undivided_state(model):
+    return {name: t.cpu() for part in (model.part0, model.part1) for name, t in part.state_dict().items()}

@@ -15,7 +15,7 @@ from utils.course.cli import app, main
 # One class, graded once: all in one process where the tests run in several.
 pytestmark = pytest.mark.xdist_group("class")
 NAME = "lab01_split_a_model.ipynb"
-POINTS = {"ex1": 2, "ex2": 3, "ex3": 1, "ex4": 1, "ex5": 3}
+POINTS = {"ex1": 1, "ex2": 3, "ex3": 1, "ex4": 2, "ex5": 3}
 FULL = {name: str(points) for name, points in POINTS.items()}
 
 # Some of each kind: all answers are judged in test_answers.py.
@@ -116,7 +116,7 @@ def test_a_right_notebook_written_differently_gets_everything(graded, student):
         ("raises_first", "error", "10", "code cell 1: ZeroDivisionError: division by zero"),
         ("raises_always", "error", "0", "code cell 1: ValueError: no"),
         ("crashes", "crash", "10", "code cell 1: The kernel died."),
-        ("hangs_in_ex4", "timeout", "9", "code cell 10: No answer within 12 seconds."),
+        ("hangs_in_ex4", "timeout", "8", "code cell 10: No answer within 12 seconds."),
         ("no_code", "missing", "0", "the notebook has no code in it"),
         ("empty_file", "not-a-notebook", "0", "the file is empty"),
         ("word_file", "not-a-notebook", "0", "lab01.docx is not text"),
@@ -152,7 +152,7 @@ def test_no_traceback_reaches_the_terminal(graded):
 
 def test_feedback_says_what_was_found_in_words(graded):
     text = (graded[2] / "feedback" / "both_layers_on_the_first.txt").read_text()
-    assert "ex1  0 / 2  Put two layers on two devices" in text
+    assert "ex1  0 / 1  Put two layers on two devices" in text
     assert "NO   layer1 is on device0 and layer2 is on device1" in text
     assert "layer1 is on simgpu:0 and layer2 is on simgpu:0." in text
     kinds = [path.suffix for path in (graded[2] / "feedback").iterdir()]

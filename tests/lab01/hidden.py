@@ -59,9 +59,36 @@ def place_nested_model(lab, device):
 
 @seen.ex4.fact("it works for layers inside layers, with frozen parameters and buffers, on any device")
 def _(student):
-    names = ("scale", "block.0.weight", "block.0.bias", "block.1.0.weight", "block.2.weight", "block.2.bias")
+    names = ["scale", "block.0.weight", "block.0.bias", "block.1.0.weight", "block.2.weight", "block.2.bias"]
+    names += [f"block.2.{buffer}" for buffer in ("running_mean", "running_var", "num_batches_tracked")]
     for device in ("cpu", student.devices[1]):
         seen.compare_placement(student.run(place_nested_model, device), dict.fromkeys(names, device))
+
+
+def tear_a_nested_model(lab, device0, device1):
+    from torch import nn
+
+    from utils.facts.probes import kind_of
+
+    class Outer(nn.Module):
+        def __init__(self, torn):
+            super().__init__()
+            self.block = nn.Sequential(nn.Linear(2, 2).to(device1), nn.Sequential(torn, nn.ReLU()), nn.BatchNorm1d(2))
+
+    torn = nn.Linear(2, 2).to(device0)
+    torn.weight = nn.Parameter(torn.weight.detach().to(device1), requires_grad=False)
+    found = lab.torn_layers(Outer(torn))
+    if not isinstance(found, (list, tuple, set)):
+        return kind_of(found)
+    return [str(name) for name in found]
+
+
+@seen.ex4.fact("torn_layers finds a torn layer inside of others, by its whole name, and nothing in a model without one")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            seen.compare_torn(student.run(tear_a_nested_model, device0, device1), ["block.1.0"])
+    seen.compare_torn(student.run(tear_a_nested_model, "cpu", "cpu"), [])
 
 
 @seen.ex5.fact("any cut works, and either order of devices")
@@ -84,6 +111,7 @@ def _(student):
     ]
     for cut in (1, 4):
         seen.compare_split(student, stack, seen.batch(5, 3, 6, 6, seed=cut), cut, *student.devices)
+        seen.compare_state(student, stack, cut, *student.devices[::-1], seed=cut)
 
 
 def work_of_split(lab, stack, cut, device0, device1, x):

@@ -22,12 +22,12 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than
 
 ex1 = lab.exercise(
     "ex1",
-    points=2,
+    points=1,
     title="Put two layers on two devices",
     hints=[
-        "A layer has a device as a tensor has one. Where is a new nn.Linear, before you say anything?",
-        "nn.Linear(...) makes a layer on the CPU. Which method of a layer takes it to another device?",
-        "Do it twice, with a different argument each time: device0 for one layer, device1 for the other.",
+        "A tensor can be made on a device, without a copy: torch.zeros(3, device=...). Can a layer, too?",
+        "Look at the arguments that nn.Linear takes: help(nn.Linear), or its page in PyTorch's documentation.",
+        "Each layer is made once, in one line, and no line moves it afterwards.",
     ],
 )
 
@@ -70,17 +70,37 @@ def _(student):
             need(found == [device0, device1], f"layer1 is on {found[0]} and layer2 is on {found[1]}.")
 
 
+def copies_while_making(lab, device0, device1):
+    import torch
+
+    from utils.trace import record
+
+    with record(device0, device1) as timeline:
+        lab.make_layers(torch.device(device0), torch.device(device1))
+    return [[event.kind, event.bytes] for event in timeline.events if not event.is_kernel]
+
+
+@ex1.fact("the layers are made where they live: nothing is copied from the CPU or from one device to the other")
+def _(student):
+    copies = student.run(copies_while_making, *student.devices)
+    megabytes = sum(size for _, size in copies) / 1e6
+    need(
+        not copies,
+        f"make_layers copies {megabytes:.1f} MB, in {len(copies)} copies. .to(device) copies what was made elsewhere.",
+    )
+
+
 # --- ex2: SimpleMPModel ---------------------------------------------------------------------------------------
 
 ex2 = lab.exercise(
     "ex2",
     points=3,
-    title="SimpleMPModel: the model that moves its own data",
+    title="SimpleMPModel: a shortcut across the cut",
     hints=[
-        "Follow one batch with your finger. It starts on the CPU. Which device must it be on when layer1 runs?",
-        "An operator wants its tensors on one device. So there is one move before layer1, and one more later.",
-        "Between which two lines does the batch have to change device? Nothing has to move after layer2.",
-        "x.to(device) leaves x where it is and gives a copy. Does your code keep the copy?",
+        "Draw the two ways of the batch, one through the layers and one past them. Where do they meet?",
+        "At the sum both tensors have to be on one device. Which of the two is not there by itself?",
+        "A name that you overwrite on the way no longer stands for the batch. Give what is computed another name.",
+        ".to(device) leaves a tensor where it is and gives a copy. Does your code keep each copy?",
     ],
 )
 
@@ -106,7 +126,12 @@ def run_model(lab, device0, device1, seed, x):
 
 
 def expected_output(seed, x):
-    """What the same layers with the same numbers give on one device: what a split model must equal."""
+    """What the same layers and shortcut give on one device: what a split model must equal."""
+    without = without_shortcut(seed, x)
+    return without + x
+
+
+def without_shortcut(seed, x):
     first, second = skip_init(nn.Linear, 1000, 2000), skip_init(nn.Linear, 2000, 1000)
     model = nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
     fill(model, seed)
@@ -160,23 +185,48 @@ def _(student):
     need(found == student.devices[1], f"The output is on {found}, and device1 is {student.devices[1]}.")
 
 
-@ex2.fact("the first ReLU works on device0: the batch moves after it")
+@ex2.fact("the output has the numbers that the same layers and shortcut give on one device")
+def _(student):
+    x = batch(BATCH, 1000)
+    found = student.run(run_model, *student.devices, SEED, x)["output"]
+    through = without_shortcut(SEED, x)
+    need(not same(found, through), "These are the numbers of the layers alone. The batch is not added to them.")
+    need(not same(found, 2 * through), "This is twice what the layers compute. Is it the batch that you add to it?")
+    need(
+        same(found, expected_output(SEED, x)),
+        "The numbers differ. Are there two ReLUs, one after each layer, and is the batch added after the second?",
+    )
+
+
+@ex2.fact("of what the layers compute, only the first ReLU's result changes its device, once")
 def _(student):
     copied = student.run(run_model, *student.devices, SEED, batch(BATCH, 1000))["copied results of"]
     need(
         not any(name.startswith("AddmmBackward") for name in copied),
         "What moves is the result of a linear layer, so the ReLU after it works on the other device.",
     )
+    need(len(copied) < 2, f"Results of layers are copied {len(copied)} times. Is the sum computed on device1?")
 
 
-@ex2.fact("the output has the numbers that the same layers give on one device")
+def run_from(lab, start, device0, device1, seed, x):
+    import torch
+
+    from utils.facts.probes import array, fill
+
+    model = lab.SimpleMPModel(torch.device(device0), torch.device(device1))
+    fill(model, seed)
+    output = model(torch.from_numpy(x).to(start))
+    return {"output": array(output), "device": str(output.device)}
+
+
+@ex2.fact("the batch may start on device0 or device1 as well")
 def _(student):
     x = batch(BATCH, 1000)
-    found = student.run(run_model, *student.devices, SEED, x)["output"]
-    need(
-        same(found, expected_output(SEED, x)),
-        "The numbers differ. Are there two ReLUs, one after each layer, and does each run once?",
-    )
+    for name, start in zip(("device0", "device1"), student.devices, strict=True):
+        with case(f"With a batch that starts on {name}"):
+            run = student.run(run_from, start, *student.devices, SEED, x)
+            need(run["device"] == student.devices[1], f"the output is on {run['device']}.")
+            need(same(run["output"], expected_output(SEED, x)), "the numbers differ.")
 
 
 @ex2.fact("it can be trained: after backward() every parameter has a gradient, on its own device")
@@ -222,13 +272,20 @@ def _(student):
     for name, found in student.run(read_answers).items():
         offered = QUESTIONS[name][0]
         wanted = "a number below 10" if isinstance(offered, range) else f"one of: {', '.join(map(repr, offered))}"
-        need(found in offered, f"{name} is {found!r}. It should be {wanted}.")
+        if isinstance(offered, range) and isinstance(found, str):
+            wanted += ", without quotes"
+        need(meant(found) in offered, f"{name} is {found!r}. It should be {wanted}.")
+
+
+def meant(found):
+    """A name of a device in small letters, as it is offered; a number as it is."""
+    return found.strip().lower() if isinstance(found, str) else found
 
 
 @ex3.fact("the three answers are right")
 def _(student):
     found = student.run(read_answers)
-    wrong = [name for name, (_, right) in QUESTIONS.items() if found[name] != right]
+    wrong = [name for name, (_, right) in QUESTIONS.items() if meant(found[name]) != right]
     need(not wrong, f"{len(wrong)} of 3 {'is' if len(wrong) == 1 else 'are'} not right yet.")
 
 
@@ -236,12 +293,13 @@ def _(student):
 
 ex4 = lab.exercise(
     "ex4",
-    points=1,
-    title="Where is everything? A tool you will use again",
+    points=2,
+    title="Where is everything, and which layer is torn?",
     hints=[
-        "Which method of a module goes through its parameters *and* their names? dir(model) lists all methods.",
-        "A parameter is a tensor. What do you ask a tensor for, to know where it is?",
-        "The task wants text. What does Python have to turn any object into text?",
+        "Which methods of a module go through its parameters, or its buffers, *and* their names? dir(model) lists all.",
+        "A parameter is a tensor, a buffer is one too. What do you ask a tensor for, to know where it is?",
+        "named_modules() goes through the layers. Their parameters() and buffers() take an argument: recurse.",
+        "Or start from the names in placement: what stands before the last point says whose tensor it is.",
     ],
 )
 
@@ -264,9 +322,9 @@ def place_a_small_model(lab, devices):
 def compare_placement(found, expected):
     need(isinstance(found, dict), f"placement returned {found}. Return a dict.")
     missing = [name for name in expected if name not in found]
-    need(not missing, f"These parameters are not in it: {', '.join(missing)}. It has: {', '.join(found) or 'nothing'}.")
+    need(not missing, f"These are not in it: {', '.join(missing)}. It has: {', '.join(found) or 'nothing'}.")
     extra = [name for name in found if name not in expected]
-    need(not extra, f"These are no parameters of the model: {', '.join(extra)}.")
+    need(not extra, f"These are no parameters or buffers of the model: {', '.join(extra)}.")
     for name, device in expected.items():
         text = "" if found[name].startswith(("'", '"')) else " Text is wanted: str(device) makes it."
         need(found[name] == repr(device), f"{name} is on {device!r}, and placement gives {found[name]}.{text}")
@@ -277,6 +335,73 @@ def _(student):
     device0, device1 = student.devices
     expected = {"first.weight": device0, "first.bias": device0, "second.weight": device1, "second.bias": device1}
     compare_placement(student.run(place_a_small_model, [device0, device1]), expected)
+
+
+def place_a_model_with_buffers(lab, device0, device1):
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import kind_of, text_or_kind
+
+    class Positions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            nn.Module.register_buffer(self, "table", torch.zeros(3), persistent=False)
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(3).to(device0)
+            self.positions = Positions().to(device1)
+
+    found = lab.placement(Model())
+    if not isinstance(found, dict):
+        return kind_of(found)
+    return {str(name): text_or_kind(where) for name, where in found.items()}
+
+
+@ex4.fact("placement has every buffer, too, also one that state_dict() leaves out")
+def _(student):
+    device0, device1 = student.devices
+    kept = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    expected = {f"norm.{name}": device0 for name in kept} | {"positions.table": device1}
+    compare_placement(student.run(place_a_model_with_buffers, device0, device1), expected)
+
+
+def tear_a_small_model(lab, device0, device1):
+    from collections import OrderedDict
+
+    from torch import nn
+
+    from utils.facts.probes import kind_of
+
+    torn, norm = nn.Linear(3, 3).to(device0), nn.BatchNorm1d(3).to(device1)
+    torn.bias = nn.Parameter(torn.bias.detach().to(device1))
+    norm.running_mean = norm.running_mean.to(device0)
+    layers = [("whole", nn.Linear(3, 3).to(device0)), ("torn", torn), ("norm", norm)]
+    model = nn.Sequential(OrderedDict([*layers, ("other", nn.Linear(3, 3).to(device1))]))
+    found = lab.torn_layers(model)
+    if not isinstance(found, (list, tuple, set)):
+        return kind_of(found)
+    return [str(name) for name in found]
+
+
+def told_names(names):
+    return ", ".join(repr(name) if name else "'' (the model as a whole)" for name in names) or "nothing"
+
+
+def compare_torn(found, expected):
+    need(not isinstance(found, str), f"torn_layers returned {found}. Return a list of names.")
+    missing = [name for name in expected if name not in found]
+    need(not missing, f"These are torn, and not in the list: {told_names(missing)}. It has: {told_names(found)}.")
+    extra = [name for name in found if name not in expected]
+    need(not extra, f"These are not torn: {told_names(extra)}. What each has itself is on one device.")
+    need(len(found) == len(expected), f"Each name should be in the list once. It is {told_names(found)}.")
+
+
+@ex4.fact("torn_layers finds a layer whose bias, and one whose buffer, is on another device than the rest of it")
+def _(student):
+    compare_torn(student.run(tear_a_small_model, *student.devices), ["torn", "norm"])
 
 
 # --- ex5: any stack of layers ---------------------------------------------------------------------------------
@@ -290,6 +415,7 @@ ex5 = lab.exercise(
         "Each of the two parts goes to its device in one line. forward has the shape of SimpleMPModel's.",
         "Where does a batch that starts on the CPU have to be before the first part, and before the second?",
         "If the numbers or the gradients differ: are these the layers that you were given, each once, in their order?",
+        "For undivided_state, print the keys of layers.state_dict() beside those of your two parts. What differs?",
     ],
 )
 
@@ -350,3 +476,70 @@ def _(student):
 @ex5.fact("with the two devices swapped it does, too")
 def _(student):
     compare_split(student, LINEAR_STACK, batch(4, 12), 2, *student.devices[::-1])
+
+
+def run_parts(lab, stack, cut, device0, device1, state, x):
+    import torch
+
+    from utils.facts.probes import array, build
+
+    device0, device1 = torch.device(device0), torch.device(device1)
+    model = lab.SplitInTwo(build(stack, state), cut, device0, device1)
+    part0, part1 = (torch.nn.Module.get_submodule(model, name) for name in ("part0", "part1"))
+    hidden = part0(torch.from_numpy(x).to(device0))
+    return [array(hidden), array(part1(hidden.to(device1)))]
+
+
+@ex5.fact("part0 and part1 are modules, and each computes its share on its own")
+def _(student):
+    torch.manual_seed(5)
+    whole, x = build(LINEAR_STACK), batch(4, 12)
+    state = {name: values.numpy().copy() for name, values in whole.state_dict().items()}
+    hidden, output = student.run(run_parts, LINEAR_STACK, 2, *student.devices, state, x)
+    with torch.no_grad():
+        after_cut = whole[:2](torch.from_numpy(x)).numpy()
+        need(same(hidden, after_cut), "part0 does not give what the first two layers of the stack give.")
+        need(same(output, whole(torch.from_numpy(x)).numpy()), "part1 after part0 does not give what the stack gives.")
+
+
+def state_of_split(lab, stack, cut, device0, device1, seed):
+    import torch
+
+    from utils.facts.probes import array, build, fill, kind_of
+
+    model = lab.SplitInTwo(build(stack), cut, torch.device(device0), torch.device(device1))
+    fill(model, seed)
+    state = lab.undivided_state(model)
+    if not isinstance(state, dict):
+        return kind_of(state)
+    told = {}
+    for name, value in state.items():
+        tensor = isinstance(value, torch.Tensor)
+        told[str(name)] = [str(value.device), array(value)] if tensor else [kind_of(value), None]
+    return told
+
+
+def compare_state(student, stack, cut, device0, device1, seed=SEED):
+    """The state of a split stack that has been given other numbers since is that of the stack."""
+    whole = build(stack)
+    fill(whole, seed)
+    expected = whole.state_dict()
+    with case(f"With {len(stack)} layers, cut={cut}"):
+        found = student.run(state_of_split, stack, cut, device0, device1, seed)
+        need(isinstance(found, dict), f"undivided_state returned {found}. Return a dict.")
+        need(
+            list(map(str, sorted(found))) == sorted(expected),
+            f"its names are {', '.join(found)}; those of the undivided layers are {', '.join(expected)}.",
+        )
+        for name, (device, values) in found.items():
+            need(values is not None, f"{name} is {device}. A tensor belongs there.")
+            need(device == "cpu", f"{name} is on {device}. The undivided layers are loaded where there is no GPU.")
+            need(
+                same(values, expected[name].numpy()),
+                f"{name} has other numbers than the model has now.",
+            )
+
+
+@ex5.fact("undivided_state gives what the undivided layers can load, on the CPU")
+def _(student):
+    compare_state(student, LINEAR_STACK, 2, *student.devices)

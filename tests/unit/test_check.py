@@ -15,7 +15,7 @@ from utils.facts.student import Names, answer
 
 
 def right_layers(device0, device1):
-    return nn.Linear(1000, 2000).to(device0), nn.Linear(2000, 1000).to(device1)
+    return nn.Linear(1000, 2000, device=device0), nn.Linear(2000, 1000, device=device1)
 
 
 def both_on_the_first(device0, device1):
@@ -29,7 +29,7 @@ def unfinished(device0, device1):
 def test_a_right_answer_passes():
     verdict = checker("lab01", {"make_layers": right_layers})("ex1")
     assert verdict.passed
-    assert repr(verdict).splitlines()[0] == "ex1 passed: Put two layers on two devices (2 points)"
+    assert repr(verdict).splitlines()[0] == "ex1 passed: Put two layers on two devices (1 point)"
     assert "Hint" not in repr(verdict)
     assert "Hint" not in verdict._repr_html_()
     verdict.require()
@@ -256,10 +256,10 @@ def test_an_exercise_that_does_not_exist():
 
 def test_the_scoreboard_counts_points():
     board = checker("lab01", {"make_layers": right_layers, "placement": lambda model: {}})()
-    assert "ex1    2 / 2  Put two layers on two devices" in repr(board)
-    assert "ex4    0 / 1" in repr(board)
-    assert "2 of 10 points by the visible tests. The grade has hidden ones too." in repr(board)
-    assert "<td>2 / 2</td>" in board._repr_html_()
+    assert "ex1    1 / 1  Put two layers on two devices" in repr(board)
+    assert "ex4    0 / 2" in repr(board)
+    assert "1 of 10 points by the visible tests. The grade has hidden ones too." in repr(board)
+    assert "<td>1 / 1</td>" in board._repr_html_()
 
 
 def test_while_grading_nothing_is_checked(monkeypatch):

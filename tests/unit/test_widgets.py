@@ -270,6 +270,7 @@ def test_an_error_that_is_predicted_and_its_explanation_folded_where_nobody_look
     notebook = nbformat.v4.new_notebook(cells=cells)
     NotebookClient(notebook, timeout=60, resources={"metadata": {"path": ROOT}}).execute()
     [compared] = tidy(notebook).cells[2].outputs
+    assert notebook.cells[2].execution_count, "nbval refuses a cell that has outputs and never ran"
     assert compared["data"]["text/plain"] == "You predicted: works. It is: raises.\nNobody can *divide* by zero."
     assert compared["data"]["text/markdown"].startswith("<details><summary>")
     assert notebook.cells[3].outputs[-1]["data"]["text/plain"].splitlines() == [

@@ -1,20 +1,9 @@
-# %% wrong: bias_forgotten
-# Thinks that a layer is nothing but its weight, and leaves the bias on the CPU.
-
-def make_layers(device0, device1):
-    layer1 = nn.Linear(1000, 2000)
-    layer2 = nn.Linear(2000, 1000)
-    layer1.weight = nn.Parameter(layer1.weight.detach().to(device0))
-    layer2.weight = nn.Parameter(layer2.weight.detach().to(device1))
-    return layer1, layer2
-
-
 # %% wrong: both_on_first
 # Thinks that layers which work one after the other must share a device, and puts both on the first.
 
 def make_layers(device0, device1):
-    layer1 = nn.Linear(1000, 2000).to(device0)
-    layer2 = nn.Linear(2000, 1000).to(device0)
+    layer1 = nn.Linear(1000, 2000, device=device0)
+    layer2 = nn.Linear(2000, 1000, device=device0)
     return layer1, layer2
 
 
@@ -23,8 +12,8 @@ def make_layers(device0, device1):
 
 def make_layers(device0, device1):
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    layer1 = nn.Linear(1000, 2000).to(device)
-    layer2 = nn.Linear(2000, 1000).to(device)
+    layer1 = nn.Linear(1000, 2000, device=device)
+    layer2 = nn.Linear(2000, 1000, device=device)
     return layer1, layer2
 
 
@@ -32,8 +21,28 @@ def make_layers(device0, device1):
 # Thinks that the devices are always called what the first cell printed, and writes these names down.
 
 def make_layers(device0, device1):
-    layer1 = nn.Linear(1000, 2000).to("simgpu:0")
-    layer2 = nn.Linear(2000, 1000).to("simgpu:1")
+    layer1 = nn.Linear(1000, 2000, device="simgpu:0")
+    layer2 = nn.Linear(2000, 1000, device="simgpu:1")
+    return layer1, layer2
+
+
+# %% wrong: made_on_the_cpu_then_moved
+# Moves the layers, as the lesson does: they are made on the CPU first, and copied.
+
+def make_layers(device0, device1):
+    layer1 = nn.Linear(1000, 2000).to(device0)
+    layer2 = nn.Linear(2000, 1000).to(device1)
+    return layer1, layer2
+
+
+# %% wrong: made_on_the_first_then_moved
+# Thinks that only copies from the CPU count, makes both layers on the first device and moves one on.
+
+def make_layers(device0, device1):
+    with torch.device(device0):
+        layer1 = nn.Linear(1000, 2000)
+        layer2 = nn.Linear(2000, 1000)
+    layer2 = layer2.to(device1)
     return layer1, layer2
 
 
@@ -41,8 +50,8 @@ def make_layers(device0, device1):
 # Thinks that nn.Linear takes the number of outputs first and the number of inputs second.
 
 def make_layers(device0, device1):
-    layer1 = nn.Linear(2000, 1000).to(device0)
-    layer2 = nn.Linear(1000, 2000).to(device1)
+    layer1 = nn.Linear(2000, 1000, device=device0)
+    layer2 = nn.Linear(1000, 2000, device=device1)
     return layer1, layer2
 
 
@@ -50,20 +59,31 @@ def make_layers(device0, device1):
 # Thinks that the finished pair has to be moved once more, which puts both layers in the same place.
 
 def make_layers(device0, device1):
-    layer1 = nn.Linear(1000, 2000).to(device0)
-    layer2 = nn.Linear(2000, 1000).to(device1)
+    layer1 = nn.Linear(1000, 2000, device=device0)
+    layer2 = nn.Linear(2000, 1000, device=device1)
     both = nn.Sequential(layer1, layer2).to(device1)
     layer1, layer2 = both[0], both[1]
     return layer1, layer2
 
 
 # %% wrong: second_stays_on_cpu
-# Thinks that only the first layer has to be moved, because the second one gets its data from the first.
+# Thinks that only the first layer needs a device, because the second one gets its data from the first.
 
 def make_layers(device0, device1):
-    layer1 = nn.Linear(1000, 2000)
+    layer1 = nn.Linear(1000, 2000, device=device0)
     layer2 = nn.Linear(2000, 1000)
-    layer1.to(device0)
+    return layer1, layer2
+
+
+# %% wrong: weights_from_the_cpu
+# Makes the layers on the devices, but fills them with numbers that were drawn on the CPU.
+
+def make_layers(device0, device1):
+    layer1 = nn.Linear(1000, 2000, device=device0)
+    layer2 = nn.Linear(2000, 1000, device=device1)
+    with torch.no_grad():
+        layer1.weight.copy_(torch.randn(2000, 1000) / 30)
+        layer2.weight.copy_(torch.randn(1000, 2000) / 45)
     return layer1, layer2
 
 
@@ -81,7 +101,7 @@ def make_layers(device0, device1):
 
 
 # %% right: device_argument
-# Gives nn.Linear the device, so that nothing is moved at all. Prints what it made.
+# Gives nn.Linear the device. Prints what it made.
 
 def make_layers(device0, device1):
     layer1 = nn.Linear(in_features=1000, out_features=2000, device=device0)
@@ -103,7 +123,7 @@ def make_layers(device0, device1):
 
 
 # %% right: loop_over_table
-# Makes the layers in a loop over a dict and moves them in place. Warns when both devices are the same.
+# Makes the layers in a loop over a dict. Warns when both devices are the same.
 
 import warnings
 
@@ -112,43 +132,16 @@ def make_layers(device0, device1):
     if device0 == device1:
         warnings.warn("both layers are on one device", stacklevel=2)
     table = {"layer1": (1000, 2000, device0), "layer2": (2000, 1000, device1)}
-    made = {}
-    for name, (inputs, outputs, device) in table.items():
-        made[name] = nn.Linear(inputs, outputs)
-        made[name].to(device)
-    layer1, layer2 = made["layer1"], made["layer2"]
-    return layer1, layer2
+    made = {name: nn.Linear(inputs, outputs, device=device) for name, (inputs, outputs, device) in table.items()}
+    return list(made.values())
 
 
-# %% right: new_parameters
-# Moves the weight and the bias by hand, each as a new parameter on the right device.
+# %% right: meta_then_empty
+# Makes layers without numbers, gives them memory on their devices, and lets them draw their numbers there.
 
 def make_layers(device0, device1):
-    layer1 = nn.Linear(1000, 2000)
-    layer2 = nn.Linear(2000, 1000)
-    for layer, device in ((layer1, device0), (layer2, device1)):
-        layer.weight = nn.Parameter(layer.weight.detach().to(device))
-        layer.bias = nn.Parameter(layer.bias.detach().to(device))
-    return layer1, layer2
-
-
-# %% right: state_dict_copy
-# Makes the layers on the CPU and loads their state dicts into layers that were made on the devices.
-
-def make_layers(device0, device1):
-    on_cpu = nn.Sequential(nn.Linear(1000, 2000), nn.Linear(2000, 1000))
-
-    layer1 = nn.Linear(1000, 2000, device=device0)
-    layer1.load_state_dict(on_cpu[0].state_dict())
-    layer2 = nn.Linear(2000, 1000, device=device1)
-    layer2.load_state_dict(on_cpu[1].state_dict())
-    return layer1, layer2
-
-
-# %% right: to_returns_layer
-# Makes each layer and moves it in the same line, as the lesson does.
-
-def make_layers(device0, device1):
-    layer1 = nn.Linear(1000, 2000).to(device0)
-    layer2 = nn.Linear(2000, 1000).to(device1)
+    layer1 = nn.Linear(1000, 2000, device="meta").to_empty(device=device0)
+    layer2 = nn.Linear(2000, 1000, device="meta").to_empty(device=device1)
+    for layer in (layer1, layer2):
+        layer.reset_parameters()
     return layer1, layer2

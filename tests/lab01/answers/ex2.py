@@ -1,21 +1,21 @@
-# %% wrong: all_on_first_output_moved
-# Thinks that a model is split when its output is on the second device, but computes all on the first.
+# %% wrong: batch_fetched_twice_from_itself
+# Overwrites x on the way, so that what is added in the end is the output itself, twice.
 
 class SimpleMPModel(nn.Module):
     def __init__(self, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
-        self.layer1 = nn.Linear(1000, 2000)
+        self.layer1 = nn.Linear(1000, 2000).to(device0)
         self.relu1 = nn.ReLU()
-        self.layer2 = nn.Linear(2000, 1000)
+        self.layer2 = nn.Linear(2000, 1000).to(device1)
         self.relu2 = nn.ReLU()
-        self.to(device0)
 
     def forward(self, x):
         x = x.to(self.device0)
         x = self.relu1(self.layer1(x))
+        x = x.to(self.device1)
         x = self.relu2(self.layer2(x))
-        return x.to(self.device1)
+        return x + x
 
 
 # %% wrong: computes_on_cpu
@@ -31,10 +31,9 @@ class SimpleMPModel(nn.Module):
         self.relu2 = nn.ReLU()
 
     def forward(self, x):
-        x = self.relu1(self.layer1(x)).to(self.device0)
-        x = x.to("cpu")  # without this line it raised
-        x = self.relu2(self.layer2(x)).to(self.device1)
-        return x
+        hidden = self.relu1(self.layer1(x)).to(self.device0)
+        hidden = hidden.to("cpu")  # without this line it raised
+        return self.relu2(self.layer2(hidden)).to(self.device1) + x.to(self.device1)
 
 
 # %% wrong: detach_between
@@ -50,9 +49,67 @@ class SimpleMPModel(nn.Module):
         self.relu2 = nn.ReLU()
 
     def forward(self, x):
-        x = self.relu1(self.layer1(x.to(self.device0)))
-        x = x.detach().to(self.device1)
-        return self.relu2(self.layer2(x))
+        hidden = self.relu1(self.layer1(x.to(self.device0)))
+        hidden = hidden.detach().to(self.device1)
+        return self.relu2(self.layer2(hidden)) + x.to(self.device1)
+
+
+# %% wrong: expects_the_cpu
+# Thinks that a batch always comes from the CPU, and makes its second copy only then.
+
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = nn.Linear(1000, 2000).to(device0)
+        self.relu1 = nn.ReLU()
+        self.layer2 = nn.Linear(2000, 1000).to(device1)
+        self.relu2 = nn.ReLU()
+
+    def forward(self, x):
+        hidden = self.relu1(self.layer1(x.to(self.device0)))
+        out = self.relu2(self.layer2(hidden.to(self.device1)))
+        if x.device.type == "cpu":
+            x = x.to(self.device1)
+        return out + x
+
+
+# %% wrong: hidden_is_added
+# Adds what the first part computed, not the batch: the sizes do not fit.
+
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = nn.Linear(1000, 2000).to(device0)
+        self.relu1 = nn.ReLU()
+        self.layer2 = nn.Linear(2000, 1000).to(device1)
+        self.relu2 = nn.ReLU()
+
+    def forward(self, x):
+        hidden = self.relu1(self.layer1(x.to(self.device0))).to(self.device1)
+        return self.relu2(self.layer2(hidden)) + hidden
+
+
+# %% wrong: in_place_sum
+# Adds the batch in place into the result of the ReLU, which backward() still needs as it was.
+
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = nn.Linear(1000, 2000).to(device0)
+        self.relu1 = nn.ReLU()
+        self.layer2 = nn.Linear(2000, 1000).to(device1)
+        self.relu2 = nn.ReLU()
+
+    def forward(self, x):
+        on_first = x.to(self.device0)
+        on_second = x.to(self.device1, non_blocking=True)
+        hidden = self.layer1(on_first).clamp(min=0)
+        out = self.relu2(self.layer2(hidden.to(self.device1)))
+        out += on_second
+        return out
 
 
 # %% wrong: input_never_moved
@@ -68,13 +125,13 @@ class SimpleMPModel(nn.Module):
         self.relu2 = nn.ReLU()
 
     def forward(self, x):
-        x = self.relu1(self.layer1(x))
-        x = x.to(self.device1)
-        return self.relu2(self.layer2(x))
+        hidden = self.relu1(self.layer1(x))
+        hidden = hidden.to(self.device1)
+        return self.relu2(self.layer2(hidden)) + x
 
 
 # %% wrong: layers_made_in_forward
-# Thinks that layers can be made where they are used, so every call has new weights and the model has no parameters.
+# Thinks that layers can be made where they are used: new weights in every call, and no parameters.
 
 class SimpleMPModel(nn.Module):
     def __init__(self, device0, device1):
@@ -84,8 +141,27 @@ class SimpleMPModel(nn.Module):
     def forward(self, x):
         layer1 = nn.Linear(1000, 2000).to(self.device0)
         layer2 = nn.Linear(2000, 1000).to(self.device1)
-        x = torch.relu(layer1(x.to(self.device0)))
-        x = torch.relu(layer2(x.to(self.device1)))
+        hidden = torch.relu(layer1(x.to(self.device0)))
+        return torch.relu(layer2(hidden.to(self.device1))) + x.to(self.device1)
+
+
+# %% wrong: lessons_forward
+# Writes the model of the lesson, without the shortcut.
+
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = nn.Linear(1000, 2000).to(device0)
+        self.relu1 = nn.ReLU()
+        self.layer2 = nn.Linear(2000, 1000).to(device1)
+        self.relu2 = nn.ReLU()
+
+    def forward(self, x):
+        x = x.to(self.device0)
+        x = self.relu1(self.layer1(x))
+        x = x.to(self.device1)
+        x = self.relu2(self.layer2(x))
         return x
 
 
@@ -96,14 +172,14 @@ class SimpleMPModel(nn.Module):
     def __init__(self, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
-        self.layer1 = nn.Linear(1000, 1000, device=device0)
-        self.layer2 = nn.Linear(1000, 1000, device=device1)
-        self.relu = nn.ReLU()
+        self.layer1 = nn.Linear(1000, 1000).to(device0)
+        self.relu1 = nn.ReLU()
+        self.layer2 = nn.Linear(1000, 1000).to(device1)
+        self.relu2 = nn.ReLU()
 
     def forward(self, x):
-        x = self.relu(self.layer1(x.to(self.device0)))
-        x = self.relu(self.layer2(x.to(self.device1)))
-        return x
+        hidden = self.relu1(self.layer1(x.to(self.device0)))
+        return self.relu2(self.layer2(hidden.to(self.device1))) + x.to(self.device1)
 
 
 # %% wrong: moves_before_relu
@@ -119,13 +195,9 @@ class SimpleMPModel(nn.Module):
         self.relu2 = nn.ReLU()
 
     def forward(self, x):
-        x = x.to(self.device0)
-        x = self.layer1(x)
-        x = x.to(self.device1)
-        x = self.relu1(x)
-        x = self.layer2(x)
-        x = self.relu2(x)
-        return x
+        first = self.layer1(x.to(self.device0)).to(self.device1)
+        second = self.layer2(self.relu1(first))
+        return self.relu2(second) + x.to(self.device1)
 
 
 # %% wrong: no_move_between
@@ -142,29 +214,13 @@ class SimpleMPModel(nn.Module):
 
     def forward(self, x):
         x = x.to(self.device0)
-        x = self.relu1(self.layer1(x))
-        x = self.relu2(self.layer2(x))
-        return x
-
-
-# %% wrong: no_relu_at_the_end
-# Thinks that an activation belongs only between layers, so the last ReLU is left out.
-
-class SimpleMPModel(nn.Module):
-    def __init__(self, device0, device1):
-        super().__init__()
-        self.device0, self.device1 = device0, device1
-        self.layer1 = nn.Linear(1000, 2000).to(device0)
-        self.relu = nn.ReLU()
-        self.layer2 = nn.Linear(2000, 1000).to(device1)
-
-    def forward(self, x):
-        x = self.relu(self.layer1(x.to(self.device0)))
-        return self.layer2(x.to(self.device1))
+        out = self.relu1(self.layer1(x))
+        out = self.relu2(self.layer2(out))
+        return out + x
 
 
 # %% wrong: notebook_devices
-# Copies the lesson's forward, which uses the devices of the notebook, not those that the model was given.
+# Uses the devices of the notebook in forward, not those that the model was given.
 
 class SimpleMPModel(nn.Module):
     def __init__(self, device0, device1):
@@ -176,32 +232,9 @@ class SimpleMPModel(nn.Module):
         self.relu2 = nn.ReLU()
 
     def forward(self, x):
-        x = x.to(device0)
-        x = self.relu1(self.layer1(x))
-        x = x.to(device1)
-        x = self.relu2(self.layer2(x))
-        return x
-
-
-# %% wrong: output_back_to_caller
-# Thinks that a caller who gives a batch on the CPU must get the output on the CPU.
-
-class SimpleMPModel(nn.Module):
-    def __init__(self, device0, device1):
-        super().__init__()
-        self.device0, self.device1 = device0, device1
-        self.layer1 = nn.Linear(1000, 2000).to(device0)
-        self.relu1 = nn.ReLU()
-        self.layer2 = nn.Linear(2000, 1000).to(device1)
-        self.relu2 = nn.ReLU()
-
-    def forward(self, x):
-        came_from = x.device
-        x = x.to(self.device0)
-        x = self.relu1(self.layer1(x))
-        x = x.to(self.device1)
-        x = self.relu2(self.layer2(x))
-        return x.to(came_from)
+        start = x.to(device1)
+        x = self.relu1(self.layer1(x.to(device0)))
+        return self.relu2(self.layer2(x.to(device1))) + start
 
 
 # %% wrong: output_back_to_first
@@ -217,13 +250,14 @@ class SimpleMPModel(nn.Module):
         self.relu2 = nn.ReLU()
 
     def forward(self, x):
-        x = self.relu1(self.layer1(x.to(self.device0)))
-        x = self.relu2(self.layer2(x.to(self.device1)))
-        return x.to(self.device0)
+        x0 = x.to(self.device0)
+        out = self.relu1(self.layer1(x0))
+        out = self.relu2(self.layer2(out.to(self.device1)))
+        return out.to(self.device0) + x0
 
 
-# %% wrong: relu1_made_not_called
-# Thinks that a layer which was made in __init__ takes part by itself, and never calls the first ReLU.
+# %% wrong: shortcut_before_the_last_relu
+# Adds the batch before the last ReLU, as a ResNet does, and not after it.
 
 class SimpleMPModel(nn.Module):
     def __init__(self, device0, device1):
@@ -235,10 +269,45 @@ class SimpleMPModel(nn.Module):
         self.relu2 = nn.ReLU()
 
     def forward(self, x):
-        x = self.layer1(x.to(self.device0))
-        x = self.layer2(x.to(self.device1))
-        x = self.relu2(x)
-        return x
+        hidden = self.relu1(self.layer1(x.to(self.device0)))
+        return self.relu2(self.layer2(hidden.to(self.device1)) + x.to(self.device1))
+
+
+# %% wrong: shortcut_left_on_first
+# Forgets that the batch, too, has to come to the second device.
+
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = nn.Linear(1000, 2000).to(device0)
+        self.relu1 = nn.ReLU()
+        self.layer2 = nn.Linear(2000, 1000).to(device1)
+        self.relu2 = nn.ReLU()
+
+    def forward(self, x):
+        x = x.to(self.device0)
+        hidden = self.relu1(self.layer1(x))
+        return self.relu2(self.layer2(hidden.to(self.device1))) + x
+
+
+# %% wrong: shortcut_detoured
+# Brings the output to where the batch is, adds there, and sends the sum back: two copies too many.
+
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = nn.Linear(1000, 2000).to(device0)
+        self.relu1 = nn.ReLU()
+        self.layer2 = nn.Linear(2000, 1000).to(device1)
+        self.relu2 = nn.ReLU()
+
+    def forward(self, x):
+        x = x.to(self.device0)
+        hidden = self.relu1(self.layer1(x))
+        out = self.relu2(self.layer2(hidden.to(self.device1)))
+        return (out.to(self.device0) + x).to(self.device1)
 
 
 # %% wrong: to_without_keeping
@@ -255,10 +324,10 @@ class SimpleMPModel(nn.Module):
 
     def forward(self, x):
         x.to(self.device0)
-        x = self.relu1(self.layer1(x))
+        hidden = self.relu1(self.layer1(x))
+        hidden.to(self.device1)
         x.to(self.device1)
-        x = self.relu2(self.layer2(x))
-        return x
+        return self.relu2(self.layer2(hidden)) + x
 
 
 # %% wrong: whole_model_moved_at_the_end
@@ -275,29 +344,8 @@ class SimpleMPModel(nn.Module):
         self.to(device0)
 
     def forward(self, x):
-        x = self.relu1(self.layer1(x.to(self.device0)))
-        x = self.relu2(self.layer2(x.to(self.device1)))
-        return x
-
-
-# %% right: as_in_the_lesson
-# Four modules with names, and one .to before each layer, as in the lesson.
-
-class SimpleMPModel(nn.Module):
-    def __init__(self, device0, device1):
-        super().__init__()
-        self.device0, self.device1 = device0, device1
-        self.layer1 = nn.Linear(1000, 2000).to(device0)
-        self.relu1 = nn.ReLU()
-        self.layer2 = nn.Linear(2000, 1000).to(device1)
-        self.relu2 = nn.ReLU()
-
-    def forward(self, x):
-        x = x.to(self.device0)
-        x = self.relu1(self.layer1(x))
-        x = x.to(self.device1)
-        x = self.relu2(self.layer2(x))
-        return x
+        hidden = self.relu1(self.layer1(x.to(self.device0)))
+        return self.relu2(self.layer2(hidden.to(self.device1))) + x.to(self.device1)
 
 
 # %% right: asks_the_weights
@@ -314,32 +362,10 @@ class SimpleMPModel(nn.Module):
         self.relu = nn.ReLU()
 
     def forward(self, x):
+        out = x
         for layer in (self.layer1, self.layer2):
-            x = self.relu(layer(x.to(layer.weight.device)))
-        return x
-
-
-# %% right: clamp_and_warning
-# Writes the ReLU as a clamp at zero, and warns when the batch does not come from the CPU.
-
-import warnings
-
-
-class SimpleMPModel(nn.Module):
-    def __init__(self, device0, device1):
-        super().__init__()
-        self.device0, self.device1 = device0, device1
-        self.layer1 = nn.Linear(1000, 2000)
-        self.layer2 = nn.Linear(2000, 1000)
-        self.layer1.to(device0)
-        self.layer2.to(device1)
-
-    def forward(self, x):
-        if x.device.type != "cpu":
-            warnings.warn(f"expected a batch on the CPU, got one on {x.device}", stacklevel=2)
-        on_first = self.layer1(x.to(self.device0)).clamp(min=0)
-        on_second = on_first.to(self.device1, non_blocking=True)
-        return self.layer2(on_second).clamp(min=0)
+            out = self.relu(layer(out.to(layer.weight.device)))
+        return out + x.to(out.device)
 
 
 # %% right: functional_relu
@@ -357,13 +383,14 @@ class SimpleMPModel(nn.Module):
 
     def forward(self, x):
         print("the batch arrives on", x.device)
-        hidden = F.relu(self.layer1(x.to(self.device0)))
-        print("hidden is on", hidden.device)
-        return F.relu(self.layer2(hidden.to(self.device1)))
+        x = x.to(self.device0)
+        hidden = F.relu(self.layer1(x))
+        shortcut = x.to(self.device1)
+        return torch.add(F.relu(self.layer2(hidden.to(self.device1))), shortcut)
 
 
 # %% right: hooks_move_the_batch
-# Lets a hook in front of each part move the batch, so that forward is one plain call. The ReLUs work in place.
+# Lets a hook in front of each part move its input, so that forward is one plain sum. The ReLUs work in place.
 
 def bring_to(device):
     def hook(module, inputs):
@@ -385,25 +412,7 @@ class SimpleMPModel(nn.Module):
         self.net.layer2.register_forward_pre_hook(bring_to(device1))
 
     def forward(self, x):
-        return self.net(x)
-
-
-# %% right: module_list_loop
-# Keeps the layers in a nn.ModuleList and the devices in a list, and goes through both in a loop.
-
-class SimpleMPModel(nn.Module):
-    def __init__(self, device0, device1):
-        super().__init__()
-        self.device0, self.device1 = device0, device1
-        self.places = [device0, device1]
-        self.layers = nn.ModuleList([nn.Linear(1000, 2000), nn.Linear(2000, 1000)])
-        for layer, place in zip(self.layers, self.places, strict=True):
-            layer.to(place)
-
-    def forward(self, x):
-        for layer, place in zip(self.layers, self.places, strict=True):
-            x = layer(x.to(place)).relu()
-        return x
+        return self.net(x) + x.to(self.device1)
 
 
 # %% right: two_parts
@@ -417,4 +426,4 @@ class SimpleMPModel(nn.Module):
         self.part1 = nn.Sequential(nn.Linear(2000, 1000), nn.ReLU()).to(device1)
 
     def forward(self, x):
-        return self.part1(self.part0(x.to(self.device0)).to(self.device1))
+        return x.to(self.device1) + self.part1(self.part0(x.to(self.device0)).to(self.device1))

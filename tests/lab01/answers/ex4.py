@@ -1,22 +1,57 @@
-# %% wrong: buffers_too
-# Thinks that everything in the state dict is a parameter, so buffers are listed too.
+# %% wrong: buffers_forgotten
+# Thinks that parameters are all that a model keeps, and leaves the running statistics out.
 
 def placement(model):
-    return {name: str(tensor.device) for name, tensor in model.state_dict().items()}
+    return {name: str(parameter.device) for name, parameter in model.named_parameters()}
+
+
+def torn_layers(model):
+    torn = []
+    for name, layer in model.named_modules():
+        if len({p.device for p in layer.parameters(recurse=False)}) > 1:
+            torn.append(name)
+    return torn
+
+
+# %% wrong: containers_are_torn_too
+# Counts what stands inside of a layer as its own, so that every split model is torn.
+
+def placement(model):
+    return {name: str(t.device) for name, t in [*model.named_parameters(), *model.named_buffers()]}
+
+
+def torn_layers(model):
+    return [
+        name
+        for name, layer in model.named_modules()
+        if len({t.device for t in [*layer.parameters(), *layer.buffers()]}) > 1
+    ]
 
 
 # %% wrong: device_objects
 # Thinks that a torch.device is text, because it prints like text.
 
 def placement(model):
-    return {name: parameter.device for name, parameter in model.named_parameters()}
+    return {name: tensor.device for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
+
+
+def torn_layers(model):
+    places = placement(model)
+    return [name for name, _ in model.named_modules() if places[f"{name}.weight"] != places[f"{name}.bias"]]
 
 
 # %% wrong: device_without_number
 # Thinks that the kind of a device is its name, so all the GPUs look the same.
 
 def placement(model):
-    return {name: parameter.device.type for name, parameter in model.named_parameters()}
+    return {name: tensor.device.type for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
+
+
+def torn_layers(model):
+    places = {}
+    for name, place in placement(model).items():
+        places.setdefault(name.rpartition(".")[0], set()).add(place)
+    return [name for name, devices in places.items() if len(devices) > 1]
 
 
 # %% wrong: direct_children_only
@@ -24,12 +59,18 @@ def placement(model):
 
 def placement(model):
     places = {}
-    for name, parameter in model.named_parameters(recurse=False):
-        places[name] = str(parameter.device)
     for child_name, child in model.named_children():
-        for name, parameter in child.named_parameters(recurse=False):
-            places[f"{child_name}.{name}"] = str(parameter.device)
+        for name, tensor in [*child.named_parameters(recurse=False), *child.named_buffers(recurse=False)]:
+            places[f"{child_name}.{name}"] = str(tensor.device)
     return places
+
+
+def torn_layers(model):
+    torn = []
+    for name, child in model.named_children():
+        if len({str(t.device) for t in [*child.parameters(recurse=False), *child.buffers(recurse=False)]}) > 1:
+            torn.append(name)
+    return torn
 
 
 # %% wrong: first_parameter_for_all
@@ -37,7 +78,11 @@ def placement(model):
 
 def placement(model):
     device = str(next(model.parameters()).device)
-    return {name: device for name, _ in model.named_parameters()}
+    return {name: device for name, _ in [*model.named_parameters(), *model.named_buffers()]}
+
+
+def torn_layers(model):
+    return []
 
 
 # %% wrong: last_part_of_name
@@ -45,93 +90,169 @@ def placement(model):
 
 def placement(model):
     places = {}
-    for name, parameter in model.named_parameters():
-        short_name = name.split(".")[-1]
-        places[short_name] = str(parameter.device)
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        places[name.split(".")[-1]] = str(tensor.device)
     return places
 
 
-# %% wrong: linear_only
-# Thinks that every model is one linear layer, as in the example.
-
-def placement(model):
-    return {"weight": str(model.weight.device), "bias": str(model.bias.device)}
-
-
-# %% wrong: one_entry_per_layer
-# Thinks that layers have devices and parameters do not, and gives one entry for each layer.
-
-def placement(model):
-    places = {}
-    for name, module in model.named_modules():
-        own = list(module.parameters(recurse=False))
-        if own:
-            places[name] = str(own[0].device)
-    return places
+def torn_layers(model):
+    return [name for name, layer in model.named_modules() if len(set(placement(layer).values())) > 1]
 
 
 # %% wrong: prints_only
 # Thinks that printing a result is the same as returning it.
 
 def placement(model):
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        print(name, tensor.device)
+
+
+def torn_layers(model):
+    for name, layer in model.named_modules():
+        if len({t.device for t in layer.parameters(recurse=False)}) > 1:
+            print(name)
+
+
+# %% wrong: state_dict_is_all
+# Thinks that everything is in the state dict, where buffers may be left out.
+
+def placement(model):
+    return {name: str(tensor.device) for name, tensor in model.state_dict().items()}
+
+
+def torn_layers(model):
     places = {}
-    for name, parameter in model.named_parameters():
-        places[name] = str(parameter.device)
-    print(places)
+    for name, device in placement(model).items():
+        layer, _, _ = name.rpartition(".")
+        places.setdefault(layer, []).append(device)
+    return [layer for layer, devices in places.items() if len(set(devices)) > 1]
 
 
-# %% wrong: trainable_only
-# Thinks that frozen parameters are no parameters.
-
-def placement(model):
-    return {name: str(p.device) for name, p in model.named_parameters() if p.requires_grad}
-
-
-# %% right: comprehension
-# One dict comprehension over the named parameters.
+# %% wrong: torn_by_its_name_without_the_path
+# Gives the last part of the name of a layer, which inside of blocks says nothing.
 
 def placement(model):
-    return {name: str(parameter.device) for name, parameter in model.named_parameters()}
+    return {name: str(t.device) for name, t in [*model.named_parameters(), *model.named_buffers()]}
+
+
+def torn_layers(model):
+    torn = []
+    for name, layer in model.named_modules():
+        devices = {t.device for t in [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]}
+        if len(devices) > 1:
+            torn.append(name.split(".")[-1])
+    return torn
+
+
+# %% wrong: torn_parameters_only
+# Looks for torn layers among the parameters only, so that statistics left behind are not found.
+
+def placement(model):
+    return {name: str(t.device) for name, t in [*model.named_parameters(), *model.named_buffers()]}
+
+
+def torn_layers(model):
+    return [
+        name
+        for name, layer in model.named_modules()
+        if len({p.device for p in layer.parameters(recurse=False)}) > 1
+    ]
+
+
+# %% wrong: torn_tells_whether
+# Answers with True or False, not with the layers.
+
+def placement(model):
+    return {name: str(t.device) for name, t in [*model.named_parameters(), *model.named_buffers()]}
+
+
+def torn_layers(model):
+    return any(
+        len({t.device for t in [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]}) > 1
+        for layer in model.modules()
+    )
+
+
+# %% right: by_the_names
+# Groups the entries of placement by what stands before the last point of their names.
+
+from collections import defaultdict
+
+
+def placement(model):
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+    return {name: str(tensor.device) for name, tensor in tensors.items()}
+
+
+def torn_layers(model):
+    devices_of = defaultdict(set)
+    for name, device in placement(model).items():
+        devices_of[name.rpartition(".")[0]].add(device)
+    return [layer for layer, devices in devices_of.items() if len(devices) > 1]
 
 
 # %% right: loop_and_print
-# A plain loop with an f-string for the text, which also prints the table.
+# Plain loops with an f-string for the text, which also print the table.
 
 def placement(model):
     where = {}
     for name, parameter in model.named_parameters():
         where[name] = f"{parameter.device}"
+    for name, buffer in model.named_buffers():
+        where[name] = f"{buffer.device}"
+    for name in where:
         print(f"{name:<20} {where[name]}")
     return where
+
+
+def torn_layers(model):
+    torn = []
+    for name, layer in model.named_modules():
+        first = None
+        for tensor in list(layer.parameters(recurse=False)) + list(layer.buffers(recurse=False)):
+            if first is None:
+                first = tensor.device
+            elif tensor.device != first and name not in torn:
+                torn.append(name)
+    return torn
 
 
 # %% right: recursion
 # Goes down the tree of modules by recursion and puts the names together itself.
 
 def placement(model, prefix=""):
-    places = {prefix + name: str(p.device) for name, p in model.named_parameters(recurse=False)}
+    own = [*model.named_parameters(recurse=False), *model.named_buffers(recurse=False)]
+    places = {prefix + name: str(tensor.device) for name, tensor in own}
     for name, child in model.named_children():
         places.update(placement(child, prefix + name + "."))
     return places
 
 
-# %% right: state_dict_filtered
-# Reads the devices from the state dict, without the buffers.
-
-def placement(model):
-    buffers = {name for name, _ in model.named_buffers()}
-    return {name: str(tensor.device) for name, tensor in model.state_dict().items() if name not in buffers}
+def torn_layers(model, name=""):
+    own = {t.device for t in (*model.parameters(recurse=False), *model.buffers(recurse=False))}
+    torn = [name] if len(own) > 1 else []
+    for child_name, child in model.named_children():
+        torn += torn_layers(child, f"{name}.{child_name}" if name else child_name)
+    return torn
 
 
 # %% right: zip_names_and_devices
-# Makes the names and the device texts on their own, zips them, and warns when a model has no parameters.
+# Makes the names and the device texts on their own, zips them, and warns when a model has nothing to place.
 
 import warnings
+from itertools import chain
 
 
 def placement(model):
-    parameters = dict(model.named_parameters())
-    if not parameters:
-        warnings.warn("this model has no parameters", stacklevel=2)
-    texts = map(str, [p.device for p in parameters.values()])
-    return dict(zip(parameters.keys(), texts, strict=True))
+    tensors = dict(chain(model.named_parameters(), model.named_buffers()))
+    if not tensors:
+        warnings.warn("this model has nothing to place", stacklevel=2)
+    texts = map(str, [tensor.device for tensor in tensors.values()])
+    return dict(zip(tensors.keys(), texts, strict=True))
+
+
+def torn_layers(model):
+    def is_torn(layer):
+        return len({t.device for t in chain(layer.parameters(False), layer.buffers(False))}) > 1
+
+    return tuple(name for name, layer in model.named_modules() if is_torn(layer))

@@ -15,6 +15,14 @@ class SplitInTwo(nn.Module):
         return x
 
 
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
+
+
 # %% wrong: computes_with_cpu_copy
 # Thinks that moving copies of the layers moves the model, but computes with the layers on the CPU.
 
@@ -34,6 +42,14 @@ class SplitInTwo(nn.Module):
         return x.to(self.device1)
 
 
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
+
+
 # %% wrong: cut_one_too_early
 # Thinks that cut is the number of the last layer of the first part, counted from one, and takes one away from it.
 
@@ -48,6 +64,14 @@ class SplitInTwo(nn.Module):
         x = self.part0(x.to(self.device0))
         x = self.part1(x.to(self.device1))
         return x
+
+
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
 
 
 # %% wrong: cut_one_too_late
@@ -66,6 +90,14 @@ class SplitInTwo(nn.Module):
         return x
 
 
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
+
+
 # %% wrong: detach_at_the_cut
 # Thinks that the second device needs a tensor without history, so the first part gets no gradient.
 
@@ -80,6 +112,14 @@ class SplitInTwo(nn.Module):
         x = self.part0(x.to(self.device0))
         x = x.detach().to(self.device1)
         return self.part1(x)
+
+
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
 
 
 # %% wrong: fresh_weights
@@ -103,6 +143,14 @@ class SplitInTwo(nn.Module):
         return x
 
 
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
+
+
 # %% wrong: hard_coded_names
 # Thinks that the devices are always called what the first cell printed, and writes these names down.
 
@@ -116,6 +164,14 @@ class SplitInTwo(nn.Module):
     def forward(self, x):
         x = self.part0(x.to("simgpu:0"))
         return self.part1(x.to("simgpu:1"))
+
+
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
 
 
 # %% wrong: layers_without_weights_dropped
@@ -136,6 +192,64 @@ class SplitInTwo(nn.Module):
         return x
 
 
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
+
+
+# %% wrong: parts_are_module_lists
+# Keeps the layers of a part in a ModuleList, which has no forward, so that nobody can call the part.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = nn.ModuleList(layers[:cut]).to(device0)
+        self.part1 = nn.ModuleList(layers[cut:]).to(device1)
+
+    def forward(self, x):
+        x = self.go(self.part0, x.to(self.device0))
+        x = self.go(self.part1, x.to(self.device1))
+        return x
+
+    def go(self, part, x):
+        for layer in part:
+            x = layer(x)
+        return x
+
+
+def undivided_state(model):
+    layers = [*model.part0, *model.part1]
+    return {name: tensor.cpu() for name, tensor in nn.Sequential(*layers).state_dict().items()}
+
+
+# %% wrong: parts_have_other_names
+# Calls the parts what it likes, so that the next lab does not find them.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.first = layers[:cut].to(device0)
+        self.second = layers[cut:].to(device1)
+
+    def forward(self, x):
+        x = self.first(x.to(self.device0))
+        x = self.second(x.to(self.device1))
+        return x
+
+
+def undivided_state(model):
+    state = {}
+    for part in (model.first, model.second):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
+
+
 # %% wrong: plain_lists
 # Thinks that a plain Python list of layers is as good as a nn.ModuleList, so the model has no parameters.
 
@@ -143,17 +257,26 @@ class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
-        self.first = [layer.to(device0) for layer in layers[:cut]]
-        self.second = [layer.to(device1) for layer in layers[cut:]]
+        self.part0 = [layer.to(device0) for layer in layers[:cut]]
+        self.part1 = [layer.to(device1) for layer in layers[cut:]]
 
     def forward(self, x):
         x = x.to(self.device0)
-        for layer in self.first:
+        for layer in self.part0:
             x = layer(x)
         x = x.to(self.device1)
-        for layer in self.second:
+        for layer in self.part1:
             x = layer(x)
         return x
+
+
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for layer in part:
+            for name, tensor in layer.state_dict().items():
+                state[f"{len(state)}.{name}"] = tensor.cpu()
+    return state
 
 
 # %% wrong: relu_after_each_part
@@ -172,6 +295,120 @@ class SplitInTwo(nn.Module):
         return x
 
 
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
+
+
+# %% wrong: state_has_the_parts_in_its_names
+# Gives the state of the split model, whose names begin with those of the parts.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
+
+
+def undivided_state(model):
+    return {name: tensor.cpu() for name, tensor in model.state_dict().items()}
+
+
+# %% wrong: state_is_left_on_the_devices
+# Leaves the tensors where they are, so that a computer without GPUs cannot load them.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
+
+
+def undivided_state(model):
+    return {**model.part0.state_dict(), **model.part1.state_dict()}
+
+
+# %% wrong: state_names_begin_anew
+# Builds each part anew, so that the layers of the second one are counted from 0 again.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = nn.Sequential(*layers[:cut]).to(device0)
+        self.part1 = nn.Sequential(*layers[cut:]).to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
+
+
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
+
+
+# %% wrong: state_of_parameters_only
+# Thinks that parameters are all that a model keeps, and leaves the running statistics out.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
+
+
+def undivided_state(model):
+    named = [*model.part0.named_parameters(), *model.part1.named_parameters()]
+    return {name: parameter.detach().cpu() for name, parameter in named}
+
+
+# %% wrong: state_of_the_beginning
+# Keeps the state that the layers had when they were split, which training does not change.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.at_first = {name: tensor.clone() for name, tensor in layers.state_dict().items()}
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        x = self.part0(x.to(self.device0))
+        x = self.part1(x.to(self.device1))
+        return x
+
+
+def undivided_state(model):
+    return {name: tensor.cpu() for name, tensor in model.at_first.items()}
+
+
 # %% wrong: three_layers_by_heart
 # Thinks that every stack looks like the one in the example: three layers and a cut after the second.
 
@@ -186,6 +423,11 @@ class SplitInTwo(nn.Module):
     def forward(self, x):
         x = self.relu(self.layer1(x.to(self.device0)))
         return self.layer2(x.to(self.device1))
+
+
+def undivided_state(model):
+    layers = nn.Sequential(model.layer1, model.relu, model.layer2)
+    return {name: tensor.cpu() for name, tensor in layers.state_dict().items()}
 
 
 # %% wrong: to_without_keeping
@@ -205,6 +447,14 @@ class SplitInTwo(nn.Module):
         return self.part1(x)
 
 
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
+
+
 # %% wrong: whole_model_moved_at_the_end
 # Thinks that a model has to be moved as a whole in the end, so that all its layers are on the second device.
 
@@ -221,6 +471,14 @@ class SplitInTwo(nn.Module):
         x = self.part0(x)
         x = self.part1(x)
         return x
+
+
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
 
 
 # %% right: deep_copies
@@ -244,45 +502,70 @@ class SplitInTwo(nn.Module):
         return self.part1(self.part0(x.to(self.device0)).to(self.device1))
 
 
+def undivided_state(model):
+    state = {}
+    first = 0
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            number, _, rest = name.partition(".")
+            state[f"{int(number) + first}.{rest}"] = tensor.cpu()
+        first += len(part)
+    return state
+
+
 # %% right: module_list_loop
-# Keeps all the layers in one nn.ModuleList and moves the batch when the loop comes to the cut.
+# Gives each layer to one of two parts in a loop, under the number that it had.
 
 class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
-        self.cut = cut
-        self.steps = nn.ModuleList()
+        self.part0, self.part1 = nn.Sequential(), nn.Sequential()
         for number, layer in enumerate(layers):
-            self.steps.append(layer.to(device0) if number < cut else layer.to(device1))
+            if number < cut:
+                self.part0.add_module(str(number), layer.to(device0))
+            else:
+                self.part1.add_module(str(number), layer.to(device1))
 
     def forward(self, x):
         x = x.to(self.device0)
-        for number, layer in enumerate(self.steps):
-            if number == self.cut:
-                x = x.to(self.device1)
+        for layer in self.part0:
+            x = layer(x)
+        x = x.to(self.device1)
+        for layer in self.part1:
             x = layer(x)
         return x
 
 
+def undivided_state(model):
+    state = {}
+    for name, tensor in model.state_dict().items():
+        state[name.split(".", 1)[1]] = tensor.detach().cpu()
+    return state
+
+
 # %% right: moves_in_place
-# Leaves the nn.Sequential whole, moves its layers in place, and sends the batch to the device of every layer.
+# Keeps the nn.Sequential whole, too, and sends the batch to the device of every layer.
 
 class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
-        first, second = layers[:cut], layers[cut:]
-        first.to(device0)
-        second.to(device1)
+        self.part0, self.part1 = layers[:cut], layers[cut:]
+        self.part0.to(device0)
+        self.part1.to(device1)
         self.layers = layers
-        self.places = [device0] * len(first) + [device1] * len(second)
+        self.places = [device0] * cut + [device1] * (len(layers) - cut)
         print("places:", *self.places)
 
     def forward(self, x):
         for layer, place in zip(self.layers, self.places, strict=True):
             x = layer(x.to(place))
         return x
+
+
+def undivided_state(model):
+    return {name: tensor.to("cpu") for name, tensor in model.layers.state_dict().items()}
 
 
 # %% right: slices
@@ -301,6 +584,14 @@ class SplitInTwo(nn.Module):
         return x
 
 
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
+
+
 # %% right: state_dict_round_trip
 # Moves the parts and then loads the weights back from a state dict that was saved on the CPU.
 
@@ -309,18 +600,21 @@ class SplitInTwo(nn.Module):
         super().__init__()
         self.device0, self.device1 = device0, device1
         saved = {name: tensor.detach().cpu().clone() for name, tensor in layers.state_dict().items()}
-        self.stack = nn.ModuleDict({"first": nn.Sequential(), "second": nn.Sequential()})
-        for number, (name, layer) in enumerate(layers._modules.items()):
-            self.stack["first" if number < cut else "second"].add_module(name, layer)
-        self.stack["first"].to(device0)
-        self.stack["second"].to(device1)
-        for part in self.stack.values():
+        self.part0, self.part1 = layers[:cut].to(device0), layers[cut:].to(device1)
+        for part in (self.part0, self.part1):
             part.load_state_dict({name: saved[name] for name in part.state_dict()})
 
     def forward(self, x):
-        for part, place in ((self.stack["first"], self.device0), (self.stack["second"], self.device1)):
+        for part, place in ((self.part0, self.device0), (self.part1, self.device1)):
             x = part(x.to(place))
         return x
+
+
+def undivided_state(model):
+    import copy
+
+    whole = nn.Sequential(*copy.deepcopy(model.part0).cpu(), *copy.deepcopy(model.part1).cpu())
+    return whole.state_dict()
 
 
 # %% right: subclass_of_sequential_parts
@@ -341,7 +635,13 @@ class SplitInTwo(nn.Module):
         super().__init__()
         self.device0, self.device1 = device0, device1
         layers = list(layers)
-        self.net = nn.Sequential(PartOnDevice(layers[:cut], device0), PartOnDevice(layers[cut:], device1))
+        self.part0 = PartOnDevice(layers[:cut], device0)
+        self.part1 = PartOnDevice(layers[cut:], device1)
 
     def forward(self, x):
-        return self.net(x)
+        return self.part1(self.part0(x))
+
+
+def undivided_state(model):
+    whole = nn.Sequential(*model.part0, *model.part1)
+    return {name: tensor.detach().cpu() for name, tensor in whole.state_dict().items()}
