@@ -319,7 +319,8 @@ def _fill_from_log(timeline: Timeline) -> None:
             name(r.other), r.module, r.label,
         )
         for r in log
-        if name(r.device) in timeline.devices or name(r.other) in timeline.devices
+        # What other processes are sent is not this process's to draw.
+        if r.kind != "comm" and (name(r.device) in timeline.devices or name(r.other) in timeline.devices)
     )  # fmt: skip
     if len(log) >= simgpu.LOG_LENGTH:
         timeline.notes.append(f"only the newest {len(log)} kernels and copies were kept: record less at a time")

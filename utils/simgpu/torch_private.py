@@ -7,7 +7,6 @@ When they do, this is the only file to mend: the rest of the project uses public
 from __future__ import annotations
 
 import ctypes
-import functools
 import importlib
 import inspect
 import sys
@@ -431,7 +430,7 @@ def parts_of(func):
     if not has_kernel(func.name(), "CompositeImplicitAutograd"):
         return None
     key = "AutogradPrivateUse1" if has_kernel(func.name(), "AutogradPrivateUse1") else "CompositeImplicitAutograd"
-    return functools.partial(func._op_dk, getattr(torch._C.DispatchKey, key))
+    return partial(func._op_dk, getattr(torch._C.DispatchKey, key))
 
 
 def weak_storage(storage):
