@@ -111,7 +111,7 @@ def _(student):
             need(same, "the gradients have other numbers.")
 
 
-@task.fact("each part computes on its own device")
+@task.fact("no part computes anywhere else than on its own device")
 def _(student):
     x = torch.ones(4, 12).numpy()
     for devices, described in [*placings(student)][:2]:
