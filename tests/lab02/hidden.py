@@ -47,15 +47,31 @@ def _(student):
         need(found["own hook"][1] == 1, "a hook that the model had before is gone afterwards.")
 
 
-@seen.ex2.fact("it holds for other sizes, other dtypes, with and without training")
+@seen.ex1.fact("where the model's own forward raises, no layer is blamed, and no hook is left")
 def _(student):
-    for batch_size, sizes, dtype, training in (
-        (1, (3, 4, 5), "float64", True),
-        (64, (784, 100, 10), "bfloat16", True),
-        (64, (784, 100, 10), "bfloat16", False),
-        (7, (5, 1, 9), "float64", False),
-    ):
-        seen.compare_bytes(student, batch_size, sizes, dtype, training)
+    def expected(device0, device1):
+        ran = [["first.0", device0], ["first.1", device0], ["second.0", device1], ["second.1", device1]]
+        return [[name, device, device] for name, device in ran]
+
+    seen.compare_failure(student, "between", "With a forward that raises between two layers", expected)
+    seen.compare_failure(student, "at once", "With a forward that raises before any layer", lambda *_: [])
+
+
+@seen.ex2.fact("it holds for other sizes, other dtypes, tokens, one device, and with the first layers frozen")
+def _(student):
+    device0, device1 = student.devices[::-1]
+    words = [["Embedding", 40, 6], ["Linear", 6, 9], ["Tanh"], ["Linear", 9, 2]]
+    seen.compare_bytes(student, words, [device0, device1, device0, device1], "With tokens of 8 bytes", rows=2)
+    halves = [device0, device1, device1, device0]
+    for training in (True, False):
+        seen.compare_bytes(student, seen.CHAIN, halves, "In bfloat16", dtype="bfloat16", training=training)
+    seen.compare_bytes(student, seen.CHAIN, halves, "In float64", dtype="float64", rows=1)
+    seen.compare_bytes(student, seen.CHAIN, [device1] * 4, "All on one device")
+    frozen = [device1, device0, device1, device0]
+    seen.compare_bytes(student, seen.CHAIN, frozen, "With the first three layers frozen", frozen=[0, 1, 2])
+    seen.compare_bytes(
+        student, seen.CHAIN, frozen, "With all but the last frozen, no training", frozen=[0], training=False
+    )
 
 
 @seen.ex3.fact("it holds for longer ways, and for a tensor that is moved twice")
