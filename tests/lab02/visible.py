@@ -300,6 +300,7 @@ ex3 = lab.exercise(
         "Keep a list of nodes that wait to be looked at. Take one, look at its name(), add its next nodes to the list.",
         "Two ways can lead to one node. What do you have to remember, to count it once?",
         "If it raises: what is grad_fn of an output that was computed under torch.no_grad()?",
+        "The longest row that begins at a node is easy to say if you know it for each of the nodes behind it.",
     ],
 )
 
@@ -321,6 +322,9 @@ def count_bridges(lab, places, kind):
     elif kind == "moved twice":
         hidden = start * 2
         output = hidden.to(places[1]) + hidden.to(places[1])
+    elif kind == "a shorter way":
+        hidden = start * 2
+        output = hidden.to(places[1]) + hidden.to("cpu").to(places[1]) * 2
     elif kind == "two inputs":
         other = torch.ones(4, 3).to(places[1]).requires_grad_()
         output = (start * 2).to(places[2]) + (other * 2).to(places[2])
@@ -328,8 +332,11 @@ def count_bridges(lab, places, kind):
         with torch.no_grad():
             output = (start * 2).to(places[1])
     found = lab.bridges(output)
-    if not isinstance(found, int) or isinstance(found, bool):
+    if not isinstance(found, (list, tuple)) or len(found) != 2:
         return {"kind": kind_of(found)}
+    for number in found:
+        if not isinstance(number, int) or isinstance(number, bool):
+            return {"kind": f"a pair with {kind_of(number)} in it"}
     touched = start.grad is not None
     try:
         if output.requires_grad:
@@ -337,7 +344,7 @@ def count_bridges(lab, places, kind):
         alive = True
     except RuntimeError:
         alive = False
-    return {"kind": "int", "found": found, "touched": touched, "alive": alive}
+    return {"kind": "two", "found": list(found), "touched": touched, "alive": alive}
 
 
 def crossings(path):
@@ -345,49 +352,73 @@ def crossings(path):
     return sum(here != there for here, there in pairwise(path))
 
 
-def compare_bridges(student, places, kind, expected, description):
+def compare_bridges(student, places, kind, expected, row, description):
     found = student.run(count_bridges, list(places), kind)
     with case(description):
-        need(found["kind"] == "int", f"bridges returned {found['kind']}. Return a number.")
+        need(found["kind"] == "two", f"bridges returned {found['kind']}. Return two numbers.")
+        count, longest = found["found"]
         need(
-            found["found"] == expected,
-            f"the gradient crosses {expected} bridge{'' if expected == 1 else 's'}, and bridges says {found['found']}.",
+            count == expected, f"there {'is' if expected == 1 else 'are'} {expected} in all, and bridges says {count}."
+        )
+        need(
+            longest == row, f"there are {expected} in all and at most {row} in a row. bridges says {longest} in a row."
         )
         need(not found["touched"], "there were gradients after it. Only look at the graph, call no backward().")
         need(found["alive"], "backward() was not possible after it. Only look at the graph.")
+
+
+def compare_chain(student, path, description):
+    """On a single way all bridges lie in a row."""
+    compare_bridges(student, path, "chain", crossings(path), crossings(path), description)
 
 
 @ex3.fact("one move between two devices is one bridge, and none is none")
 def _(student):
     device0, device1 = student.devices
     path = [device0, device1]
-    compare_bridges(student, path, "chain", crossings(path), "A tensor that goes from device0 to device1")
-    compare_bridges(student, [device0], "chain", 0, "A tensor that stays on device0")
+    compare_bridges(
+        student, path, "chain", crossings(path), crossings(path), "A tensor that goes from device0 to device1"
+    )
+    compare_bridges(student, [device0], "chain", 0, 0, "A tensor that stays on device0")
 
 
 @ex3.fact("a way over several devices has as many bridges as moves")
 def _(student):
     device0, device1 = student.devices
     path = [device0, "cpu", device1, device0]
-    compare_bridges(student, path, "chain", crossings(path), "A tensor that goes device0, cpu, device1, device0")
+    compare_bridges(
+        student, path, "chain", crossings(path), crossings(path), "A tensor that goes device0, cpu, device1, device0"
+    )
 
 
 @ex3.fact("a bridge to which two ways lead is counted once")
 def _(student):
     path = student.devices
-    compare_bridges(student, path, "used twice", crossings(path), "A tensor that is moved once and then used twice")
+    compare_bridges(
+        student, path, "used twice", crossings(path), crossings(path), "A tensor that is moved once and then used twice"
+    )
 
 
 @ex3.fact("all the ways are followed, not only the first")
 def _(student):
     device0, device1 = student.devices
-    expected = crossings(["cpu", device1]) + crossings([device0, device1])
-    compare_bridges(student, ["cpu", device0, device1], "two inputs", expected, "A sum of two tensors, each moved once")
+    each = crossings(["cpu", device1]), crossings([device0, device1])
+    words = "A sum of two tensors, each moved once"
+    compare_bridges(student, ["cpu", device0, device1], "two inputs", sum(each), max(each), words)
+
+
+@ex3.fact("the bridges in a row are those of the longest way")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            straight, detour = crossings([device0, device1]), crossings([device0, "cpu", device1])
+            words = "A tensor that is moved straight, and once more by way of the CPU"
+            compare_bridges(student, [device0, device1], "a shorter way", straight + detour, detour, words)
 
 
 @ex3.fact("an output without a backward graph has none")
 def _(student):
-    compare_bridges(student, student.devices, "no gradient", 0, "An output computed under torch.no_grad()")
+    compare_bridges(student, student.devices, "no gradient", 0, 0, "An output computed under torch.no_grad()")
 
 
 # --- ex4: Mended ----------------------------------------------------------------------------------------------
