@@ -18,9 +18,12 @@ def devices_seen(model, x):
         if not list(module.children()):
 
             def hook(module, inputs, output, name=name):
-                seen.append((name, str(inputs[0].device), str(output.device)))
+                seen.append((name, str(inputs[0].device), "raised" if output is None else str(output.device)))
 
             module.__dict__["_forward_hooks"] = Empty(module._forward_hooks)
-            module.register_forward_hook(hook)
-    model(x)
+            module.register_forward_hook(hook, always_call=True)
+    try:
+        model(x)
+    except RuntimeError:
+        pass
     return [list(entry) for entry in seen]

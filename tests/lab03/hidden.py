@@ -13,7 +13,13 @@ lab = seen.lab
 def _(student):
     device0, device1 = student.devices
     seen.compare_steps(student, [device0, device1, device0], device1, "cpu", "CrossEntropyLoss", seed=5)
-    seen.compare_steps(student, [device1, device0, device1], "cpu", device0, "CrossEntropyLoss", seed=6)
+    seen.compare_steps(student, [device1, device0, device1], "cpu", device0, "CrossEntropyLoss", seed=6, max_norm=0.3)
+
+
+@seen.ex1.fact("a part that is frozen has no gradients, and needs none")
+def _(student):
+    device0, device1 = student.devices
+    seen.compare_steps(student, [device1, device0, device1], "cpu", device0, seed=7, max_norm=0.5, frozen=True)
 
 
 @seen.ex2.fact("it fits odd sizes, strides, a single image, and features that end in one number a channel")
@@ -24,6 +30,13 @@ def _(student):
     seen.compare_cnn(student, strided, 33, device0, device1, batch=1, classes=4, seed=3)
     seen.compare_cnn(student, seen.POOLED_TWICE, 29, device0, device1, batch=6, classes=2, seed=4)
     seen.compare_cnn(student, pooled_away, 20, device1, device0, batch=2, classes=3, seed=5)
+
+
+@seen.ex2.fact("it fits features with a BatchNorm that refuses a single image in training mode")
+def _(student):
+    device0, device1 = student.devices
+    away = [["Conv2d", 3, 6, 3], ["AdaptiveAvgPool2d", 1], ["BatchNorm2d", 6]]
+    seen.compare_cnn(student, away, 12, device0, device1, batch=4, classes=3, seed=6)
 
 
 @seen.ex3.fact("it works for one device, for a part on the CPU, for nested parts and a layer that is used twice")

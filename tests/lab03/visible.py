@@ -47,19 +47,22 @@ def values_of(model) -> list:
 ex1 = lab.exercise(
     "ex1",
     points=2,
-    title="One step of training, wherever the batch comes from",
+    title="One step of training, with the gradients clipped",
     hints=[
-        "Five things happen in a step: forward, loss, zero the gradients, backward, update. In which order?",
-        "The loss has two operands. One is where the model ends. Which one is cheap to move, and needs no gradient?",
-        "output.device tells where the output is, for any model. And .to on a tensor gives a copy: keep it.",
-        "The loss is a tensor with a graph behind it. Which method of a tensor with one number gives the number?",
+        "Six things happen in a step: forward, loss, zero the gradients, backward, clip, update. In which order?",
+        "The norm is that of all gradients together, as if they were one long list of numbers. "
+        "They are on several devices, and an operator wants its operands in one place.",
+        "The square of a total norm is the sum of the squares. A sum of Python numbers has no device. "
+        "PyTorch also has a function for this: look for clip_grad in torch.nn.utils.",
+        "A parameter that is frozen has no gradient: its grad is None.",
     ],
 )
 
 STACK = [["Linear", 6, 8], ["Tanh"], ["Linear", 8, 5], ["Tanh"], ["Linear", 5, 3]]
+NORM = 1.2  # some gradients of the steps below are longer, and some shorter
 
 
-def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys):
+def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen):
     """A few steps of train_step on a stack whose linear layers are on `places`; old gradients lie in it before."""
     import torch
     from torch import nn
@@ -88,51 +91,79 @@ def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys):
 
     model = Parts()
     fill(model, seed)
+    if frozen:
+        model.parts[0].requires_grad_(False)
     for parameter in model.parameters():
-        parameter.grad = torch.full_like(parameter, 0.5)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    losses = []
+        if parameter.requires_grad:
+            parameter.grad = torch.full_like(parameter, 0.5)
+    optimizers = [torch.optim.SGD(part.parameters(), lr=0.1, momentum=0.9) for part in model.parts]
+    losses, norms = [], []
     for x, y in zip(torch.from_numpy(xs).to(x_on), torch.from_numpy(ys).to(y_on), strict=True):
-        loss = lab.train_step(model, optimizer, Loss(), x, y)
+        found = lab.train_step(model, optimizers, Loss(), x, y, max_norm)
+        if not isinstance(found, (list, tuple)) or len(found) != 2:
+            return {"kind": kind_of(found)}
+        loss, norm = found
         losses.append(loss if isinstance(loss, float) else kind_of(loss))
+        norms.append(norm if isinstance(norm, float) else kind_of(norm))
     return {
+        "kind": "two",
         "losses": losses,
+        "norms": norms,
         "met": met,
         "values": [array(p) for p in model.parameters()],
         "devices": [str(p.device) for p in model.parameters()],
     }
 
 
-def expected_steps(kind, seed, xs, ys, *, keep_old=False, update=True):
-    """(losses, losses after each update, parameters) of the same steps on one device, or with a mistake in them."""
+def expected_steps(kind, seed, xs, ys, max_norm, frozen, change=""):
+    """(losses, losses after each update, norms, parameters) of the same steps on one device, or with a mistake."""
     model = build(STACK)
     fill(model, seed)
+    if frozen:
+        model[0].requires_grad_(False)
     loss_fn = getattr(nn, kind)()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    for parameter in model.parameters():
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=0.1, momentum=0.9)
+    for parameter in trained:
         parameter.grad = torch.full_like(parameter, 0.5)
-    before, after = [], []
+    before, after, norms = [], [], []
     for x, y in zip(torch.from_numpy(xs), torch.from_numpy(ys), strict=True):
         loss = loss_fn(model(x), y)
-        if not keep_old:
+        if change != "keep old":
             optimizer.zero_grad()
         loss.backward()
-        if update:
+        limits = [(list(layer.parameters()), max_norm) for layer in model] if change == "each alone" else []
+        for group, limit in limits or [(trained, 1e9 if change == "no clip" else max_norm)]:
+            norms.append(nn.utils.clip_grad_norm_(group, limit).item())
+        if change != "no update":
             optimizer.step()
         before.append(loss.item())
         after.append(loss_fn(model(x), y).item())
-    return before, after, values_of(model)
+    return before, after, norms, values_of(model)
 
 
-def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1):
+SLIPS = {
+    "keep old": "Old gradients were added to the new ones.",
+    "no update": "The model is never updated: what does optimizer.step() find to work with?",
+    "no clip": "They are what comes out when nothing is clipped.",
+    "each alone": "They are what comes out when each device's gradients are clipped by their own norm.",
+}
+
+
+def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=NORM, frozen=False):
     """A few steps on the student's side and on one device."""
-    xs = numbers(3, 16, 6, seed=seed)
-    ys = numbers(3, 16, 3, seed=seed + 50) if kind == "MSELoss" else whole_numbers(3, 3, 16, seed=seed)
-    with case(f"With {kind}, a model in three parts on {', '.join(places)}, x on {x_on} and y on {y_on}"):
-        run = student.run(take_steps, places, x_on, y_on, kind, seed, xs, ys)
-        losses = run["losses"]
-        wrong = [loss for loss in losses if not isinstance(loss, float)]
-        need(not wrong, f"train_step returned {wrong[0] if wrong else ''}. A Python float is wanted.")
+    xs = numbers(4, 16, 6, seed=seed)
+    ys = numbers(4, 16, 3, seed=seed + 50) if kind == "MSELoss" else whole_numbers(3, 4, 16, seed=seed)
+    still = ", the first part frozen" if frozen else ""
+    with case(
+        f"With {kind}, a model in three parts on {', '.join(places)}{still}, x on {x_on}, y on {y_on}, "
+        f"max_norm={max_norm}"
+    ):
+        run = student.run(take_steps, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen)
+        need(run["kind"] == "two", f"train_step returned {run['kind']}. Return the loss and the norm.")
+        losses, norms = run["losses"], run["norms"]
+        wrong = [number for number in (*losses, *norms) if not isinstance(number, float)]
+        need(not wrong, f"train_step returned {wrong[0] if wrong else ''}. Two Python floats are wanted.")
         need(run["met"], "loss_fn was never called.")
         for output, target in run["met"]:
             need(
@@ -143,36 +174,36 @@ def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1):
             run["devices"] == [place for place in places for _ in range(2)],
             "the parameters are not where they were before train_step: now on " + ", ".join(run["devices"]) + ".",
         )
-        before, after, values = expected_steps(kind, seed, xs, ys)
-        kept, _, _ = expected_steps(kind, seed, xs, ys, keep_old=True)
-        still, _, _ = expected_steps(kind, seed, xs, ys, update=False)
-        found = f"the three losses are {listed(losses)}, and on one device {listed(before)}. "
+        before, after, lengths, values = expected_steps(kind, seed, xs, ys, max_norm, frozen)
+        found = f"the losses are {listed(losses)}, and on one device {listed(before)}. "
         need(not same(losses, after), found + "Yours are those after the update.")
-        need(not same(losses, kept), found + "Old gradients were added to the new ones.")
-        need(
-            not same(losses, still), found + "The model is never updated: what does optimizer.step() find to work with?"
-        )
         need(same(losses[:1], before[:1]), found + "The very first one differs already.")
+        for slip, words in SLIPS.items():
+            mistaken = expected_steps(kind, seed, xs, ys, max_norm, frozen, slip)[0]
+            need(same(mistaken, before) or not same(losses, mistaken), found + words)
         need(same(losses, before), found + "The first is right, so what differs is the update.")
-        need(all_same(run["values"], values), "the losses are right, the parameters after three steps are not.")
+        told = f"the losses are right. The norms are {listed(norms)}, and before clipping they were {listed(lengths)}."
+        need(same(norms, lengths), told)
+        need(all_same(run["values"], values), "the losses are right, the parameters after four steps are not.")
 
 
-@ex1.fact("with the target where the output is, a step gives the loss and the update of the one-device model")
+@ex1.fact("where nothing is too long to clip, a step gives the loss, the norm and the update of the one-device model")
+def _(student):
+    device0, device1 = student.devices
+    compare_steps(student, [device0, device1, device1], "cpu", device1, max_norm=100.0)
+
+
+@ex1.fact("gradients are clipped by the norm of all of them together, on whichever devices they are")
 def _(student):
     device0, device1 = student.devices
     compare_steps(student, [device0, device1, device1], "cpu", device1)
 
 
-@ex1.fact("the target may come from the CPU or the other device, and the input too")
+@ex1.fact("the target may come from the CPU or the other device, and the model may end on device0")
 def _(student):
     device0, device1 = student.devices
     compare_steps(student, [device0, device1, device1], "cpu", "cpu", seed=2)
     compare_steps(student, [device0, device1, device1], device1, device0, seed=3)
-
-
-@ex1.fact("it works for a model that ends on device0, too")
-def _(student):
-    device0, device1 = student.devices
     compare_steps(student, [device1, device0, device0], "cpu", "cpu", seed=4)
 
 
@@ -217,8 +248,8 @@ def run_cnn(lab, stack, image_size, classes, device0, device1, seed, x):
 def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classes=10, seed=1):
     whole = build([*stack, ["Flatten"]])
     with torch.no_grad():
-        size = whole(torch.zeros(1, 3, image_size, image_size)).shape[1]
-    whole.append(nn.Linear(size, classes))
+        size = whole.eval()(torch.zeros(1, 3, image_size, image_size)).shape[1]
+    whole.train().append(nn.Linear(size, classes))
     fill(whole, seed)
     x = numbers(batch, 3, image_size, image_size, seed=seed)
     pools = sum(kind == "MaxPool2d" for kind, *_ in stack)
@@ -281,7 +312,7 @@ def _(student):
 
 ex3 = lab.exercise(
     "ex3",
-    points=2,
+    points=1,
     title="One optimizer for each device",
     hints=[
         "Each parameter knows its device. A dict from a device to a list of its parameters sorts them all.",
@@ -508,7 +539,7 @@ def _(student):
 
 ex5 = lab.exercise(
     "ex5",
-    points=2,
+    points=3,
     title="Train any chain of parts, from raw data to losses",
     hints=[
         "Before the loop: each part to its place, and the optimizer for the parameters of all parts. "

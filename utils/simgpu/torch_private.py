@@ -449,6 +449,11 @@ def number_of(node) -> int:
     return node._sequence_nr()
 
 
+def gradients_of(node) -> list:
+    """For each gradient that a node of the graph is given: an object with its `device`, `shape` and `dtype`."""
+    return [each for each in getattr(node, "_input_metadata", ()) if each is not None]
+
+
 def code_of_a_module_call():
     """The code that runs when a module is called, to be found in a stack of frames."""
     return torch.nn.Module._call_impl.__code__

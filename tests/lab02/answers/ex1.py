@@ -34,13 +34,16 @@ def devices_seen(model, x):
 
     def tell(name):
         def hook(module, inputs, output):
-            seen.append((name, str(inputs[0].device), str(output.device)))
+            seen.append((name, str(inputs[0].device), "raised" if output is None else str(output.device)))
 
         return hook
 
     for name, module in [(n, m) for n, m in model.named_modules() if not list(m.children())]:
-        module.register_forward_hook(tell(name))
-    model(x)
+        module.register_forward_hook(tell(name), always_call=True)
+    try:
+        model(x)
+    except RuntimeError:
+        pass
     for module in model.modules():
         module._forward_hooks.clear()
     return seen
@@ -69,19 +72,45 @@ def devices_seen(model, x):
 # Keeps one entry a name in a dict, so that a module that runs twice is seen once.
 
 def devices_seen(model, x):
-    seen = {}
+    seen, handles = {}, []
 
     def tell(name):
         def hook(module, inputs, output):
-            seen[name] = (name, str(inputs[0].device), str(output.device))
+            seen[name] = (name, str(inputs[0].device), "raised" if output is None else str(output.device))
+
+        return hook
+
+    for name, module in model.named_modules():
+        if not list(module.children()):
+            handles.append(module.register_forward_hook(tell(name), always_call=True))
+    try:
+        model(x)
+    except RuntimeError:
+        pass
+    for handle in handles:
+        handle.remove()
+    return list(seen.values())
+
+
+# %% wrong: error_comes_out
+# Cleans up after an error, and lets it out, so that what was seen is lost.
+
+def devices_seen(model, x):
+    seen = []
+
+    def tell(name):
+        def hook(module, inputs, output):
+            seen.append((name, str(inputs[0].device), str(output.device)))
 
         return hook
 
     handles = [m.register_forward_hook(tell(n)) for n, m in [(n, m) for n, m in model.named_modules() if not list(m.children())]]
-    model(x)
-    for handle in handles:
-        handle.remove()
-    return list(seen.values())
+    try:
+        model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
 
 
 # %% wrong: every_module
@@ -103,6 +132,31 @@ def devices_seen(model, x):
     return seen
 
 
+# %% wrong: hooks_left_after_an_error
+# Removes the hooks where all went well, and forgets them where it did not.
+
+def devices_seen(model, x):
+    seen, open_calls, handles = [], [], []
+
+    def before(name):
+        return lambda module, inputs: open_calls.append((name, str(inputs[0].device)))
+
+    def after(module, inputs, output):
+        seen.append((*open_calls.pop(), str(output.device)))
+
+    for name, module in model.named_modules():
+        if not list(module.children()):
+            handles += [module.register_forward_pre_hook(before(name)), module.register_forward_hook(after)]
+    try:
+        model(x)
+        for handle in handles:
+            handle.remove()
+    except RuntimeError:
+        if open_calls:
+            seen.append((*open_calls.pop(), "raised"))
+    return seen
+
+
 # %% wrong: hooks_left_behind
 # Thinks that a hook ends with the function that registered it.
 
@@ -118,6 +172,30 @@ def devices_seen(model, x):
     for name, module in [(n, m) for n, m in model.named_modules() if not list(m.children())]:
         module.register_forward_hook(tell(name))
     model(x)
+    return seen
+
+
+# %% wrong: last_one_is_blamed
+# Blames the last layer that was called, whether it was at work or the model's own forward.
+
+def devices_seen(model, x):
+    seen, handles = [], []
+
+    def before(name):
+        return lambda module, inputs: seen.append([name, str(inputs[0].device), "raised"])
+
+    def after(module, inputs, output):
+        seen[-1][2] = str(output.device)
+
+    for name, module in model.named_modules():
+        if not list(module.children()):
+            handles += [module.register_forward_pre_hook(before(name)), module.register_forward_hook(after)]
+    try:
+        model(x)
+    except RuntimeError:
+        seen[-1][2] = "raised"
+    for handle in handles:
+        handle.remove()
     return seen
 
 
@@ -208,18 +286,47 @@ def devices_seen(model, x):
         handle.remove()
 
 
-# %% right: default_argument
-# Binds the name as a default argument of a lambda, prints the table, works without gradients.
+# %% wrong: raised_is_left_out
+# Returns what ran well, and not the layer that raised.
 
 def devices_seen(model, x):
     seen = []
-    handles = []
-    for n, m in [(n, m) for n, m in model.named_modules() if not list(m.children())]:
-        handles.append(
-            m.register_forward_hook(lambda _, i, o, n=n: seen.append([n, f"{i[0].device}", f"{o.device}"]))
-        )
-    with torch.no_grad():
+
+    def tell(name):
+        def hook(module, inputs, output):
+            seen.append((name, str(inputs[0].device), str(output.device)))
+
+        return hook
+
+    handles = [m.register_forward_hook(tell(n)) for n, m in [(n, m) for n, m in model.named_modules() if not list(m.children())]]
+    try:
         model(x)
+    except Exception as error:
+        print(error)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
+# %% right: always_called
+# One hook that runs also for a layer that raised, where its output is None; the table is printed.
+
+def devices_seen(model, x):
+    seen, handles = [], []
+    for n, m in model.named_modules():
+        if not list(m.children()):
+            handles.append(
+                m.register_forward_hook(
+                    lambda _, i, o, n=n: seen.append([n, f"{i[0].device}", "raised" if o is None else f"{o.device}"]),
+                    always_call=True,
+                )
+            )
+    try:
+        with torch.no_grad():
+            model(x)
+    except Exception as error:
+        print("it raised:", error)
     for h in handles:
         h.remove()
     for row in seen:
@@ -227,30 +334,39 @@ def devices_seen(model, x):
     return seen
 
 
-# %% right: global_hook
-# One hook for all modules of the process, which looks the name up, and is removed.
+# %% right: global_hooks
+# Two hooks for all modules of the process, which look the name up, and are removed. Returns a tuple.
 
 def devices_seen(model, x):
     names = {module: name for name, module in model.named_modules() if len(list(module.children())) == 0}
-    seen = []
+    seen, working = [], None
 
-    def hook(module, inputs, output):
+    def before(module, inputs):
+        nonlocal working
         if module in names:
-            seen.append((names[module], str(inputs[0].device), str(output.device)))
+            working = (names[module], str(inputs[0].device))
 
-    handle = torch.nn.modules.module.register_module_forward_hook(hook)
+    def after(module, inputs, output):
+        nonlocal working
+        if module in names:
+            seen.append((*working, str(output.device)))
+            working = None
+
+    first = torch.nn.modules.module.register_module_forward_pre_hook(before)
+    second = torch.nn.modules.module.register_module_forward_hook(after)
     try:
         model(x)
+    except RuntimeError:
+        if working is not None:
+            seen.append((*working, "raised"))
     finally:
-        handle.remove()
-    return seen
+        first.remove()
+        second.remove()
+    return tuple(seen)
 
 
-# %% right: pre_hook_and_hook
-# Notes the input in a pre-hook and the output in a hook.
-
-import warnings
-
+# %% right: entry_is_completed
+# Writes an entry before the layer runs and completes it afterwards: who is not completed has raised.
 
 def devices_seen(model, x):
     seen = []
@@ -261,37 +377,44 @@ def devices_seen(model, x):
             self.name = name
 
         def before(self, module, inputs):
-            self.came_from = str(inputs[0].device)
+            seen.append([self.name, str(inputs[0].device), "raised"])
 
         def after(self, module, inputs, output):
-            seen.append((self.name, self.came_from, str(output.device)))
+            seen[-1][2] = str(output.device)
 
     for name, module in [(n, m) for n, m in model.named_modules() if not list(m.children())]:
         watch = Watch(name)
         handles += [module.register_forward_pre_hook(watch.before), module.register_forward_hook(watch.after)]
-    model(x)
+    try:
+        model(x)
+    except Exception:
+        pass
     [handle.remove() for handle in handles]
-    if not seen:
-        warnings.warn("no module ran", stacklevel=2)
     return seen
 
 
 # %% right: with_partial
-# Gives each hook its name with functools.partial, and leaves the cleaning to an ExitStack.
+# Gives each hook its name with functools.partial, and leaves the errors and the cleaning to an ExitStack.
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 
 
 def devices_seen(model, x):
-    seen = []
+    started, finished = [], []
 
-    def note(name, module, inputs, output):
-        seen.append((name, str(inputs[0].device), str(output.device)))
+    def start(name, module, inputs):
+        started.append((name, str(inputs[0].device)))
+
+    def finish(module, inputs, output):
+        finished.append(str(output.device))
 
     with ExitStack() as stack:
+        stack.enter_context(suppress(RuntimeError))
         for name, module in model.named_modules():
             if next(module.children(), None) is None:
-                stack.callback(module.register_forward_hook(partial(note, name)).remove)
+                stack.callback(module.register_forward_pre_hook(partial(start, name)).remove)
+                stack.callback(module.register_forward_hook(finish).remove)
         model(x)
-    return seen
+    finished += ["raised"] * (len(started) - len(finished))
+    return [(*start, end) for start, end in zip(started, finished)]

@@ -1,190 +1,245 @@
-# %% wrong: always_four_bytes
-# Thinks that every number has four bytes.
-
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
-
-    batch_in = batch_size * inputs * 4
-    across = batch_size * hidden * 4
-    back = across if training else 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
-
-
 # %% wrong: back_always
-# Forgets that nothing comes back where nothing is trained.
+# Thinks that a gradient comes back over every crossing, also where nothing before it is trained.
 
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
+def bytes_moved(layers, places, batch, training):
+    moved = {}
+    here = "cpu"
+    for number, (layer, place) in enumerate(zip(layers, places)):
+        if place != here:
+            moved[here, place] = moved.get((here, place), 0) + batch.nbytes
+            if training and number > 0:
+                moved[place, here] = moved.get((place, here), 0) + batch.nbytes
+        batch = layer(batch)
+        here = place
+    return moved
 
-    size = dtype.itemsize
-    batch_in = batch_size * inputs * size
-    across = batch_size * hidden * size
-    back = across
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
 
+# %% wrong: batch_needs_gradient
+# Thinks that the gradient of the batch goes home to the CPU.
 
-# %% wrong: bits
-# Takes the number of bits in the name of the dtype for bytes.
-
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
-
-    bits = torch.finfo(dtype).bits
-    batch_in = batch_size * inputs * bits
-    across = batch_size * hidden * bits
-    back = batch_size * hidden * bits if training else 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
+def bytes_moved(layers, places, batch, training):
+    moved = {}
+    here = "cpu"
+    for layer, place in zip(layers, places):
+        if place != here:
+            moved[here, place] = moved.get((here, place), 0) + batch.nbytes
+            if training:
+                moved[place, here] = moved.get((place, here), 0) + batch.nbytes
+        batch = layer(batch)
+        here = place
+    return moved
 
 
 # %% wrong: elements
-# Counts the numbers, not their bytes.
+# Counts numbers, not bytes.
 
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
-
-    batch_in = batch_size * inputs
-    across = batch_size * hidden
-    back = across if training else 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
-
-
-# %% wrong: gradient_always_float32
-# Thinks that gradients are always float32.
-
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
-
-    size = dtype.itemsize
-    batch_in = batch_size * inputs * size
-    across = batch_size * hidden * size
-    back = batch_size * hidden * 4 if training else 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
+def bytes_moved(layers, places, batch, training):
+    moved, here, trained = {}, "cpu", False
+    for layer, place in zip(layers, places):
+        if place != here:
+            moved[here, place] = moved.get((here, place), 0) + batch.numel()
+            if training and trained:
+                moved[place, here] = moved.get((place, here), 0) + batch.numel()
+        batch = layer(batch)
+        trained = trained or any(p.requires_grad for p in layer.parameters())
+        here = place
+    return moved
 
 
-# %% wrong: gradients_of_weights_back
-# Thinks that what comes back are the gradients of the first layer's parameters.
+# %% wrong: four_bytes
+# Thinks that a number has four bytes.
 
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
-
-    size = dtype.itemsize
-    batch_in = batch_size * inputs * size
-    across = batch_size * hidden * size
-    back = (inputs * hidden + hidden) * size if training else 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
-
-
-# %% wrong: kilobytes
-# Gives kilobytes where bytes are asked for.
-
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
-
-    size = dtype.itemsize
-    batch_in = batch_size * inputs * size / 1000
-    across = batch_size * hidden * size / 1000
-    back = across if training else 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
+def bytes_moved(layers, places, batch, training):
+    moved, here, trained = {}, "cpu", False
+    for layer, place in zip(layers, places):
+        if place != here:
+            moved[here, place] = moved.get((here, place), 0) + batch.numel() * 4
+            if training and trained:
+                moved[place, here] = moved.get((place, here), 0) + batch.numel() * 4
+        batch = layer(batch)
+        trained = trained or any(p.requires_grad for p in layer.parameters())
+        here = place
+    return moved
 
 
-# %% wrong: made_on_a_device
-# Makes the tensors on a device and asks them.
+# %% wrong: layer_before_only
+# Asks only the layer before the crossing whether it is trained, and not those before it.
 
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, _ = sizes
-    batch_in = torch.empty(batch_size, inputs, dtype=dtype, device=device0).nbytes
-    across = torch.empty(batch_size, hidden, dtype=dtype, device=device1).nbytes
-    back = across if training else 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
+def bytes_moved(layers, places, batch, training):
+    moved, here, trained = {}, "cpu", False
+    for layer, place in zip(layers, places):
+        if place != here:
+            moved[here, place] = moved.get((here, place), 0) + batch.nbytes
+            if training and trained:
+                moved[place, here] = moved.get((place, here), 0) + batch.nbytes
+        batch = layer(batch)
+        trained = any(p.requires_grad for p in layer.parameters())
+        here = place
+    return moved
+
+
+# %% wrong: made_on_devices
+# Runs the layers on the devices and writes down what moves.
+
+import copy
+
+
+def bytes_moved(layers, places, batch, training):
+    layers = copy.deepcopy(layers)
+    with record() as timeline:
+        for layer, place in zip(layers, places):
+            batch = layer.to(place)(batch.to(place))
+        if training:
+            batch.float().sum().backward()
+    return timeline.moved()
 
 
 # %% wrong: nothing_back
-# Thinks that gradients stay where they are, so nothing comes back.
+# Forgets the backward pass.
 
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
-
-    size = dtype.itemsize
-    batch_in = batch_size * inputs * size
-    across = batch_size * hidden * size
-    back = 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
-
-
-# %% wrong: one_sample
-# Forgets the batch: counts the bytes of one sample.
-
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
-
-    size = dtype.itemsize
-    batch_in = inputs * size
-    across = hidden * size
-    back = across if training else 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
+def bytes_moved(layers, places, batch, training):
+    moved, here = {}, "cpu"
+    with torch.no_grad():
+        for layer, place in zip(layers, places):
+            if place != here:
+                moved[here, place] = moved.get((here, place), 0) + batch.nbytes
+            batch, here = layer(batch), place
+    return moved
 
 
-# %% wrong: outputs_cross
-# Thinks that what crosses is the output, not the hidden result.
+# %% wrong: output_comes_home
+# Thinks that the output goes back to the CPU at the end.
 
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
-
-    size = dtype.itemsize
-    batch_in = batch_size * inputs * size
-    across = batch_size * outputs * size
-    back = across if training else 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
-
-
-# %% wrong: weights_travel
-# Thinks that the weights of the second layer travel with the data.
-
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
-
-    size = dtype.itemsize
-    batch_in = batch_size * inputs * size
-    across = (batch_size * hidden + hidden * outputs + outputs) * size
-    back = across if training else 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
+def bytes_moved(layers, places, batch, training):
+    moved, here, trained = {}, "cpu", False
+    for layer, place in [*zip(layers, places), (None, "cpu")]:
+        if place != here:
+            moved[here, place] = moved.get((here, place), 0) + batch.nbytes
+            if training and trained:
+                moved[place, here] = moved.get((place, here), 0) + batch.nbytes
+        if layer is not None:
+            batch = layer(batch)
+            trained = trained or any(p.requires_grad for p in layer.parameters())
+        here = place
+    return moved
 
 
-# %% right: bits_over_eight
-# Takes the bits of the dtype over eight, which gives numbers with a point.
+# %% wrong: overwritten
+# Writes a way down anew where it was used before, so the last crossing counts alone.
 
-def bytes_moved(batch_size, sizes, dtype, training):
-    size = torch.finfo(dtype).bits / 8
-    batch_in, across, _ = (batch_size * width * size for width in sizes)
-    back = 0
+def bytes_moved(layers, places, batch, training):
+    moved, here, trained = {}, "cpu", False
+    for layer, place in zip(layers, places):
+        if place != here:
+            moved[here, place] = batch.nbytes
+            if training and trained:
+                moved[place, here] = batch.nbytes
+        batch = layer(batch)
+        trained = trained or any(p.requires_grad for p in layer.parameters())
+        here = place
+    return moved
+
+
+# %% wrong: parameters_travel
+# Thinks that the gradients of the parameters are sent back as well.
+
+def bytes_moved(layers, places, batch, training):
+    moved, here, trained = {}, "cpu", False
+    for layer, place in zip(layers, places):
+        if place != here:
+            moved[here, place] = moved.get((here, place), 0) + batch.nbytes
+            if training and trained:
+                weights = sum(p.nbytes for p in layer.parameters())
+                moved[place, here] = moved.get((place, here), 0) + batch.nbytes + weights
+        batch = layer(batch)
+        trained = trained or any(p.requires_grad for p in layer.parameters())
+        here = place
+    return moved
+
+
+# %% wrong: results_of_all_layers
+# Counts what every layer gives, also where the next layer is in the same place.
+
+def bytes_moved(layers, places, batch, training):
+    moved, here, trained = {}, "cpu", False
+    for layer, place in zip(layers, places):
+        moved[here, place] = moved.get((here, place), 0) + batch.nbytes
+        if training and trained:
+            moved[place, here] = moved.get((place, here), 0) + batch.nbytes
+        batch = layer(batch)
+        trained = trained or any(p.requires_grad for p in layer.parameters())
+        here = place
+    return moved
+
+
+# %% wrong: two_devices_by_heart
+# Has two devices and one crossing, as the lesson's model.
+
+def bytes_moved(layers, places, batch, training):
+    first, last = places[0], places[-1]
+    cut = places.index(last)
+    hidden = nn.Sequential(*layers[:cut])(batch)
+    moved = {("cpu", first): batch.nbytes, (first, last): hidden.nbytes}
     if training:
-        back += across
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
+        moved[last, first] = hidden.nbytes
+    return moved
 
 
-# %% right: element_size
-# Asks an empty tensor for its element size.
+# %% right: counter
+# A Counter of ways, and a helper that adds one crossing.
 
-def bytes_moved(batch_size, sizes, dtype, training):
-    inputs, hidden, outputs = sizes
-
-    size = torch.empty(0, dtype=dtype).element_size()
-    batch_in = batch_size * inputs * size
-    across = batch_size * hidden * size
-    back = batch_size * hidden * size if training else 0
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
+from collections import Counter
 
 
-# %% right: tensors_on_meta
-# Builds the tensors without memory, on the meta device, and asks them.
+def bytes_moved(layers, places, batch, training):
+    ways = Counter()
+    graph = False
+    where = "cpu"
+    for layer, place in zip(layers, places, strict=True):
+        if where != place:
+            ways[where, place] += batch.numel() * batch.element_size()
+            if graph and training:
+                ways[place, where] += batch.numel() * batch.element_size()
+        with torch.no_grad():
+            batch = layer(batch)
+        graph |= any(p.requires_grad for p in layer.parameters())
+        where = place
+    return dict(ways)
 
-def bytes_moved(batch_size, sizes, dtype, training):
-    def size_of(*shape):
-        return torch.empty(shape, dtype=dtype, device="meta").nbytes
 
-    inputs, hidden, outputs = sizes
-    batch_in = size_of(batch_size, inputs)
-    across = size_of(batch_size, hidden)
-    back = size_of(batch_size, hidden) * training
-    print(f"{batch_in + across + back} bytes in all")
-    return {"cpu to device0": batch_in, "device0 to device1": across, "device1 to device0": back}
+# %% right: autograd_says
+# Lets autograd say whether a gradient is wanted: what a layer gives has requires_grad or not.
+
+def bytes_moved(layers, places, batch, training):
+    moved = {}
+    for layer, place, before in zip(layers, places, ["cpu", *places]):
+        if place != before:
+            size = batch.numel() * batch.dtype.itemsize
+            moved[(before, place)] = moved.get((before, place), 0) + size
+            if training and batch.requires_grad:
+                moved[(place, before)] = moved.get((place, before), 0) + size
+        batch = layer(batch)
+    print(moved)
+    return moved
+
+
+# %% right: on_meta
+# Copies the layers to the device "meta", where tensors have shapes only, and lists what comes in before it counts.
+
+import copy
+
+
+def bytes_moved(layers, places, batch, training):
+    arriving, trained = [batch.to("meta")], [False]
+    for layer in layers:
+        arriving.append(copy.deepcopy(layer).to("meta")(arriving[-1]))
+        trained.append(trained[-1] or any(p.requires_grad for p in layer.parameters()))
+    moved = {}
+    for number, (start, end) in enumerate(zip(["cpu"] + list(places), places)):
+        if start != end:
+            moved.setdefault((start, end), 0)
+            moved[start, end] += arriving[number].nbytes
+            if training:
+                moved.setdefault((end, start), 0)
+                moved[end, start] += arriving[number].nbytes * trained[number]
+    return moved

@@ -1,14 +1,45 @@
+# %% wrong: all_in_a_row
+# Thinks that all bridges lie one behind the other.
+
+def nodes_of(output):
+    waiting, seen = [output.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [next_node for next_node, _ in node.next_functions]
+    return seen
+
+
+def bridges(output):
+    count = sum(node.name().startswith("ToCopyBackward") for node in nodes_of(output))
+    return count, count
+
+
 # %% wrong: device_of_the_output
 # Thinks that an output that is not on the CPU has crossed one bridge.
 
-def bridges(output):
+def count(output):
     return int(output.device.type != "cpu" and output.grad_fn is not None)
+
+
+def in_a_row(node, known):
+    if node is None:
+        return 0
+    if node not in known:
+        behind = [in_a_row(next_node, known) for next_node, _ in node.next_functions]
+        known[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+    return known[node]
+
+
+def bridges(output):
+    return count(output), in_a_row(output.grad_fn, {})
 
 
 # %% wrong: every_way_counted
 # Counts a node as often as ways lead to it.
 
-def bridges(output):
+def count(output):
     def walk(node):
         if node is None:
             return 0
@@ -18,10 +49,23 @@ def bridges(output):
     return walk(output.grad_fn)
 
 
+def in_a_row(node, known):
+    if node is None:
+        return 0
+    if node not in known:
+        behind = [in_a_row(next_node, known) for next_node, _ in node.next_functions]
+        known[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+    return known[node]
+
+
+def bridges(output):
+    return count(output), in_a_row(output.grad_fn, {})
+
+
 # %% wrong: exact_name
 # Looks for a name that is written down a little wrong.
 
-def bridges(output):
+def count(output):
     waiting, seen = [output.grad_fn], set()
     while waiting:
         node = waiting.pop()
@@ -32,10 +76,23 @@ def bridges(output):
     return sum(node.name() == "ToCopyBackward" for node in seen)
 
 
+def in_a_row(node, known):
+    if node is None:
+        return 0
+    if node not in known:
+        behind = [in_a_row(next_node, known) for next_node, _ in node.next_functions]
+        known[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+    return known[node]
+
+
+def bridges(output):
+    return count(output), in_a_row(output.grad_fn, {})
+
+
 # %% wrong: first_branch_only
 # Follows only the first of the next functions.
 
-def bridges(output):
+def count(output):
     count, node = 0, output.grad_fn
     while node is not None:
         count += node.name().startswith("ToCopyBackward")
@@ -43,10 +100,23 @@ def bridges(output):
     return count
 
 
+def in_a_row(node, known):
+    if node is None:
+        return 0
+    if node not in known:
+        behind = [in_a_row(next_node, known) for next_node, _ in node.next_functions]
+        known[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+    return known[node]
+
+
+def bridges(output):
+    return count(output), in_a_row(output.grad_fn, {})
+
+
 # %% wrong: forward_moves
 # Counts the copy of the batch too: adds one for the move from the CPU.
 
-def bridges(output):
+def count(output):
     waiting, seen = [output.grad_fn], set()
     while waiting:
         node = waiting.pop()
@@ -57,10 +127,23 @@ def bridges(output):
     return 1 + sum(node.name().startswith("ToCopyBackward") for node in seen)
 
 
+def in_a_row(node, known):
+    if node is None:
+        return 0
+    if node not in known:
+        behind = [in_a_row(next_node, known) for next_node, _ in node.next_functions]
+        known[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+    return known[node]
+
+
+def bridges(output):
+    return count(output), in_a_row(output.grad_fn, {})
+
+
 # %% wrong: no_graph_forgotten
 # Thinks that every output has a backward graph.
 
-def bridges(output):
+def count(output):
     waiting, seen = [output.grad_fn], set()
     count = 0
     while waiting:
@@ -76,10 +159,45 @@ def bridges(output):
     return count
 
 
+def in_a_row(node, known):
+    if node is None:
+        return 0
+    if node not in known:
+        behind = [in_a_row(next_node, known) for next_node, _ in node.next_functions]
+        known[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+    return known[node]
+
+
+def bridges(output):
+    return count(output), in_a_row(output.grad_fn, {})
+
+
+# %% wrong: nodes_in_a_row
+# Counts the nodes on the longest way, not the bridges.
+
+def nodes_of(output):
+    waiting, seen = [output.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [next_node for next_node, _ in node.next_functions]
+    return seen
+
+
+def bridges(output):
+    def row(node):
+        if node is None:
+            return 0
+        return 1 + max((row(next_node) for next_node, _ in node.next_functions), default=0)
+
+    return sum(node.name().startswith("ToCopyBackward") for node in nodes_of(output)), row(output.grad_fn)
+
+
 # %% wrong: returns_nodes
 # Returns the nodes that it found, not their number.
 
-def bridges(output):
+def count(output):
     waiting, found = [output.grad_fn], []
     while waiting:
         node = waiting.pop()
@@ -90,10 +208,45 @@ def bridges(output):
     return found
 
 
+def in_a_row(node, known):
+    if node is None:
+        return 0
+    if node not in known:
+        behind = [in_a_row(next_node, known) for next_node, _ in node.next_functions]
+        known[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+    return known[node]
+
+
+def bridges(output):
+    return count(output), in_a_row(output.grad_fn, {})
+
+
+# %% wrong: row_of_the_first_way
+# Follows the first way alone for the longest row.
+
+def nodes_of(output):
+    waiting, seen = [output.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [next_node for next_node, _ in node.next_functions]
+    return seen
+
+
+def bridges(output):
+    count = sum(node.name().startswith("ToCopyBackward") for node in nodes_of(output))
+    row, node = 0, output.grad_fn
+    while node is not None:
+        row += node.name().startswith("ToCopyBackward")
+        node = node.next_functions[0][0] if node.next_functions else None
+    return count, row
+
+
 # %% wrong: runs_backward
 # Counts with hooks on the nodes while a backward runs, which leaves gradients and uses the graph up.
 
-def bridges(output):
+def count(output):
     if output.grad_fn is None:
         return 0
     waiting, seen, crossed = [output.grad_fn], set(), []
@@ -108,10 +261,24 @@ def bridges(output):
     return len(crossed)
 
 
+def in_a_row(node, known):
+    if node is None:
+        return 0
+    if node not in known:
+        behind = [in_a_row(next_node, known) for next_node, _ in node.next_functions]
+        known[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+    return known[node]
+
+
+def bridges(output):
+    longest = in_a_row(output.grad_fn, {})
+    return count(output), longest
+
+
 # %% wrong: set_of_names
 # Remembers the names of nodes, so that all bridges are one.
 
-def bridges(output):
+def count(output):
     waiting, names = [output.grad_fn], set()
     while waiting:
         node = waiting.pop()
@@ -121,10 +288,46 @@ def bridges(output):
     return len([name for name in names if name.startswith("ToCopyBackward")])
 
 
+def in_a_row(node, known):
+    if node is None:
+        return 0
+    if node not in known:
+        behind = [in_a_row(next_node, known) for next_node, _ in node.next_functions]
+        known[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+    return known[node]
+
+
+def bridges(output):
+    return count(output), in_a_row(output.grad_fn, {})
+
+
+# %% wrong: shortest_row
+# Takes the least of the ways where they meet, not the most.
+
+def nodes_of(output):
+    waiting, seen = [output.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [next_node for next_node, _ in node.next_functions]
+    return seen
+
+
+def bridges(output):
+    def row(node):
+        if node is None:
+            return 0
+        ways = [row(next_node) for next_node, _ in node.next_functions if next_node is not None]
+        return min(ways, default=0) + node.name().startswith("ToCopyBackward")
+
+    return sum(node.name().startswith("ToCopyBackward") for node in nodes_of(output)), row(output.grad_fn)
+
+
 # %% wrong: stops_at_the_first
 # Stops at the first bridge, because a split model has only one.
 
-def bridges(output):
+def count(output):
     waiting = [output.grad_fn]
     while waiting:
         node = waiting.pop(0)
@@ -136,18 +339,41 @@ def bridges(output):
     return 0
 
 
-# %% right: breadth_first
-# Goes through the graph level by level, with the type's name, and prints the nodes.
+def in_a_row(node, known):
+    if node is None:
+        return 0
+    if node not in known:
+        behind = [in_a_row(next_node, known) for next_node, _ in node.next_functions]
+        known[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+    return known[node]
+
 
 def bridges(output):
-    level = {output.grad_fn} - {None}
-    seen = set(level)
+    return count(output), in_a_row(output.grad_fn, {})
+
+
+# %% right: breadth_first
+# Goes through the graph level by level, a longer row found later corrects what is behind it; prints the nodes.
+
+def bridges(output):
+    first = output.grad_fn
+    if first is None:
+        return 0, 0
+    rows = {first: int(first.name().startswith("ToCopyBackward"))}
+    level = [first]
     while level:
-        level = {n for node in level for n, _ in node.next_functions} - seen - {None}
-        seen |= level
-    names = [type(node).__name__ for node in seen]
-    print(names)
-    return len([name for name in names if name.startswith("ToCopyBackward")])
+        following = []
+        for node in level:
+            for other, _ in node.next_functions:
+                if other is not None:
+                    row = rows[node] + other.name().startswith("ToCopyBackward")
+                    if row > rows.get(other, -1):
+                        rows[other] = row
+                        following.append(other)
+        level = following
+    found = [node for node in rows if type(node).__name__.startswith("ToCopyBackward")]
+    print(found)
+    return len(found), max(rows.values())
 
 
 # %% right: generator
@@ -167,22 +393,45 @@ def nodes_of(output):
             queue.extend(pair[0] for pair in node.next_functions)
 
 
-def bridges(output):
+def count(output):
     if output.grad_fn is None:
         warnings.warn("no backward graph", stacklevel=2)
     return len([1 for node in nodes_of(output) if node.name() == "ToCopyBackward0"])
 
 
-# %% right: recursion
-# Goes down the graph by recursion and remembers the nodes.
+def in_a_row(node, known):
+    if node is None:
+        return 0
+    if node not in known:
+        behind = [in_a_row(next_node, known) for next_node, _ in node.next_functions]
+        known[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+    return known[node]
+
 
 def bridges(output):
-    seen = set()
+    return count(output), in_a_row(output.grad_fn, {})
 
-    def walk(node):
-        if node is None or node in seen:
-            return 0
-        seen.add(node)
-        return ("ToCopyBackward" in node.name()) + sum(walk(next_node) for next_node, _ in node.next_functions)
 
-    return walk(output.grad_fn)
+# %% right: recursion
+# One recursion that gives the bridges behind a node as a set, and the longest row.
+
+def bridges(output):
+    known = {}
+
+    def behind(node):
+        if node is None:
+            return set(), 0
+        if node not in known:
+            found, longest = set(), 0
+            for next_node, _ in node.next_functions:
+                more, row = behind(next_node)
+                found |= more
+                longest = max(longest, row)
+            if "ToCopyBackward" in node.name():
+                found.add(node)
+                longest += 1
+            known[node] = found, longest
+        return known[node]
+
+    found, longest = behind(output.grad_fn)
+    return [len(found), longest]

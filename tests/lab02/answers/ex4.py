@@ -2,157 +2,212 @@
 # Thinks that training needs gradients of the batch, so its gradient goes back to the CPU.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.mean0, self.mean1 = self.mean.to(device0), self.mean.to(device1)
+
     def forward(self, x):
         x.requires_grad_()
-        x = torch.relu(self.layer1(x.to(self.device0)))
-        return torch.relu(self.layer2(x.to(self.device1)))
+        hidden = torch.relu(self.layer1(x.to(self.device0) - self.mean0))
+        return torch.relu(self.layer2(hidden.to(self.device1)) + self.shortcut(x.to(self.device1) - self.mean1))
 
 
 # %% wrong: first_to_the_wrong_device
-# Leaves the batch to visit device1 first.
+# Leaves the batch to visit device1 first, because the shortcut wants it there anyway.
+
+class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.register_buffer("there", self.mean.to(device1))
+
+    def forward(self, x):
+        x = x.to(self.device1) - self.there
+        hidden = torch.relu(self.layer1(x.to(self.device0)))
+        return torch.relu(self.layer2(hidden.to(self.device1)) + self.shortcut(x))
+
+
+# %% wrong: mean_fetched_each_time
+# Fetches the mean from the CPU in each forward, because it was made there.
 
 class Mended(Detour):
     def forward(self, x):
-        x = x.to(self.device1).to(self.device0)
-        x = torch.relu(self.layer1(x))
-        return torch.relu(self.layer2(x.to(self.device1)))
+        hidden = torch.relu(self.layer1(x.to(self.device0) - self.mean.to(self.device0)))
+        short = self.shortcut(x.to(self.device1) - self.mean.to(self.device1))
+        return torch.relu(self.layer2(hidden.to(self.device1)) + short)
 
 
-# %% wrong: moved_twice
-# Moves the hidden result once for every use of it.
+# %% wrong: mean_lost
+# Takes the mean out together with its move.
 
 class Mended(Detour):
     def forward(self, x):
-        hidden = self.layer1(x.to(self.device0))
-        positive = (hidden.to(self.device1) > 0) * hidden.to(self.device1)
-        return torch.relu(self.layer2(positive))
+        hidden = torch.relu(self.layer1(x.to(self.device0)))
+        return torch.relu(self.layer2(hidden.to(self.device1)) + self.shortcut(x.to(self.device1)))
 
 
 # %% wrong: moves_the_layer
 # Moves the second layer to the data, and back again, in every forward.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.mean0, self.mean1 = self.mean.to(device0), self.mean.to(device1)
+
     def forward(self, x):
-        x = torch.relu(self.layer1(x.to(self.device0)))
+        hidden = torch.relu(self.layer1(x.to(self.device0) - self.mean0))
         self.layer2.to(self.device0)
-        x = torch.relu(self.layer2(x))
+        hidden = self.layer2(hidden)
         self.layer2.to(self.device1)
-        return x.to(self.device1)
+        return torch.relu(hidden.to(self.device1) + self.shortcut(x.to(self.device1) - self.mean1))
 
 
 # %% wrong: no_grad
 # Thinks that a move belongs under no_grad.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.mean0, self.mean1 = self.mean.to(device0), self.mean.to(device1)
+
     def forward(self, x):
-        x = torch.relu(self.layer1(x.to(self.device0)))
+        hidden = torch.relu(self.layer1(x.to(self.device0) - self.mean0))
         with torch.no_grad():
-            x = x.to(self.device1)
-        return torch.relu(self.layer2(x))
+            hidden = hidden.to(self.device1)
+        return torch.relu(self.layer2(hidden) + self.shortcut(x.to(self.device1) - self.mean1))
 
 
 # %% wrong: notebook_devices
 # Uses the devices of the notebook, not those that the model was given.
 
 class Mended(Detour):
+    def __init__(self, sizes, first, second):
+        super().__init__(sizes, first, second)
+        self.mean0, self.mean1 = self.mean.to(device0), self.mean.to(device1)
+
     def forward(self, x):
-        x = torch.relu(self.layer1(x.to(device0)))
-        return torch.relu(self.layer2(x.to(device1)))
+        hidden = torch.relu(self.layer1(x.to(device0) - self.mean0))
+        return torch.relu(self.layer2(hidden.to(device1)) + self.shortcut(x.to(device1) - self.mean1))
 
 
 # %% wrong: nothing_returned
 # Computes everything and forgets the return.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.mean0, self.mean1 = self.mean.to(device0), self.mean.to(device1)
+
     def forward(self, x):
-        x = torch.relu(self.layer1(x.to(self.device0)))
-        x = torch.relu(self.layer2(x.to(self.device1)))
+        hidden = torch.relu(self.layer1(x.to(self.device0) - self.mean0))
+        hidden = torch.relu(self.layer2(hidden.to(self.device1)) + self.shortcut(x.to(self.device1) - self.mean1))
 
 
 # %% wrong: output_on_device0
 # Brings the output to device0, where the model began.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.mean0, self.mean1 = self.mean.to(device0), self.mean.to(device1)
+
     def forward(self, x):
-        x = torch.relu(self.layer1(x.to(self.device0)))
-        x = torch.relu(self.layer2(x.to(self.device1)))
-        return x.to(self.device0)
+        hidden = torch.relu(self.layer1(x.to(self.device0) - self.mean0))
+        output = torch.relu(self.layer2(hidden.to(self.device1)) + self.shortcut(x.to(self.device1) - self.mean1))
+        return output.to(self.device0)
 
 
 # %% wrong: relu_lost
 # Throws the ReLU in the middle away together with its detour.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.mean0, self.mean1 = self.mean.to(device0), self.mean.to(device1)
+
     def forward(self, x):
-        x = self.layer1(x.to(self.device0))
-        x = self.layer2(x.to(self.device1))
-        return torch.relu(x)
+        hidden = self.layer1(x.to(self.device0) - self.mean0)
+        return torch.relu(self.layer2(hidden.to(self.device1)) + self.shortcut(x.to(self.device1) - self.mean1))
 
 
-# %% wrong: relu_on_the_cpu
-# Leaves the ReLU on the CPU.
+# %% wrong: shortcut_left_on_device0
+# Leaves the sum on device0, where the shortcut's result had been taken.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.mean0, self.mean1 = self.mean.to(device0), self.mean.to(device1)
+
     def forward(self, x):
-        x = self.layer1(x.to(self.device0))
-        x = torch.relu(x.cpu())
-        return torch.relu(self.layer2(x.to(self.device1)))
+        short = self.shortcut(x.to(self.device1) - self.mean1)
+        hidden = torch.relu(self.layer1(x.to(self.device0) - self.mean0))
+        output = self.layer2(hidden.to(self.device1)).to(self.device0) + short.to(self.device0)
+        return torch.relu(output).to(self.device1)
 
 
 # %% wrong: still_detached
 # Takes the detours out and leaves the detach, because the output is right.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.mean0, self.mean1 = self.mean.to(device0), self.mean.to(device1)
+
     def forward(self, x):
-        x = torch.relu(self.layer1(x.to(self.device0)))
-        x = x.detach().to(self.device1)
-        return torch.relu(self.layer2(x))
+        hidden = torch.relu(self.layer1(x.to(self.device0) - self.mean0))
+        short = self.shortcut(x.to(self.device1) - self.mean1)
+        return torch.relu(self.layer2(hidden.detach().to(self.device1)) + short)
 
 
 # %% wrong: still_through_the_host
 # Thinks that a tensor has to go through the CPU from one GPU to another.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.mean0, self.mean1 = self.mean.to(device0), self.mean.to(device1)
+
     def forward(self, x):
-        x = torch.relu(self.layer1(x.to(self.device0)))
-        x = x.cpu().to(self.device1)
-        return torch.relu(self.layer2(x))
-
-
-# %% wrong: to_and_fro_at_the_end
-# Leaves the last ReLU on device0, and moves the output there and back.
-
-class Mended(Detour):
-    def forward(self, x):
-        x = torch.relu(self.layer1(x.to(self.device0)))
-        x = self.layer2(x.to(self.device1))
-        x = torch.relu(x.to(self.device0))
-        return x.to(self.device1)
+        hidden = torch.relu(self.layer1(x.to(self.device0) - self.mean0))
+        short = self.shortcut(x.to(self.device1) - self.mean1)
+        return torch.relu(self.layer2(hidden.cpu().to(self.device1)) + short)
 
 
 # %% wrong: too_few_moves
 # Takes out every move, also the one that the second layer needs.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.mean0, self.mean1 = self.mean.to(device0), self.mean.to(device1)
+
     def forward(self, x):
-        x = torch.relu(self.layer1(x.to(self.device0)))
-        return torch.relu(self.layer2(x))
+        hidden = torch.relu(self.layer1(x.to(self.device0) - self.mean0))
+        return torch.relu(self.layer2(hidden) + self.shortcut(x.to(self.device1) - self.mean1))
 
 
 # %% right: line_by_line
-# One thing a line, with prints.
+# One thing a line, with prints; a buffer for each device.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        del self.mean
+        inputs = sizes[0]
+        self.register_buffer("mean0", torch.linspace(-1, 1, inputs).to(device0))
+        self.register_buffer("mean1", torch.linspace(-1, 1, inputs).to(device1))
+
     def forward(self, x):
-        x = x.to(self.device0)
-        x = self.layer1(x)
-        x = torch.relu(x)
-        print("before the move:", x.device)
-        x = x.to(self.device1)
-        print("after the move:", x.device)
-        x = self.layer2(x)
-        x = torch.relu(x)
-        return x
+        x0 = x.to(self.device0)
+        x1 = x.to(self.device1)
+        x0 = x0 - self.mean0
+        x1 = x1 - self.mean1
+        hidden = self.layer1(x0)
+        hidden = torch.relu(hidden)
+        print("before the move:", hidden.device)
+        hidden = hidden.to(self.device1)
+        print("after the move:", hidden.device)
+        output = self.layer2(hidden) + self.shortcut(x1)
+        return torch.relu(output)
 
 
 # %% right: own_layers
@@ -164,20 +219,30 @@ import torch.nn.functional as F
 class Mended(nn.Module):
     def __init__(self, sizes, first, second):
         super().__init__()
-        self.steps = nn.ModuleList(
-            nn.Linear(a, b, device=place) for a, b, place in zip(sizes, sizes[1:], (first, second))
-        )
+        wide, hidden, narrow = sizes
+        self.up = nn.Linear(wide, hidden, device=first)
+        self.down = nn.Linear(hidden, narrow, device=second)
+        self.short = nn.Linear(wide, narrow, device=second)
+        self.means = {place: torch.linspace(-1, 1, wide).to(place) for place in {first, second}}
+
+    def centred(self, x, place):
+        return x.to(place) - self.means[place]
 
     def forward(self, x):
-        for step in self.steps:
-            x = F.relu(step(x.to(step.weight.device)))
-        return x
+        first, second = self.up.weight.device, self.down.weight.device
+        hidden = F.relu(self.up(self.centred(x, first)))
+        return F.relu(self.down(hidden.to(second)) + self.short(self.centred(x, second)))
 
 
 # %% right: relu_after_the_move
-# Moves first and computes both ReLUs on device1, as a clamp.
+# Moves first and computes the ReLUs on device1, as a clamp; the mean goes into the layers' own devices once.
 
 class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.means = [self.mean.to(device) for device in (device0, device1)]
+
     def forward(self, x):
-        hidden = self.layer1(x.to(self.device0)).to(self.device1, non_blocking=True)
-        return self.layer2(hidden.clamp(min=0)).clamp(min=0)
+        short = self.shortcut(x.to(self.device1) - self.means[1])
+        hidden = self.layer1(x.to(self.device0) - self.means[0]).to(self.device1, non_blocking=True)
+        return (self.layer2(hidden.clamp(min=0)) + short).clamp(min=0)

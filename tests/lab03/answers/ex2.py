@@ -31,6 +31,26 @@ class SplitCNN(nn.Module):
         return self.classifier(hidden.to(self.device1))
 
 
+# %% wrong: asked_a_copy_in_training_mode
+# Asks a copy, so that no statistics of the model move, and forgets that BatchNorm refuses a single image in training.
+
+import copy
+
+
+class SplitCNN(nn.Module):
+    def __init__(self, features, image_size, classes, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.features = features.to(device0)
+        with torch.no_grad():
+            size = copy.deepcopy(self.features)(torch.zeros(1, 3, image_size, image_size, device=device0)).numel()
+        self.classifier = nn.Linear(size, classes).to(device1)
+
+    def forward(self, images):
+        hidden = self.features(images.to(self.device0)).flatten(1)
+        return self.classifier(hidden.to(self.device1))
+
+
 # %% wrong: asked_on_the_cpu
 # Forgets that the image to ask with has to be where the features are.
 
@@ -296,7 +316,7 @@ class SplitCNN(nn.Module):
     def __init__(self, features, image_size, classes, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
-        on_meta = copy.deepcopy(features).to("meta")
+        on_meta = copy.deepcopy(features).to("meta").eval()
         size = on_meta(torch.empty(1, 3, image_size, image_size, device="meta"))[0].numel()
         self.features = features.to(device0)
         self.classifier = nn.Linear(size, classes, device=device1)
