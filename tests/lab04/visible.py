@@ -88,7 +88,7 @@ def run_steps(lab, device0, device1, width, x, y, optimizer, repeats, busy_befor
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, 1000.0)
     if busy_before:
-        for gpu in gpus:
+        for gpu in 4 * gpus:  # enough for the step that warms up to begin and end behind it
             torch.mm(torch.zeros(16, 90_000, device=gpu), torch.zeros(90_000, 16, device=gpu))
     found = lab.time_step(model, nn.MSELoss(), chosen, inputs, targets, list(gpus), clock, repeats)
     seen = {"kind": kind_of(found), "forwards": len(forwards), "steps": len(steps), "exact": exact}
@@ -114,12 +114,12 @@ def run_steps(lab, device0, device1, width, x, y, optimizer, repeats, busy_befor
     loss_fn = nn.MSELoss()
 
     def step():
-        chosen.zero_grad()
+        twin.zero_grad()
         loss_fn(twin(inputs), targets).backward()
         chosen.step()
 
     step()
-    chosen.zero_grad()
+    twin.zero_grad()
     moments = [now()]
     loss = loss_fn(twin(inputs), targets)
     moments.append(now())
@@ -195,7 +195,8 @@ def compare_step_times(student, devices, **how):
     need(len(readings) > 1, "clock() was hardly called. Every time has to come from the clock that time_step is given.")
     for part in PARTS:
         found, wanted = told[part], right[part]
-        near = math.isclose(found, wanted, rel_tol=0.04)
+        # A whole step may have kernels that write zeros into the gradients; its parts have none to differ by.
+        near = math.isclose(found, wanted, rel_tol=0.1 if part == "whole" else 0.04)
         where = f'"{part}" took {micro(wanted)}, and time_step says {micro(found)}.'
         if part == "whole":
             together = sum(right[one] for one in PARTS[:3])
@@ -727,7 +728,7 @@ def compare_waiting(seen, batches):
     need(
         not count,
         f"In a loop of {len(batches)} steps the host waited {times(count)} before the last step was launched. "
-        "Which lines want to know a number, or print one?",
+        "Which lines want to know a number, print one, or bring one from the CPU?",
     )
     late = seen["on their way"]
     need(

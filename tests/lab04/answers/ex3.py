@@ -221,29 +221,6 @@ def by_events(model, parts, x):
     return [start.elapsed_time(end) / 1000 for start, end in pairs]
 
 
-# %% wrong: host_clock_in_the_hooks
-# Reads the host's clock in the hooks, which see the launches.
-
-import time
-
-
-def by_events(model, parts, x):
-    begin, end, handles = {}, {}, []
-
-    def before(module, inputs):
-        begin[module] = time.perf_counter()
-
-    def after(module, inputs, output):
-        end[module] = time.perf_counter()
-
-    for part in parts:
-        handles += [part.register_forward_pre_hook(before), part.register_forward_hook(after)]
-    model(x)
-    for handle in handles:
-        handle.remove()
-    return [end[part] - begin[part] for part in parts]
-
-
 # %% wrong: order_of_the_run
 # Returns the times in the order in which the parts ran.
 
