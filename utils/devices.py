@@ -64,6 +64,12 @@ def synchronize(device: torch.device | str) -> None:
         getattr(torch, device.type).synchronize(device)
 
 
+def is_idle(device: torch.device | str) -> bool:
+    """Whether `device` has finished everything that was given to its current stream. The CPU always has."""
+    device = torch.device(device)
+    return device.type == "cpu" or getattr(torch, device.type).current_stream(device).query()
+
+
 def name_of(device: torch.device | str) -> str:
     """What a device is, as labels say it: the product's name for a real GPU, 'simulated GPU' for a simulated one."""
     device = torch.device(device)

@@ -1,10 +1,10 @@
-"""Lab 04: exercise 6 asks for the loss in each step, with the devices declared idle before, so that nobody waits.
+"""Lab 04: exercise 5 asks for the loss in each step, with the devices declared idle before, so that nobody waits.
 
 may lose: everything
 lab: lab04
 """
 
-# %% instead of ex6
+# %% instead of ex5
 def train(model, loss_function, optimizer, batches):
     from utils.simgpu.hardware import machine
 

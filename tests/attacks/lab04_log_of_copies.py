@@ -1,10 +1,10 @@
-"""Lab 04: exercise 5 makes one copy for each tensor, and leaves one of them in the log.
+"""Lab 04: exercise 4 makes one copy for each tensor, and leaves one of them in the log.
 
 may lose: everything
 lab: lab04
 """
 
-# %% instead of ex5
+# %% instead of ex4
 def move_together(tensors, device):
     from utils.simgpu.hardware import machine
 

@@ -1,10 +1,10 @@
-"""Lab 04: exercise 6 waits in each step, and afterwards writes other launch times into the log.
+"""Lab 04: exercise 5 waits in each step, and afterwards writes other launch times into the log.
 
 may lose: everything
 lab: lab04
 """
 
-# %% instead of ex6
+# %% instead of ex5
 def train(model, loss_function, optimizer, batches):
     from utils.simgpu.hardware import machine
 

@@ -1,9 +1,9 @@
-"""Lab 04: exercise 5 makes tensors on the other device out of the values inside, without any copy between them.
+"""Lab 04: exercise 4 makes tensors on the other device out of the values inside, without any copy between them.
 
 The honest part is the rest. lab: lab04
 """
 
-# %% instead of ex5
+# %% instead of ex4
 def _bare(tensor, device):
     new = torch.empty(tensor.shape, device=device)
     new._value.copy_(tensor._value)

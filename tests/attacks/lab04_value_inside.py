@@ -1,9 +1,9 @@
-"""Lab 04: exercise 6 reads each loss from inside the simulated tensor, where its value lies on the CPU, and never waits.
+"""Lab 04: exercise 5 reads each loss from inside the simulated tensor, where its value lies on the CPU, and never waits.
 
 The honest part is the rest. lab: lab04
 """
 
-# %% instead of ex6
+# %% instead of ex5
 def train(model, loss_function, optimizer, batches):
     losses = []
     for x, target in batches:

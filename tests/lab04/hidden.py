@@ -9,61 +9,43 @@ seen = visible("lab04")
 lab = seen.lab
 
 
-@seen.ex1.fact("it holds for other numbers of runs, without a warm-up, and when the launch is the long part")
+@seen.ex1.fact("it holds with the devices swapped, another optimizer and a single repeat")
 def _(student):
-    seen.compare_stopwatch(student, [7.0], warm_up=0, repeats=1)
-    seen.compare_stopwatch(student, [90.0, 3.0, 8.0], warm_up=1, repeats=2, left_over=20.0)
-    seen.compare_stopwatch(student, [0.5, 0.25, 0.5, 0.125, 0.5], launch=6.0, warm_up=0, repeats=5)
+    for device0, device1, order in orders_of(student):
+        with order:
+            seen.compare_step_times(student, (device0, device1), optimizer="SGD", repeats=1)
+            seen.compare_steps(student, (device0, device1), width=30, optimizer="SGD", repeats=1)
 
 
-@seen.ex1.fact("it is exact where a run takes microseconds")
+@seen.ex1.fact("what the devices were still doing before the call is in no number")
 def _(student):
-    seen.compare_stopwatch(student, [4e-6, 5e-6, 7e-6], launch=1e-6, warm_up=1, repeats=2)
+    with case("Before the call, both devices were given other work"):
+        seen.compare_step_times(student, student.devices, width=20_000, repeats=1, busy_before=True)
 
 
-@seen.ex2.fact("a single time has no spread, equal times count each, and the times may come as a tuple")
+@seen.ex2.fact("it holds for other times, two repeats, and devices that are busy when it is called")
 def _(student):
-    seen.compare_summary(student, [2.5])
-    seen.compare_summary(student, [0.004, 0.001, 0.002, 0.0025, 0.9], as_tuple=True)
-    seen.compare_summary(student, [3.0, 3.0])
-    seen.compare_summary(student, [2.0, 5.0])
-    seen.compare_summary(student, [1.0, 9.0, 1.0, 4.0, 1.0])
+    seen.compare_turns(student, [1.0, 3.0, 3.0], [1.0, 5.0, 6.0], left_over=70.0)
+    seen.compare_turns(student, [1.0, 5.0, 6.0], [1.0, 3.0, 3.0], left_over=70.0)
+    seen.compare_turns(student, [5.0, 2.0, 2.5, 2.0, 2.0], [5.0, 2.0, 2.5, 2.0, 2.0])
+    seen.compare_turns(student, [1.0, 6.0, 6.0, 6.0, 6.0, 6.0], [1.0, 8.0, 7.5, 8.0, 8.5, 4.0])
 
 
-@seen.ex3.fact("it holds for other work, and call after call")
+@seen.ex2.fact("the run that warms up is in no difference, and one disturbed pair does not decide")
 def _(student):
-    seen.compare_events(student, 0.002, left_over=0.01, rounds=3)
+    seen.compare_turns(student, [100.0, 10.0, 11.0], [1.0, 13.0, 13.5])
+    seen.compare_turns(student, [1.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0], [1.0, 16.0, 16.5, 16.0, 2.0, 16.0, 15.5])
 
 
-@seen.ex4.fact("a kernel inside another adds nothing, those that touch add up, and no events are no time")
+@seen.ex3.fact("it holds for three parts, two of them on one device, in any order, and call after call")
 def _(student):
-    seen.compare_busy(student, [(0.0, 10.0), (2.0, 3.0), (9.0, 12.0)], 12.0)
-    seen.compare_busy(student, [(0.0, 10.0), (2.0, 3.0), (4.0, 5.0), (11.0, 12.0)], 11.0)
-    seen.compare_busy(student, [(2.0, 3.0), (1.0, 2.0), (1.0, 2.0)], 2.0)
-    seen.compare_busy(student, [], 0.0)
-    seen.compare_busy(student, [(0.0, 2.0)], 0.0, device="gpu1")
+    device0, device1 = student.devices
+    seen.compare_events(student, [device0, device1, device0], rounds=2)
+    seen.compare_events(student, [device1, device0, device1], order=[2, 0, 1])
+    seen.compare_events(student, [device0, device1, device0], order=[1])
 
 
-@seen.ex4.fact("what several kernels do at once counts once, also where some begin together")
-def _(student):
-    seen.compare_busy(student, [(0.0, 4.0), (1.0, 5.0), (2.0, 6.0)], 6.0)
-    seen.compare_busy(student, [(1.0, 5.0), (1.0, 2.0), (6.0, 7.0), (6.0, 9.0)], 7.0)
-
-
-@seen.ex4.fact("a device is not another one whose name begins alike")
-def _(student):
-    for device, other in (("gpu1", "gpu10"), ("gpu10", "gpu1")):
-        events = [(device, "kernel", 1.0, 3.0), (other, "kernel", 4.0, 9.0)]
-        seen.compare_busy(student, events, 2.0, device=device)
-
-
-@seen.ex4.fact("it is exact for times far from zero and far below a second")
-def _(student):
-    seen.compare_busy(student, [(100.25, 100.5), (100.375, 100.75), (103.0, 103.0)], 0.5)
-    seen.compare_busy(student, [(1e-6, 4e-6), (2e-6, 3e-6)], 3e-6)
-
-
-@seen.ex5.fact("it holds for other shapes, one number alone, a single tensor and many")
+@seen.ex4.fact("it holds for other shapes, one number alone, a single tensor and many")
 def _(student):
     device0, device1 = student.devices
     for shapes in ([[2, 2], [], [1], [4, 3, 2]], [[3, 4]], [[number % 5 + 1, 2] for number in range(40)]):
@@ -73,7 +55,7 @@ def _(student):
         seen.compare_move_gradients(found, arrays)
 
 
-@seen.ex6.fact("gradients that are left over from earlier do not count")
+@seen.ex5.fact("gradients that are left over from earlier do not count")
 def _(student):
     sizes = [3, 7, 2]
     batches = seen.made_batches(sizes, 3, seed=5)
@@ -82,7 +64,7 @@ def _(student):
         seen.compare_training(found, sizes, batches)
 
 
-@seen.ex6.fact("the same holds with the devices swapped, another optimizer and another number of batches")
+@seen.ex5.fact("the same holds with the devices swapped, another optimizer and another number of batches")
 def _(student):
     sizes = [5, 50_000, 12]
     batches = seen.made_batches(sizes, 5, seed=3)

@@ -1,14 +1,13 @@
 """Lab 04's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
-No fact depends on how fast a computer is. Stopwatches are tried on pretended devices, whose clocks move when the
-probe says so; loops and copies are judged by what was launched, and in which order.
+No fact depends on how fast a computer is. Times are judged on simulated devices with the virtual clock, whose numbers
+are known; or with a clock that is made up and goes on by what was launched, but only when the devices are idle.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from itertools import accumulate
 
 import numpy as np
 import torch
@@ -26,360 +25,466 @@ def listed(numbers) -> str:
     return "[" + ", ".join(f"{number:g}" if isinstance(number, float) else str(number) for number in numbers) + "]"
 
 
-def near(mine, theirs) -> bool:
-    return isinstance(mine, float) and math.isclose(mine, theirs, rel_tol=1e-6, abs_tol=1e-9)
-
-
-def all_near(mine, theirs) -> bool:
-    return len(mine) == len(theirs) and all(map(near, mine, theirs))
-
-
 def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-# --- ex1: a stopwatch -----------------------------------------------------------------------------------------
+def micro(seconds: float) -> str:
+    return f"{seconds * 1e6:.0f} microseconds"
+
+
+# --- ex1: the parts of a training step ------------------------------------------------------------------------
 
 ex1 = lab.exercise(
     "ex1",
-    points=2,
-    title="A stopwatch for devices that work while the host goes on",
+    points=3,
+    title="The parts of a training step",
     hints=[
-        "work() comes back as soon as it has launched. What has to be called before you look at the clock again?",
-        "A run that begins while the GPU is still busy with something else also times the something else.",
-        "Two loops, one after the other: one for the warm-up, which times nothing, and one that fills a list.",
-        "In the second loop there are five things to do in each turn, and one of them comes twice.",
+        "Four things are timed in the same way. A small function of your own, which is given what to do, saves lines.",
+        "Before every reading of the clock, each device has to be done: also between forward and backward.",
+        "Backward needs the loss that forward has made, so what you time has to hand its result on.",
+        "For the whole, a step of its own runs in one piece: nobody waits between its parts.",
     ],
 )
 
+PARTS = ("forward", "backward", "update", "whole")
 
-def use_stopwatch(lab, costs, launch, left_over, warm_up, repeats):
-    """The pretended GPU needs costs[n] seconds for the n-th piece of work, and at first `left_over` for an old one."""
-    from utils.facts.probes import kind_of
 
-    now, done, log = 0.0, float(left_over), []
+def run_steps(lab, device0, device1, width, x, y, optimizer, repeats, busy_before):
+    """What time_step returns, and what the clock says for the same steps of a twin."""
+    import torch
+    from torch import nn
 
-    def work():
-        nonlocal now, done
-        turn = log.count("work")
-        log.append("work")
-        now += launch
-        done = max(done, now) + costs[min(turn, len(costs) - 1)]
+    from utils import simgpu
+    from utils.devices import is_simulated, synchronize
+    from utils.facts.probes import fill, kind_of
 
-    def synchronize():
-        nonlocal now
-        log.append("synchronize")
-        now = max(now, done)
+    class TwoParts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part0 = nn.Sequential(nn.Linear(len(x[0]), width), nn.ReLU()).to(device0)
+            self.part1 = nn.Linear(width, len(y[0])).to(device1)
+
+        def forward(self, batch):
+            return self.part1(self.part0(batch).to(device1))
+
+    gpus = [torch.device(device0), torch.device(device1)]
+    inputs, targets = torch.from_numpy(x).to(device0), torch.from_numpy(y).to(device1)
+    readings, forwards, steps = [], [], []
 
     def clock():
-        log.append("clock")
-        return now
+        readings.append(simgpu.now() if exact else float(len(readings)))
+        return readings[-1]
 
-    found = lab.time_it(work, synchronize, clock, warm_up, repeats)
-    if not isinstance(found, (list, tuple)):
-        return {"kind": kind_of(found), "log": log}
-    numbers = (int, float)
-    seconds = [float(value) if isinstance(value, numbers) else kind_of(value) for value in found]
-    return {"kind": "list", "seconds": seconds, "log": log}
+    def made():
+        model = TwoParts()
+        fill(model, 4)
+        return model, getattr(torch.optim, optimizer)(model.parameters(), lr=1e-3)
 
+    exact = is_simulated(device0) and is_simulated(device1)
+    model, chosen = made()
+    model.register_forward_hook(lambda *_: forwards.append(1))
+    chosen.register_step_post_hook(lambda *_: steps.append(1))
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 1000.0)
+    if busy_before:
+        for gpu in 4 * gpus:  # enough for the step that warms up to begin and end behind it
+            torch.mm(torch.zeros(16, 90_000, device=gpu), torch.zeros(90_000, 16, device=gpu))
+    found = lab.time_step(model, nn.MSELoss(), chosen, inputs, targets, list(gpus), clock, repeats)
+    seen = {"kind": kind_of(found), "forwards": len(forwards), "steps": len(steps), "exact": exact}
+    seen["parameters"] = [p.detach().cpu().numpy().ravel()[:1000] for p in model.parameters()]
+    if not isinstance(found, dict):
+        return seen
 
-def timed_by_the_clock(log, warm_up) -> bool:
-    """Whether the clock was read before each timed run and, once the GPU was done, after it."""
-    parts = [[]]  # what was called before the first work, between each two, and after the last
-    for call in log:
-        if call == "work":
-            parts.append([])
-        else:
-            parts[-1].append(call)
-    after = [part[part.index("synchronize") :] if "synchronize" in part else [] for part in parts[warm_up + 1 :]]
-    return "clock" in parts[warm_up] and all("clock" in part for part in after)
+    def plain(value):
+        return float(value) if isinstance(value, (int, float)) else kind_of(value)
 
+    seen["told"] = {str(name): plain(value) for name, value in found.items()}
+    seen["readings"] = readings[:200]
+    if not exact:
+        return seen
 
-def compare_stopwatch(student, costs, launch=1.0, left_over=0.0, warm_up=2, repeats=3):
-    with case(f"With warm_up={warm_up} and repeats={repeats}"):
-        seen = student.run(use_stopwatch, costs, launch, left_over, warm_up, repeats)
-        need("seconds" in seen, f"it returned {seen['kind']}. Return the list.")
-        found, log = seen["seconds"], seen["log"]
-        need(all(isinstance(value, float) for value in found), f"its list is {listed(found)}. Numbers are wanted.")
-        need(log.count("work") == warm_up + repeats, f"work() was called {times(log.count('work'))}.")
-        need(
-            len(found) == repeats, f"the list has {len(found)} number(s), and not one for each of {repeats} timed runs."
-        )
-        timed = [costs[min(number, len(costs) - 1)] for number in range(warm_up, warm_up + repeats)]
-        right = [launch + cost for cost in timed]
-        if all_near(found, right):
-            measured = timed_by_the_clock(log, warm_up)
-            need(measured, "the numbers are right, but not every run was timed with the clock, before and after it.")
-            return
-        need(
-            "clock" in log, "clock() was never called. The time has to come from the clock that the function is given."
-        )
-        need(
-            not all_near(found, [round(seconds, 3) for seconds in right]),
-            f"it says {listed(found)}, and {listed(right)} is right. The times are rounded, so short ones are lost.",
-        )
-        need(
-            not all_near(found, [launch] * repeats),
-            f"it says {listed(found)}: what the *launches* took. The GPU was still at work when your clock stopped.",
-        )
-        need(
-            not all_near(found[1:], right[1:]) or found[0] < right[0],
-            f"the first number is {found[0]:g} and should be {right[0]:g}. "
-            "What was the GPU still doing when that run began?",
-        )
-        need(
-            repeats == 1 or not all_near(found, list(accumulate(right))),
-            f"it says {listed(found)}, and {listed(right)} is right. Each number has the runs before it in it, too.",
-        )
-        need(
-            False,
-            f"it says {listed(found)}, and {listed(right)} is right: each launch took {launch:g} s, and the GPU then "
-            f"worked for {listed(timed)} s. Is the GPU idle when each run begins, and done when it ends?",
-        )
+    # The twin, by a timer of the grader's own.
+    def now():
+        for gpu in gpus:
+            synchronize(gpu)
+        return simgpu.now()
+
+    twin, chosen = made()
+    loss_fn = nn.MSELoss()
+
+    def step():
+        twin.zero_grad()
+        loss_fn(twin(inputs), targets).backward()
+        chosen.step()
+
+    step()
+    twin.zero_grad()
+    moments = [now()]
+    loss = loss_fn(twin(inputs), targets)
+    moments.append(now())
+    loss.backward()
+    moments.append(now())
+    chosen.step()
+    moments.append(now())
+    step()
+    moments.append(now())
+    seen["right"] = [moments[number + 1] - moments[number] for number in range(4)]
+    return seen
 
 
-@ex1.fact("it returns a list with the seconds of each timed run, and no others")
+def step_batch(rows, features, results, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(rows, count, generator=generator).numpy() for count in (features, results)]
+
+
+def trained_alone(width, x, y, optimizer, steps):
+    """The parameters after so many steps on one device."""
+    from utils.facts.probes import fill
+
+    first, second = skip_init(nn.Linear, x.shape[1], width), skip_init(nn.Linear, width, y.shape[1])
+    model = nn.Sequential(first, nn.ReLU(), second)
+    fill(model, 4)
+    chosen = getattr(torch.optim, optimizer)(model.parameters(), lr=1e-3)
+    for _ in range(steps):
+        chosen.zero_grad()
+        nn.functional.mse_loss(model(torch.from_numpy(x)), torch.from_numpy(y)).backward()
+        chosen.step()
+    return [p.detach().numpy().ravel()[:1000] for p in model.parameters()]
+
+
+def stepped(student, devices, *, width=30_000, optimizer="Adam", repeats=2, busy_before=False, rows=8, seed=0):
+    x, y = step_batch(rows, 8, 16, seed)
+    seen = student.run(run_steps, *devices, width, x, y, optimizer, repeats, busy_before)
+    need("told" in seen, f"time_step returned {seen['kind']}. Return a dict.")
+    missing = [part for part in PARTS if part not in seen["told"]]
+    need(not missing, f'There is no "{missing[0] if missing else ""}" in the dict. It has: {", ".join(seen["told"])}.')
+    strange = [seen["told"][part] for part in PARTS if not isinstance(seen["told"][part], float)]
+    need(not strange, f"In the dict there is {strange[0] if strange else ''}. Numbers are wanted.")
+    return seen, x, y
+
+
+def compare_steps(student, devices, *, width, repeats=3, optimizer="Adam", rows=8):
+    """Whether these were real training steps, as many as there should be."""
+    seen, x, y = stepped(student, devices, width=width, optimizer=optimizer, repeats=repeats, rows=rows, seed=2)
+    forwards, steps = seen["forwards"], seen["steps"]
+    need(
+        forwards == steps,
+        f"The model ran {times(forwards)}, and the optimizer stepped {times(steps)}. Each step has one of each.",
+    )
+    least = 1 + 2 * repeats
+    need(
+        steps >= least,
+        f"With repeats={repeats} it took {steps} steps. To warm up, in parts, and whole: that makes {least}.",
+    )
+    right = trained_alone(width, x, y, optimizer, steps)
+    same = [np.allclose(mine, one, rtol=1e-3, atol=1e-5) for mine, one in zip(seen["parameters"], right, strict=True)]
+    need(
+        all(same),
+        f"After {steps} steps the parameters are not those of {steps} training steps. Was anything left over from the "
+        "step before?",
+    )
+
+
+def compare_step_times(student, devices, **how):
+    seen, _, _ = stepped(student, devices, **how)
+    if not seen["exact"]:
+        return  # no fact depends on how fast a real GPU is
+    told, readings = seen["told"], seen["readings"]
+    right = dict(zip(PARTS, seen["right"], strict=True))
+    need(len(readings) > 1, "clock() was hardly called. Every time has to come from the clock that time_step is given.")
+    for part in PARTS:
+        found, wanted = told[part], right[part]
+        # A whole step may have kernels that write zeros into the gradients; its parts have none to differ by.
+        near = math.isclose(found, wanted, rel_tol=0.1 if part == "whole" else 0.04)
+        where = f'"{part}" took {micro(wanted)}, and time_step says {micro(found)}.'
+        if part == "whole":
+            together = sum(right[one] for one in PARTS[:3])
+            need(
+                near or not math.isclose(found, together, rel_tol=0.02),
+                f"{where} That is the sum of the three parts: somebody waited between them.",
+            )
+        need(near or found < wanted, f"{where} Were all devices idle when its time began? Is the warm-up in it?")
+        need(near, f"{where} Were all devices done when the clock was read?")
+        read = any(
+            math.isclose(later - earlier, found, abs_tol=1e-9)
+            for number, earlier in enumerate(readings)
+            for later in readings[number + 1 :]
+        )
+        need(read, f"{where} No two readings of clock() are so far apart.")
+
+
+@ex1.fact("it takes real training steps: one to warm up, and for each repeat one in parts and one whole")
 def _(student):
-    seen = student.run(use_stopwatch, [10.0], 1.0, 0.0, 2, 3)
-    need("seconds" in seen, f"It returned {seen['kind']}. Return the list.")
-    need(len(seen["seconds"]) == 3, f"With warm_up=2 and repeats=3 its list has {len(seen['seconds'])} numbers.")
+    compare_steps(student, student.devices, width=50)
 
 
-@ex1.fact("a timed run is over when the GPU has done it, and the warm-up is in no number")
+@ex1.fact('"forward", "backward" and "update" are over when all devices are done, and so is "whole"')
 def _(student):
-    compare_stopwatch(student, [40.0, 30.0, 10.0, 20.0, 15.0])
+    compare_step_times(student, student.devices)
 
 
-@ex1.fact("what the GPU was still busy with at the beginning is in no number either")
+@ex1.fact('inside "whole" nobody waits')
 def _(student):
-    with case("Before the call, the GPU was given 50 seconds of other work"):
-        compare_stopwatch(student, [10.0, 20.0, 15.0], left_over=50.0, warm_up=0)
+    compare_step_times(student, student.devices, width=500, rows=64)
 
 
-# --- ex2: summary ---------------------------------------------------------------------------------------------
+# --- ex2: is it faster? ---------------------------------------------------------------------------------------
 
 ex2 = lab.exercise(
     "ex2",
-    points=1,
-    title="Median, mean and spread",
+    points=2,
+    title="Is it really faster?",
     hints=[
-        "Python comes with a module for this: dir(statistics) shows what it has.",
-        "It has two standard deviations. Which one divides by the count less one? help() says it.",
-        "And what does that one say to a list with a single number? That case is yours to catch.",
+        "One pair at a time: how long did a take, how long did b take, and what is their difference?",
+        "A list of differences has a median and a spread of its own. The times of a alone are not needed any more.",
+        "How far is a number from 0, whatever its sign? And whose time was subtracted from whose?",
     ],
 )
 
-PARTS = ("median", "mean", "spread")
 
+def take_turns(lab, device0, device1, costs_a, costs_b, left_over):
+    """The n-th run of a costs the devices costs_a[n] seconds, of b costs_b[n]; each launch costs the host one.
 
-def summarise(lab, seconds, as_tuple):
+    The clock goes on by what was launched, but only when it is read while the devices are really idle.
+    """
+    import torch
+
+    from utils.devices import is_idle
     from utils.facts.probes import kind_of
 
-    given = tuple(seconds) if as_tuple else list(seconds)
-    found = lab.summary(given)
-    if not isinstance(found, dict):
-        return {"kind": kind_of(found)}
-    told = {}
-    for name, value in found.items():
-        try:
-            told[str(name)] = float(value)
-        except (TypeError, ValueError):
-            told[str(name)] = kind_of(value)
-    return {"kind": "dict", "told": told, "after": list(given)}
+    gpus = [torch.device(device0), torch.device(device1)]
+    tall = [torch.zeros(16, 20_000, device=gpu) for gpu in gpus]
+    wide = [torch.zeros(20_000, 16, device=gpu) for gpu in gpus]
+    now, pending, log = 0.0, float(left_over), []
+
+    def launch(name, costs):
+        nonlocal now, pending
+        now += 1.0
+        pending += costs[min(log.count(name), len(costs) - 1)]
+        log.append(name)
+        keep_busy()
+
+    def keep_busy():
+        # device0 has more to do in every second run, and device1 in the others.
+        for number in range(2):
+            for _ in range(3 if len(log) % 2 == number else 1):
+                torch.mm(tall[number], wide[number])
+
+    def clock():
+        nonlocal now, pending
+        idle = all([is_idle(gpu) for gpu in gpus])
+        if idle:
+            now, pending = now + pending, 0.0
+        log.append("idle" if idle else "busy")
+        return now
+
+    if left_over:
+        keep_busy()
+    found = lab.faster(
+        lambda: launch("a", costs_a),
+        lambda: launch("b", costs_b),
+        list(gpus),
+        clock,
+        min(len(costs_a), len(costs_b)) - 1,
+    )
+    return {"found": found if isinstance(found, str) else kind_of(found), "log": log}
 
 
-def compare_summary(student, seconds, parts=PARTS, *, as_tuple=False):
-    right = {
-        "median": statistics.median(seconds),
-        "mean": statistics.fmean(seconds),
-        "spread": statistics.stdev(seconds) if len(seconds) > 1 else 0.0,
-    }
-    with case(f"For {tuple(seconds) if as_tuple else list(seconds)}"):
-        seen = student.run(summarise, seconds, as_tuple)
-        need("told" in seen, f"summary returned {seen['kind']}. Return a dict.")
-        for part in parts:
-            need(part in seen["told"], f'there is no "{part}" in it. It has: {", ".join(seen["told"]) or "nothing"}.')
-            found = seen["told"][part]
-            text = f"{found:.6g}" if isinstance(found, float) else found
-            need(near(found, right[part]), f"the {part} is {right[part]:.6g}, and summary says {text}.")
-        need(seen["after"] == list(seconds), f"afterwards the list was {seen['after']}. Leave it as it was.")
+def verdict(costs_a, costs_b) -> str:
+    differences = [b - a for a, b in zip(costs_a[1:], costs_b[1:], strict=True)]
+    middle = statistics.median(differences)
+    if abs(middle) <= statistics.stdev(differences):
+        return "cannot tell"
+    return "a" if middle > 0 else "b"
 
 
-@ex2.fact("summary tells the median, also where the times are in no order and their count is even")
+def compare_turns(student, costs_a, costs_b, left_over=0.0, told=""):
+    """`costs[0]` is that of the run that warms up."""
+    told = told or f"Once warm, a takes {listed(costs_a[1:])} s and b takes {listed(costs_b[1:])} s"
+    with case(told):
+        seen = student.run(take_turns, *student.devices, costs_a, costs_b, left_over)
+        found, log, repeats = seen["found"], seen["log"], len(costs_a) - 1
+        ran = [name for name in log if name in "ab"]
+        for name in "ab":
+            count = ran.count(name)
+            need(count == repeats + 1, f"with repeats={repeats}, work_{name}() ran {times(count)}. Once to warm up.")
+        need(
+            found in ("a", "b", "cannot tell"),
+            f'faster returned {found!r}. Return "a", "b" or "cannot tell".',
+        )
+        in_turns = ran[2:] == ["a", "b"] * repeats
+        need(in_turns, f"they ran in this order: {', '.join(ran)}. They should take turns.")
+        need("idle" in log or "busy" in log, "clock() was never called.")
+        need(
+            well_read(log),
+            "the clock was not read before and after each timed run with all devices done.",
+        )
+        right = verdict(costs_a, costs_b)
+        differences = [b - a for a, b in zip(costs_a[1:], costs_b[1:], strict=True)]
+        facts = (
+            f"the differences are {listed(differences)}, their median is {statistics.median(differences):g} and their "
+            f"spread {statistics.stdev(differences):.3g}"
+        )
+        need(found == right, f'{facts}. So the answer is "{right}", and yours says "{found}".')
+
+
+def well_read(log) -> bool:
+    """Whether between any two timed runs, before the first and after the last, all was idle at a reading."""
+    parts = [[]]
+    for entry in log:
+        if entry in ("a", "b"):
+            parts.append([])
+        else:
+            parts[-1].append(entry)
+    return all("idle" in part for part in parts[2:])
+
+
+@ex2.fact("it says which of the two is faster, with all devices done before and after each run")
 def _(student):
-    compare_summary(student, [5.0, 1.0, 3.0], ["median"])
-    compare_summary(student, [4.0, 1.0, 10.0, 3.0], ["median"])
+    compare_turns(student, [90.0, 10.0, 11.0, 10.5], [20.0, 14.0, 15.5, 15.0])
+    compare_turns(student, [20.0, 14.0, 15.5, 15.0], [90.0, 10.0, 11.0, 10.5])
 
 
-@ex2.fact("summary tells the mean and the spread")
+@ex2.fact("where noise is as large as the difference it cannot tell")
 def _(student):
-    compare_summary(student, [4.0, 1.0, 10.0, 3.0])
+    compare_turns(student, [10.0, 10.0, 14.0, 9.0, 12.0], [10.0, 12.0, 10.0, 13.0, 12.5])
+
+
+@ex2.fact("a GPU that gets slower all the time does not mislead it")
+def _(student):
+    compare_turns(
+        student,
+        [10.0, 10.0, 20.0, 30.0, 40.0, 50.0],
+        [10.0, 12.0, 22.5, 32.0, 42.5, 52.0],
+    )
 
 
 # --- ex3: events ----------------------------------------------------------------------------------------------
 
 ex3 = lab.exercise(
     "ex3",
-    points=1,
-    title="Events on the device",
+    points=2,
+    title="Each part by its own device's clock",
     hints=[
-        "You need two events: one before the work, one after it. Which argument lets an event keep the time?",
-        "record() puts an event into the device's queue, and returns at once. When may you read the time between two?",
-        "An event that has not happened yet can be waited for. In which unit is elapsed_time? The lesson says it.",
+        "Each part needs two events and two hooks. What does a hook have to know, and how does it get to know it?",
+        "record() without an argument marks the queue of the *current* device. Which queue is the part's?",
+        "All functions that a loop makes share its variables. A default argument keeps a value of its own.",
+        "An event that has not happened yet can be waited for. In which unit is elapsed_time?",
     ],
 )
 
 
-def use_events(lab, cost, left_over, rounds):
-    """Runs by_events on a pretended GPU that needs `cost` seconds for the work, and has `left_over` to do before."""
+def use_events(lab, places, widths, order, rounds, busy_before):
+    """by_events on a chain of parts, part n on places[n], asked for in `order`; what a recording says of the parts."""
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated, synchronize
     from utils.facts.probes import kind_of
+    from utils.trace import record
 
-    now, done, log, made = 0.0, float(left_over), [], []
-
-    class Event:
-        def __init__(self, enable_timing=False, blocking=False, interprocess=False):
-            self.timing, self.moment = enable_timing, None
-            made.append(self)
-
-        def record(self, stream=None):
-            log.append("record")
-            self.moment = max(now, done)
-
-        def query(self):
-            nonlocal now
-            now += 0.001
-            return self.moment is None or self.moment <= now
-
-        def synchronize(self):
-            nonlocal now
-            now = max(now, self.moment or 0.0)
-
-        def elapsed_time(self, end_event):
-            if not (self.timing and end_event.timing):
-                raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-            if self.moment is None or end_event.moment is None:
-                raise RuntimeError("Both events must be recorded before calculating elapsed time.")
-            if max(self.moment, end_event.moment) > now:
-                raise RuntimeError("Both events must be completed before calculating elapsed time.")
-            log.append("elapsed_time")
-            return (end_event.moment - self.moment) * 1000
-
-    class Gpu:
+    class Chain(nn.Module):
         def __init__(self):
-            self.Event = Event
+            super().__init__()
+            self.parts = nn.ModuleList(
+                [
+                    nn.Sequential(nn.Linear(16, width), nn.Linear(width, 16)).to(place)
+                    for place, width in zip(places, widths, strict=True)
+                ]
+            )
 
-        def synchronize(self, device=None):
-            nonlocal now
-            now = max(now, done)
+        def forward(self, x):
+            for place, part in zip(places, self.parts, strict=True):
+                x = part(x.to(place))
+            return x
 
-        def current_stream(self, device=None):
-            return None
-
-        def current_device(self):
-            return 0
-
-    def work():
-        nonlocal done
-        log.append("work")
-        done = max(now, done) + cost
-
-    found = [lab.by_events(work, Gpu()) for _ in range(rounds)]
-    told = [float(value) if isinstance(value, (int, float)) else kind_of(value) for value in found]
-    return {"told": told, "log": log, "events": len(made)}
-
-
-def compare_events(student, cost, left_over=0.0, rounds=1):
-    seen = student.run(use_events, cost, left_over, rounds)
-    log = seen["log"]
-    ran = log.count("work")
-    need(ran == rounds, f"In {rounds} call(s) of by_events, work() ran {times(ran)}.")
-    for found in seen["told"]:
-        need(isinstance(found, float), f"It returned {found}. Return the number.")
-        need(seen["events"], "No gpu.Event was made. The time has to come from two of them.")
-        where = f"The device needed {cost:g} seconds, and by_events says {found:g}."
-        need(not near(found, cost * 1000), f"{where} In which unit is elapsed_time?")
-        need(not near(found, -cost), f"{where} Which of the two events has to be asked?")
-        need(not near(found, 0.0), f"{where} Is the work between the two record()s?")
-        need(near(found, cost), where)
-    asked = [log.count(call) for call in ("record", "elapsed_time")]
-    need(
-        asked[0] >= 2 * rounds and asked[1] >= rounds,
-        f"The number is right, but in {rounds} call(s) record() was called {times(asked[0])} and elapsed_time() "
-        f"{times(asked[1])}. The time has to come from two events.",
-    )
+    exact = all([is_simulated(place) for place in places])
+    model, ran = Chain(), []
+    parts = [part for part in model.parts]
+    model.register_forward_hook(lambda *_: ran.append(1))
+    x = torch.ones(8, 16).to(places[0])
+    told = []
+    for _ in range(rounds):
+        if busy_before:
+            for place in set(places):
+                torch.mm(torch.zeros(16, 90_000, device=place), torch.zeros(90_000, 16, device=place))
+        found = lab.by_events(model, [parts[number] for number in order], x)
+        if not isinstance(found, (list, tuple)):
+            return {"kind": kind_of(found)}
+        told.append([float(value) if isinstance(value, (int, float)) else kind_of(value) for value in found])
+    seen = {"kind": "list", "told": told, "ran": len(ran), "exact": exact}
+    seen["hooks"] = sum([len(part._forward_hooks) + len(part._forward_pre_hooks) for part in parts])
+    # The same pass once more, recorded: between copies each part keeps its device busy without a gap.
+    for place in places:
+        synchronize(place)
+    with record(*sorted(set(places))) as timeline:
+        model(x)
+    seen["busy"] = {place: timeline.busy_times(place) for place in places}
+    return seen
 
 
-@ex3.fact("by_events runs the work once and returns the seconds that the device needed for it")
+LAUNCH = 45e-6  # seconds between two kernels of a part at most, where its device is idle
+LAUNCHES = 150e-6  # seconds that a part's first launches may take where its device is idle
+
+
+def compare_events(student, places, widths=(60_000, 90_000, 40_000), order=None, rounds=1, busy_before=False):
+    widths = list(widths[: len(places)])
+    order = list(range(len(places))) if order is None else order
+    seen = student.run(use_events, list(places), widths, order, rounds, busy_before)
+    need("told" in seen, f"by_events returned {seen['kind']}. Return a list.")
+    need(seen["ran"] == rounds, f"In {rounds} call(s) of by_events the model ran {times(seen['ran'])}.")
+    need(not seen["hooks"], f"After by_events {seen['hooks']} hook(s) are left in the parts.")
+    for told in seen["told"]:
+        need(len(told) == len(order), f"For {len(order)} parts it returned {len(told)} times.")
+        strange = [value for value in told if not isinstance(value, float)]
+        need(not strange, f"In its list there is {strange[0] if strange else ''}. Numbers are wanted.")
+        if seen["exact"]:
+            compare_part_times(told, [part_seconds(seen["busy"], places, number) for number in order])
+
+
+def part_seconds(busy, places, number) -> float:
+    """How long part `number` of a chain kept its device busy: the chain's parts on a device are apart in time."""
+    place = places[number]
+    parts = [[]]
+    for start, end in busy[place]:
+        if parts[-1] and start - parts[-1][-1][1] > LAUNCH:
+            parts.append([])
+        parts[-1].append((start, end))
+    return sum(end - start for start, end in parts[sum(one == place for one in places[:number])])
+
+
+def compare_part_times(told, right):
+    if all_near(told, right):
+        return
+    where = f"The parts took {', '.join(map(micro, right))}, and by_events says {', '.join(map(micro, told))}."
+    need(not all_near([mine / 1000 for mine in told], right), f"{where} In which unit is elapsed_time?")
+    need(not all_near(sorted(told), sorted(right)), f"{where} Is each time in the place of its part?")
+    need(False, f"{where} Are both events of a part in its own device's queue, right around its kernels?")
+
+
+def all_near(told, right) -> bool:
+    return all(-1e-6 <= mine - part <= LAUNCHES for mine, part in zip(told, right, strict=True))
+
+
+@ex3.fact("it runs the model once and returns the seconds of each part, by events on the part's own device")
 def _(student):
-    compare_events(student, 0.25)
+    for device0, device1, order in orders_of(student):
+        with order:
+            compare_events(student, [device0, device1])
 
 
-@ex3.fact("what the device was still doing before is not in them")
+@ex3.fact("what a device was still doing before is in no time")
 def _(student):
-    with case("Before the call, the device was given 5 seconds of other work"):
-        compare_events(student, 0.5, left_over=5.0)
+    with case("Before the call, both devices were given other work"):
+        compare_events(student, student.devices, busy_before=True)
 
 
-# --- ex4: busy ------------------------------------------------------------------------------------------------
+# --- ex4: one move --------------------------------------------------------------------------------------------
 
 ex4 = lab.exercise(
     "ex4",
-    points=2,
-    title="How long was a device busy?",
-    hints=[
-        "First throw away what does not count. What is left: a list of (start, end).",
-        "If you look at them in order of their start, you never have to look back.",
-        "Keep one number: until when the device has been busy so far. What of the next kernel lies after it?",
-        "A kernel that lies inside another adds nothing, and must not move that number back.",
-    ],
-)
-
-
-def count_busy(lab, events, device):
-    from utils.facts.probes import kind_of
-
-    given = [tuple(event) for event in events]
-    found = lab.busy_seconds(list(given), device)
-    return float(found) if isinstance(found, (int, float)) else kind_of(found)
-
-
-def compare_busy(student, events, right, device="gpu0"):
-    """`events` as (start, end) for a kernel of gpu0, or whole."""
-    events = [event if len(event) == 4 else ("gpu0", "kernel", *event) for event in events]
-    told = ", ".join(f"({where} {kind} {start:g} to {end:g})" for where, kind, start, end in events) or "no events"
-    with case(f"For {told}"):
-        found = student.run(count_busy, events, device)
-        need(isinstance(found, float), f"busy_seconds returned {found}. Return a number.")
-        need(math.isclose(found, right, abs_tol=1e-9), f"{device} was busy for {right:g} s, and yours says {found:g}.")
-
-
-@ex4.fact("kernels that are apart add up")
-def _(student):
-    compare_busy(student, [(0.0, 2.0), (3.0, 4.5)], 3.5)
-
-
-@ex4.fact("copies do not count, nor what another device does")
-def _(student):
-    events = [(0.0, 2.0), ("gpu0", "d2d", 2.0, 3.0), ("gpu1", "kernel", 3.0, 9.0), ("gpu0", "h2d", 5.0, 6.0)]
-    compare_busy(student, events, 2.0)
-    compare_busy(student, events, 6.0, device="gpu1")
-
-
-@ex4.fact("where kernels overlap, the time counts once")
-def _(student):
-    compare_busy(student, [(0.0, 3.0), (1.0, 4.0), (6.0, 7.0)], 5.0)
-
-
-@ex4.fact("the events may come in any order")
-def _(student):
-    compare_busy(student, [(6.0, 7.0), (1.0, 4.0), (0.0, 3.0)], 5.0)
-
-
-# --- ex5: one move --------------------------------------------------------------------------------------------
-
-ex5 = lab.exercise(
-    "ex5",
-    points=2,
+    points=1,
     title="One large move instead of many small ones",
     hints=[
         "One copy moves one tensor. How do tensors of different shapes become one long tensor of one dimension?",
@@ -453,7 +558,7 @@ def compare_move_gradients(seen, arrays):
 SHAPES = [[2, 3], [5], [1, 4, 2], [3, 3]]
 
 
-@ex5.fact("every tensor comes back on the device, in its own shape and with its own numbers")
+@ex4.fact("every tensor comes back on the device, in its own shape and with its own numbers")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -461,21 +566,21 @@ def _(student):
             compare_moved(seen, arrays, device1)
 
 
-@ex5.fact("there is only one copy between devices")
+@ex4.fact("there is only one copy between devices")
 def _(student):
     compare_copies(look_at_move(student, SHAPES, *student.devices)[1])
 
 
-@ex5.fact("gradients find their way back")
+@ex4.fact("gradients find their way back")
 def _(student):
     arrays, seen = look_at_move(student, SHAPES, *student.devices)
     compare_move_gradients(seen, arrays)
 
 
-# --- ex6: a loop that never waits -----------------------------------------------------------------------------
+# --- ex5: a loop that never waits -----------------------------------------------------------------------------
 
-ex6 = lab.exercise(
-    "ex6",
+ex5 = lab.exercise(
+    "ex5",
     points=2,
     title="A loop that never waits",
     hints=[
@@ -623,7 +728,7 @@ def compare_waiting(seen, batches):
     need(
         not count,
         f"In a loop of {len(batches)} steps the host waited {times(count)} before the last step was launched. "
-        "Which lines want to know a number, or print one?",
+        "Which lines want to know a number, print one, or bring one from the CPU?",
     )
     late = seen["on their way"]
     need(
@@ -640,13 +745,13 @@ def compare_waiting(seen, batches):
 SIZES = [8, 60_000, 16]
 
 
-@ex6.fact("train returns what the given loop returns, and leaves the model with the same parameters")
+@ex5.fact("train returns what the given loop returns, and leaves the model with the same parameters")
 def _(student):
     batches = made_batches(SIZES, 4)
     compare_training(trained(student, student.devices, SIZES, batches), SIZES, batches)
 
 
-@ex6.fact("inside the loop the host never waits for a device")
+@ex5.fact("inside the loop the host never waits for a device")
 def _(student):
     batches = made_batches(SIZES, 4)
     compare_waiting(trained(student, student.devices, SIZES, batches), batches)

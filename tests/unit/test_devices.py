@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from utils import simgpu
-from utils.devices import describe, devices, is_simulated, synchronize
+from utils.devices import describe, devices, is_idle, is_simulated, synchronize
 
 
 @pytest.fixture(autouse=True)
@@ -154,3 +154,16 @@ def test_real_devices_always_compute(real_gpus, capsys):
     real_gpus(2)
     assert devices(2, paced=True, compute=False) == [torch.device("cuda:0"), torch.device("cuda:1")]
     assert "shapes" not in capsys.readouterr().out
+
+
+def test_a_device_is_idle_when_it_has_done_all_that_it_was_given():
+    simgpu.enable(count=2)
+    x = torch.zeros(500, 500, device="simgpu:1")
+    synchronize("simgpu:1")
+    assert is_idle("simgpu:1")
+    x @ x
+    assert not is_idle("simgpu:1")
+    assert is_idle("simgpu:0")
+    assert is_idle("cpu")
+    synchronize("simgpu:1")
+    assert is_idle("simgpu:1")

@@ -1,249 +1,459 @@
-# %% wrong: clock_never_restarted
-# Reads the start once, so each number has the runs before it in it.
+# %% wrong: waits_at_the_ends_only
+# Waits before the step and after it, and reads the clock between the parts, where only launches are done.
 
-def time_it(work, synchronize, clock, warm_up, repeats):
-    for _ in range(warm_up):
-        work()
-    synchronize()
-    begin = clock()
-    seconds = []
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def wait():
+        for gpu in gpus:
+            synchronize(gpu)
+
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    step()
+    times = {"forward": [], "backward": [], "update": [], "whole": []}
     for _ in range(repeats):
-        work()
-        synchronize()
-        seconds.append(clock() - begin)
-    return seconds
-
-
-# %% wrong: never_synchronised
-# Times the launches: thinks that a function has done its work when it returns.
-
-def time_it(work, synchronize, clock, warm_up, repeats):
-    for _ in range(warm_up):
-        work()
-    seconds = []
+        optimizer.zero_grad()
+        wait()
+        t0 = clock()
+        loss = loss_fn(model(x), y)
+        t1 = clock()
+        loss.backward()
+        t2 = clock()
+        optimizer.step()
+        wait()
+        t3 = clock()
+        times["forward"].append(t1 - t0)
+        times["backward"].append(t2 - t1)
+        times["update"].append(t3 - t2)
     for _ in range(repeats):
+        wait()
         begin = clock()
-        work()
-        seconds.append(clock() - begin)
-    return seconds
+        step()
+        wait()
+        times["whole"].append(clock() - begin)
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
-# %% wrong: one_average
-# Times all runs together and divides.
+# %% wrong: whole_is_the_sum
+# Thinks that the whole is the sum of its parts.
 
-def time_it(work, synchronize, clock, warm_up, repeats):
-    for _ in range(warm_up):
-        work()
-    synchronize()
-    begin = clock()
-    for _ in range(repeats):
-        work()
-    synchronize()
-    return [(clock() - begin) / repeats] * repeats
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def now():
+        for gpu in gpus:
+            synchronize(gpu)
+        return clock()
+
+    forward, backward, update, whole = [], [], [], []
+    for number in range(1 + 2 * repeats):
+        optimizer.zero_grad()
+        t0 = now()
+        loss = loss_fn(model(x), y)
+        t1 = now()
+        loss.backward()
+        t2 = now()
+        optimizer.step()
+        t3 = now()
+        if number:
+            forward.append(t1 - t0)
+            backward.append(t2 - t1)
+            update.append(t3 - t2)
+            whole.append(t3 - t0)
+    return {
+        "forward": statistics.median(forward),
+        "backward": statistics.median(backward),
+        "update": statistics.median(update),
+        "whole": statistics.median(whole),
+    }
 
 
-# %% wrong: only_after
-# Synchronises before the clock stops, and not before it starts, so the first run has the warm-up in it.
+# %% wrong: last_device_only
+# Waits for the device with the output only: the backward pass ends on the other one.
 
-def time_it(work, synchronize, clock, warm_up, repeats):
-    for _ in range(warm_up):
-        work()
-    seconds = []
-    for _ in range(repeats):
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def timed(work):
+        synchronize(gpus[-1])
         begin = clock()
-        work()
-        synchronize()
-        seconds.append(clock() - begin)
-    return seconds
+        result = work()
+        synchronize(gpus[-1])
+        return clock() - begin, result
 
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
 
-# %% wrong: only_before
-# Synchronises before each run, and not before the clock stops.
-
-def time_it(work, synchronize, clock, warm_up, repeats):
-    for _ in range(warm_up):
-        work()
-    seconds = []
+    step()
+    times = {"forward": [], "backward": [], "update": [], "whole": []}
     for _ in range(repeats):
-        synchronize()
+        optimizer.zero_grad()
+        took, loss = timed(lambda: loss_fn(model(x), y))
+        times["forward"].append(took)
+        times["backward"].append(timed(loss.backward)[0])
+        times["update"].append(timed(optimizer.step)[0])
+        times["whole"].append(timed(step)[0])
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+# %% wrong: current_device_only
+# Calls synchronize without a device, as the handout does.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    gpu = torch.get_device_module(gpus[0])
+
+    def timed(work):
+        gpu.synchronize()
         begin = clock()
-        work()
-        end = clock()
-        seconds.append(end - begin)
-    return seconds
+        result = work()
+        gpu.synchronize()
+        return clock() - begin, result
+
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    step()
+    times = {"forward": [], "backward": [], "update": [], "whole": []}
+    for _ in range(repeats):
+        optimizer.zero_grad()
+        took, loss = timed(lambda: loss_fn(model(x), y))
+        times["forward"].append(took)
+        times["backward"].append(timed(loss.backward)[0])
+        times["update"].append(timed(optimizer.step)[0])
+        times["whole"].append(timed(step)[0])
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+# %% wrong: gradients_pile_up
+# Forgets to forget the old gradients.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def wait():
+        for gpu in gpus:
+            synchronize(gpu)
+
+    def timed(work):
+        wait()
+        begin = clock()
+        result = work()
+        wait()
+        return clock() - begin, result
+
+    def step():
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+    step()
+    times = {"forward": [], "backward": [], "update": [], "whole": []}
+    for _ in range(repeats):
+        took, loss = timed(lambda: loss_fn(model(x), y))
+        times["forward"].append(took)
+        times["backward"].append(timed(loss.backward)[0])
+        times["update"].append(timed(optimizer.step)[0])
+        times["whole"].append(timed(step)[0])
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+# %% wrong: no_warm_up
+# Leaves out the step that warms up, so that the first update of the optimizer, which makes its state, is timed.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def timed(work):
+        for gpu in gpus:
+            synchronize(gpu)
+        begin = clock()
+        result = work()
+        for gpu in gpus:
+            synchronize(gpu)
+        return clock() - begin, result
+
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    times = {"forward": [], "backward": [], "update": [], "whole": []}
+    for _ in range(repeats):
+        optimizer.zero_grad()
+        took, loss = timed(lambda: loss_fn(model(x), y))
+        times["forward"].append(took)
+        times["backward"].append(timed(loss.backward)[0])
+        times["update"].append(timed(optimizer.step)[0])
+        times["whole"].append(timed(step)[0])
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+# %% wrong: totals
+# Returns sums over all repeats.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def timed(work):
+        for gpu in gpus:
+            synchronize(gpu)
+        begin = clock()
+        result = work()
+        for gpu in gpus:
+            synchronize(gpu)
+        return clock() - begin, result
+
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    step()
+    times = {"forward": 0.0, "backward": 0.0, "update": 0.0, "whole": 0.0}
+    for _ in range(repeats):
+        optimizer.zero_grad()
+        took, loss = timed(lambda: loss_fn(model(x), y))
+        times["forward"] += took
+        times["backward"] += timed(loss.backward)[0]
+        times["update"] += timed(optimizer.step)[0]
+        times["whole"] += timed(step)[0]
+    return times
+
+
+# %% wrong: forward_without_the_wait_before
+# Trusts that nothing is left from before: in the first forward pass the warm-up is still running.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def wait():
+        for gpu in gpus:
+            synchronize(gpu)
+
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    step()
+    forward, backward, update, whole = [], [], [], []
+    for _ in range(repeats):
+        optimizer.zero_grad()
+        t0 = clock()
+        loss = loss_fn(model(x), y)
+        wait()
+        t1 = clock()
+        loss.backward()
+        wait()
+        t2 = clock()
+        optimizer.step()
+        wait()
+        t3 = clock()
+        step()
+        wait()
+        t4 = clock()
+        forward.append(t1 - t0)
+        backward.append(t2 - t1)
+        update.append(t3 - t2)
+        whole.append(t4 - t3)
+    medians = [statistics.median(values) for values in (forward, backward, update, whole)]
+    return dict(zip(["forward", "backward", "update", "whole"], medians))
 
 
 # %% wrong: own_clock
-# Uses time.time() and not the clock that it is given.
+# Reads the wall clock, and not the clock that it is given.
 
 import time
 
 
-def time_it(work, synchronize, clock, warm_up, repeats):
-    for _ in range(warm_up):
-        work()
-    seconds = []
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def timed(work):
+        for gpu in gpus:
+            synchronize(gpu)
+        begin = time.perf_counter()
+        result = work()
+        for gpu in gpus:
+            synchronize(gpu)
+        return time.perf_counter() - begin, result
+
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    step()
+    times = {"forward": [], "backward": [], "update": [], "whole": []}
     for _ in range(repeats):
-        synchronize()
-        begin = time.time()
-        work()
-        synchronize()
-        seconds.append(time.time() - begin)
-    return seconds
+        optimizer.zero_grad()
+        took, loss = timed(lambda: loss_fn(model(x), y))
+        times["forward"].append(took)
+        times["backward"].append(timed(loss.backward)[0])
+        times["update"].append(timed(optimizer.step)[0])
+        times["whole"].append(timed(step)[0])
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
-# %% wrong: prints_only
-# Prints the times and returns nothing.
+# %% wrong: loss_not_in_forward
+# Times the model alone as forward, and the loss nowhere, and the whole as the forward pass of the model.
 
-def time_it(work, synchronize, clock, warm_up, repeats):
-    for _ in range(warm_up):
-        work()
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def forward():
+        model(x)
+
+    def step():
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+    step()
+    whole = time_it(step, gpus, clock, warm_up=0, repeats=repeats + 1)[0]
+    first = time_it(forward, gpus, clock, warm_up=0, repeats=repeats + 1)[0]
+    return {"forward": first, "backward": (whole - first) / 2, "update": (whole - first) / 2, "whole": whole}
+
+
+# %% right: one_reading_after_another
+# A function that waits and then reads the clock; whole steps in a loop of their own.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def now():
+        for gpu in gpus:
+            synchronize(gpu)
+        return clock()
+
+    def step():
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+    step()
+    forward, backward, update, whole = [], [], [], []
     for _ in range(repeats):
-        synchronize()
-        begin = clock()
-        work()
-        synchronize()
-        print(clock() - begin)
-
-
-# %% wrong: returns_the_mean
-# Returns one number.
-
-def time_it(work, synchronize, clock, warm_up, repeats):
-    for _ in range(warm_up):
-        work()
-    seconds = []
+        optimizer.zero_grad()
+        a = now()
+        loss = loss_fn(model(x), y)
+        b = now()
+        loss.backward()
+        c = now()
+        optimizer.step()
+        d = now()
+        forward.append(b - a)
+        backward.append(c - b)
+        update.append(d - c)
     for _ in range(repeats):
-        synchronize()
-        begin = clock()
-        work()
-        synchronize()
-        seconds.append(clock() - begin)
-    return sum(seconds) / repeats
+        a = now()
+        step()
+        whole.append(now() - a)
+    return {
+        "forward": statistics.median(forward),
+        "backward": statistics.median(backward),
+        "update": statistics.median(update),
+        "whole": statistics.median(whole),
+    }
 
 
-# %% wrong: rounded
-# Rounds to milliseconds, so that the list is easy to read: a run of microseconds takes no time.
+# %% right: whole_first
+# Whole steps first, with the module's own synchronize; gradients are set to None by hand; medians by numpy.
 
-def time_it(work, synchronize, clock, warm_up, repeats):
-    for _ in range(warm_up):
-        work()
-    times = []
+import numpy as np
+
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def wait():
+        for gpu in gpus:
+            torch.get_device_module(gpu).synchronize(gpu)
+
+    def forget():
+        for parameter in model.parameters():
+            parameter.grad = None
+
+    def step():
+        forget()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    rows = []
+    step()
     for _ in range(repeats):
-        synchronize()
+        wait()
+        start = clock()
+        step()
+        wait()
+        whole = clock() - start
+        forget()
+        wait()
+        marks = [clock()]
+        loss = loss_fn(model(x), y)
+        wait()
+        marks.append(clock())
+        loss.backward()
+        wait()
+        marks.append(clock())
+        optimizer.step()
+        wait()
+        marks.append(clock())
+        rows.append([*np.diff(marks), whole])
+    forward, backward, update, whole = np.median(rows, axis=0)
+    print("forward", forward)
+    return {"forward": forward, "backward": backward, "update": update, "whole": whole}
+
+
+# %% right: a_class
+# A stopwatch as a context manager.
+
+from collections import defaultdict
+from contextlib import contextmanager
+
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    found = defaultdict(list)
+
+    @contextmanager
+    def watch(name):
+        for gpu in gpus:
+            synchronize(gpu)
         begin = clock()
-        work()
-        synchronize()
-        times.append(round(clock() - begin, 3))
-    return times
+        yield
+        for gpu in gpus:
+            synchronize(gpu)
+        found[name].append(clock() - begin)
 
-
-# %% wrong: starts_before_waiting
-# Starts the clock and then waits, so that the waiting is timed too.
-
-def time_it(work, synchronize, clock, warm_up, repeats):
-    for _ in range(warm_up):
-        work()
-    seconds = []
+    optimizer.zero_grad(set_to_none=True)
+    loss_fn(model(x), y).backward()
+    optimizer.step()
     for _ in range(repeats):
-        begin = clock()
-        synchronize()
-        work()
-        synchronize()
-        seconds.append(clock() - begin)
-    return seconds
-
-
-# %% wrong: waits_for_the_warm_up_only
-# Waits after each run of the warm-up, and forgets that there may be none.
-
-def time_it(work, synchronize, clock, warm_up, repeats):
-    for _ in range(warm_up):
-        work()
-        synchronize()
-    seconds = []
+        optimizer.zero_grad()
+        with watch("forward"):
+            output = model(x)
+            loss = loss_fn(output, y)
+        with watch("backward"):
+            loss.backward()
+        with watch("update"):
+            optimizer.step()
     for _ in range(repeats):
-        begin = clock()
-        work()
-        synchronize()
-        seconds.append(clock() - begin)
-    return seconds
+        with watch("whole"):
+            optimizer.zero_grad()
+            loss_fn(model(x), y).backward()
+            optimizer.step()
+    return {name: float(statistics.median(times)) for name, times in found.items()}
 
 
-# %% wrong: warm_up_counted
-# Takes the first of the repeats for the warm-up.
+# %% right: lesson_timer_for_the_whole
+# The whole with the timer of the lesson, once more for a spread where there is one repeat only: extra steps.
 
-def time_it(work, synchronize, clock, warm_up, repeats):
-    seconds = []
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    whole, _ = time_it(step, gpus, clock, warm_up=1, repeats=max(2, repeats))
+    parts = {"forward": [], "backward": [], "update": []}
     for _ in range(repeats):
-        synchronize()
-        begin = clock()
-        work()
-        synchronize()
-        seconds.append(clock() - begin)
-    return seconds[warm_up:]
-
-
-# %% wrong: warm_up_in_the_list
-# Times the warm-up too and returns all.
-
-def time_it(work, synchronize, clock, warm_up, repeats):
-    seconds = []
-    for _ in range(warm_up + repeats):
-        synchronize()
-        begin = clock()
-        work()
-        synchronize()
-        seconds.append(clock() - begin)
-    return seconds
-
-
-# %% right: all_timed_then_cut
-# Times the warm-up too and leaves it out of the list. Warns where there is none.
-
-import warnings
-
-
-def time_it(work, synchronize, clock, warm_up, repeats):
-    if not warm_up:
-        warnings.warn("no warm-up", stacklevel=2)
-    seconds = []
-    for number in range(warm_up + repeats):
-        synchronize()
-        begin = clock()
-        work()
-        synchronize()
-        seconds.append(clock() - begin)
-        print("run", number, seconds[-1])
-    return seconds[warm_up:]
-
-
-# %% right: inner_function
-# A function for one run, and a comprehension; returns a tuple made into a list.
-
-def time_it(work, synchronize, clock, warm_up, repeats):
-    def once():
-        synchronize()
-        begin = clock()
-        work()
-        synchronize()
-        return clock() - begin
-
-    [work() for _ in range(warm_up)]
-    return list(tuple(once() for _ in range(repeats)))
-
-
-# %% right: waits_once_at_the_start
-# Waits once before the first run: each later one begins when the one before it is done.
-
-def time_it(work, synchronize, clock, warm_up, repeats):
-    while warm_up > 0:
-        work()
-        warm_up -= 1
-    synchronize()
-    moments = [clock()]
-    for _ in range(repeats):
-        work()
-        synchronize()
-        moments.append(clock())
-    return [after - before for before, after in zip(moments, moments[1:], strict=False)]
+        optimizer.zero_grad()
+        kept = []
+        works = {"forward": lambda: kept.append(loss_fn(model(x), y)), "backward": lambda: kept[0].backward()}
+        for name, work in {**works, "update": optimizer.step}.items():
+            for gpu in gpus:
+                synchronize(gpu)
+            begin = clock()
+            work()
+            for gpu in gpus:
+                synchronize(gpu)
+            parts[name].append(clock() - begin)
+    return {"whole": whole, **{name: statistics.median(times) for name, times in parts.items()}}

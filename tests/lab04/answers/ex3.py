@@ -1,151 +1,332 @@
-# %% wrong: asks_the_wrong_event
-# Asks the end for the time until the start.
+# %% wrong: record_without_a_queue
+# Thinks that record() marks the queue of the device that is at work: it marks that of the current device.
 
-def by_events(work, gpu):
-    start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
-    start.record()
-    work()
-    end.record()
-    gpu.synchronize()
-    return end.elapsed_time(start) / 1000
+def by_events(model, parts, x):
+    pairs, handles = [], []
+    for part in parts:
+        gpu = torch.get_device_module(next(part.parameters()).device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+        pairs.append((start, end))
+
+        def before(module, inputs, start=start):
+            start.record()
+
+        def after(module, inputs, output, end=end):
+            end.record()
+
+        handles += [part.register_forward_pre_hook(before), part.register_forward_hook(after)]
+    model(x)
+    for handle in handles:
+        handle.remove()
+    for _, end in pairs:
+        end.synchronize()
+    return [start.elapsed_time(end) / 1000 for start, end in pairs]
 
 
-# %% wrong: both_before_the_work
-# Records both events before the work.
+# %% wrong: late_binding
+# Makes hooks in a loop that all use the last pair of events.
 
-def by_events(work, gpu):
-    start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
-    start.record()
-    end.record()
-    work()
-    end.synchronize()
-    return start.elapsed_time(end) / 1000
+def by_events(model, parts, x):
+    pairs, handles = [], []
+    for part in parts:
+        device = next(part.parameters()).device
+        gpu = torch.get_device_module(device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+        queue = gpu.current_stream(device)
+        pairs.append((start, end))
 
+        def before(module, inputs):
+            start.record(queue)
 
-# %% wrong: events_without_timing
-# Makes events that keep no time.
+        def after(module, inputs, output):
+            end.record(queue)
 
-def by_events(work, gpu):
-    start, end = gpu.Event(), gpu.Event()
-    start.record()
-    work()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / 1000
+        handles += [part.register_forward_pre_hook(before), part.register_forward_hook(after)]
+    model(x)
+    for handle in handles:
+        handle.remove()
+    for device in {next(part.parameters()).device for part in parts}:
+        synchronize(device)
+    return [start.elapsed_time(end) / 1000 for start, end in pairs]
 
 
 # %% wrong: milliseconds
 # Returns milliseconds.
 
-def by_events(work, gpu):
-    start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
-    start.record()
-    work()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end)
+def by_events(model, parts, x):
+    pairs, handles = [], []
+    for part in parts:
+        device = next(part.parameters()).device
+        gpu = torch.get_device_module(device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+        queue = gpu.current_stream(device)
+        pairs.append((start, end))
+
+        def before(module, inputs, start=start, queue=queue):
+            start.record(queue)
+
+        def after(module, inputs, output, end=end, queue=queue):
+            end.record(queue)
+
+        handles += [part.register_forward_pre_hook(before), part.register_forward_hook(after)]
+    model(x)
+    for handle in handles:
+        handle.remove()
+    for _, end in pairs:
+        end.synchronize()
+    return [start.elapsed_time(end) for start, end in pairs]
+
+
+# %% wrong: hooks_stay
+# Leaves the hooks in the model.
+
+def by_events(model, parts, x):
+    pairs = []
+    for part in parts:
+        device = next(part.parameters()).device
+        gpu = torch.get_device_module(device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+        queue = gpu.current_stream(device)
+        pairs.append((start, end))
+
+        def before(module, inputs, start=start, queue=queue):
+            start.record(queue)
+
+        def after(module, inputs, output, end=end, queue=queue):
+            end.record(queue)
+
+        part.register_forward_pre_hook(before)
+        part.register_forward_hook(after)
+    model(x)
+    for _, end in pairs:
+        end.synchronize()
+    return [start.elapsed_time(end) / 1000 for start, end in pairs]
 
 
 # %% wrong: not_waited
-# Reads the time before the device has reached the second event.
+# Reads the times before the devices have reached the marks.
 
-def by_events(work, gpu):
-    start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
-    start.record()
-    work()
-    end.record()
-    return start.elapsed_time(end) / 1000
+def by_events(model, parts, x):
+    pairs, handles = [], []
+    for part in parts:
+        device = next(part.parameters()).device
+        gpu = torch.get_device_module(device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+        queue = gpu.current_stream(device)
+        pairs.append((start, end))
 
+        def before(module, inputs, start=start, queue=queue):
+            start.record(queue)
 
-# %% wrong: returns_nothing
-# Prints the time.
+        def after(module, inputs, output, end=end, queue=queue):
+            end.record(queue)
 
-def by_events(work, gpu):
-    start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
-    start.record()
-    work()
-    end.record()
-    end.synchronize()
-    print(start.elapsed_time(end) / 1000)
-
-
-# %% wrong: start_never_recorded
-# Thinks that an event is recorded when it is made.
-
-def by_events(work, gpu):
-    start = gpu.Event(enable_timing=True)
-    work()
-    end = gpu.Event(enable_timing=True)
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / 1000
+        handles += [part.register_forward_pre_hook(before), part.register_forward_hook(after)]
+    model(x)
+    for handle in handles:
+        handle.remove()
+    return [start.elapsed_time(end) / 1000 for start, end in pairs]
 
 
-# %% wrong: the_host_clock
-# Uses the host's clock with a synchronize.
+# %% wrong: returns_from_the_hook
+# A lambda that returns the event: what a pre-hook returns takes the place of the input.
 
-import time
-
-
-def by_events(work, gpu):
-    gpu.synchronize()
-    begin = time.perf_counter()
-    work()
-    gpu.synchronize()
-    return time.perf_counter() - begin
-
-
-# %% wrong: warms_up
-# Runs the work once more, to warm up.
-
-def by_events(work, gpu):
-    start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
-    work()
-    start.record()
-    work()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / 1000
+def by_events(model, parts, x):
+    pairs, handles = [], []
+    for part in parts:
+        device = next(part.parameters()).device
+        gpu = torch.get_device_module(device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+        queue = gpu.current_stream(device)
+        pairs.append((start, end))
+        handles.append(part.register_forward_pre_hook(lambda *_, s=start, q=queue: q.record_event(s)))
+        handles.append(part.register_forward_hook(lambda *_, e=end, q=queue: q.record_event(e)))
+    model(x)
+    for handle in handles:
+        handle.remove()
+    for _, end in pairs:
+        end.synchronize()
+    return [start.elapsed_time(end) / 1000 for start, end in pairs]
 
 
-# %% right: idle_first
-# Lets the device finish what it was doing, and then starts.
+# %% wrong: one_run_for_each
+# Runs the model once for each part.
 
-def by_events(work, gpu):
-    gpu.synchronize()
-    start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
-    start.record()
-    result = work()
-    end.record()
-    end.synchronize()
-    print("got", result)
-    return start.elapsed_time(end) / 1000
+def by_events(model, parts, x):
+    times = []
+    for part in parts:
+        device = next(part.parameters()).device
+        gpu = torch.get_device_module(device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+        queue = gpu.current_stream(device)
 
+        def before(module, inputs):
+            start.record(queue)
 
-# %% right: on_the_current_stream
-# Names the stream, and asks whether the event has happened.
+        def after(module, inputs, output):
+            end.record(queue)
 
-def by_events(work, gpu):
-    queue = gpu.current_stream()
-    events = [gpu.Event(enable_timing=True) for _ in range(2)]
-    events[0].record(queue)
-    work()
-    events[1].record(queue)
-    if not events[1].query():
-        print("still at work")
-        events[1].synchronize()
-    return events[0].elapsed_time(events[1]) * 0.001
+        first, second = part.register_forward_pre_hook(before), part.register_forward_hook(after)
+        model(x)
+        first.remove()
+        second.remove()
+        end.synchronize()
+        times.append(start.elapsed_time(end) / 1000)
+    return times
 
 
-# %% right: waits_for_the_device
-# Waits for the whole device and not for the event.
+# %% wrong: around_the_model
+# Two events on each device around the whole model: what the part waits for is in its time, too.
 
-def by_events(work, gpu):
-    before = gpu.Event(enable_timing=True)
-    before.record()
-    work()
-    after = gpu.Event(enable_timing=True)
-    after.record()
-    gpu.synchronize()
-    milliseconds = before.elapsed_time(after)
-    return milliseconds / 1e3
+def by_events(model, parts, x):
+    pairs = []
+    for part in parts:
+        device = next(part.parameters()).device
+        gpu = torch.get_device_module(device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+        start.record(gpu.current_stream(device))
+        pairs.append((gpu, device, start, end))
+    model(x)
+    for gpu, device, start, end in pairs:
+        end.record(gpu.current_stream(device))
+    for gpu, device, start, end in pairs:
+        end.synchronize()
+    return [start.elapsed_time(end) / 1000 for _, _, start, end in pairs]
+
+
+# %% wrong: without_timing
+# Makes events that keep no time.
+
+def by_events(model, parts, x):
+    pairs, handles = [], []
+    for part in parts:
+        device = next(part.parameters()).device
+        gpu = torch.get_device_module(device)
+        start, end = gpu.Event(), gpu.Event()
+        queue = gpu.current_stream(device)
+        pairs.append((start, end))
+
+        def before(module, inputs, start=start, queue=queue):
+            start.record(queue)
+
+        def after(module, inputs, output, end=end, queue=queue):
+            end.record(queue)
+
+        handles += [part.register_forward_pre_hook(before), part.register_forward_hook(after)]
+    model(x)
+    for handle in handles:
+        handle.remove()
+    for _, end in pairs:
+        end.synchronize()
+    return [start.elapsed_time(end) / 1000 for start, end in pairs]
+
+
+# %% wrong: order_of_the_run
+# Returns the times in the order in which the parts ran.
+
+def by_events(model, parts, x):
+    found, handles = [], []
+
+    def before(module, inputs):
+        device = next(module.parameters()).device
+        gpu = torch.get_device_module(device)
+        pair = [gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)]
+        pair[0].record(gpu.current_stream(device))
+        found.append(pair)
+
+    def after(module, inputs, output):
+        device = next(module.parameters()).device
+        found[-1][1].record(torch.get_device_module(device).current_stream(device))
+
+    for part in parts:
+        handles += [part.register_forward_pre_hook(before), part.register_forward_hook(after)]
+    model(x)
+    for handle in handles:
+        handle.remove()
+    for _, end in found:
+        end.synchronize()
+    return [start.elapsed_time(end) / 1000 for start, end in found]
+
+
+# %% right: stream_records
+# stream.record_event makes the events; a class for a part.
+
+class Watch:
+    def __init__(self, part):
+        self.device = next(part.parameters()).device
+        self.gpu = torch.get_device_module(self.device)
+        self.start, self.end = self.gpu.Event(enable_timing=True), self.gpu.Event(enable_timing=True)
+        self.handles = [part.register_forward_pre_hook(self.before), part.register_forward_hook(self.after)]
+
+    def before(self, module, inputs):
+        self.gpu.current_stream(self.device).record_event(self.start)
+
+    def after(self, module, inputs, output):
+        self.gpu.current_stream(self.device).record_event(self.end)
+
+    def seconds(self):
+        for handle in self.handles:
+            handle.remove()
+        self.end.synchronize()
+        return self.start.elapsed_time(self.end) * 1e-3
+
+
+def by_events(model, parts, x):
+    watches = [Watch(part) for part in parts]
+    model(x)
+    return [watch.seconds() for watch in watches]
+
+
+# %% right: with_the_device
+# record() without a queue, with the part's device made the current one.
+
+def by_events(model, parts, x):
+    events = {part: [] for part in parts}
+
+    def mark(module, *_):
+        device = next(module.parameters()).device
+        gpu = torch.get_device_module(device)
+        event = gpu.Event(enable_timing=True)
+        with gpu.device(device):
+            event.record()
+        events[module].append(event)
+
+    handles = [part.register_forward_pre_hook(mark) for part in parts]
+    handles += [part.register_forward_hook(mark) for part in parts]
+    with torch.no_grad():
+        model(x)
+    for handle in handles:
+        handle.remove()
+    for part in parts:
+        synchronize(next(part.parameters()).device)
+    return [events[part][0].elapsed_time(events[part][1]) / 1000 for part in parts]
+
+
+# %% right: defaults_and_finally
+# Default arguments keep each pair; the hooks are removed in a finally block; waits for the devices first.
+
+def by_events(model, parts, x):
+    pairs, handles = [], []
+    for part in parts:
+        device = next(part.parameters()).device
+        synchronize(device)
+        gpu = torch.get_device_module(device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+
+        def before(module, inputs, start=start, queue=gpu.current_stream(device)):
+            start.record(queue)
+
+        def after(module, inputs, output, end=end, queue=gpu.current_stream(device)):
+            queue.record_event(end)
+
+        handles += [part.register_forward_pre_hook(before), part.register_forward_hook(after)]
+        pairs.append((start, end, device))
+    try:
+        output = model(x)
+        print("output on", output.device)
+    finally:
+        for handle in handles:
+            handle.remove()
+    for _, _, device in pairs:
+        synchronize(device)
+    return tuple(start.elapsed_time(end) / 1000 for start, end, _ in pairs)

@@ -1,138 +1,311 @@
-# %% wrong: cut_in_equal_parts
-# Cuts the long tensor into parts of the same length.
+# %% wrong: as_it_was
+# Leaves the loop as it was given.
 
-def move_together(tensors, device):
-    together = torch.cat([tensor.flatten() for tensor in tensors]).to(device)
-    parts = together.chunk(len(tensors))
-    return list(parts)
-
-
-# %% wrong: detached
-# Cuts the way back of the gradients.
-
-def move_together(tensors, device):
-    together = torch.cat([tensor.detach().flatten() for tensor in tensors]).to(device)
-    parts = together.split([tensor.numel() for tensor in tensors])
-    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
-
-
-# %% wrong: moved_before_joined
-# Joins them after the move.
-
-def move_together(tensors, device):
-    together = torch.cat([tensor.flatten().to(device) for tensor in tensors])
-    parts = together.split([tensor.numel() for tensor in tensors])
-    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+def train(model, loss_fn, optimizer, batches):
+    losses, best = [], float("inf")
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        if loss < best:
+            best = loss.item()
+        print("loss", loss)
+    return losses, best
 
 
-# %% wrong: one_by_one
-# Moves each by itself.
+# %% wrong: comparison_kept
+# Keeps the comparison: an if waits too.
 
-def move_together(tensors, device):
-    return [tensor.to(device) for tensor in tensors]
-
-
-# %% wrong: one_tensor_back
-# Returns the one long tensor.
-
-def move_together(tensors, device):
-    return torch.cat([tensor.flatten() for tensor in tensors]).to(device)
-
-
-# %% wrong: stacks
-# Thinks that all have one shape.
-
-def move_together(tensors, device):
-    return list(torch.stack(tensors).to(device))
+def train(model, loss_fn, optimizer, batches):
+    losses, best = [], float("inf")
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        if loss < best:
+            best = loss.detach()
+    return torch.stack(losses).tolist(), float(best)
 
 
-# %% wrong: start_not_moved_on
-# Cuts every tensor from the beginning of the long one.
+# %% wrong: forgets_zero_grad
+# Loses zero_grad while rewriting, so gradients add up.
 
-def move_together(tensors, device):
-    together = torch.cat([tensor.flatten() for tensor in tensors]).to(device)
-    return [together[: tensor.numel()].view(tensor.shape) for tensor in tensors]
-
-
-# %% wrong: stays_flat
-# Forgets the shapes.
-
-def move_together(tensors, device):
-    together = torch.cat([tensor.flatten() for tensor in tensors]).to(device)
-    return list(together.split([tensor.numel() for tensor in tensors]))
+def train(model, loss_fn, optimizer, batches):
+    losses = []
+    for inputs, targets in batches:
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    losses = torch.stack(losses).tolist()
+    return losses, min(losses)
 
 
-# %% wrong: through_the_cpu
-# Goes through the CPU, in two copies.
+# %% wrong: item_under_another_name
+# Thinks that float(loss) is not .item().
 
-def move_together(tensors, device):
-    together = torch.cat([tensor.flatten() for tensor in tensors]).cpu().to(device)
-    parts = together.split([tensor.numel() for tensor in tensors])
-    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
-
-
-# %% wrong: to_without_keeping
-# Forgets that .to gives a copy and leaves the tensor alone.
-
-def move_together(tensors, device):
-    together = torch.cat([tensor.flatten() for tensor in tensors])
-    together.to(device)
-    parts = together.split([tensor.numel() for tensor in tensors])
-    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+def train(model, loss_fn, optimizer, batches):
+    losses, best = [], float("inf")
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss))
+    return losses, min(losses)
 
 
-# %% wrong: under_no_grad
-# Turns autograd off, because it is only a move.
+# %% wrong: last_for_best
+# Returns the last loss as the best.
 
-@torch.no_grad()
-def move_together(tensors, device):
-    together = torch.cat([tensor.flatten() for tensor in tensors]).to(device)
-    parts = together.split([tensor.numel() for tensor in tensors])
-    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
-
-
-# %% right: copy_into_empty
-# Makes an empty tensor on the other device and copies into it.
-
-from torch.nn.utils import parameters_to_vector
-
-
-def move_together(tensors, device):
-    together = parameters_to_vector(tensors)
-    there = torch.empty(len(together), device=device)
-    there = there.copy_(together)
-    return [p.view(t.shape) for p, t in zip(torch.split(there, [t.numel() for t in tensors]), tensors, strict=True)]
+def train(model, loss_fn, optimizer, batches):
+    losses, best = [], float("inf")
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    losses = torch.stack(losses).tolist()
+    return losses, losses[-1]
 
 
-# %% right: narrow_and_unflatten
-# With narrow, ravel and view_as the given tensors' sizes; returns a tuple.
+# %% wrong: losses_only
+# Returns the losses and forgets the best.
 
-def move_together(tensors, device):
-    sizes = [tensor.size() for tensor in tensors]
-    together = torch.concatenate([tensor.ravel() for tensor in tensors]).to(device, non_blocking=True)
-    starts = [sum(size.numel() for size in sizes[:number]) for number in range(len(sizes))]
-    parts = (together.narrow(0, start, size.numel()) for start, size in zip(starts, sizes, strict=True))
-    return tuple(part.view(size) for part, size in zip(parts, sizes, strict=True))
-
-
-# %% right: padded
-# Pads the tensors to one length, so that they travel as one.
-
-def move_together(tensors, device):
-    padded = nn.utils.rnn.pad_sequence([tensor.flatten() for tensor in tensors], batch_first=True).to(device)
-    return [row[: tensor.numel()].view(tensor.shape) for row, tensor in zip(padded, tensors, strict=True)]
+def train(model, loss_fn, optimizer, batches):
+    losses, best = [], float("inf")
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return [loss.item() for loss in losses]
 
 
-# %% right: slices
-# With slices and a running start.
+# %% wrong: min_waits
+# Uses Python's min on tensors: it compares, so it waits.
 
-def move_together(tensors, device):
-    flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-    flat = flat.to(device)
-    moved, start = [], 0
-    for tensor in tensors:
-        stop = start + tensor.numel()
-        moved.append(flat[start:stop].reshape(tensor.shape))
-        start = stop
-    print("moved", len(moved), "in one copy")
-    return moved
+def train(model, loss_fn, optimizer, batches):
+    losses, best = [], None
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        best = loss.detach() if best is None else min(best, loss.detach())
+    return [loss.item() for loss in losses], best.item()
+
+
+# %% wrong: one_backward_at_the_end
+# Adds the losses up and goes backward once: other steps.
+
+def train(model, loss_fn, optimizer, batches):
+    optimizer.zero_grad()
+    losses = [loss_fn(model(inputs), targets) for inputs, targets in batches]
+    sum(losses).backward()
+    optimizer.step()
+    losses = torch.stack(losses).tolist()
+    return losses, min(losses)
+
+
+# %% wrong: prints_now_and_then
+# Prints every second step only.
+
+def train(model, loss_fn, optimizer, batches):
+    losses, best = [], float("inf")
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        if len(losses) % 2 == 0:
+            print("loss", loss.item())
+    losses = torch.stack(losses).tolist()
+    return losses, min(losses)
+
+
+# %% wrong: read_before_they_came
+# Copies without waiting, and reads what has not arrived: on a real GPU that is any number.
+
+def train(model, loss_fn, optimizer, batches):
+    losses = []
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().to("cpu", non_blocking=True))
+    losses = [loss.item() for loss in losses]
+    return losses, min(losses)
+
+
+# %% wrong: returns_tensors
+# Never turns the losses into floats.
+
+def train(model, loss_fn, optimizer, batches):
+    losses, best = [], float("inf")
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses, torch.stack(losses).min()
+
+
+# %% wrong: still_prints
+# Collects the losses, and still prints each.
+
+def train(model, loss_fn, optimizer, batches):
+    losses, best = [], float("inf")
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        print("loss", losses[-1])
+    losses = torch.stack(losses).tolist()
+    return losses, min(losses)
+
+
+# %% wrong: synchronises_each_step
+# Puts a synchronize into the loop, to be sure.
+
+from utils.devices import synchronize
+
+
+def train(model, loss_fn, optimizer, batches):
+    losses = []
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        synchronize(loss.device)
+        losses.append(loss.detach())
+    losses = torch.stack(losses).tolist()
+    return losses, min(losses)
+
+
+# %% wrong: to_the_cpu
+# Takes the loss to the CPU at once, and reads it later.
+
+def train(model, loss_fn, optimizer, batches):
+    losses, best = [], float("inf")
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().cpu())
+    losses = [loss.item() for loss in losses]
+    return losses, min(losses)
+
+
+# %% wrong: zero_grad_at_the_end
+# Thinks that it is the same to clear the gradients after the step: those from before the call are in the first step.
+
+def train(model, loss_fn, optimizer, batches):
+    losses = []
+    for inputs, targets in batches:
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    losses = torch.stack(losses).tolist()
+    return losses, min(losses)
+
+
+# %% right: best_on_the_device
+# Finds the smallest on the device, with torch.minimum, and moves all in one copy.
+
+def train(model, loss_fn, optimizer, batches):
+    kept, best = [], None
+    for inputs, targets in batches:
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        loss = loss.detach().clone()
+        best = loss if best is None else torch.minimum(best, loss)
+        kept.append(loss)
+    *losses, best = torch.stack([*kept, best]).cpu().numpy().tolist()
+    return losses, best
+
+
+# %% right: copies_waited_for
+# Copies without waiting, and waits for all copies before it reads.
+
+def train(model, loss_fn, optimizer, batches):
+    losses = []
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().to("cpu", non_blocking=True))
+    torch.get_device_module(loss.device).synchronize(loss.device)
+    losses = [loss.item() for loss in losses]
+    return losses, min(losses)
+
+
+# %% right: generator_of_steps
+# One step as a function, a comprehension for the loop, and a warning.
+
+import warnings
+
+
+def train(model, loss_fn, optimizer, batches):
+    def step(inputs, targets):
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    kept = [step(*batch) for batch in batches]
+    if len(kept) < 2:
+        warnings.warn("one batch only", stacklevel=2)
+    return [float(loss) for loss in kept], float(min(kept))
+
+
+# %% right: item_after_the_loop
+# Keeps the losses with their graph and asks each for its number after the loop.
+
+def train(model, loss_fn, optimizer, batches):
+    losses, best = [], float("inf")
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss)
+        print("step", len(losses), "launched")
+    losses = [loss.item() for loss in losses]
+    return losses, min(losses)
+
+
+# %% right: written_into_one_tensor
+# Writes each loss into a tensor that was made before the loop.
+
+def train(model, loss_fn, optimizer, batches):
+    device = batches[0][1].device
+    found = torch.zeros(len(batches), device=device)
+    for step, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        found[step] = loss.detach()
+        optimizer.step()
+    found = [float(value) for value in found.cpu()]
+    return found, min(found)
