@@ -192,8 +192,10 @@ ex3 = lab.exercise(
 MODELS = {
     "wide at the end": ([["Linear", 64, 64], ["Tanh"], ["Linear", 64, 512], ["Tanh"], ["Linear", 512, 512]], (512, 64)),
     "images first": (
-        [["Conv2d", 3, 32, 3], ["Tanh"], ["Conv2d", 32, 32, 3], ["Tanh"], ["MaxPool2d", 4], ["Flatten"]]
-        + [["Linear", 512, 1024], ["Tanh"], ["Linear", 1024, 10]],
+        [
+            *(["Conv2d", 3, 32, 3], ["Tanh"], ["Conv2d", 32, 32, 3], ["Tanh"], ["MaxPool2d", 4], ["Flatten"]),
+            *(["Linear", 512, 1024], ["Tanh"], ["Linear", 1024, 10]),
+        ],
         (32, 3, 20, 20),
     ),
     "products at the end": (
