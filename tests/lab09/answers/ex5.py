@@ -1,0 +1,219 @@
+# %% wrong: around_the_loop
+# Puts one checkpoint around the loop, which computes all micro-batches again at once.
+
+def recomputed(model, x, size):
+    def loop(x):
+        return torch.cat([model(piece) for piece in x.split(size)])
+
+    return checkpoint(loop, x, use_reentrant=False)
+
+
+# %% wrong: batch_never_moved
+# Takes it that the batch is on the first device already.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.split(size):
+        hidden = checkpoint(model.part0, piece, use_reentrant=False).to(model.device1)
+        outputs.append(checkpoint(model.part1, hidden, use_reentrant=False))
+    return torch.cat(outputs)
+
+
+# %% wrong: detached
+# Detaches what goes into the second part, so that the first keeps nothing.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = model.part0(piece).detach().to(model.device1)
+        outputs.append(checkpoint(model.part1, hidden, use_reentrant=False))
+    return torch.cat(outputs)
+
+
+# %% wrong: first_part_only
+# Recomputes the first part only.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = checkpoint(model.part0, piece, use_reentrant=False)
+        outputs.append(model.part1(hidden.to(model.device1)))
+    return torch.cat(outputs)
+
+
+# %% wrong: kept_on_the_cpu
+# Keeps all activations in the memory of the CPU: nothing is computed again.
+
+def recomputed(model, x, size):
+    outputs = []
+    with torch.autograd.graph.save_on_cpu():
+        for piece in x.to(model.device0).split(size):
+            outputs.append(model(piece))
+    return torch.cat(outputs)
+
+
+# %% wrong: last_only
+# Keeps the output of the last micro-batch only.
+
+def recomputed(model, x, size):
+    for piece in x.to(model.device0).split(size):
+        hidden = checkpoint(model.part0, piece, use_reentrant=False)
+        output = checkpoint(model.part1, hidden.to(model.device1), use_reentrant=False)
+    return output
+
+
+# %% wrong: move_inside
+# Moves inside the second checkpoint, which then sees a tensor of the first device only, and keeps that one's random
+# numbers: the second device's dropout drops others.
+
+def recomputed(model, x, size):
+    def second(hidden):
+        return model.part1(hidden.to(model.device1))
+
+    outputs = []
+    for start in range(0, len(x), size):
+        piece = x[start : start + size].to(model.device0)
+        hidden = checkpoint(model.part0, piece, use_reentrant=False)
+        outputs.append(checkpoint(second, hidden, use_reentrant=False))
+    return torch.cat(outputs)
+
+
+# %% wrong: newest_first
+# Goes through the micro-batches from the last to the first, and joins them so.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in reversed(x.to(model.device0).split(size)):
+        hidden = checkpoint(model.part0, piece, use_reentrant=False)
+        outputs.append(checkpoint(model.part1, hidden.to(model.device1), use_reentrant=False))
+    return torch.cat(outputs)
+
+
+# %% wrong: no_grad
+# Turns autograd off in the first part, so that it keeps nothing.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        with torch.no_grad():
+            hidden = model.part0(piece)
+        outputs.append(checkpoint(model.part1, hidden.to(model.device1), use_reentrant=False))
+    return torch.cat(outputs)
+
+
+# %% wrong: nothing_recomputed
+# Writes the ordinary pipeline.
+
+def recomputed(model, x, size):
+    return torch.cat([model(piece) for piece in x.split(size)])
+
+
+# %% wrong: own_function_without_random_numbers
+# Writes its own autograd.Function, which computes again without the random numbers of the first time: dropout drops
+# others.
+
+class Recompute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, part, rows, *parameters):
+        ctx.part, ctx.parameters = part, parameters
+        ctx.save_for_backward(rows)
+        return part(rows)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (rows,) = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[1]
+        rows = rows.detach()
+        if wanted:
+            rows.requires_grad_()
+        with torch.enable_grad():
+            output = ctx.part(rows)
+        inputs = ([rows] if wanted else []) + [p for p in ctx.parameters if p.requires_grad]
+        found = iter(torch.autograd.grad(output, inputs, gradient, allow_unused=True))
+        rows_gradient = next(found) if wanted else None
+        return None, rows_gradient, *[next(found) if p.requires_grad else None for p in ctx.parameters]
+
+
+def recomputed(model, x, size):
+    parameters0, parameters1 = list(model.part0.parameters()), list(model.part1.parameters())
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = Recompute.apply(model.part0, piece, *parameters0)
+        outputs.append(Recompute.apply(model.part1, hidden.to(model.device1), *parameters1))
+    return torch.cat(outputs)
+
+
+# %% wrong: random_numbers_not_kept
+# Turns off preserve_rng_state to be faster: dropout drops other numbers the second time.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = checkpoint(model.part0, piece, use_reentrant=False, preserve_rng_state=False)
+        hidden = hidden.to(model.device1)
+        outputs.append(checkpoint(model.part1, hidden, use_reentrant=False, preserve_rng_state=False))
+    return torch.cat(outputs)
+
+
+# %% wrong: reentrant
+# Uses the old kind of checkpoint, which gives no gradients where its input needs none.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = checkpoint(model.part0, piece, use_reentrant=True)
+        outputs.append(checkpoint(model.part1, hidden.to(model.device1), use_reentrant=True))
+    return torch.cat(outputs)
+
+
+# %% wrong: second_part_only
+# Recomputes the second part only.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = model.part0(piece).to(model.device1)
+        outputs.append(checkpoint(model.part1, hidden, use_reentrant=False))
+    return torch.cat(outputs)
+
+
+# %% wrong: whole_batch
+# Recomputes the whole batch at once, so all its activations are there again in the backward pass.
+
+def recomputed(model, x, size):
+    hidden = checkpoint(model.part0, x.to(model.device0), use_reentrant=False)
+    return checkpoint(model.part1, hidden.to(model.device1), use_reentrant=False)
+
+
+# %% wrong: whole_model
+# Puts one checkpoint around both parts, which keeps even less: it sees a tensor of the CPU, so both devices' dropout drops
+# other numbers the second time.
+
+def recomputed(model, x, size):
+    return torch.cat([checkpoint(model, piece, use_reentrant=False) for piece in x.split(size)])
+
+
+# %% right: reentrant_with_gradients
+# The old kind of checkpoint, with an input that needs gradients, so that the first part gets its own.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        piece = piece.detach().requires_grad_()
+        hidden = checkpoint(model.part0, piece, use_reentrant=True)
+        outputs.append(checkpoint(model.part1, hidden.to(model.device1), use_reentrant=True))
+    return torch.cat(outputs)
+
+
+# %% right: checkpoint_sequential
+# PyTorch's own function for a stack of layers. Its last third keeps what it makes.
+
+from torch.utils.checkpoint import checkpoint_sequential
+
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = checkpoint_sequential(model.part0, 3, piece, use_reentrant=False).to(model.device1)
+        outputs.append(checkpoint_sequential(model.part1, 3, hidden, use_reentrant=False))
+    return torch.cat(outputs)
