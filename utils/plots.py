@@ -99,7 +99,8 @@ def timeline(recorded, title: str | None = None, *, numbers: bool = True, quick:
     for row, device in enumerate(devices):
         axes.barh(row, span * 1e3, height=0.62, color="#F0F0F0")
         by_phase = {}
-        for (phase, label), times in _pieces(recorded, device).items():
+        unmarked_first = sorted(_pieces(recorded, device).items(), key=lambda piece: piece[0][1])
+        for (phase, label), times in unmarked_first:
             bars = [((start - recorded.begin) * 1e3, (end - start) * 1e3) for start, end in times]
             by_phase.setdefault(phase, []).extend(bars)
             for left, width in bars if numbers and label else ():
@@ -120,7 +121,7 @@ def timeline(recorded, title: str | None = None, *, numbers: bool = True, quick:
     axes.set_ylim(len(devices) - 0.5, -0.5)
     axes.set_xlim(0, span * 1e3 * 1.1)
     axes.set_xlabel("ms", fontsize=9, color=INK)
-    patches = [Patch(label=name, edgecolor="white", **style) for name, style in seen.items()]
+    patches = [Patch(label=name, edgecolor="white", **seen[name]) for name in (*PHASE_STYLE, "copy") if name in seen]
     where = "upper right" if quick else "outside upper right"
     figure.legend(handles=patches, loc=where, ncols=max(len(patches), 1), fontsize=9, frameon=False)
     words, summary = _timeline_words(recorded), _timeline_summary(recorded)

@@ -14,9 +14,10 @@ import tempfile
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from heapq import heappop, heappush
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -273,6 +274,30 @@ def micro_batch(number: int) -> Iterator[None]:
     marked = simgpu.label(str(number)) if simgpu.is_enabled() else nullcontext()
     with marked, torch.profiler.record_function(f"{MICRO_BATCH}{number}"):
         yield
+
+
+@contextmanager
+def numbered(*parts) -> Iterator[None]:
+    """Mark each call of a part as the work of a micro-batch: its first call inside is of number 0, and so on."""
+    with ExitStack() as hooks:
+        for part in parts:
+            for hook in _numbering(part):
+                hooks.callback(hook.remove)
+        yield
+
+
+def _numbering(part):
+    """The hooks that open a mark before each call of a part and close it behind."""
+    numbers, marks = count(), []
+
+    def before(*_) -> None:
+        marks.append(micro_batch(next(numbers)))
+        marks[-1].__enter__()
+
+    def after(*_) -> None:
+        marks.pop().__exit__(None, None, None)
+
+    return part.register_forward_pre_hook(before), part.register_forward_hook(after, always_call=True)
 
 
 MICRO_BATCH = "micro-batch "

@@ -192,37 +192,36 @@ def test_of_an_entry_that_is_no_text_all_is_told():
 
 
 PIPELINED = """
-class Pipelined(nn.Module):
-    def __init__(self, part0, part1, device0, device1):
-        super().__init__()
-        self.device0, self.device1 = device0, device1
-        self.part0, self.part1 = part0.to(device0), part1.to(device1)
-
-    def forward(self, x, size):
-        pieces = x.to(self.device0).split(size)
+def pipelined(part0, part1, device0, device1, x, size):
+    pieces = x.to(device0).split(size)
 """
 ALL_FIRST_PARTS_FIRST = """
-        hidden = [self.part0(piece) for piece in pieces]
-        return torch.cat([self.part1(each.to(self.device1)) for each in hidden])
+    hidden = [part0(piece) for piece in pieces]
+    return torch.cat([part1(each.to(device1)) for each in hidden])
+"""
+ALL_COPIES_FIRST = """
+    hidden = [part0(piece).to(device1) for piece in pieces]
+    return torch.cat([part1(each) for each in hidden])
 """
 A_WAIT_IN_THE_LOOP = """
-        outputs = []
-        for piece in pieces:
-            outputs.append(self.part1(self.part0(piece).to(self.device1)))
-            torch.get_device_module(self.device0).synchronize(self.device1)
-        return torch.cat(outputs)
+    outputs = []
+    for piece in pieces:
+        outputs.append(part1(part0(piece).to(device1)))
+        torch.get_device_module(device0).synchronize(device1)
+    return torch.cat(outputs)
 """
 
 
 @pytest.mark.parametrize(
     ("forward", "says"),
     [
-        (ALL_FIRST_PARTS_FIRST, "The host never waits, so look at the order of the launches"),
+        (ALL_FIRST_PARTS_FIRST, "All of part0 was launched before the first copy."),
+        (ALL_COPIES_FIRST, "All copies were launched before the first part1."),
         (A_WAIT_IN_THE_LOOP, "What waits in the loop?"),
     ],
 )
 def test_a_wrong_order_of_launches_is_told_from_a_wait(forward, says):
-    assert says in repr(checker("lab08", in_a_cell(PIPELINED + forward.strip("\n")))("ex1"))
+    assert says in repr(checker("lesson08", in_a_cell(PIPELINED + forward.strip("\n")))("pipelined"))
 
 
 PLAIN_LIST = """

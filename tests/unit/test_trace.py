@@ -10,7 +10,7 @@ from torch import nn
 
 from utils import intervals, simgpu, trace
 from utils.simgpu.profiles import GpuProfile, LinkProfile
-from utils.trace import Event, Timeline, micro_batch, record
+from utils.trace import Event, Timeline, micro_batch, numbered, record
 
 # A kernel on 250,000 float32 takes 3 ms, a copy of them 10 ms, a launch 1 us.
 PLAIN = GpuProfile(
@@ -378,6 +378,18 @@ def test_micro_batches_are_labelled_forward_and_backward(plain):
         sum(losses).backward()
     labels = {(event.phase, event.label) for event in t.events}
     assert {("forward", "0"), ("forward", "1"), ("backward", "0"), ("backward", "1")} <= labels
+
+
+def test_the_calls_of_a_part_are_numbered_from_0_and_leave_no_hook_behind(plain):
+    layer, x = nn.Linear(4, 4, device="simgpu:0"), torch.ones(2, 4, device="simgpu:0")
+    with record() as t, numbered(layer):
+        sum(layer(x).sum() for _ in range(2)).backward()
+    assert {("forward", "0"), ("forward", "1"), ("backward", "0"), ("backward", "1")} <= {
+        (event.phase, event.label) for event in t.events
+    }
+    with record() as later:
+        layer(x)
+    assert {event.label for event in later.events} == {""}
 
 
 def test_nothing_to_record():

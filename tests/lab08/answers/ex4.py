@@ -1,175 +1,146 @@
-# %% wrong: always_two_parts
-# Knows the bubble of two parts only.
+# %% wrong: works_of_both_added
+# Adds up the work of both devices, so every share is far too large.
 
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    def largest(m):
-        return -(-rows // m)
-
-    fitting = [m for m in range(1, rows + 1) if largest(m) * row_bytes <= memory]
-    return min(fitting, key=lambda m: (m + 1) * (launch_seconds + largest(m) * row_seconds), default=None)
-
-
-# %% wrong: divisors_only
-# Tries only numbers that divide the batch.
-
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    def largest(m):
-        return -(-rows // m)
-
-    def seconds(m):
-        return (m + parts - 1) * (launch_seconds + largest(m) * row_seconds)
-
-    fitting = [m for m in range(1, rows + 1) if rows % m == 0 and largest(m) * row_bytes <= memory]
-    return min(fitting, key=seconds, default=None)
+def share_of_bound(step, device0, device1, micro_batches):
+    step()
+    with record(device0, device1) as timeline:
+        step()
+    work = timeline.busy(device0) + timeline.busy(device1)
+    return (work + work / micro_batches) / timeline.span
 
 
-# %% wrong: full_does_not_fit
-# Thinks that memory may not be filled to the last byte.
+# %% wrong: first_device_is_the_busier
+# Takes device0 for the busier one, whatever it has to do.
 
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    def largest(m):
-        return -(-rows // m)
-
-    def seconds(m):
-        return (m + parts - 1) * (launch_seconds + largest(m) * row_seconds)
-
-    fitting = [m for m in range(1, rows + 1) if largest(m) * row_bytes < memory]
-    return min(fitting, key=seconds, default=None)
+def share_of_bound(step, device0, device1, micro_batches):
+    step()
+    with record(device0, device1) as timeline:
+        step()
+    return (timeline.busy(device0) + timeline.busy(device1) / micro_batches) / timeline.span
 
 
-# %% wrong: last_forgotten
-# Thinks that range includes its end, so one row each is never tried.
+# %% wrong: no_turn_more
+# Forgets the turn that each device has to sit out: gives the utilisation of the busier device.
 
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    def largest(m):
-        return -(-rows // m)
-
-    def seconds(m):
-        return (m + parts - 1) * (launch_seconds + largest(m) * row_seconds)
-
-    fitting = [m for m in range(1, rows) if largest(m) * row_bytes <= memory]
-    return min(fitting, key=seconds, default=None)
+def share_of_bound(step, device0, device1, micro_batches):
+    step()
+    with record(device0, device1) as timeline:
+        step()
+    return max(timeline.utilisation().values())
 
 
-# %% wrong: launches_ignored
-# Thinks that smaller is always better, because the bubble is smaller.
+# %% wrong: upside_down
+# Divides the time by the bound.
 
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    return rows if row_bytes <= memory else None
-
-
-# %% wrong: longer_than_any_step
-# Begins with a time that is longer than any step can be, as it thinks: where steps are longer, none fits.
-
-from math import ceil
+def share_of_bound(step, device0, device1, micro_batches):
+    step()
+    with record(device0, device1) as timeline:
+        step()
+    less, more = sorted([timeline.busy(device0), timeline.busy(device1)])
+    return timeline.span / (more + less / micro_batches)
 
 
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    best, best_time = None, 1000.0
-    for m in range(1, rows + 1):
-        largest = ceil(rows / m)
-        if largest * row_bytes > memory:
-            continue
-        time = (m + parts - 1) * (launch_seconds + largest * row_seconds)
-        if time < best_time:
-            best, best_time = m, time
-    return best
+# %% wrong: percent
+# Returns percent.
+
+def share_of_bound(step, device0, device1, micro_batches):
+    step()
+    with record(device0, device1) as timeline:
+        step()
+    less, more = sorted([timeline.busy(device0), timeline.busy(device1)])
+    return 100 * (more + less / micro_batches) / timeline.span
 
 
-# %% wrong: memory_ignored
-# Takes the fastest number, whether it fits or not.
+# %% wrong: first_call_measured
+# Measures the first call.
 
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    def largest(m):
-        return -(-rows // m)
-
-    def seconds(m):
-        return (m + parts - 1) * (launch_seconds + largest(m) * row_seconds)
-
-    return min(range(1, rows + 1), key=seconds)
+def share_of_bound(step, device0, device1, micro_batches):
+    with record(device0, device1) as timeline:
+        step()
+    less, more = sorted([timeline.busy(device0), timeline.busy(device1)])
+    return (more + less / micro_batches) / timeline.span
 
 
-# %% wrong: no_bubble
-# Counts m turns, without the turns that fill and empty the pipeline.
+# %% wrong: own_turn
+# Lets the busier device sit out a turn of its own.
 
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    def largest(m):
-        return -(-rows // m)
-
-    fitting = [m for m in range(1, rows + 1) if largest(m) * row_bytes <= memory]
-    return min(fitting, key=lambda m: m * (launch_seconds + largest(m) * row_seconds), default=None)
-
-
-# %% wrong: nothing_fits
-# Does not think of a memory in which not even one row fits.
-
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    def largest(m):
-        return -(-rows // m)
-
-    def seconds(m):
-        return (m + parts - 1) * (launch_seconds + largest(m) * row_seconds)
-
-    return min((m for m in range(1, rows + 1) if largest(m) * row_bytes <= memory), key=seconds)
+def share_of_bound(step, device0, device1, micro_batches):
+    step()
+    with record(device0, device1) as timeline:
+        step()
+    work = max(timeline.busy(device0), timeline.busy(device1))
+    return (work + work / micro_batches) / timeline.span
 
 
-# %% wrong: returns_rows
-# Returns how many rows a micro-batch has, not how many micro-batches there are.
+# %% wrong: launches_timed
+# Takes the time of the launches for that of the step.
 
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    def largest(m):
-        return -(-rows // m)
+def share_of_bound(step, device0, device1, micro_batches):
+    import time
 
-    def seconds(m):
-        return (m + parts - 1) * (launch_seconds + largest(m) * row_seconds)
-
-    fitting = [m for m in range(1, rows + 1) if largest(m) * row_bytes <= memory]
-    return largest(min(fitting, key=seconds)) if fitting else None
-
-
-# %% wrong: rounds_down
-# Rounds the rows of the largest micro-batch down.
-
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    fitting = [m for m in range(1, rows + 1) if rows // m * row_bytes <= memory]
-    return min(fitting, key=lambda m: (m + parts - 1) * (launch_seconds + rows // m * row_seconds), default=None)
+    step()
+    with record(device0, device1) as timeline:
+        begin = time.perf_counter()
+        step()
+        seconds = time.perf_counter() - begin
+    less, more = sorted([timeline.busy(device0), timeline.busy(device1)])
+    return (more + less / micro_batches) / seconds
 
 
-# %% right: loop
-# Goes through all numbers in a loop and remembers the best.
+# %% wrong: speed_up_formula
+# Gives the bound of the formula over two devices, whatever the step does.
 
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    best, least = None, float("inf")
-    for m in range(1, rows + 1):
-        largest = (rows + m - 1) // m
-        turns = m + parts - 1
-        time = turns * (launch_seconds + largest * row_seconds)
-        if largest * row_bytes <= memory and time < least:
-            best, least = m, time
-    return best
+def share_of_bound(step, device0, device1, micro_batches):
+    step()
+    return micro_batches / (micro_batches + 1)
 
 
-# %% right: math_ceil
-# Uses math.ceil and a list of pairs.
+# %% wrong: two_calls_in_the_recording
+# Records the warm-up, too.
 
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    import math
-
-    pairs = []
-    for m in range(1, rows + 1):
-        largest = math.ceil(rows / m)
-        if largest * row_bytes <= memory:
-            pairs.append(((m + parts - 1) * (launch_seconds + largest * row_seconds), m))
-    return min(pairs)[1] if pairs else None
+def share_of_bound(step, device0, device1, micro_batches):
+    with record(device0, device1) as timeline:
+        step()
+        step()
+    less, more = sorted([timeline.busy(device0), timeline.busy(device1)])
+    return (more + less / micro_batches) / timeline.span
 
 
-# %% right: over_sizes
-# Goes through the sizes of a micro-batch, not through their number.
+# %% right: utilisation
+# Uses the busy shares, and multiplies.
 
-def best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    times = {}
-    for size in range(1, rows + 1):
-        if size * row_bytes <= memory:
-            m = len(range(0, rows, size))
-            times[m] = min(times.get(m, float("inf")), (m + parts - 1) * (launch_seconds + -(-rows // m) * row_seconds))
-    return min(times, key=times.get) if times else None
+def share_of_bound(step, device0, device1, micro_batches):
+    for _ in range(2):
+        step()
+    with record(device0, device1) as timeline:
+        step()
+    less, more = sorted(timeline.utilisation().values())
+    return more + less / micro_batches
+
+
+# %% right: measured_beside
+# Times one call with the course's measure, and takes the work from a recording of another.
+
+def share_of_bound(step, device0, device1, micro_batches):
+    from utils.timing import measure
+
+    seconds = measure(step, device0, device1, repeats=1, warm_up=1).median
+    with record(device0, device1) as recording:
+        step()
+    busy = [recording.busy(each) for each in (device0, device1)]
+    if busy[0] > busy[1]:
+        bound = busy[0] + busy[1] / micro_batches
+    else:
+        bound = busy[1] + busy[0] / micro_batches
+    return bound / seconds
+
+
+# %% right: idle_taken_away
+# Counts the work as what is left of the time without the idle moments.
+
+def share_of_bound(step, device0, device1, micro_batches):
+    step()
+    with record(device0, device1) as t:
+        step()
+    works = [t.span - t.idle(device0), t.span - t.idle(device1)]
+    return (max(works) + min(works) / micro_batches) / t.span

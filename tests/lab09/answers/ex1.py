@@ -1,0 +1,153 @@
+# %% wrong: stream_kept_over_the_yield
+# Yields inside the block, so whoever takes the rows computes on the stream for copies.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    with gpu.stream(copying):
+        for rows in x.split(size):
+            yield rows.to(device, non_blocking=True)
+
+
+# %% wrong: nobody_waits
+# Lets the copies run on their own stream, and nobody waits for them.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    for rows in x.split(size):
+        with gpu.stream(copying):
+            arrived = rows.to(device, non_blocking=True)
+        yield arrived
+
+
+# %% wrong: wait_the_wrong_way_round
+# Lets the copies wait for the computing.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    for rows in x.split(size):
+        copying.wait_stream(gpu.current_stream(device))
+        with gpu.stream(copying):
+            arrived = rows.to(device, non_blocking=True)
+        yield arrived
+
+
+# %% wrong: both_wait
+# Lets each wait for the other, to be sure.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    computing = gpu.current_stream(device)
+    for rows in x.split(size):
+        copying.wait_stream(computing)
+        with gpu.stream(copying):
+            arrived = rows.to(device, non_blocking=True)
+        computing.wait_stream(copying)
+        yield arrived
+
+
+# %% wrong: on_the_stream_that_computes
+# Takes non_blocking for all there is to it, and does not use the stream.
+
+def prefetched(x, size, device, copying):
+    for rows in x.split(size):
+        yield rows.to(device, non_blocking=True)
+
+
+# %% wrong: all_copies_first
+# Launches all copies, then waits for all of them before the first rows are given.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    with gpu.stream(copying):
+        pieces = [rows.to(device, non_blocking=True) for rows in x.split(size)]
+    gpu.current_stream(device).wait_stream(copying)
+    yield from pieces
+
+
+# %% wrong: host_waits
+# Waits on the host for each copy, and begins the next when the rows have been taken.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    for rows in x.split(size):
+        with gpu.stream(copying):
+            arrived = rows.to(device, non_blocking=True)
+        gpu.synchronize(device)
+        yield arrived
+
+
+# %% wrong: last_one_forgotten
+# Keeps one micro-batch ahead, and forgets the one that is left in the end.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    computing = gpu.current_stream(device)
+    before = None
+    for rows in x.split(size):
+        with gpu.stream(copying):
+            arrived = rows.to(device, non_blocking=True)
+            event = copying.record_event()
+        if before is not None:
+            computing.wait_event(before[1])
+            yield before[0]
+        before = arrived, event
+
+
+# %% wrong: whole_batch_once
+# Moves the whole batch at once, and cuts it on the device.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    with gpu.stream(copying):
+        x = x.to(device, non_blocking=True)
+    gpu.current_stream(device).wait_stream(copying)
+    for rows in x.split(size):
+        yield rows
+
+
+# %% right: one_ahead
+# Keeps one micro-batch ahead, with an event for each copy.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    computing = gpu.current_stream(device)
+
+    def fetch(rows):
+        with gpu.stream(copying):
+            arrived = rows.to(device, non_blocking=True)
+            return arrived, copying.record_event()
+
+    pieces = x.split(size)
+    following = fetch(pieces[0])
+    for number in range(len(pieces)):
+        rows, there = following
+        if number + 1 < len(pieces):
+            following = fetch(pieces[number + 1])
+        computing.wait_event(there)
+        yield rows
+
+
+# %% right: all_launched_first
+# Launches all copies at once, each with an event, and waits for the one that is needed.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    fetched = []
+    with gpu.stream(copying):
+        for rows in x.split(size):
+            fetched.append((rows.to(device, non_blocking=True), copying.record_event()))
+    for rows, there in fetched:
+        gpu.current_stream(device).wait_event(there)
+        yield rows
+
+
+# %% right: slices
+# Cuts with slices, and asks for the current stream each time.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    for start in range(0, len(x), size):
+        with gpu.stream(copying):
+            rows = x[start : start + size].to(device, non_blocking=True)
+        gpu.current_stream(device).wait_stream(copying)
+        yield rows

@@ -1,0 +1,180 @@
+# %% wrong: by_rows
+# Weights each micro-batch by its rows, as lesson 09 has it.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    total = 0
+    for rows, target in zip(x.split(size), y.split(size)):
+        output = model(rows).flatten(0, 1)
+        loss = nn.functional.cross_entropy(output, target.flatten().to(output.device))
+        total = total + loss * len(rows) / len(x)
+    total.backward()
+    optimizer.step()
+    return total.item()
+
+
+# %% wrong: mean_times_count
+# Weights each mean by its words: right, until a micro-batch has none, where the mean is not a number.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    counted = (y != -100).sum().item()
+    total = 0
+    for rows, target in zip(x.split(size), y.split(size)):
+        output = model(rows).flatten(0, 1)
+        loss = nn.functional.cross_entropy(output, target.flatten().to(output.device))
+        total = total + loss * (target != -100).sum().item() / counted
+    total.backward()
+    optimizer.step()
+    return total.item()
+
+
+# %% wrong: all_words
+# Divides by all words, those too that do not count.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    total = 0
+    for rows, target in zip(x.split(size), y.split(size)):
+        output = model(rows).flatten(0, 1)
+        target = target.flatten().to(output.device)
+        total = total + nn.functional.cross_entropy(output, target, reduction="sum") / y.numel()
+    total.backward()
+    optimizer.step()
+    return total.item()
+
+
+# %% wrong: sum_only
+# Goes backward through the sum, and divides only what it returns.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    total = 0
+    for rows, target in zip(x.split(size), y.split(size)):
+        output = model(rows).flatten(0, 1)
+        target = target.flatten().to(output.device)
+        total = total + nn.functional.cross_entropy(output, target, reduction="sum")
+    total.backward()
+    optimizer.step()
+    return total.item() / (y != -100).sum().item()
+
+
+# %% wrong: mean_of_means
+# Divides by the number of micro-batches.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    pieces = list(zip(x.split(size), y.split(size)))
+    total = 0
+    for rows, target in pieces:
+        output = model(rows).flatten(0, 1)
+        total = total + nn.functional.cross_entropy(output, target.flatten().to(output.device)) / len(pieces)
+    total.backward()
+    optimizer.step()
+    return total.item()
+
+
+# %% wrong: empty_ones_skipped
+# Skips a micro-batch without words, and weights the others by their rows.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    total = 0
+    for rows, target in zip(x.split(size), y.split(size)):
+        output = model(rows).flatten(0, 1)
+        if (target == -100).all():
+            continue
+        total = total + nn.functional.cross_entropy(output, target.flatten().to(output.device)) * len(rows) / len(x)
+    total.backward()
+    optimizer.step()
+    return total.item()
+
+
+# %% wrong: padding_counts
+# Gives the words that do not count the class 0.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    y = y.clamp(min=0)
+    total = 0
+    for rows, target in zip(x.split(size), y.split(size)):
+        output = model(rows).flatten(0, 1)
+        total = total + nn.functional.cross_entropy(output, target.flatten().to(output.device), reduction="sum")
+    total = total / y.numel()
+    total.backward()
+    optimizer.step()
+    return total.item()
+
+
+# %% wrong: zero_grad_forgotten
+# Never clears the gradients of the step before.
+
+def train_step_words(model, optimizer, x, y, size):
+    counted = (y != -100).sum().item()
+    total = 0
+    for rows, target in zip(x.split(size), y.split(size)):
+        output = model(rows).flatten(0, 1)
+        total = total + nn.functional.cross_entropy(output, target.flatten().to(output.device), reduction="sum")
+    total = total / counted
+    total.backward()
+    optimizer.step()
+    return total.item()
+
+
+# %% wrong: whole_batch
+# Does not cut the batch.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    output = model(x).flatten(0, 1)
+    loss = nn.functional.cross_entropy(output, y.flatten().to(output.device))
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+# %% right: joined
+# Joins the outputs, and takes one loss over all words.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    output = torch.cat([model(rows) for rows in x.split(size)])
+    loss = nn.functional.cross_entropy(output.flatten(0, 1), y.flatten().to(output.device), ignore_index=-100)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+# %% right: accumulated
+# Goes backward after each micro-batch, through its part of the mean.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    counted = int((y != -100).sum())
+    losses = []
+    for rows, target in zip(x.split(size), y.split(size)):
+        output = model(rows).transpose(1, 2)
+        loss = nn.functional.cross_entropy(output, target.to(output.device), reduction="sum") / counted
+        loss.backward()
+        losses.append(loss.detach())
+    optimizer.step()
+    return sum(losses).item()
+
+
+# %% right: gradients_divided
+# Adds up the sums, and divides the gradients in the end, as torchtune does.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad(set_to_none=True)
+    loss_fn = nn.CrossEntropyLoss(reduction="sum")
+    counted = (y != -100).sum().item()
+    sums = []
+    for start in range(0, len(x), size):
+        output = model(x[start : start + size])
+        target = y[start : start + size].reshape(-1).to(output.device)
+        sums.append(loss_fn(output.reshape(-1, output.shape[-1]), target))
+    torch.autograd.backward(sums)
+    for p in model.parameters():
+        p.grad /= counted
+    optimizer.step()
+    return torch.stack(sums).sum().item() / counted

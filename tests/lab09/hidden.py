@@ -1,0 +1,76 @@
+"""Lab 09's hidden facts, judged by the grader after the visible ones. Students do not get this file.
+
+They ask what a right answer does anyway and a lucky one does not: other sizes, other models, swapped devices.
+"""
+
+from utils.facts import orders_of, visible
+
+seen = visible("lab09")
+lab = seen.lab
+
+
+@seen.ex1.fact("other sizes, on either device")
+def _(student):
+    for device in student.devices:
+        for rows, size in ((9, 2), (5, 5), (3, 8), (6, 1)):
+            seen.compare_prefetched(student, device, rows, size)
+
+
+@seen.ex1.fact("the next rows are on their way on the other device, too")
+def _(student):
+    seen.need_hidden(student, student.devices[1], 9)
+
+
+@seen.ex2.fact("the best number for other batches, more parts, and tight or too little memory")
+def _(student):
+    for asked in (
+        (60, 4, 0.0003, 0.0011, 7, 10_000),
+        (17, 2, 0.002, 0.0001, 50, 10_000),  # nearly free launches: one row each
+        (17, 2, 0.001, 10.0, 50, 10_000),  # very dear ones: the whole batch at once
+        (24, 2, 0.001, 10.0, 64, 512),  # 8 rows fill the memory to the last byte
+        (10, 2, 0.001, 10.0, 100, 399),  # 3 rows fit, so 4 micro-batches
+        (10, 3, 0.001, 0.01, 100, 99),  # not even one row fits
+        (1, 2, 0.001, 0.001, 100, 100),
+        (10, 2, 500.0, 1000.0, 10, 100),  # hours
+    ):
+        seen.compare_micro_batches(student, *asked)
+
+
+@seen.ex3.fact("other channels and groups, and the devices swapped")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            seen.compare_without(student, device0, device1, (5, 16), 8)
+
+
+@seen.ex3.fact("a model that is one BatchNorm layer itself")
+def _(student):
+    seen.compare_without(student, *student.devices, (4, 4), 3, alone=True)
+
+
+@seen.ex4.fact("other sizes, other words, and the devices swapped")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            seen.compare_words(student, device0, device1, 11, 5, (3, 6, 1), classes=7, seed=11)
+            seen.compare_words(student, device0, device1, 7, 1, (2, 0, 4), seed=12)
+
+
+@seen.ex5.fact("the output and the gradients with other sizes and the devices swapped")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            for rows, size in ((9, 2), (4, 7)):
+                seen.compare_recomputed(student, device0, device1, rows, size, seed=rows)
+
+
+@seen.ex5.fact("dropout drops the same numbers when a part is computed again")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            seen.compare_dropout(student, device0, device1, 10, 4)
+
+
+@seen.ex5.fact("less memory with more micro-batches, and the devices swapped")
+def _(student):
+    seen.need_less_memory(student, *student.devices[::-1], 6000, 500)

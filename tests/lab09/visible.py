@@ -1,0 +1,632 @@
+"""Lab 09's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
+
+A probe runs beside the student's code and tells plain data; the fact judges it here.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+from utils import intervals
+from utils.facts import Lab, case, need, visible
+from utils.facts.probes import fill
+from utils.trace import Event, Timeline
+
+lab = Lab("lab09", "Fast and right")
+lesson = visible("lesson08")
+same, numbers, times = lesson.same, lesson.numbers, lesson.times
+compare_sizes, compare_gradients = lesson.compare_sizes, lesson.compare_gradients
+
+
+# --- ex1: the next micro-batch is on its way ------------------------------------------------------------------------
+
+ex1 = lab.exercise(
+    "ex1",
+    points=2,
+    title="The next micro-batch is on its way",
+    hints=[
+        "A function with yield gives one value at a time, and goes on from there when the next one is asked for. What "
+        "should have been launched before each yield?",
+        "Which stream is current while your loop stands at the yield? Whoever asked for the rows computes on that one.",
+        "Who reads the rows, and when may they be read? Let that stream wait, not the host.",
+        "If all copies are launched before the first yield, what does wait_stream then wait for?",
+    ],
+)
+
+
+def run_prefetched(lab, device, x, size):
+    import warnings
+
+    import torch
+
+    from utils.devices import is_simulated
+    from utils.facts.probes import array, kind_of
+    from utils.simgpu.streams import Stream
+
+    make = Stream if is_simulated(device) else torch.cuda.Stream
+    copying = make(torch.device(device))
+    pinned = torch.Tensor.pin_memory(torch.from_numpy(x))
+    pieces, wrong = [], ""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for rows in lab.prefetched(pinned, size, torch.device(device), copying):
+            if not isinstance(rows, torch.Tensor):
+                wrong = kind_of(rows)
+                break
+            if str(rows.device) != device:
+                wrong = f"a tensor on {rows.device}"
+                break
+            pieces.append(rows * 1.0)  # reads them at once
+    return {
+        "wrong": wrong,
+        "pieces": [array(piece) for piece in pieces],
+        "races": len([each for each in warned if "has not finished writing" in str(each)]),
+    }
+
+
+def compare_prefetched(student, device, rows, size):
+    with case(f"With {rows} rows, size={size} on {device}"):
+        x = numbers(rows, 6, seed=rows)
+        run = student.run(run_prefetched, device, x, size)
+        need(not run["wrong"], f"prefetched gave {run['wrong']}. Give the rows, on {device}.")
+        need(run["pieces"], "prefetched gave nothing. It has to yield the micro-batches, one after the other.")
+        found, wanted = [len(p) for p in run["pieces"]], [min(size, rows - start) for start in range(0, rows, size)]
+        need(found == wanted, f"it gave {', '.join(map(str, found))} rows, and not {', '.join(map(str, wanted))}.")
+        need(same(np.concatenate(run["pieces"]), x), "the rows are not those of x, in their order.")
+        need(
+            not run["races"],
+            f"the stream that computes read {times(run['races'])} rows that were still on their way. It has to wait "
+            "for their copy.",
+        )
+
+
+@ex1.fact("it gives the rows of x, on the device, in their order, and none before they are there")
+def _(student):
+    compare_prefetched(student, student.devices[0], 12, 4)
+    compare_prefetched(student, student.devices[1], 10, 4)
+
+
+def watch_prefetched(lab, device, micro_batches):
+    from dataclasses import asdict
+
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+    from utils.simgpu.streams import Stream
+    from utils.trace import record
+
+    if not is_simulated(device):
+        return {"watched": False}
+    # In simgpu's cost model a sum of very many numbers for very few results is slow; this computer does it quickly.
+    part = nn.Linear(60_000, 8).to(device)
+    pinned = torch.Tensor.pin_memory(torch.zeros(16 * micro_batches, 60_000))
+    copying = Stream(torch.device(device))
+    with torch.no_grad(), record(device) as timeline:
+        for rows in lab.prefetched(pinned, 16, torch.device(device), copying):
+            part(rows)
+    return {"watched": "virtual clock" in timeline.source, "timeline": asdict(timeline)}
+
+
+def need_hidden(student, device, micro_batches):
+    """Copies have to be on their way while the device computes."""
+    run = student.run(watch_prefetched, device, micro_batches)
+    if not run["watched"]:
+        return
+    events = [Event(*event) for event in run["timeline"]["events"]]
+    line = Timeline((device,), tuple(events), run["timeline"]["begin"], run["timeline"]["end"])
+    copies = [event for event in events if event.kind == "h2d"]
+    with case(f"With {micro_batches} micro-batches on {device}"):
+        need(copies, "nothing was copied from the CPU.")
+        computing = {event.stream for event in events if event.is_kernel}
+        beside = [copy for copy in copies if copy.stream not in computing]
+        need(
+            len(beside) == len(copies),
+            "rows are copied on the stream that computes. Which stream is current at each moment, also at the yield?",
+        )
+        on_their_way = intervals.union((copy.start, copy.end) for copy in copies)
+        hidden = intervals.length(intervals.common(on_their_way, line.busy_times(device))) / intervals.length(
+            on_their_way
+        )
+        need(
+            hidden > 0.5,
+            f"the device computed during {hidden:.0%} of the time of the copies. Somebody waits for more than the rows "
+            "that come next.",
+        )
+        need(
+            not lesson.host_waited(sorted(event.launched for event in events)),
+            "the copies are on their way in time, but Python waits for a device in the loop. Let streams wait.",
+        )
+
+
+@ex1.fact("while the device computes, the next rows are on their way (watched where devices are simulated)")
+def _(student):
+    need_hidden(student, student.devices[0], 6)
+
+
+# --- ex2: how many micro-batches ------------------------------------------------------------------------------------
+
+ex2 = lab.exercise(
+    "ex2",
+    points=2,
+    title="How many micro-batches?",
+    hints=[
+        "For one m: how many rows has the largest micro-batch? The bubble makes how many turns of it?",
+        "There are at most `rows` micro-batches, so try all. Leave out those that do not fit, then take the fastest.",
+        "min of an empty list raises. What should come back then?",
+    ],
+)
+
+
+def ask_micro_batches(lab, rows, parts, row_seconds, launch_seconds, row_bytes, memory):
+    from utils.facts.probes import kind_of
+
+    found = lab.best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not hasattr(found, "__index__"):
+        return f"{found!r:.40}, {kind_of(found)}"
+    return int(found)
+
+
+def compare_micro_batches(student, rows, parts, row_seconds, launch_seconds, row_bytes, memory):
+    def largest(m):
+        return -(-rows // m)
+
+    def seconds(m):
+        return (m + parts - 1) * (launch_seconds + largest(m) * row_seconds)
+
+    fitting = {m: seconds(m) for m in range(1, rows + 1) if largest(m) * row_bytes <= memory}
+    words = f"rows={rows}, parts={parts}, row_seconds={row_seconds}, launch_seconds={launch_seconds}, "
+    with case(f"For {words}row_bytes={row_bytes}, memory={memory}"):
+        m = student.run(ask_micro_batches, rows, parts, row_seconds, launch_seconds, row_bytes, memory)
+        if not fitting:
+            need(m is None, f"not even one row fits, and best_micro_batches returned {m}.")
+            return
+        need(m is not None, "it returned None, and there are numbers of micro-batches that fit.")
+        need(not isinstance(m, str), f"best_micro_batches returned {m}. Return a whole number.")
+        need(1 <= m <= rows, f"best_micro_batches returned {m}. There are 1 to {rows} micro-batches.")
+        need(
+            m in fitting,
+            f"with {m} micro-batches the largest has {largest(m)} rows, which need {largest(m) * row_bytes} bytes.",
+        )
+        best = min(fitting.values())
+        need(
+            math.isclose(fitting[m], best, rel_tol=1e-9),
+            f"{m} micro-batches take {fitting[m]:.6g} s, and another number that fits takes {best:.6g} s.",
+        )
+
+
+@ex2.fact("with enough memory it is the number that takes the least time")
+def _(student):
+    compare_micro_batches(student, 32, 2, 0.001, 0.002, 10, 10_000)
+    compare_micro_batches(student, 30, 3, 0.001, 0.004, 10, 10_000)
+
+
+@ex2.fact("memory that is short rules out large micro-batches")
+def _(student):
+    compare_micro_batches(student, 30, 2, 0.001, 0.5, 100, 800)
+
+
+# --- ex3: no BatchNorm ----------------------------------------------------------------------------------------------
+
+ex3 = lab.exercise(
+    "ex3",
+    points=2,
+    title="A model that does not mind micro-batches",
+    hints=[
+        "A module knows its children by name. What has to be done to a child that has children itself?",
+        "A layer is replaced by setting its parent's attribute of that name.",
+        "A new layer is made on the CPU, with ones and zeros. What did the old one have, and where?",
+        "GroupNorm wants a number of groups that divides the channels. Which numbers may you try?",
+    ],
+)
+
+
+def run_without(lab, device0, device1, channels, groups, x, alone):
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import array, fill, kind_of
+
+    class Residual(nn.Module):
+        def __init__(self, inside):
+            super().__init__()
+            self.inside = inside
+
+        def forward(self, x):
+            return x + self.inside(x)
+
+    a, b = channels
+    block = Residual(nn.Sequential(nn.Conv2d(a, a, 3, padding=1), nn.BatchNorm2d(a), nn.ReLU()))
+    part0 = nn.Sequential(nn.Conv2d(3, a, 3), nn.BatchNorm2d(a), nn.ReLU(), block)
+    part1 = nn.Sequential(nn.Conv2d(a, b, 3), nn.BatchNorm2d(b), nn.Flatten(), nn.LazyLinear(4))
+    whole = nn.BatchNorm2d(3) if alone else nn.Sequential(part0, part1)
+    whole(torch.from_numpy(x))  # makes the lazy layer
+    fill(whole, 3)
+    with torch.no_grad():
+        for module in whole.modules():
+            if type(module) is nn.BatchNorm2d:
+                module.weight.add_(1.0)
+    part0.to(device0)
+    part1.to(device1)
+    if alone:
+        whole.to(device1)
+    found = lab.without_batchnorm(whole, groups)
+    if not isinstance(found, nn.Module):
+        return {"wrong": f"without_batchnorm returned {kind_of(found)}. Return the model."}
+    found.train()
+
+    def outputs(size):
+        pieces = torch.from_numpy(x).split(size)
+        if alone:
+            return torch.cat([found(rows.to(device1)) for rows in pieces])
+        return torch.cat([part1(part0(rows.to(device0)).to(device1)) for rows in pieces])
+
+    return {
+        "kinds": [type(module).__name__ for module in found.modules()],
+        "named": [[name, str(p.device), array(p)] for name, p in found.named_parameters()],
+        "outputs": [array(outputs(size)) for size in (len(x), 3, 1)],
+    }
+
+
+def reference(channels, groups, x, alone):
+    """The same model with GroupNorm, made here."""
+
+    class Residual(nn.Module):
+        def __init__(self, inside):
+            super().__init__()
+            self.inside = inside
+
+        def forward(self, x):
+            return x + self.inside(x)
+
+    def norm(count):
+        return nn.GroupNorm(max(n for n in range(1, groups + 1) if count % n == 0), count)
+
+    a, b = channels
+    block = Residual(nn.Sequential(nn.Conv2d(a, a, 3, padding=1), norm(a), nn.ReLU()))
+    part0 = nn.Sequential(nn.Conv2d(3, a, 3), norm(a), nn.ReLU(), block)
+    part1 = nn.Sequential(nn.Conv2d(a, b, 3), norm(b), nn.Flatten(), nn.LazyLinear(4))
+    whole = norm(3) if alone else nn.Sequential(part0, part1)
+    whole(torch.from_numpy(x))
+    fill(whole, 3)
+    with torch.no_grad():
+        for module in whole.modules():
+            if type(module) is nn.GroupNorm:
+                module.weight.add_(1.0)
+        return whole(torch.from_numpy(x)).numpy(), [name for name, _ in whole.named_parameters()]
+
+
+def compare_without(student, device0, device1, channels, groups, alone=False):
+    x = numbers(6, 3, 7, 7, seed=sum(channels))
+    what = "one BatchNorm2d(3)" if alone else f"a split model with {channels[0]} and {channels[1]} channels"
+    with case(f"For {what}, groups={groups}"):
+        run = student.run(run_without, device0, device1, list(channels), groups, x, alone)
+        need("wrong" not in run, run.get("wrong", ""))
+        left = run["kinds"].count("BatchNorm2d")
+        need(not left, f"there is BatchNorm in it still: {times(left)}. Have you looked into the children's children?")
+        expected, names = reference(channels, groups, x, alone)
+        found = [name for name, _, _ in run["named"]]
+        need(found == names, f"its parameters are {', '.join(found)}, and not {', '.join(names)}.")
+        places = [device1 if alone or name.startswith("1.") else device0 for name in names]
+        strayed = [n for (n, place, _), wanted in zip(run["named"], places, strict=True) if place != wanted]
+        need(not strayed, f"{strayed[0] if strayed else ''} is not on the device where its layer was.")
+        whole, *cut = run["outputs"]
+        need(
+            all(np.allclose(each, whole, atol=1e-4) for each in cut),
+            "in train mode the outputs change when the batch is cut into micro-batches.",
+        )
+        need(
+            np.allclose(whole, expected, rtol=1e-3, atol=1e-4),
+            "it computes something else than the model with nn.GroupNorm of as many groups as are possible up to "
+            f"{groups}, with the weights and biases of the old layers.",
+        )
+
+
+@ex3.fact("no BatchNorm is left, weights and devices are kept, and micro-batches change nothing")
+def _(student):
+    compare_without(student, *student.devices, (8, 12), 4)
+
+
+@ex3.fact("channels that the number of groups does not divide")
+def _(student):
+    compare_without(student, *student.devices, (6, 9), 4)
+
+
+# --- ex4: words that count ------------------------------------------------------------------------------------------
+
+ex4 = lab.exercise(
+    "ex4",
+    points=2,
+    title="Words that count",
+    hints=[
+        "Which words does the whole batch's mean go over? Are they shared out evenly over the micro-batches?",
+        "A mean over no word at all is 0 / 0. Which other reduction does the loss know?",
+        "How many words count can be known before anything is computed, and without asking a device.",
+        "cross_entropy wants the classes in the second place, or one long list of words.",
+    ],
+)
+
+IGNORED = -100
+
+
+def run_words(lab, device0, device1, x, y, size, features, classes, steps):
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import array, fill, kind_of
+
+    class Split(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.device0, self.device1 = torch.device(device0), torch.device(device1)
+            self.part0 = nn.Sequential(nn.Linear(features, 11), nn.Tanh()).to(device0)
+            self.part1 = nn.Linear(11, classes).to(device1)
+
+        def forward(self, x):
+            return self.part1(self.part0(x.to(self.device0)).to(self.device1))
+
+    model = Split()
+    fill(model, 4)
+    parameters = list(model.parameters())
+    optimizer = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+    sizes, seen, losses = [], [], []
+    model.part0[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
+    optimizer.register_step_post_hook(
+        lambda *_: seen.append([None if p.grad is None else array(p.grad).copy() for p in parameters])
+    )
+    for _ in range(steps):
+        found = lab.train_step_words(model, optimizer, torch.from_numpy(x), torch.from_numpy(y), size)
+        losses.append(found if type(found) is float else kind_of(found))
+    return {
+        "sizes": sizes[: len(sizes) // steps],
+        "updates": len(seen),
+        "gradients": seen[0] if seen else [],
+        "losses": losses,
+        "parameters": [array(p) for p in parameters],
+    }
+
+
+def words(rows, length, counted, classes, seed):
+    """Inputs and targets; `counted` has how many words of each row count, and its pattern is repeated."""
+    x = numbers(rows, length, 5, seed=seed)
+    y = torch.randint(classes, (rows, length), generator=torch.Generator().manual_seed(seed + 1))
+    for row in range(rows):
+        y[row, counted[row % len(counted)] :] = IGNORED
+    return x, y.numpy()
+
+
+def expected_words(x, y, classes, steps):
+    model = nn.Sequential(nn.Linear(x.shape[2], 11), nn.Tanh(), nn.Linear(11, classes))
+    fill(model, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    losses, gradients = [], None
+    for _ in range(steps):
+        output = model(torch.from_numpy(x)).flatten(0, 1)
+        loss = nn.functional.cross_entropy(output, torch.from_numpy(y).flatten(), ignore_index=IGNORED)
+        optimizer.zero_grad()
+        loss.backward()
+        gradients = gradients or [p.grad.numpy().copy() for p in model.parameters()]
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, gradients, [p.detach().numpy() for p in model.parameters()]
+
+
+def compare_words(student, device0, device1, rows, size, counted, *, classes=4, length=6, seed=7):
+    x, y = words(rows, length, counted, classes, seed)
+    with case(f"With {rows} rows of {length} words, size={size}, and {int((y != IGNORED).sum())} words that count"):
+        run = student.run(run_words, device0, device1, x, y, size, 5, classes, 2)
+        need(run["updates"] == 2, f"for 2 batches optimizer.step() was called {times(run['updates'])}.")
+        compare_sizes(run["sizes"], rows, size)
+        losses, gradients, parameters = expected_words(x, y, classes, 2)
+        need(
+            not any(np.isnan(g).any() for g in run["gradients"] if g is not None),
+            "the gradients are not a number (nan). Is there a micro-batch in which no word counts?",
+        )
+        compare_gradients(run["gradients"], gradients)
+        strange = [found for found in run["losses"] if not isinstance(found, float)]
+        need(not strange, f"train_step_words returned {strange[0] if strange else ''}. Return a Python float.")
+        need(
+            np.allclose(run["losses"], losses, rtol=1e-4),
+            f"the mean losses over the words that count are {losses[0]:.4f} and {losses[1]:.4f}, and it returned "
+            f"{run['losses'][0]:.4f} and {run['losses'][1]:.4f}.",
+        )
+        right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
+        need(right, "after two steps the parameters differ from those that the whole batch gives.")
+
+
+@ex4.fact("one update, with the gradients and the loss of the mean over all words that count")
+def _(student):
+    compare_words(student, *student.devices, 12, 4, (6, 1, 3, 2, 5))
+
+
+@ex4.fact("a micro-batch in which no word counts is no trouble")
+def _(student):
+    compare_words(student, *student.devices, 8, 2, (4, 5, 0, 0))
+
+
+# --- ex5: less memory -----------------------------------------------------------------------------------------------
+
+ENOUGH = 0.8  # of the ordinary pipeline's memory: checkpoint of each part needs about half, checkpoint_sequential 0.73
+PAR = 29  # percent: what the model answer takes, measured by the scored function below
+
+ex5 = lab.exercise(
+    "ex5",
+    points=2,
+    title="Compute again, instead of keeping",
+    hints=[
+        "checkpoint(function, input, use_reentrant=False) computes function(input), and keeps the input.",
+        "Both parts have activations, each on its own device. Which lines of your loop make them?",
+        "A row of the batch needs no gradient, but the weights that it meets do. With use_reentrant=True the first "
+        "part gets none.",
+        "What is kept of each micro-batch should be what goes into a part, and little more.",
+    ],
+)
+
+
+def run_recomputed(lab, device0, device1, x, size, watch):
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+    from utils.facts.probes import array, kind_of
+
+    class Split(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.device0, self.device1 = torch.device(device0), torch.device(device1)
+            stack = [[nn.Linear(32, 32), nn.Tanh()] for _ in range(12)]
+            layers = [layer for pair in stack for layer in pair]
+            self.part0 = nn.Sequential(nn.Linear(4, 32), *layers[:12]).to(device0)
+            self.part1 = nn.Sequential(*layers[12:], nn.Linear(32, 3)).to(device1)
+
+        def forward(self, x):
+            return self.part1(self.part0(x.to(self.device0)).to(self.device1))
+
+    def keeping(model, x, size):
+        return torch.cat([model(piece) for piece in x.split(size)])
+
+    def step(forward):
+        """The output of a forward and backward pass, and the most bytes that it took on each device."""
+        model.zero_grad()
+        before = [gpu.memory_allocated(device) for device in (device0, device1)] if simulated else []
+        for device in (device0, device1) if simulated else ():
+            gpu.reset_peak_memory_stats(device)
+        output = forward(model, x, size)
+        before_backward = [len(rows) for rows in called]
+        if isinstance(output, torch.Tensor):
+            output.square().mean().backward()
+        peaks = [gpu.max_memory_allocated(device) for device in (device0, device1)] if simulated else []
+        again = [sum(rows[start:]) for rows, start in zip(called, before_backward, strict=True)]
+        return output, [peak - start for peak, start in zip(peaks, before, strict=True)], again
+
+    torch.manual_seed(8)
+    model = Split()
+    called = [], []  # how many rows each call of a part was given
+    for first, rows_of in ((model.part0[0], called[0]), (model.part1[0], called[1])):
+        first.register_forward_pre_hook(lambda module, inputs, rows=rows_of: rows.append(len(inputs[0])))
+    simulated = watch and is_simulated(device0) and is_simulated(device1)
+    gpu = torch.get_device_module(device0) if simulated else None
+    x = torch.from_numpy(x)
+    expected, most, _ = step(keeping)
+    expected = array(expected)
+    gradients = [array(p.grad).copy() for p in model.parameters()]
+    for rows in called:
+        rows.clear()
+    output, mine, again = step(lab.recomputed)
+    if not isinstance(output, torch.Tensor):
+        return {"wrong": f"recomputed returned {kind_of(output)}. Return one tensor."}
+    return {
+        "output": array(output),
+        "device": str(output.device),
+        "gradients": [None if p.grad is None else array(p.grad) for p in model.parameters()],
+        "sizes": called[0],
+        "again": again,
+        "expected output": expected,
+        "expected gradients": gradients,
+        "kept": most,
+        "recomputed": mine,
+    }
+
+
+def recompute(student, device0, device1, rows, size, seed=3):
+    run = student.run(run_recomputed, device0, device1, numbers(rows, 4, seed=seed), size, True)
+    need("wrong" not in run, run.get("wrong", ""))
+    return run
+
+
+def compare_recomputed(student, device0, device1, rows, size, seed=3):
+    with case(f"With {rows} rows and size={size}"):
+        run = recompute(student, device0, device1, rows, size, seed)
+        need(run["sizes"], "the first part was never called.")
+        need(
+            max(run["sizes"]) <= size,
+            f"the first part was given {max(run['sizes'])} rows at once, and a micro-batch has {size} at most.",
+        )
+        need(run["device"] == device1, f"the output is on {run['device']}, not on {device1}.")
+        need(
+            same(run["output"], run["expected output"]),
+            "the output differs from that of the whole batch. Is every micro-batch there, in its place?",
+        )
+        compare_gradients(run["gradients"], run["expected gradients"], "")
+        for part, again in zip(("part0", "part1"), run["again"], strict=True):
+            need(
+                again >= rows,
+                f"in backward() {part} was given {again} of the {rows} rows again. Its activations are to be computed "
+                "again there, and kept nowhere.",
+            )
+
+
+@ex5.fact("the output and every gradient are as without recomputing, and both parts compute again in backward")
+def _(student):
+    compare_recomputed(student, *student.devices, 24, 6)
+    compare_recomputed(student, *student.devices, 10, 4)
+
+
+def watch_dropout(lab, device0, device1, x, size):
+    """Which numbers the dropout of each part dropped in forward, and which in backward: a mask for each call."""
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import array
+
+    class Split(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.device0, self.device1 = torch.device(device0), torch.device(device1)
+            self.part0 = nn.Sequential(nn.Linear(4, 16), nn.Dropout(), nn.Linear(16, 16), nn.Tanh()).to(device0)
+            self.part1 = nn.Sequential(nn.Linear(16, 16), nn.Dropout(), nn.Linear(16, 3)).to(device1)
+
+        def forward(self, x):
+            return self.part1(self.part0(x.to(self.device0)).to(self.device1))
+
+    torch.manual_seed(9)
+    model = Split()
+    dropped = [], []
+    for part, masks in ((model.part0, dropped[0]), (model.part1, dropped[1])):
+        part[1].register_forward_hook(lambda module, inputs, output, masks=masks: masks.append(array(output == 0)))
+    output = lab.recomputed(model, torch.from_numpy(x), size)
+    forward = [len(masks) for masks in dropped]
+    output.square().mean().backward()
+    return {
+        "forward": [masks[:count] for masks, count in zip(dropped, forward, strict=True)],
+        "backward": [masks[count:] for masks, count in zip(dropped, forward, strict=True)],
+    }
+
+
+def compare_dropout(student, device0, device1, rows, size):
+    run = student.run(watch_dropout, device0, device1, numbers(rows, 4), size)
+    for part, first, again in zip(("part0", "part1"), run["forward"], run["backward"], strict=True):
+        known = {mask.tobytes() for mask in first}
+        need(
+            {mask.tobytes() for mask in again} <= known,
+            f"With dropout in it, {part} dropped other numbers when it was computed again than in the forward pass. So "
+            "the gradients are not those of the output. (checkpoint keeps what random numbers come next on the devices "
+            "of the tensors that it is given, and on no other device.)",
+        )
+
+
+def need_less_memory(student, device0, device1, rows, size):
+    with case(f"With {rows} rows and size={size}"):
+        run = recompute(student, device0, device1, rows, size)
+        for device, kept, mine in zip((device0, device1), run["kept"], run["recomputed"], strict=False):
+            need(
+                mine <= ENOUGH * kept,
+                f"at its fullest moment {device} held {mine} bytes more than before, and {kept} without recomputing. "
+                f"It should be less than {ENOUGH:.0%} of that. What is still kept there?",
+            )
+
+
+@ex5.fact(f"both devices need less than {ENOUGH:.0%} of the ordinary pipeline's memory (where devices are simulated)")
+def _(student):
+    need_less_memory(student, *student.devices, 4096, 512)
+
+
+@ex5.scored(par=PAR, unit="% of the ordinary pipeline's memory on the fuller device; less is better")
+def _(student):
+    run = recompute(student, *student.devices, 4096, 512)
+    shares = [mine / kept for mine, kept in zip(run["recomputed"], run["kept"], strict=True) if kept]
+    return 100 * max(shares, default=math.nan)
