@@ -19,13 +19,19 @@ from utils.environment import DEVICES
 
 
 def devices(
-    count: int = 2, *, paced: bool = False, memory: int | None = None, quiet: bool = False
+    count: int = 2,
+    *,
+    paced: bool = False,
+    compute: bool = True,
+    memory: int | None = None,
+    quiet: bool = False,
 ) -> list[torch.device]:
     """`count` devices: real GPUs where there are that many, else simulated ones. Prints which, unless `quiet`.
 
-    `paced` and `memory` are for simulated ones; real ones have a clock and a memory of their own. `paced`: slow
-    "Instructional" GPUs that keep to the wall clock, so that what watches them while they work sees them work.
-    `memory`: bytes of each. With either, the simulated machine is made anew, and tensors of the old one go with it.
+    `paced`, `compute` and `memory` are for simulated ones; real ones are as they are. `paced`: slow "Instructional"
+    GPUs that keep to the wall clock, so that what watches them while they work sees them work. `compute=False`:
+    tensors have shapes and no numbers, so that a busy computer keeps to the wall clock, too. `memory`: bytes of each.
+    With any of them, the simulated machine is made anew, and tensors of the old one go with it.
 
     Raises ValueError for a count below 1 or a COURSE_DEVICES that cannot be read, RuntimeError where it asks
     for real GPUs that this machine does not have.
@@ -35,7 +41,7 @@ def devices(
     wish = os.environ.get(DEVICES, "").strip()
     real = torch.cuda.device_count()
     if wish == "simulated" or (not wish and real < count):
-        chosen = _simulated(count, paced, memory)
+        chosen = _simulated(count, paced, compute, memory)
     elif wish in ("", "cuda"):
         _require_real(count - 1, f"devices({count})", real)
         chosen = [torch.device("cuda", index) for index in range(count)]
@@ -90,14 +96,11 @@ def _simulated_count() -> int:
     return torch.get_device_module("simgpu").device_count() if simgpu.is_enabled() else 0
 
 
-def _simulated(count: int, paced: bool = False, memory: int | None = None) -> list[torch.device]:
+def _simulated(count: int, paced: bool = False, compute: bool = True, memory: int | None = None) -> list[torch.device]:
+    slow = {"gpu": "Instructional", "link": "instructional", "clock": "paced"} if paced else {}
     # A machine that already has enough stays as it is: another cell may hold tensors on it.
-    if paced:
-        simgpu.enable(count=count, gpu="Instructional", link="instructional", clock="paced", memory=memory)
-    elif memory is not None:
-        simgpu.enable(count=count, memory=memory)
-    elif _simulated_count() < count:
-        simgpu.enable(count=count)
+    if slow or not compute or memory is not None or _simulated_count() < count:
+        simgpu.enable(count=count, compute=compute, memory=memory, **slow)
     return [torch.device("simgpu", index) for index in range(count)]
 
 
@@ -140,6 +143,9 @@ def _one_line(chosen: list[torch.device], wish: str, real: int) -> str:
         what = ", ".join(dict.fromkeys(name_of(device) for device in chosen))
         return f"Using {names}: real ({what}{twice})."
     if kinds == {"simulated"}:
-        clock = ", paced to the wall clock" if "paced" in simgpu.describe() else ""
-        return f"Using {names}: simulated{clock}, computed on this machine's CPU ({why})."
+        machine = simgpu.describe()
+        clock = ", paced to the wall clock" if "paced" in machine else ""
+        shapes = "shapes only" in machine
+        numbers = "shapes only: no numbers are computed" if shapes else "computed on this machine's CPU"
+        return f"Using {names}: simulated{clock}, {numbers} ({why})."
     return f"Using {names}: {' and '.join(sorted(kinds))} ({why}{twice})."

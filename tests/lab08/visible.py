@@ -691,7 +691,8 @@ def compare_dropout(student, device0, device1, rows, size):
         need(
             {mask.tobytes() for mask in again} <= known,
             f"With dropout in it, {part} dropped other numbers when it was computed again than in the forward pass. So "
-            "the gradients are not those of the output.",
+            "the gradients are not those of the output. (checkpoint keeps what random numbers come next on the devices "
+            "of the tensors that it is given, and on no other device.)",
         )
 
 

@@ -133,3 +133,24 @@ def test_simulated_devices_can_be_paced_or_have_little_memory(capsys):
     devices(2, quiet=True)  # keeps what is there
     assert torch.simgpu.mem_get_info(1)[1] == 2 * 10**6
     simgpu.enable(count=2)
+
+
+def test_simulated_devices_can_do_without_numbers(capsys):
+    try:
+        device, _ = devices(2, paced=True, compute=False)
+        assert simgpu.describe() == "2 x Instructional, instructional, paced clock, shapes only"
+        assert "simulated, paced to the wall clock, shapes only: no numbers are computed (" in capsys.readouterr().out
+        assert (torch.ones(3, 2, device=device) @ torch.ones(2, 5, device=device)).shape == (3, 5)
+        devices(2, compute=False)
+        assert simgpu.describe() == "2 x V100, nvlink2, virtual clock, shapes only"
+        assert "simulated, shapes only: no numbers are computed (" in capsys.readouterr().out
+        devices(2, quiet=True, paced=True)
+        assert simgpu.describe() == "2 x Instructional, instructional, paced clock"
+    finally:
+        simgpu.enable(count=2)
+
+
+def test_real_devices_always_compute(real_gpus, capsys):
+    real_gpus(2)
+    assert devices(2, paced=True, compute=False) == [torch.device("cuda:0"), torch.device("cuda:1")]
+    assert "shapes" not in capsys.readouterr().out

@@ -14,6 +14,7 @@ from . import origin
 from .clock import CLOCKS, Engine, PacedClock, Queue, Stopwatch, VirtualClock
 from .memory import Memory
 from .profiles import GPUS, LINKS, GpuProfile, LinkProfile, find
+from .random_numbers import new_generator
 
 DEVICE_TYPE = "simgpu"
 MOST_GPUS = 64
@@ -55,7 +56,18 @@ class Gpu:
     machine is reconfigured: what lived on it is refused from then on.
     """
 
-    __slots__ = ("compute", "copy_in", "copy_out", "device", "index", "memory", "profile", "queues", "retired")
+    __slots__ = (
+        "compute",
+        "copy_in",
+        "copy_out",
+        "device",
+        "generator",
+        "index",
+        "memory",
+        "profile",
+        "queues",
+        "retired",
+    )
 
     def __init__(self, index: int, profile: GpuProfile, memory: int):
         self.index = index
@@ -63,6 +75,7 @@ class Gpu:
         self.profile = profile
         self.retired = False
         self.memory = Memory(str(index), memory)
+        self.generator = new_generator()
         self.queues = [Queue(self, 0)]
         self.compute, self.copy_in, self.copy_out = Engine(), Engine(), Engine()
 

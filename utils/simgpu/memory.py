@@ -91,7 +91,7 @@ class Memory:
 class Storage:
     """The memory behind a tensor and its views. Freed with the last of them."""
 
-    __slots__ = ("_memory", "size", "written")
+    __slots__ = ("__weakref__", "_memory", "size", "written")
 
     def __init__(self, memory: Memory, size: int):
         size = -(-size // BLOCK) * BLOCK  # `_whole`, without its call

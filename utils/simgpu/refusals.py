@@ -17,6 +17,15 @@ NO_DATA_PARALLEL = (
 )
 
 
+def no_generator(device: torch.device, of: torch.device) -> str:
+    """Why a generator cannot draw on a simulated GPU: each has one, which has no object, and there are no others."""
+    return (
+        f"Expected a '{device.type}' device type for generator but found '{of.type}': a generator draws on its own "
+        f"device only. Seed the one that {device} has, with torch.{DEVICE_TYPE}.manual_seed(...), "
+        "or draw on the CPU and move the numbers with .to(...)."
+    )
+
+
 def _no_data_parallel(parent: nn.Module, name: str, module: nn.Module) -> None:
     if isinstance(parent, nn.DataParallel) and name == "module":
         simulated = any(parameter.device.type == DEVICE_TYPE for parameter in module.parameters())

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -21,6 +22,7 @@ from . import ordering, refusals, torch_private
 from .cost import SWITCHES, seconds_for, work_of
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .memory import Storage
+from .random_numbers import drawn_from, draws
 from .recurrent import SUBSTITUTES
 
 aten = torch.ops.aten
@@ -152,6 +154,11 @@ class SimTensor(torch.Tensor):
         return f"Parameter containing:\n{text}" if getattr(self, "_is_param", False) else text
 
 
+def storage_of(tensor: SimTensor) -> Storage:
+    """The memory that holds a tensor: its views have the same."""
+    return tensor._storage
+
+
 OWN_ATTRIBUTES = {"_value", "_gpu", "_storage", "_layout"}
 
 
@@ -250,7 +257,7 @@ class Operator:
     def __init__(self, func):
         schema = torch_private.operator_schema(func)
         self.func = SUBSTITUTES.get(func) or torch_private.callable_of(func)
-        self.special = SPECIAL.get(func)
+        self.special = SPECIAL.get(func) or (partial(_draw, self) if draws(func) else None)
         self.name = func.__name__.split(".")[0]
         self.packet = torch_private.packet_of(func)
         self.names = [argument.name for argument in schema.arguments]
@@ -475,6 +482,21 @@ def _run_planned(operator, args, kwargs):
             storage = storages[index] if what == NEW else args[position]._storage
             made.append(_wrap(value, gpu, storage, layout))
     return plan.container(made)
+
+
+def _draw(operator: Operator, *args, **kwargs):
+    """Run an operator that draws random numbers, from the generator of the GPU where its result is."""
+    __tracebackhide__ = True
+    gpu = next(t._gpu for t in _tensors((*args, *kwargs.values())) if type(t) is SimTensor)
+    target = torch.device(kwargs.get("device") or gpu.device)
+    if kwargs.get("generator") is not None:
+        raise RuntimeError(refusals.no_generator(target, kwargs["generator"].device))
+    if target != gpu.device:  # randn_like(x, device=...)
+        gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
+    if gpu is None or not machine.compute:
+        return _run_planned(operator, args, kwargs)
+    with drawn_from(gpu.generator):
+        return _run_planned(operator, args, kwargs)
 
 
 def _run(operator: Operator, args, kwargs, key: tuple | None = None):

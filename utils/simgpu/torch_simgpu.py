@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
@@ -185,23 +185,43 @@ class DeviceModule(ModuleType):
         for gpu in machine.gpus:
             gpu.memory.empty_cache()
 
-    # --- random numbers: simulated GPUs draw from the CPU's generator, so a seed gives the CPU's numbers --------
+    # --- random numbers: each GPU has a generator of its own, which gives the CPU's numbers for the same seed ------
+
+    _initialized = True  # torch.utils.checkpoint keeps the states of the generators only where it reads this
 
     def manual_seed(self, seed: int) -> None:
-        """Seed the generator that simulated GPUs share with the CPU."""
-        torch.default_generator.manual_seed(seed)
+        """Seed the generator of the current GPU."""
+        machine.gpu(None).generator.manual_seed(seed)
 
     def manual_seed_all(self, seed: int) -> None:
-        """Nothing to do where `torch.manual_seed` calls this: the one generator is seeded already."""
+        """Seed the generators of all GPUs alike, as `torch.manual_seed` does."""
+        for gpu in machine.gpus:
+            gpu.generator.manual_seed(seed)
+
+    def seed(self) -> None:
+        """Seed the generator of the current GPU with a number that nobody knows."""
+        machine.gpu(None).generator.seed()
+
+    def seed_all(self) -> None:
+        """Seed the generators of all GPUs with one number that nobody knows."""
+        self.manual_seed_all(torch.Generator().seed())
 
     def initial_seed(self) -> int:
-        return torch.initial_seed()
+        """What the generator of the current GPU was seeded with."""
+        return machine.gpu(None).generator.initial_seed()
 
     def get_rng_state(self, device=None) -> torch.Tensor:
-        return torch.get_rng_state()
+        return machine.gpu(device).generator.get_state()
 
-    def set_rng_state(self, state: torch.Tensor, device=None) -> None:
-        torch.set_rng_state(state)
+    def get_rng_state_all(self) -> list[torch.Tensor]:
+        return [gpu.generator.get_state() for gpu in machine.gpus]
+
+    def set_rng_state(self, new_state: torch.Tensor, device=None) -> None:
+        machine.gpu(device).generator.set_state(new_state)
+
+    def set_rng_state_all(self, new_states: Iterable[torch.Tensor]) -> None:
+        for gpu, state in zip(machine.gpus, new_states, strict=False):
+            gpu.generator.set_state(state)
 
     def _is_in_bad_fork(self) -> bool:
         return False

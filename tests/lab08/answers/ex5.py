@@ -62,6 +62,22 @@ def recomputed(model, x, size):
     return output
 
 
+# %% wrong: move_inside
+# Moves inside the second checkpoint, which then sees a tensor of the first device only, and keeps that one's random
+# numbers: the second device's dropout drops others.
+
+def recomputed(model, x, size):
+    def second(hidden):
+        return model.part1(hidden.to(model.device1))
+
+    outputs = []
+    for start in range(0, len(x), size):
+        piece = x[start : start + size].to(model.device0)
+        hidden = checkpoint(model.part0, piece, use_reentrant=False)
+        outputs.append(checkpoint(second, hidden, use_reentrant=False))
+    return torch.cat(outputs)
+
+
 # %% wrong: newest_first
 # Goes through the micro-batches from the last to the first, and joins them so.
 
@@ -169,19 +185,12 @@ def recomputed(model, x, size):
     return checkpoint(model.part1, hidden.to(model.device1), use_reentrant=False)
 
 
-# %% right: move_inside
-# Moves inside the second checkpoint.
+# %% wrong: whole_model
+# Puts one checkpoint around both parts, which keeps even less: it sees a tensor of the CPU, so both devices' dropout drops
+# other numbers the second time.
 
 def recomputed(model, x, size):
-    def second(hidden):
-        return model.part1(hidden.to(model.device1))
-
-    outputs = []
-    for start in range(0, len(x), size):
-        piece = x[start : start + size].to(model.device0)
-        hidden = checkpoint(model.part0, piece, use_reentrant=False)
-        outputs.append(checkpoint(second, hidden, use_reentrant=False))
-    return torch.cat(outputs)
+    return torch.cat([checkpoint(model, piece, use_reentrant=False) for piece in x.split(size)])
 
 
 # %% right: reentrant_with_gradients
@@ -194,10 +203,3 @@ def recomputed(model, x, size):
         hidden = checkpoint(model.part0, piece, use_reentrant=True)
         outputs.append(checkpoint(model.part1, hidden.to(model.device1), use_reentrant=True))
     return torch.cat(outputs)
-
-
-# %% right: whole_model
-# One checkpoint for both parts: it keeps even less.
-
-def recomputed(model, x, size):
-    return torch.cat([checkpoint(model, piece, use_reentrant=False) for piece in x.split(size)])

@@ -175,7 +175,7 @@ def _forget_numbers() -> None:
     import torch
 
     numpy.random.seed()
-    torch.default_generator.seed()
+    torch.seed()  # the simulated GPUs', too
 
 
 def _close(descriptor: int | None) -> None:
