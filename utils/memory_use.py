@@ -80,7 +80,7 @@ class MemoryUse:
                     register = getattr(self.optimizer, f"register_step_{when}_hook")
                     stack.callback(register(lambda *_, inside=inside: setattr(self, "_in_optimizer", inside)).remove)
             stack.enter_context(torch.autograd.graph.saved_tensors_hooks(self._saved, lambda tensor: tensor))
-            stack.enter_context(_watch(self._ran))
+            stack.enter_context(_Watch(self._ran))
             self._stack = stack.pop_all()
         return self
 
@@ -199,13 +199,16 @@ def _tensors(out):
             yield from _tensors(each)
 
 
-def _watch(ran: Callable):
-    class Watch(torch_private.DispatchMode):
-        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-            out = operator(*args, **(kwargs or {}))
-            # No work: autograd detaches all the time, and an optimizer makes marks for the profiler.
-            if operator is not torch.ops.aten.detach.default and operator.namespace != "profiler":
-                ran(out)
-            return out
+class _Watch(torch_private.DispatchMode):
+    """Calls `ran(out)` after each operator. A class inside a function would keep `ran`, and the model, in a cycle."""
 
-    return Watch()
+    def __init__(self, ran: Callable):
+        super().__init__()
+        self._ran = ran
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        out = operator(*args, **(kwargs or {}))
+        # No work: autograd detaches all the time, and an optimizer makes marks for the profiler.
+        if operator is not torch.ops.aten.detach.default and operator.namespace != "profiler":
+            self._ran(out)
+        return out

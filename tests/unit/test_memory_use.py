@@ -204,6 +204,20 @@ def test_measuring_keeps_nothing_alive_and_leaves_nothing_behind():
     assert torch.simgpu.memory_allocated(0) == before
 
 
+def test_what_was_measured_is_freed_with_its_last_name_and_not_at_the_next_collection():
+    empty = torch.simgpu.memory_allocated(0)
+    gc.disable()
+    try:
+        model = stack()
+        optimizer = OPTIMIZERS["adam"](model.parameters())
+        with memory_of(model, optimizer) as memory:
+            step_of(model, optimizer)()
+        del model, optimizer, memory
+        assert torch.simgpu.memory_allocated(0) == empty
+    finally:
+        gc.enable()
+
+
 def test_the_numbers_are_those_of_a_step_that_nobody_watches():
     results = []
     for watch in (False, True):
