@@ -12,6 +12,7 @@ from conftest import ROOT
 from support.answers import read_page
 
 from utils import check as check_module
+from utils import simgpu
 from utils.check import tasks
 from utils.facts import Exercise, Fact, Lab, LocalStudent, judge, load_lab, need
 from utils.marks import TASK
@@ -29,8 +30,9 @@ def cells(lesson):
 
 def findings(lesson, name, source):
     """What is found about an answer to a task, which is run as its cell would be."""
+    simgpu.enable(count=2)
     namespace = {"__name__": "__main__"}
-    exec("import torch\nfrom torch import nn\n" + source, namespace)
+    exec(compile("import torch\nfrom torch import nn\n" + source, "<cell 1>", "exec"), namespace)
     return judge(load_lab(lesson).exercises[name], LocalStudent(namespace, ["simgpu:0", "simgpu:1"]))
 
 

@@ -44,7 +44,8 @@ def tidy(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         if PREDICTED in cell.metadata.get("tags", []):
             # Its output would answer before the question. What is folded shows nothing.
             cell.outputs = [output for output in cell.outputs if output.get("metadata", {}).get(FOLDED)]
-            cell.execution_count = None
+            if not cell.outputs:  # with outputs and no count nbval takes a cell for one that never ran
+                cell.execution_count = None
         for output in cell.get("outputs", []):
             if output.output_type == "error":
                 output.traceback = _short(output.traceback)
