@@ -26,7 +26,9 @@ MIB = 2**20
 def picture(memory, title: str | None = None) -> Picture:
     """What each device of a `MemoryUse` held after each operator, one kind upon the other."""
     count = len(memory.devices)
-    figure, first = labelled_axes(1.2 + 1.7 * count, memory.source, title)
+    figure, first = labelled_axes(1.2 + 1.7 * count, memory.source)
+    if title:  # higher than in other pictures: below it are the names of the phases
+        first.set_title(title, loc="left", fontsize=11, color=INK, pad=16)
     grid = GridSpec(count, 1, figure)
     first.set_subplotspec(grid[0])
     rows = [first] + [figure.add_subplot(grid[row], sharex=first, sharey=first) for row in range(1, count)]

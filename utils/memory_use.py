@@ -73,14 +73,16 @@ class MemoryUse:
         with ExitStack() as stack:
             for parameter in self.model.parameters():
                 if parameter.requires_grad:
-                    hook = parameter.register_post_accumulate_grad_hook(lambda p: self._mark([p.grad], "gradients"))
+                    hook = parameter.register_post_accumulate_grad_hook(
+                        lambda p: self._mark(_tensors(p.grad), "gradients")
+                    )
                     stack.callback(hook.remove)
             if self.optimizer is not None:
                 for when, inside in (("pre", True), ("post", False)):
                     register = getattr(self.optimizer, f"register_step_{when}_hook")
                     stack.callback(register(lambda *_, inside=inside: setattr(self, "_in_optimizer", inside)).remove)
             stack.enter_context(torch.autograd.graph.saved_tensors_hooks(self._saved, lambda tensor: tensor))
-            stack.enter_context(_watch(self._ran))
+            stack.enter_context(_Watch(self._ran))
             self._stack = stack.pop_all()
         return self
 
@@ -199,13 +201,16 @@ def _tensors(out):
             yield from _tensors(each)
 
 
-def _watch(ran: Callable):
-    class Watch(torch_private.DispatchMode):
-        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-            out = operator(*args, **(kwargs or {}))
-            # No work: autograd detaches all the time, and an optimizer makes marks for the profiler.
-            if operator is not torch.ops.aten.detach.default and operator.namespace != "profiler":
-                ran(out)
-            return out
+class _Watch(torch_private.DispatchMode):
+    """Calls `ran(out)` after each operator. A class inside a function would keep `ran`, and the model, in a cycle."""
 
-    return Watch()
+    def __init__(self, ran: Callable):
+        super().__init__()
+        self._ran = ran
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        out = operator(*args, **(kwargs or {}))
+        # No work: autograd detaches all the time, and an optimizer makes marks for the profiler.
+        if operator is not torch.ops.aten.detach.default and operator.namespace != "profiler":
+            self._ran(out)
+        return out

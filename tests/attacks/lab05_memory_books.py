@@ -13,7 +13,7 @@ class FitInTwo(nn.Module):
         self.device0, self.device1 = device0, device1
         cut, used = 0, 0
         for layer in layers:
-            used += 4 * sum(p.numel() * p.element_size() for p in layer.parameters())
+            used += 5 * sum(p.numel() * p.element_size() for p in layer.parameters())
             if used > memory0:
                 break
             cut += 1

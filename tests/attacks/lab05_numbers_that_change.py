@@ -1,24 +1,24 @@
-"""Lab 05: exercise 4 returns a number whose __index__ says another one each time, exercise 3 one with a lying __float__.
+"""Lab 05: exercise 2 returns numbers that say another thing each time, exercise 3 one with a lying __float__.
 
-honest: ex1, ex2, ex5
+honest: ex1, ex4, ex5
 lab: lab05
 """
 
-# %% instead of ex4
-class Number(int):
-    def __index__(self):
-        return 10**3000
+# %% instead of ex2
+class Share(float):
+    def __float__(self):
+        return 10.0**300
 
-    __int__ = __index__
+    __sub__ = __rsub__ = __abs__ = lambda self, *_: 0.0
 
     def __eq__(self, other):
         return True
 
-    __hash__ = int.__hash__
+    __hash__ = float.__hash__
 
 
-def best_cut(costs):
-    return Number(1)
+def where_time_goes(timeline, device0, device1):
+    return {part: Share(0.25) for part in ("both", "one", "copy", "host")}
 
 
 # %% instead of ex3

@@ -204,6 +204,31 @@ def test_measuring_keeps_nothing_alive_and_leaves_nothing_behind():
     assert torch.simgpu.memory_allocated(0) == before
 
 
+def test_what_was_measured_is_freed_with_its_last_name_and_not_at_the_next_collection():
+    empty = torch.simgpu.memory_allocated(0)
+    gc.disable()
+    try:
+        model = stack()
+        optimizer = OPTIMIZERS["adam"](model.parameters())
+        with memory_of(model, optimizer) as memory:
+            step_of(model, optimizer)()
+        del model, optimizer, memory
+        assert torch.simgpu.memory_allocated(0) == empty
+    finally:
+        gc.enable()
+
+
+def test_a_gradient_may_be_gone_before_it_is_asked_about():
+    """As where each weight is updated within backward, and its gradient freed."""
+    model = stack()
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda p: setattr(p, "grad", None))
+    with memory_of(model) as memory:
+        model(torch.ones(1, WIDTH, device=GPU0)).sum().backward()
+    assert memory.held(GPU0)["gradients"] == 0
+    assert memory.peak(GPU0)["weights"] == in_blocks(model.parameters())
+
+
 def test_the_numbers_are_those_of_a_step_that_nobody_watches():
     results = []
     for watch in (False, True):

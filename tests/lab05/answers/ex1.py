@@ -1,176 +1,343 @@
-# %% wrong: adds_lengths
-# Thinks that the lengths of the kernels add up, so that two at the same moment count twice.
+# %% wrong: forward_only
+# Thinks that a training step is its forward pass, and records no more.
 
-def busy_percent(kernels, begin, end):
-    busy = sum(min(stop, end) - max(start, begin) for start, stop in kernels if stop > begin and start < end)
-    return 100 * busy / (end - begin)
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        optimizer.zero_grad()
+        output = model(x)
+        loss = nn.functional.mse_loss(output, y.to(output.device))
+        loss.backward()
+        optimizer.step()
 
+    step()
+    step()
+    with record(device0, device1) as timeline:
+        model(x)
 
-# %% wrong: divides_by_end
-# Thinks that every period begins at 0, and divides by its end.
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
 
-def busy_percent(kernels, begin, end):
-    busy, reached = 0.0, begin
-    for start, stop in sorted(kernels):
-        start, stop = max(start, reached), min(stop, end)
-        if stop > start:
-            busy += stop - start
-            reached = stop
-    return 100 * busy / end
-
-
-# %% wrong: first_to_last
-# Thinks that a device is busy from its first kernel to its last, so that the gaps count as work.
-
-def busy_percent(kernels, begin, end):
-    if not kernels:
-        return 0
-    first = max(begin, min(start for start, stop in kernels))
-    last = min(end, max(stop for start, stop in kernels))
-    return 100 * max(0, last - first) / (end - begin)
+    result = {str(d): 100 * timeline.busy(d) / timeline.span for d in (device0, device1)}
+    result["both"] = 100 * both / timeline.span
+    return result
 
 
-# %% wrong: never_above_100
-# Thinks that counting an overlap twice is mended by cutting the percent off at 100.
+# %% wrong: no_warm_up
+# Records the first step, in which things are done that no other step does.
 
-def busy_percent(kernels, begin, end):
-    busy = 0
-    for start, stop in kernels:
-        busy += max(0, min(stop, end) - max(start, begin))
-    return min(100, 100 * busy / (end - begin))
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        optimizer.zero_grad()
+        output = model(x)
+        loss = nn.functional.mse_loss(output, y.to(output.device))
+        loss.backward()
+        optimizer.step()
 
+    with record(device0, device1) as timeline:
+        step()
+    step()
 
-# %% wrong: not_clipped
-# Thinks that every kernel in the list lies inside the period.
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
 
-def busy_percent(kernels, begin, end):
-    busy, reached = 0.0, None
-    for start, stop in sorted(kernels):
-        if reached is not None:
-            start = max(start, reached)
-        if stop > start:
-            busy += stop - start
-            reached = stop
-    return 100 * busy / (end - begin)
-
-
-# %% wrong: not_sorted
-# Thinks that the kernels come in the order in which they started.
-
-def busy_percent(kernels, begin, end):
-    busy, reached = 0.0, begin
-    for start, stop in kernels:
-        start, stop = max(start, reached), min(stop, end)
-        if stop > start:
-            busy += stop - start
-            reached = stop
-    return 100 * busy / (end - begin)
+    result = {str(d): 100 * timeline.busy(d) / timeline.span for d in (device0, device1)}
+    result["both"] = 100 * both / timeline.span
+    return result
 
 
-# %% wrong: prints
-# Thinks that printing a result is the same as returning it.
+# %% wrong: both_steps_recorded
+# Records the warm-up together with the step.
 
-def busy_percent(kernels, begin, end):
-    busy, reached = 0.0, begin
-    for start, stop in sorted(kernels):
-        start, stop = max(start, reached), min(stop, end)
-        if stop > start:
-            busy += stop - start
-            reached = stop
-    print(100 * busy / (end - begin), "%")
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        optimizer.zero_grad()
+        output = model(x)
+        loss = nn.functional.mse_loss(output, y.to(output.device))
+        loss.backward()
+        optimizer.step()
+
+    with record(device0, device1) as timeline:
+        step()
+        step()
+
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
+
+    result = {str(d): 100 * timeline.busy(d) / timeline.span for d in (device0, device1)}
+    result["both"] = 100 * both / timeline.span
+    return result
+
+
+# %% wrong: gradients_pile_up
+# Never clears the gradients, so that the second step uses those of both.
+
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        output = model(x)
+        nn.functional.mse_loss(output, y.to(output.device)).backward()
+        optimizer.step()
+
+    step()
+    with record(device0, device1) as timeline:
+        step()
+
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
+
+    result = {str(d): 100 * timeline.busy(d) / timeline.span for d in (device0, device1)}
+    result["both"] = 100 * both / timeline.span
+    return result
+
+
+# %% wrong: update_forgotten
+# Goes forward and backward, and never lets the optimizer step.
+
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        optimizer.zero_grad()
+        output = model(x)
+        loss = nn.functional.mse_loss(output, y.to(output.device))
+        loss.backward()
+
+    step()
+    with record(device0, device1) as timeline:
+        step()
+
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
+
+    result = {str(d): 100 * timeline.busy(d) / timeline.span for d in (device0, device1)}
+    result["both"] = 100 * both / timeline.span
+    return result
 
 
 # %% wrong: share_not_percent
-# Returns the share, 0 to 1, where the percent is asked for.
+# Returns shares from 0 to 1 where percent are asked for.
 
-def busy_percent(kernels, begin, end):
-    busy, reached = 0.0, begin
-    for start, stop in sorted(kernels):
-        start, stop = max(start, reached), min(stop, end)
-        if stop > start:
-            busy += stop - start
-            reached = stop
-    return busy / (end - begin)
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        optimizer.zero_grad()
+        output = model(x)
+        loss = nn.functional.mse_loss(output, y.to(output.device))
+        loss.backward()
+        optimizer.step()
 
+    step()
+    with record(device0, device1) as timeline:
+        step()
 
-# %% wrong: short_inside_long
-# Thinks that the kernel that started last also ends last, so a short one inside a long one hides the rest.
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
 
-def busy_percent(kernels, begin, end):
-    merged = []
-    for start, stop in sorted(kernels):
-        start, stop = max(start, begin), min(stop, end)
-        if stop <= start:
-            continue
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], stop)
-        else:
-            merged.append((start, stop))
-    return 100 * sum(stop - start for start, stop in merged) / (end - begin)
+    result = dict(timeline.utilisation())
+    result["both"] = both / timeline.span
+    return result
 
 
-# %% wrong: whole_kernels_only
-# Thinks that a kernel which lies partly outside the period does not belong to it.
+# %% wrong: both_of_the_busy_time
+# Divides by the time in which somebody computes, as the lesson's together does.
 
-def busy_percent(kernels, begin, end):
-    busy, reached = 0.0, begin
-    for start, stop in sorted(kernels):
-        if start < begin or stop > end:
-            continue
-        start = max(start, reached)
-        if stop > start:
-            busy += stop - start
-            reached = stop
-    return 100 * busy / (end - begin)
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        optimizer.zero_grad()
+        output = model(x)
+        loss = nn.functional.mse_loss(output, y.to(output.device))
+        loss.backward()
+        optimizer.step()
 
+    step()
+    with record(device0, device1) as timeline:
+        step()
 
-# %% right: counts_running
-# Sweeps over starts and ends, and counts how many kernels run at the moment. Returns a NumPy number.
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
 
-import warnings
-
-import numpy as np
-
-
-def busy_percent(kernels, begin, end):
-    if not kernels:
-        warnings.warn("no kernels")
-        return np.float64(0)
-    changes = []
-    for start, stop in kernels:
-        start, stop = np.clip([start, stop], begin, end)
-        changes += [(start, 1), (stop, -1)]
-    running, busy, since = 0, 0.0, begin
-    for moment, change in sorted(changes, key=lambda c: (c[0], -c[1])):
-        if running:
-            busy += moment - since
-        running += change
-        since = moment
-    return np.float64(100 * busy / (end - begin))
+    busy0, busy1 = timeline.busy(device0), timeline.busy(device1)
+    result = {str(device0): 100 * busy0 / timeline.span, str(device1): 100 * busy1 / timeline.span}
+    result["both"] = 100 * both / (busy0 + busy1 - both)
+    return result
 
 
-# %% right: edges
-# Cuts time at every start and end, and asks for each piece whether a kernel covers it. Prints as it goes.
+# %% wrong: product_of_the_shares
+# Thinks that two devices at 50% compute together in 25% of the time, as if by chance.
 
-def busy_percent(kernels, begin, end):
-    edges = sorted({begin, end} | {min(max(t, begin), end) for kernel in kernels for t in kernel})
-    busy = 0
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        optimizer.zero_grad()
+        output = model(x)
+        loss = nn.functional.mse_loss(output, y.to(output.device))
+        loss.backward()
+        optimizer.step()
+
+    step()
+    with record(device0, device1) as timeline:
+        step()
+
+    share0, share1 = timeline.utilisation().values()
+    return {str(device0): 100 * share0, str(device1): 100 * share1, "both": 100 * share0 * share1}
+
+
+# %% wrong: less_busy_is_both
+# Thinks that the less busy device computes only while the other does.
+
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        optimizer.zero_grad()
+        output = model(x)
+        loss = nn.functional.mse_loss(output, y.to(output.device))
+        loss.backward()
+        optimizer.step()
+
+    step()
+    with record(device0, device1) as timeline:
+        step()
+
+    percent = {name: 100 * share for name, share in timeline.utilisation().items()}
+    percent["both"] = min(percent.values())
+    return percent
+
+
+# %% wrong: idle_for_busy
+# Returns how long each device was idle.
+
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        optimizer.zero_grad()
+        output = model(x)
+        loss = nn.functional.mse_loss(output, y.to(output.device))
+        loss.backward()
+        optimizer.step()
+
+    step()
+    with record(device0, device1) as timeline:
+        step()
+
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
+
+    percent = {str(d): 100 * timeline.idle(d) / timeline.span for d in (device0, device1)}
+    percent["both"] = 100 * both / timeline.span
+    return percent
+
+
+# %% wrong: device_objects
+# Gives the devices themselves where their names are asked for.
+
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        optimizer.zero_grad()
+        output = model(x)
+        loss = nn.functional.mse_loss(output, y.to(output.device))
+        loss.backward()
+        optimizer.step()
+
+    step()
+    with record(device0, device1) as timeline:
+        step()
+
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
+
+    return {
+        device0: 100 * timeline.busy(device0) / timeline.span,
+        device1: 100 * timeline.busy(device1) / timeline.span,
+        "both": 100 * both / timeline.span,
+    }
+
+
+# %% right: intervals_of_the_course
+# Uses the course's own module for times, and a loop over the two steps.
+
+from contextlib import nullcontext
+
+from utils.intervals import common, length
+
+
+def watch(model, optimizer, x, y, device0, device1):
+    for recording in (nullcontext(), record(device0, device1)):
+        with recording as timeline:
+            optimizer.zero_grad(set_to_none=True)
+            prediction = model(x)
+            target = y.to(prediction.device)
+            nn.MSELoss()(prediction, target).backward()
+            optimizer.step()
+    both = length(common(timeline.busy_times(device0), timeline.busy_times(device1)))
+    return {
+        str(device0): 100 * timeline.busy(device0) / timeline.span,
+        str(device1): 100 * timeline.busy(device1) / timeline.span,
+        "both": 100 * both / timeline.span,
+    }
+
+
+# %% right: from_the_events
+# Computes it all from the single kernels, and prints a table.
+
+def watch(model, optimizer, x, y, device0, device1):
+    def train():
+        out = model(x)
+        loss = ((out - y.to(out.device)) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    train()
+    with record(device0, device1) as timeline:
+        train()
+    display_table = timeline.table()
+    print(display_table)
+    edges = {timeline.begin, timeline.end}
+    kernels = {str(device0): [], str(device1): []}
+    for event in timeline.events:
+        if event.is_kernel:
+            kernels[event.device].append((event.start, event.end))
+            edges.update((event.start, event.end))
+    edges = sorted(edges)
+    result = {str(device0): 0.0, str(device1): 0.0, "both": 0.0}
     for left, right in zip(edges, edges[1:]):
-        if any(start <= left and right <= stop for start, stop in kernels):
-            busy = busy + (right - left)
-    print(busy, "of", end - begin, "seconds")
-    return 100.0 * busy / (end - begin)
+        busy = [d for d in kernels if any(s <= left and right <= e for s, e in kernels[d])]
+        for name in busy + ["both"] * (len(busy) == 2):
+            result[name] += 100 * (right - left) / (timeline.end - timeline.begin)
+    return result
 
 
-# %% right: merges_first
-# Merges the kernels into stretches that do not touch, then adds up what lies inside.
+# %% right: target_moved_once
+# Moves the target before both steps, to where the model's last parameter is.
 
-def busy_percent(kernels, begin, end):
-    merged = []
-    for start, stop in sorted(kernels):
-        if merged and start <= merged[-1][1]:
-            merged[-1][1] = max(merged[-1][1], stop)
+def watch(model, optimizer, x, y, device0, device1):
+    y = y.to(model(x).device) if False else y.to(list(model.parameters())[-1].device)
+    timelines = []
+    for number in range(2):
+        optimizer.zero_grad()
+        if number == 0:
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
         else:
-            merged.append([start, stop])
-    inside = [min(stop, end) - max(start, begin) for start, stop in merged]
-    return sum(length for length in inside if length > 0) / (end - begin) * 100
+            with record(device0, device1) as timeline:
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+            timelines.append(timeline)
+    t = timelines[0]
+    overlap = sum(
+        max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in t.busy_times(device0) for b in t.busy_times(device1)
+    )
+    shares = t.utilisation()
+    return {"both": overlap / t.span * 100, **{d: s * 100 for d, s in shares.items()}}

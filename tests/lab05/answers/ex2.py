@@ -1,145 +1,293 @@
-# %% wrong: divides_by_samples
-# Leaves out what is unknown in the sum, but not in what it divides by.
+# %% wrong: copies_first
+# Thinks that a copy always costs time, also while somebody computes.
 
-def mean_utilisation(samples):
-    result = {}
-    for name in {device for device, _ in samples}:
-        mine = [percent for device, percent in samples if device == name]
-        known = [percent for percent in mine if percent is not None]
-        result[name] = sum(known) / len(mine) if known else None
-    return result
+def where_time_goes(timeline, device0, device1):
+    busy0, busy1 = timeline.busy_times(device0), timeline.busy_times(device1)
+    copies = timeline.copy_times(device0) + timeline.copy_times(device1)
 
+    def covered(moment, times):
+        return any(start <= moment < end for start, end in times)
 
-# %% wrong: last_value
-# Keeps the last value of each device: a later one overwrites an earlier one.
-
-def mean_utilisation(samples):
-    result = {}
-    for device, percent in samples:
-        if percent is not None or device not in result:
-            result[device] = percent
-    return result
-
-
-# %% wrong: none_is_zero
-# Thinks that no answer from the driver means an idle device.
-
-def mean_utilisation(samples):
-    values = {}
-    for device, percent in samples:
-        values.setdefault(device, []).append(percent or 0)
-    return {device: sum(v) / len(v) for device, v in values.items()}
+    points = {timeline.begin, timeline.end}
+    for times in (busy0, busy1, copies):
+        for pair in times:
+            points.update(pair)
+    points = sorted(points)
+    shares = dict.fromkeys(["both", "one", "copy", "host"], 0.0)
+    for a, b in zip(points, points[1:]):
+        middle = (a + b) / 2
+        n = covered(middle, busy0) + covered(middle, busy1)
+        part = "copy" if covered(middle, copies) else "both" if n == 2 else "one" if n else "host"
+        shares[part] += (b - a) / timeline.span
+    return shares
 
 
-# %% wrong: one_mean_for_all
-# Thinks that one number describes the machine, and gives each device the mean of all.
+# %% wrong: waits_of_device0
+# Takes the causes for which device0 waits, and forgets device1.
 
-def mean_utilisation(samples):
-    known = [percent for _, percent in samples if percent is not None]
-    mean = sum(known) / len(known) if known else None
-    return {device: mean for device, _ in samples}
-
-
-# %% wrong: text_for_unknown
-# Thinks that what a table shows is what a function should return, and writes the text n/a.
-
-def mean_utilisation(samples):
-    values = {}
-    for device, percent in samples:
-        known = values.setdefault(device, [])
-        if percent is not None:
-            known.append(percent)
-    return {device: sum(v) / len(v) if v else "n/a" for device, v in values.items()}
+def where_time_goes(timeline, device0, device1):
+    waits, span = timeline.waits(device0), timeline.span
+    both = sum(
+        max(0, min(e0, e1) - max(s0, s1))
+        for s0, e0 in timeline.busy_times(device0)
+        for s1, e1 in timeline.busy_times(device1)
+    )
+    return {
+        "both": both / span,
+        "one": (timeline.busy(device0) - both + waits["another device"]) / span,
+        "copy": waits["a copy"] / span,
+        "host": waits["the host"] / span,
+    }
 
 
-# %% wrong: two_devices_only
-# Thinks that every machine has the two devices of the example.
+# %% wrong: seconds
+# Returns seconds where shares are asked for.
 
-def mean_utilisation(samples):
-    result = {}
-    for name in ("cuda:0", "cuda:1"):
-        known = [percent for device, percent in samples if device == name and percent is not None]
-        result[name] = sum(known) / len(known) if known else None
-    return result
+def where_time_goes(timeline, device0, device1):
+    busy0, busy1 = timeline.busy_times(device0), timeline.busy_times(device1)
+    copies = timeline.copy_times(device0) + timeline.copy_times(device1)
 
+    def covered(moment, times):
+        return any(start <= moment < end for start, end in times)
 
-# %% wrong: unknown_device_left_out
-# Thinks that a device without a value need not be told about.
-
-def mean_utilisation(samples):
-    values = {}
-    for device, percent in samples:
-        if percent is not None:
-            values.setdefault(device, []).append(percent)
-    return {device: sum(v) / len(v) for device, v in values.items()}
-
-
-# %% wrong: unknown_device_zero
-# Leaves samples without a value out, but calls a device that has none idle.
-
-def mean_utilisation(samples):
-    values = {device: [] for device, _ in samples}
-    for device, percent in samples:
-        if percent is not None:
-            values[device].append(percent)
-    return {device: sum(v) / max(len(v), 1) for device, v in values.items()}
+    points = {timeline.begin, timeline.end}
+    for times in (busy0, busy1, copies):
+        for pair in times:
+            points.update(pair)
+    points = sorted(points)
+    shares = dict.fromkeys(["both", "one", "copy", "host"], 0.0)
+    for a, b in zip(points, points[1:]):
+        middle = (a + b) / 2
+        n = covered(middle, busy0) + covered(middle, busy1)
+        part = "both" if n == 2 else "one" if n == 1 else "copy" if covered(middle, copies) else "host"
+        shares[part] += b - a
+    return shares
 
 
-# %% wrong: zero_is_none
-# Writes `if percent`, which drops the samples in which the device was idle.
+# %% wrong: edges_without_the_ends
+# Begins with the first kernel and ends with the last, so that the host's time around them is lost.
 
-def mean_utilisation(samples):
-    values = {}
-    for device, percent in samples:
-        known = values.setdefault(device, [])
-        if percent:
-            known.append(percent)
-    return {device: sum(v) / len(v) if v else None for device, v in values.items()}
+def where_time_goes(timeline, device0, device1):
+    busy0, busy1 = timeline.busy_times(device0), timeline.busy_times(device1)
+    copies = timeline.copy_times(device0) + timeline.copy_times(device1)
 
+    def covered(moment, times):
+        return any(start <= moment < end for start, end in times)
 
-# %% right: defaultdict
-# Collects with a defaultdict and takes the mean from the statistics module.
-
-import statistics
-from collections import defaultdict
-
-
-def mean_utilisation(samples):
-    values = defaultdict(list)
-    for device, percent in samples:
-        values[device] += [] if percent is None else [percent]
-    return {device: statistics.mean(known) if known else None for device, known in values.items()}
+    points = set()
+    for times in (busy0, busy1, copies):
+        for pair in times:
+            points.update(pair)
+    points = sorted(points)
+    shares = dict.fromkeys(["both", "one", "copy", "host"], 0.0)
+    for a, b in zip(points, points[1:]):
+        middle = (a + b) / 2
+        n = covered(middle, busy0) + covered(middle, busy1)
+        part = "both" if n == 2 else "one" if n == 1 else "copy" if covered(middle, copies) else "host"
+        shares[part] += (b - a) / timeline.span
+    return shares
 
 
-# %% right: pandas
-# Lets pandas group the samples, and turns its NaN back into None.
+# %% wrong: copies_twice
+# Adds up the copies of both devices, so that a copy between them counts twice.
 
-import pandas as pd
+def where_time_goes(timeline, device0, device1):
+    span = timeline.span
+    busy0, busy1 = timeline.busy(device0), timeline.busy(device1)
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
+    one = busy0 + busy1 - 2 * both
+    copy = sum(e - s for d in (device0, device1) for s, e in timeline.copy_times(d))
+    return {"both": both / span, "one": one / span, "copy": copy / span, "host": (span - both - one - copy) / span}
 
 
-def mean_utilisation(samples):
-    table = pd.DataFrame(samples, columns=["device", "percent"])
-    table["percent"] = table["percent"].astype(float)
-    means = table.groupby("device")["percent"].mean()
-    return {device: None if pd.isna(mean) else mean for device, mean in means.items()}
+# %% wrong: one_counts_both
+# Counts the time in which at least one computes as one, so that the four make more than 1.
+
+def where_time_goes(timeline, device0, device1):
+    busy0, busy1 = timeline.busy_times(device0), timeline.busy_times(device1)
+    copies = timeline.copy_times(device0) + timeline.copy_times(device1)
+
+    def covered(moment, times):
+        return any(start <= moment < end for start, end in times)
+
+    points = {timeline.begin, timeline.end}
+    for times in (busy0, busy1, copies):
+        for pair in times:
+            points.update(pair)
+    points = sorted(points)
+    shares = dict.fromkeys(["both", "one", "copy", "host"], 0.0)
+    for a, b in zip(points, points[1:]):
+        middle = (a + b) / 2
+        n = covered(middle, busy0) + covered(middle, busy1)
+        if n == 2:
+            shares["both"] += (b - a) / timeline.span
+        part = "one" if n else "copy" if covered(middle, copies) else "host"
+        shares[part] += (b - a) / timeline.span
+    return shares
 
 
-# %% right: sums_and_counts
-# Keeps a sum and a count for each device, and prints them.
+# %% wrong: one_is_the_rest
+# Takes for one whatever is left, so that the host never costs anything.
 
-def mean_utilisation(samples):
-    sums, counts = {}, {}
-    for device, percent in samples:
-        sums.setdefault(device, 0)
-        counts.setdefault(device, 0)
-        if percent is not None:
-            sums[device] += percent
-            counts[device] += 1
-    print(sums, counts)
-    result = {}
-    for device in sums:
-        try:
-            result[device] = sums[device] / counts[device]
-        except ZeroDivisionError:
-            result[device] = None
-    return result
+def where_time_goes(timeline, device0, device1):
+    busy0, busy1 = timeline.busy_times(device0), timeline.busy_times(device1)
+    copies = timeline.copy_times(device0) + timeline.copy_times(device1)
+
+    def covered(moment, times):
+        return any(start <= moment < end for start, end in times)
+
+    points = {timeline.begin, timeline.end}
+    for times in (busy0, busy1, copies):
+        for pair in times:
+            points.update(pair)
+    points = sorted(points)
+    shares = dict.fromkeys(["both", "one", "copy", "host"], 0.0)
+    for a, b in zip(points, points[1:]):
+        middle = (a + b) / 2
+        n = covered(middle, busy0) + covered(middle, busy1)
+        part = "both" if n == 2 else "copy" if n == 0 and covered(middle, copies) else "one"
+        shares[part] += (b - a) / timeline.span
+    return shares
+
+
+# %% wrong: copies_of_device0_only
+# Looks at the copies of device0 only.
+
+def where_time_goes(timeline, device0, device1):
+    busy0, busy1 = timeline.busy_times(device0), timeline.busy_times(device1)
+    copies = timeline.copy_times(device0)
+
+    def covered(moment, times):
+        return any(start <= moment < end for start, end in times)
+
+    points = {timeline.begin, timeline.end}
+    for times in (busy0, busy1, copies):
+        for pair in times:
+            points.update(pair)
+    points = sorted(points)
+    shares = dict.fromkeys(["both", "one", "copy", "host"], 0.0)
+    for a, b in zip(points, points[1:]):
+        middle = (a + b) / 2
+        n = covered(middle, busy0) + covered(middle, busy1)
+        part = "both" if n == 2 else "one" if n == 1 else "copy" if covered(middle, copies) else "host"
+        shares[part] += (b - a) / timeline.span
+    return shares
+
+
+# %% wrong: thousand_samples
+# Looks a thousand times, as a monitor would, and misses what is between.
+
+def where_time_goes(timeline, device0, device1):
+    shares = {"both": 0, "one": 0, "copy": 0, "host": 0}
+    inside = lambda t, times: any(s <= t < e for s, e in times)
+    for k in range(1000):
+        t = timeline.begin + k * timeline.span / 1000
+        n = inside(t, timeline.busy_times(device0)) + inside(t, timeline.busy_times(device1))
+        copying = inside(t, timeline.copy_times(device0)) or inside(t, timeline.copy_times(device1))
+        shares["both" if n == 2 else "one" if n == 1 else "copy" if copying else "host"] += 1 / 1000
+    return shares
+
+
+# %% wrong: divides_by_the_end
+# Thinks that every recording begins at 0.
+
+def where_time_goes(timeline, device0, device1):
+    busy0, busy1 = timeline.busy_times(device0), timeline.busy_times(device1)
+    copies = timeline.copy_times(device0) + timeline.copy_times(device1)
+
+    def covered(moment, times):
+        return any(start <= moment < end for start, end in times)
+
+    points = {timeline.begin, timeline.end}
+    for times in (busy0, busy1, copies):
+        for pair in times:
+            points.update(pair)
+    points = sorted(points)
+    shares = dict.fromkeys(["both", "one", "copy", "host"], 0.0)
+    for a, b in zip(points, points[1:]):
+        middle = (a + b) / 2
+        n = covered(middle, busy0) + covered(middle, busy1)
+        part = "both" if n == 2 else "one" if n == 1 else "copy" if covered(middle, copies) else "host"
+        shares[part] += (b - a) / timeline.end
+    return shares
+
+
+# %% right: sets_of_times
+# Uses the course's module for sets of times.
+
+from utils.intervals import common, length, union, without
+
+
+def where_time_goes(timeline, device0, device1):
+    busy0, busy1 = timeline.busy_times(device0), timeline.busy_times(device1)
+    copies = union(timeline.copy_times(device0) + timeline.copy_times(device1))
+    both, any_busy = common(busy0, busy1), union(busy0 + busy1)
+    copying = without(copies, any_busy)
+    seconds = {"both": length(both), "one": length(any_busy) - length(both), "copy": length(copying)}
+    seconds["host"] = timeline.span - sum(seconds.values())
+    return {part: s / timeline.span for part, s in seconds.items()}
+
+
+# %% right: waits_and_common
+# Takes copy and host from what the timeline says of waiting, and the rest from the busy times.
+
+import warnings
+
+
+def where_time_goes(timeline, device0, device1):
+    span = timeline.span
+    both = 0.0
+    for a, b in timeline.busy_times(device0):
+        for c, d in timeline.busy_times(device1):
+            if min(b, d) > max(a, c):
+                both += min(b, d) - max(a, c)
+    one = timeline.busy(device0) + timeline.busy(device1) - 2 * both
+    host = min(timeline.waits(device0)["the host"], timeline.waits(device1)["the host"])
+    edges = sorted({m for d in (device0, device1) for times in (timeline.busy_times(d), timeline.copy_times(d)) for p in times for m in p} | {timeline.begin, timeline.end})
+    host = 0.0
+    for left, right in zip(edges[:-1], edges[1:]):
+        quiet = True
+        for d in (device0, device1):
+            for start, end in timeline.busy_times(d) + timeline.copy_times(d):
+                quiet = quiet and not (start <= left and right <= end)
+        host += (right - left) * quiet
+    warnings.warn("nothing is as slow as a host")
+    copy = span - both - one - host
+    return {"both": both / span, "one": one / span, "copy": copy / span, "host": host / span}
+
+
+# %% right: changes
+# Sweeps over starts and ends, and counts what is open.
+
+def where_time_goes(timeline, device0, device1):
+    changes = []
+    for kind, times in (
+        ("kernels", timeline.busy_times(device0)),
+        ("kernels", timeline.busy_times(device1)),
+        ("copies", timeline.copy_times(device0)),
+        ("copies", timeline.copy_times(device1)),
+    ):
+        for start, end in times:
+            changes.append((start, kind, 1))
+            changes.append((end, kind, -1))
+    changes.append((timeline.end, "copies", 0))
+    changes.sort(key=lambda change: change[0])
+    going_on = {"kernels": 0, "copies": 0}
+    result = {"both": 0, "one": 0, "copy": 0, "host": 0}
+    last = timeline.begin
+    for moment, kind, change in changes:
+        if going_on["kernels"] == 2:
+            state = "both"
+        elif going_on["kernels"] == 1:
+            state = "one"
+        elif going_on["copies"] > 0:
+            state = "copy"
+        else:
+            state = "host"
+        result[state] += moment - last
+        last = moment
+        going_on[kind] += change
+    return {state: seconds / (timeline.end - timeline.begin) for state, seconds in result.items()}

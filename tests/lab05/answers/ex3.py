@@ -14,7 +14,7 @@ def training_memory(model, optimizer):
 # Thinks that a model is on one device, that of its first parameter.
 
 def training_memory(model, optimizer):
-    trained = {"sgd": 2, "momentum": 3, "adam": 4}[optimizer]
+    trained = {"sgd": 2, "momentum": 3, "adam": 5}[optimizer]
     place = str(next(model.parameters()).device)
     return {place: sum(p.numel() * p.element_size() * (trained if p.requires_grad else 1) for p in model.parameters())}
 
@@ -26,7 +26,7 @@ import itertools
 
 
 def training_memory(model, optimizer):
-    trained = {"sgd": 2, "momentum": 3, "adam": 4}[optimizer]
+    trained = {"sgd": 2, "momentum": 3, "adam": 5}[optimizer]
     total = {}
     for t in itertools.chain(model.parameters(), model.buffers()):
         learns = t.requires_grad or t.grad_fn is None and not isinstance(t, torch.nn.Parameter)
@@ -39,7 +39,7 @@ def training_memory(model, optimizer):
 # Gives the devices themselves where their names as text are asked for.
 
 def training_memory(model, optimizer):
-    trained = {"sgd": 2, "momentum": 3, "adam": 4}[optimizer]
+    trained = {"sgd": 2, "momentum": 3, "adam": 5}[optimizer]
     total = {}
     for p in model.parameters():
         total[p.device] = total.get(p.device, 0) + p.numel() * p.element_size() * (trained if p.requires_grad else 1)
@@ -50,7 +50,7 @@ def training_memory(model, optimizer):
 # Thinks that every number has four bytes.
 
 def training_memory(model, optimizer):
-    trained = {"sgd": 2, "momentum": 3, "adam": 4}[optimizer]
+    trained = {"sgd": 2, "momentum": 3, "adam": 5}[optimizer]
     total = {}
     for p in model.parameters():
         place = str(p.device)
@@ -62,7 +62,7 @@ def training_memory(model, optimizer):
 # Thinks that a frozen parameter takes what any other takes.
 
 def training_memory(model, optimizer):
-    trained = {"sgd": 2, "momentum": 3, "adam": 4}[optimizer]
+    trained = {"sgd": 2, "momentum": 3, "adam": 5}[optimizer]
     total = {}
     for p in model.parameters():
         total[str(p.device)] = total.get(str(p.device), 0) + p.numel() * p.element_size() * trained
@@ -73,7 +73,7 @@ def training_memory(model, optimizer):
 # Thinks that a frozen parameter takes no memory at all.
 
 def training_memory(model, optimizer):
-    trained = {"sgd": 2, "momentum": 3, "adam": 4}[optimizer]
+    trained = {"sgd": 2, "momentum": 3, "adam": 5}[optimizer]
     total = {}
     for p in model.parameters():
         total.setdefault(str(p.device), 0)
@@ -82,11 +82,23 @@ def training_memory(model, optimizer):
     return total
 
 
+# %% wrong: held_not_peak
+# Counts what Adam keeps, and forgets what it needs for a moment.
+
+def training_memory(model, optimizer):
+    tensors = {"sgd": 2, "momentum": 3, "adam": 4}[optimizer]
+    total = {}
+    for p in model.parameters():
+        place = str(p.device)
+        total[place] = total.get(place, 0) + p.nbytes * (tensors if p.requires_grad else 1)
+    return total
+
+
 # %% wrong: numbers_not_bytes
 # Counts numbers where bytes are asked for.
 
 def training_memory(model, optimizer):
-    trained = {"sgd": 2, "momentum": 3, "adam": 4}[optimizer]
+    trained = {"sgd": 2, "momentum": 3, "adam": 5}[optimizer]
     total = {}
     for p in model.parameters():
         place = str(p.device)
@@ -98,7 +110,7 @@ def training_memory(model, optimizer):
 # Thinks that training takes the memory of the parameters, and forgets the gradients.
 
 def training_memory(model, optimizer):
-    states = {"sgd": 0, "momentum": 1, "adam": 2}[optimizer]
+    states = {"sgd": 0, "momentum": 1, "adam": 3}[optimizer]
     total = {}
     for p in model.parameters():
         place = str(p.device)
@@ -110,7 +122,7 @@ def training_memory(model, optimizer):
 # Adds up layer by layer, so that a weight that two layers share counts twice.
 
 def training_memory(model, optimizer):
-    trained = {"sgd": 2, "momentum": 3, "adam": 4}[optimizer]
+    trained = {"sgd": 2, "momentum": 3, "adam": 5}[optimizer]
     total = {}
     for layer in model.modules():
         for p in layer.parameters(recurse=False):
@@ -123,7 +135,7 @@ def training_memory(model, optimizer):
 # Thinks that the state dict is the list of parameters: it has buffers, and shared weights twice.
 
 def training_memory(model, optimizer):
-    trained = {"sgd": 2, "momentum": 3, "adam": 4}[optimizer]
+    trained = {"sgd": 2, "momentum": 3, "adam": 5}[optimizer]
     frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
     total = {}
     for name, t in model.state_dict().items():
@@ -136,7 +148,7 @@ def training_memory(model, optimizer):
 # Goes through the modules, and remembers which parameters it has seen.
 
 def training_memory(model, optimizer):
-    copies = dict(sgd=2, momentum=3, adam=4)[optimizer]
+    copies = dict(sgd=2, momentum=3, adam=5)[optimizer]
     seen, result = set(), {}
     for module in model.modules():
         for parameter in module.parameters(recurse=False):
@@ -157,7 +169,7 @@ from collections import Counter
 
 
 def training_memory(model, optimizer):
-    states = {"sgd": 0, "momentum": 1, "adam": 2}
+    states = {"sgd": 0, "momentum": 1, "adam": 3}
     total = Counter()
     for name, p in model.named_parameters():
         tensors = [p]
@@ -180,7 +192,7 @@ def training_memory(model, optimizer):
         case "momentum":
             states = 1
         case _:
-            states = 2
+            states = 3
     warnings.warn("Adam's step counter is left out")
     parameters = list(model.parameters())
     devices = {parameter.device for parameter in parameters}

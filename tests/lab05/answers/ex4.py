@@ -1,118 +1,240 @@
-# %% wrong: before_half
-# Stops before half of the work is passed, though one layer more may be better.
+# %% wrong: plain
+# Waits with the update until backward is done, as the plain step does.
 
-def best_cut(costs):
-    half, first, cut = sum(costs) / 2, 0, 0
-    for cost in costs:
-        if first + cost > half:
-            break
-        first += cost
-        cut += 1
-    return max(cut, 1)
+def lean_step(model, lr):
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=lr)
 
+    def step(loss):
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
-# %% wrong: index_of_last_layer
-# Returns the number of the last layer of the first part, counted from 0, which is one less than the cut.
-
-def best_cut(costs):
-    def heavier(cut):
-        return max(sum(costs[:cut]), sum(costs[cut:]))
-
-    return min(range(1, len(costs)), key=heavier) - 1
+    return step
 
 
-# %% wrong: last_cut_forgotten
-# Thinks that range includes its end, so that the last possible cut is never tried.
+# %% wrong: one_after_another
+# Spares what Adam needs for a moment, but keeps all gradients until the end.
 
-def best_cut(costs):
-    best = 1
-    for cut in range(1, len(costs) - 1):
-        if max(sum(costs[:cut]), sum(costs[cut:])) < max(sum(costs[:best]), sum(costs[best:])):
-            best = cut
-    return best
+def lean_step(model, lr):
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, foreach=False)
 
+    def step(loss):
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
-# %% wrong: lightest_first_part
-# Makes the lighter part as light as possible, which is the worst balance.
-
-def best_cut(costs):
-    def lighter(cut):
-        return min(sum(costs[:cut]), sum(costs[cut:]))
-
-    return min(range(1, len(costs)), key=lighter)
+    return step
 
 
-# %% wrong: middle
-# Thinks that half of the layers is half of the work.
+# %% wrong: gradients_stay
+# Updates each weight in time, but leaves the gradients lying there.
 
-def best_cut(costs):
-    return len(costs) // 2
+def lean_step(model, lr):
+    optimizers = {}
+    for p in model.parameters():
+        if p.requires_grad:
+            optimizers[p] = torch.optim.Adam([p], lr=lr)
 
+    def update(p):
+        optimizers[p].step()
 
-# %% wrong: returns_the_cost
-# Returns what the heavier part costs, not where to cut.
+    for p in optimizers:
+        p.register_post_accumulate_grad_hook(update)
 
-def best_cut(costs):
-    return min(max(sum(costs[:cut]), sum(costs[cut:])) for cut in range(1, len(costs)))
+    def step(loss):
+        model.zero_grad()
+        loss.backward()
 
-
-# %% wrong: sorted
-# Sorts the layers by cost first, but their order is the order of the computation.
-
-def best_cut(costs):
-    costs = sorted(costs, reverse=True)
-
-    def heavier(cut):
-        return max(sum(costs[:cut]), sum(costs[cut:]))
-
-    return min(range(1, len(costs)), key=heavier)
+    return step
 
 
-# %% wrong: until_half
-# Stops at the first layer with which half of the work is reached, though one layer less may be better.
+# %% wrong: zeros_for_none
+# Fills the gradients with zeros, which take as much memory as the gradients did.
 
-def best_cut(costs):
-    half, first = sum(costs) / 2, 0
-    for cut, cost in enumerate(costs, start=1):
-        first += cost
-        if first >= half:
-            return min(cut, len(costs) - 1)
+def lean_step(model, lr):
+    optimizers = {p: torch.optim.Adam([p], lr=lr) for p in model.parameters() if p.requires_grad}
 
+    def update(p):
+        optimizers[p].step()
+        optimizers[p].zero_grad(set_to_none=False)
 
-# %% right: from_the_back
-# Tries the cuts from the last to the first, so that it finds another one of those that are equally good.
-
-import numpy as np
+    for p in optimizers:
+        p.register_post_accumulate_grad_hook(update)
+    return lambda loss: loss.backward()
 
 
-def best_cut(costs):
-    cuts = np.arange(len(costs) - 1, 0, -1)
-    heavier = [max(np.sum(costs[:cut]), np.sum(costs[cut:])) for cut in cuts]
-    return cuts[np.argmin(heavier)]
+# %% wrong: sgd
+# Updates without Adam's two numbers, which is another training.
+
+def lean_step(model, lr):
+    def update(p):
+        with torch.no_grad():
+            p -= lr * p.grad
+        p.grad = None
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(update)
+    return lambda loss: loss.backward()
 
 
-# %% right: smallest_difference
-# Looks for the smallest difference between the parts, which is the same thing.
+# %% wrong: fresh_optimizers
+# Makes a new Adam for each update, which has forgotten the steps before.
 
-def best_cut(costs):
-    total, first = sum(costs), 0
-    best, smallest = None, float("inf")
-    for cut, cost in enumerate(costs[:-1], start=1):
-        first += cost
-        difference = abs(total - 2 * first)
-        if difference < smallest:
-            best, smallest = cut, difference
-    return best
+def lean_step(model, lr):
+    def update(p):
+        optimizer = torch.optim.Adam([p], lr=lr)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(update)
+
+    def step(loss):
+        loss.backward()
+
+    return step
 
 
-# %% right: tensor_cumsum
-# Lets PyTorch add up from the front, and returns an integer.
+# %% wrong: learning_rate_forgotten
+# Leaves the learning rate at PyTorch's own.
 
-import torch
+def lean_step(model, lr):
+    optimizers = {p: torch.optim.Adam([p]) for p in model.parameters() if p.requires_grad}
+
+    def update(p):
+        optimizers[p].step()
+        optimizers[p].zero_grad()
+
+    for p in optimizers:
+        p.register_post_accumulate_grad_hook(update)
+    return lambda loss: loss.backward()
 
 
-def best_cut(costs):
-    first = torch.tensor(costs, dtype=torch.float64).cumsum(0)
-    heavier = torch.maximum(first, first[-1] - first)[:-1]
-    print(heavier)
-    return int(heavier.argmin()) + 1
+# %% wrong: frozen_are_not_expected
+# Registers its function on every parameter, also where PyTorch refuses it.
+
+def lean_step(model, lr):
+    optimizers = {p: torch.optim.Adam([p], lr=lr) for p in model.parameters()}
+
+    def update(p):
+        optimizers[p].step()
+        optimizers[p].zero_grad()
+
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(update)
+
+    def step(loss):
+        loss.backward()
+
+    return step
+
+
+# %% wrong: hooks_in_every_step
+# Registers its functions in each step anew, so that they update once more each time.
+
+def lean_step(model, lr):
+    optimizers = {p: torch.optim.Adam([p], lr=lr) for p in model.parameters() if p.requires_grad}
+
+    def update(p):
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+        optimizers[p].step()
+        optimizers[p].zero_grad()
+
+    def step(loss):
+        for p in optimizers:
+            p.register_post_accumulate_grad_hook(update)
+        loss.backward()
+
+    return step
+
+
+# %% wrong: steps_at_once
+# Goes backward and updates when it is made, and returns nothing to call.
+
+def lean_step(model, lr):
+    optimizers = {p: torch.optim.Adam([p], lr=lr) for p in model.parameters() if p.requires_grad}
+
+    def update(p):
+        optimizers[p].step()
+        optimizers[p].zero_grad()
+
+    for p in optimizers:
+        p.register_post_accumulate_grad_hook(update)
+
+
+# %% right: adam_by_hand
+# Writes Adam's formula itself, in place.
+
+def lean_step(model, lr):
+    state = {}
+
+    @torch.no_grad()
+    def update(p):
+        count, mean, square = state.setdefault(p, [0, torch.zeros_like(p), torch.zeros_like(p)])
+        state[p][0] = count = count + 1
+        mean.mul_(0.9).add_(p.grad, alpha=0.1)
+        square.mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
+        p.grad = None
+        bottom = (square / (1 - 0.999**count)).sqrt_().add_(1e-8)
+        p.addcdiv_(mean, bottom, value=-lr / (1 - 0.9**count))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(update)
+    return lambda loss: loss.backward()
+
+
+# %% right: a_layer_at_a_time
+# Has one Adam a layer, which steps when the last gradient of its layer is there. Prints how many.
+
+def lean_step(model, lr):
+    count = 0
+    for layer in model.modules():
+        own = [p for p in layer.parameters(recurse=False) if p.requires_grad]
+        if not own:
+            continue
+        optimizer = torch.optim.Adam(own, lr=lr, foreach=False)
+        count += 1
+
+        def update(_, own=own, optimizer=optimizer):
+            if all(p.grad is not None for p in own):
+                optimizer.step()
+                optimizer.zero_grad()
+
+        for p in own:
+            p.register_post_accumulate_grad_hook(update)
+    print(count, "optimizers")
+
+    def step(loss):
+        loss.backward()
+
+    return step
+
+
+# %% right: a_class_with_call
+# A class whose objects are called, with a fused Adam for each parameter.
+
+class LeanStep:
+    def __init__(self, model, lr):
+        self.adams = {}
+        for name, p in model.named_parameters():
+            if not p.requires_grad:
+                continue
+            self.adams[id(p)] = torch.optim.Adam([p], lr=lr)
+            p.register_post_accumulate_grad_hook(self.update)
+
+    def update(self, p):
+        adam = self.adams[id(p)]
+        adam.step()
+        p.grad = None
+
+    def __call__(self, loss):
+        loss.backward()
+        return loss.detach()
+
+
+def lean_step(model, lr):
+    return LeanStep(model, lr)
