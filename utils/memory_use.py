@@ -73,7 +73,9 @@ class MemoryUse:
         with ExitStack() as stack:
             for parameter in self.model.parameters():
                 if parameter.requires_grad:
-                    hook = parameter.register_post_accumulate_grad_hook(lambda p: self._mark(_tensors(p.grad), "gradients"))
+                    hook = parameter.register_post_accumulate_grad_hook(
+                        lambda p: self._mark(_tensors(p.grad), "gradients")
+                    )
                     stack.callback(hook.remove)
             if self.optimizer is not None:
                 for when, inside in (("pre", True), ("post", False)):
