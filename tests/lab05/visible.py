@@ -22,7 +22,7 @@ ex1 = lab.exercise(
     title="Watch your own split model train",
     hints=[
         "A training step has five lines, as in lab 03. On which device does the loss have to be computed?",
-        "You need the step twice: once without, once inside `with record(device0, device1) as timeline:`.",
+        "You need the step twice: once by itself, and once inside the block of `record`.",
         "timeline.utilisation() has a share for each device. Percent is a hundred times that.",
         "timeline.busy_times(device) is a list of pairs (start, end). For how long do two such pairs overlap?",
     ],
