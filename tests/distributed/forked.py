@@ -18,7 +18,7 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.distributed.forked", "torch.distributed.device_mesh", "torch.nn.parallel"])
 
 
-def run(function: Callable, ranks: int = 2, seconds: float = 60) -> list[str]:
+def run(function: Callable, ranks: int = 2, seconds: float = 120) -> list[str]:
     """What `function(rank)` returned on each rank as text, "TYPE: message" where it raised, "died" where it died."""
     with tempfile.TemporaryDirectory() as folder:
         queue = _context.Queue()

@@ -16,8 +16,9 @@ def torchrun(ranks, folder, *checks):
     """What each rank has told, by rank. AssertionError, with the output, where one has failed."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     command += [str(ROOT / "tests" / "distributed" / "on_ranks.py"), str(folder), *checks]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    # The loopback's address: a machine's own name need not be known where tests run.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stdout + run.stderr
     told = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
     for rank in told:
