@@ -697,12 +697,17 @@ def _common_gpu(operator: Operator, args, kwargs) -> Gpu:
                 gpu = tensor._gpu
             elif tensor._gpu is not gpu:
                 refuse_if_retired(tensor)
-                raise _mixed_devices(operator, args, kwargs)
+                _refuse_mixed_devices(operator, args, kwargs)
     for tensor in _tensors((*args, *kwargs.values())):
         # As on a GPU: a CPU tensor with one number and no dimensions acts as a number in pointwise operators.
         if type(tensor) is not SimTensor and not (operator.moves or (operator.pointwise and tensor.dim() == 0)):
-            raise _mixed_devices(operator, args, kwargs)
+            _refuse_mixed_devices(operator, args, kwargs)
     return gpu
+
+
+def _refuse_mixed_devices(operator: Operator, args, kwargs) -> None:
+    """Raise what PyTorch raises. IPython shows a reader the lines around the one that raised: these, and no others."""
+    raise _mixed_devices(operator, args, kwargs)
 
 
 def _mixed_devices(operator: Operator, args, kwargs) -> RuntimeError:

@@ -1,6 +1,6 @@
 """Questions to answer before running, a live view of GPUs, and an explorer of splits.
 
-    question = predict("Which device waits longer?", ["device0", "device1"], why="05/who-waits")
+    question = predict("Which device waits longer?", ["device0", "device1"], why="05/1")
     question.compare(waits_longer)     # after the run: predicted, measured, and why; predictions() has all of them
     with GpuMonitor([device0, device1]) as m, live(m) as view: ...
     explore_split(model, x)

@@ -1,6 +1,6 @@
 """Why something is as it is: what a lesson explains after the run, kept beside the lessons and not in them.
 
-notebooks/explanations/01.md has a section for each question of lesson 01, under a heading `## batch-on-the-cpu`.
+notebooks/explanations/01.md has a section for each question of lesson 01, in their order, under a heading `## 1`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 def explanation(name: str) -> str:
-    """The Markdown of the explanation called `name`, such as "01/batch-on-the-cpu".
+    """The Markdown of the explanation called `name`, such as "01/1".
 
     Raises ValueError where there is none, naming the file.
     """

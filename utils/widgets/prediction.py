@@ -1,6 +1,6 @@
 """A question that the learner answers before running on; the result beside the answer, and then why it is so.
 
-    question = predict("x is on the CPU. What does layer1(x) do?", ["works", "raises"], why="01/batch-on-the-cpu")
+    question = predict("x is on the CPU. What does layer1(x) do?", ["works", "raises"], why="01/1")
     layer1(x)                       # the next cell
     question.compare(outcome())     # the cell after it: it says what was predicted, what it is, and why
     predictions()                   # at the end of a lesson: all of them, the surprises first
@@ -28,9 +28,10 @@ def predict(question: str, options: Sequence | None = None, *, why: str = "", ke
     """A question to answer before running on. Make it the last line of its cell, to show it.
 
     `options` are the answers to choose from; without them a number or a few words can be written. `why` names the
-    explanation that `compare` shows: "01/batch-on-the-cpu" is the section of that name in
-    notebooks/explanations/01.md. The answer is kept for as long as the kernel runs, under `key`, `why` or the question
-    itself. ValueError for a question or options that cannot be shown, and for an explanation that is not there.
+    explanation that `compare` shows: "01/1" is the section `## 1` of notebooks/explanations/01.md. (The name stands in
+    the reader's cell, so it is one that tells nothing.) The answer is kept for as long as the kernel runs, under `key`,
+    `why` or the question itself. ValueError for a question or options that cannot be shown, and for an explanation
+    that is not there.
     """
     note_outcomes()
     if not isinstance(question, str) or not question.strip():
@@ -100,9 +101,8 @@ class Prediction:
 
     def __repr__(self) -> str:
         lines = [self.question, *(f"  - {option}" for option in self.options or ())]
-        example = "..." if self.options is None else repr(self.options[0])
         how = f"Your prediction: {_said(self.answer)}" if self.answer is not None else "No prediction yet"
-        return "\n".join([*lines, f"{how}. Answer with: {self._name()}.answer = {example}"])
+        return "\n".join([*lines, f"{how}. Run this cell to answer, or write: {self._name()}.answer = ..."])
 
     def _name(self) -> str:
         """What the notebook calls this question, as far as it has given it a name."""
@@ -190,9 +190,8 @@ class Predictions:
             "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows()
         )
-        return (
-            f"<p>{escape(self.headline)}</p><table><tr><th>question</th><th>you</th><th>it is</th></tr>{rows}</table>"
-        )
+        heads = "".join(f"<th style='text-align:left'>{head}</th>" for head in ("question", "you", "it is"))
+        return f"<p>{escape(self.headline)}</p><table><tr>{heads}</tr>{rows}</table>"
 
 
 def predictions() -> Predictions:
