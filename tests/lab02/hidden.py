@@ -47,6 +47,24 @@ def _(student):
         need(found["own hook"][1] == 1, "a hook that the model had before is gone afterwards.")
 
 
+def watch_one_layer(lab, device):
+    import torch
+    from torch import nn
+
+    return [
+        list(map(str, entry)) for entry in lab.devices_seen(nn.Linear(3, 2).to(device), torch.ones(2, 3, device=device))
+    ]
+
+
+@seen.ex1.fact("a model that is itself a layer without children is in it, by its name")
+def _(student):
+    device = student.devices[1]
+    found = student.run(watch_one_layer, device)
+    with case("With a model that is nothing but one nn.Linear"):
+        need(found, "the list is empty. It has no children, so it is a leaf: its name in named_modules() is ''.")
+        seen.compare_seen(found, [["", device, device]])
+
+
 @seen.ex1.fact("where the model's own forward raises, no layer is blamed, and no hook is left")
 def _(student):
     def expected(device0, device1):
@@ -54,6 +72,7 @@ def _(student):
         return [[name, device, device] for name, device in ran]
 
     seen.compare_failure(student, "between", "With a forward that raises between two layers", expected)
+    seen.compare_failure(student, "wrong key", "With a forward that raises a KeyError between two layers", expected)
     seen.compare_failure(student, "at once", "With a forward that raises before any layer", lambda *_: [])
 
 
@@ -103,7 +122,8 @@ def _(student):
     device0, device1 = student.devices[::-1]
     found, expected = student.run(split_model_bridges, device0, device1), seen.crossings([device0, device1])
     need(
-        found == [expected] * 2, f"a model in two parts has {expected}, and {expected} in a row; bridges says {found}."
+        found == [expected] * 2,
+        f"a model in two parts has {expected}, and {expected} one behind the other; bridges says {found}.",
     )
 
 
@@ -122,9 +142,12 @@ def _(student):
                 seen.compare_ways(found[phase], ways[phase])
 
 
-@seen.ex5.fact("it holds before any backward, for gradients that are all zero, and with the devices swapped")
+@seen.ex5.fact(
+    "it holds before any backward, for gradients that are all zero, frozen since, and with the devices swapped"
+)
 def _(student):
     seen.compare_report(student, "before backward", dict.fromkeys(seen.NAMES, "cut"), "Before any backward")
     seen.compare_report(student, "zero", {}, "With gradients that are all zero")
+    seen.compare_report(student, "frozen since", {}, "With a part that was frozen after backward()")
     seen.compare_report(student, "whole", {}, "With the devices swapped", swapped=True)
     seen.compare_report(student, "cut", dict.fromkeys(seen.NAMES[:4], "cut"), "Cut and swapped", swapped=True)

@@ -133,7 +133,7 @@ def _(student):
 
 
 def watch_a_failure(lab, device0, device1, kind):
-    """A model that raises in a layer, in its own forward between two layers, or before any layer."""
+    """A model that raises in a layer, or in its own forward: between two layers, or before any layer."""
     import torch
     from torch import nn
 
@@ -142,27 +142,30 @@ def watch_a_failure(lab, device0, device1, kind):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
+            refuses = {"wrong size": nn.Linear(9, 2), "one row": nn.BatchNorm1d(6)}
             self.first = nn.Sequential(nn.Linear(4, 6), nn.ReLU()).to(device0)
-            self.second = nn.Sequential(nn.Tanh(), nn.Linear(9 if kind == "in a layer" else 6, 2)).to(device1)
+            self.second = nn.Sequential(nn.Tanh(), refuses.get(kind, nn.Linear(6, 2))).to(device1)
             self.last = nn.Linear(2, 2).to(device1)
+            self.runs = 0
 
         def forward(self, x):
+            self.runs += 1
             if kind == "at once":
                 raise RuntimeError("too early")
             x = self.second(self.first(x).to(device1))
             if kind == "between":
                 x = torch.cat([x, torch.ones(2, 5, 7, device=device1)])
-            return self.last(x)
+            return self.last({"hidden": x}["hiden" if kind == "wrong key" else "hidden"])
 
     def hooks(model):
         return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
 
     model = Model()
-    found = lab.devices_seen(model, torch.ones(3, 4, device=device0))
+    found = lab.devices_seen(model, torch.ones(1 if kind == "one row" else 3, 4, device=device0))
     if not isinstance(found, (list, tuple)):
-        return {"kind": kind_of(found), "seen": [], "left": 0}
+        return {"kind": kind_of(found), "seen": [], "left": 0, "runs": model.runs}
     seen = [[text_or_kind(value) for value in entry] for entry in found if isinstance(entry, (list, tuple))]
-    return {"kind": kind_of(found), "seen": seen, "left": hooks(model)}
+    return {"kind": kind_of(found), "seen": seen, "left": hooks(model), "runs": model.runs}
 
 
 def compare_failure(student, kind, description, expected):
@@ -174,6 +177,7 @@ def compare_failure(student, kind, description, expected):
             wanted = ", ".join(" ".join(entry[::2]) for entry in right) or "nothing"
             need(seen == right, f"the names and ends of the entries should be: {wanted}. Yours: {told}.")
             need(not found["left"], f"{found['left']} hooks are still there. Remove them also after an error.")
+            need(found["runs"] == 1, f"the model ran {found['runs']} times. Once is enough to see where it fails.")
 
 
 @ex1.fact("where a layer raises, its entry is the last one and ends with 'raised', and no hook is left")
@@ -182,7 +186,8 @@ def _(student):
         seen = [["first.0", device0, device0], ["first.1", device0, device0]]
         return [*seen, ["second.0", device1, device1], ["second.1", device1, "raised"]]
 
-    compare_failure(student, "in a layer", "With a layer that its input does not fit into", expected)
+    compare_failure(student, "wrong size", "With a layer that its input does not fit into", expected)
+    compare_failure(student, "one row", "With a BatchNorm1d that refuses a batch of one row (a ValueError)", expected)
 
 
 # --- ex2: bytes_moved -----------------------------------------------------------------------------------------
@@ -300,7 +305,8 @@ ex3 = lab.exercise(
         "Keep a list of nodes that wait to be looked at. Take one, look at its name(), add its next nodes to the list.",
         "Two ways can lead to one node. What do you have to remember, to count it once?",
         "If it raises: what is grad_fn of an output that was computed under torch.no_grad()?",
-        "The longest row that begins at a node is easy to say if you know it for each of the nodes behind it.",
+        "How many bridges lie one behind the other from a node on? "
+        "That is easy to say if you know it for each of the nodes behind it.",
     ],
 )
 
@@ -325,6 +331,10 @@ def count_bridges(lab, places, kind):
     elif kind == "a shorter way":
         hidden = start * 2
         output = hidden.to(places[1]) + hidden.to("cpu").to(places[1]) * 2
+    elif kind in ("short way first", "long way first"):
+        moved = (start * 2).to(places[1])
+        short, long = moved, moved.tanh().to("cpu").to(places[1])
+        output = short + long if kind == "short way first" else long + short
     elif kind == "two inputs":
         other = torch.ones(4, 3).to(places[1]).requires_grad_()
         output = (start * 2).to(places[2]) + (other * 2).to(places[2])
@@ -357,18 +367,19 @@ def compare_bridges(student, places, kind, expected, row, description):
     with case(description):
         need(found["kind"] == "two", f"bridges returned {found['kind']}. Return two numbers.")
         count, longest = found["found"]
+        in_all = f"there {'is' if expected == 1 else 'are'} {expected} in all"
+        need(count == expected, f"{in_all}, and bridges says {count}.")
         need(
-            count == expected, f"there {'is' if expected == 1 else 'are'} {expected} in all, and bridges says {count}."
-        )
-        need(
-            longest == row, f"there are {expected} in all and at most {row} in a row. bridges says {longest} in a row."
+            longest == row,
+            f"{in_all}, and at most {row} one behind the other, whatever lies between. "
+            f"Your second number is {longest}.",
         )
         need(not found["touched"], "there were gradients after it. Only look at the graph, call no backward().")
         need(found["alive"], "backward() was not possible after it. Only look at the graph.")
 
 
 def compare_chain(student, path, description):
-    """On a single way all bridges lie in a row."""
+    """On a single way all bridges lie one behind the other."""
     compare_bridges(student, path, "chain", crossings(path), crossings(path), description)
 
 
@@ -407,13 +418,18 @@ def _(student):
     compare_bridges(student, ["cpu", device0, device1], "two inputs", sum(each), max(each), words)
 
 
-@ex3.fact("the bridges in a row are those of the longest way")
+@ex3.fact("the second number is that of the way with the most bridges, whatever leads to it first")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             straight, detour = crossings([device0, device1]), crossings([device0, "cpu", device1])
             words = "A tensor that is moved straight, and once more by way of the CPU"
             compare_bridges(student, [device0, device1], "a shorter way", straight + detour, detour, words)
+            behind = crossings([device0, device1, "cpu", device1])
+            words = "A tensor that is moved, then goes straight into a sum, and once more by way of the CPU"
+            for first in ("short way first", "long way first"):
+                described = f"{words}, the {first}"
+                compare_bridges(student, [device0, device1], first, behind, behind, described)
 
 
 @ex3.fact("an output without a backward graph has none")
@@ -448,6 +464,7 @@ def follow_mended(lab, sizes, device0, device1, start, seed, x):
     from utils.trace import record
 
     model = lab.Mended(tuple(sizes), torch.device(device0), torch.device(device1))
+    shapes = {name: list(p.shape) for name, p in model.named_parameters()}
     fill(model, seed)
     batch = torch.from_numpy(x).to(start)
     with record(device0, device1) as forward:
@@ -460,6 +477,7 @@ def follow_mended(lab, sizes, device0, device1, start, seed, x):
     gradients = {name: None if p.grad is None else array(p.grad) for name, p in model.named_parameters()}
     return {
         "kind": "Tensor",
+        "shapes": shapes,
         "output": array(output),
         "output device": str(output.device),
         "gradients": gradients,
@@ -493,6 +511,7 @@ def mended(student, batch_size=4, sizes=SIZES, swapped=False, start="cpu", seed=
         f"forward returned {found['kind']}, not a tensor. Does it end with a return?",
     )
     whole = OneDevice(sizes)
+    needs_no_more_parameters(found["shapes"], whole)
     fill(whole, seed)
     images, hidden = batch_size * sizes[0] * 4, batch_size * sizes[1] * 4
     ways = {
@@ -500,6 +519,18 @@ def mended(student, batch_size=4, sizes=SIZES, swapped=False, start="cpu", seed=
         "backward": [(device1, device0, hidden)],
     }
     return found, forward_and_backward(whole, x), ways
+
+
+def needs_no_more_parameters(shapes, whole):
+    """Of each shape there are as many as the layers have, whatever their names."""
+    left = [list(p.shape) for p in whole.parameters()]
+    for name, shape in shapes.items():
+        need(
+            shape in left,
+            f"{name} is a parameter, and the layers have no such one. Is it the mean? "
+            "It is not trained, so a buffer: register_buffer.",
+        )
+        left.remove(shape)
 
 
 def batch(*shape, seed=0):
@@ -606,6 +637,8 @@ def report_on_a_model(lab, device0, device1, kind):
     if kind != "before backward":
         output = model(torch.ones(3, 4))
         (output.sum() * (0 if kind == "zero" else 1)).backward()
+    if kind == "frozen since":
+        model.part1.requires_grad_(False)
     found = lab.gradient_report(model)
     if not isinstance(found, dict):
         return kind_of(found)

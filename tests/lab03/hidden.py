@@ -3,7 +3,7 @@
 They ask what a right answer does anyway and a lucky one does not: other losses, other sizes, other places.
 """
 
-from utils.facts import visible
+from utils.facts import case, visible
 
 seen = visible("lab03")
 lab = seen.lab
@@ -22,11 +22,20 @@ def _(student):
     seen.compare_steps(student, [device1, device0, device1], "cpu", device0, seed=7, max_norm=0.5, frozen=True)
 
 
-@seen.ex2.fact("it fits odd sizes, strides, a single image, and features that end in one number a channel")
+@seen.ex1.fact("it works for a model whose parts are registered in another order than they run in")
+def _(student):
+    device0, device1 = student.devices
+    seen.compare_steps(student, [device0, device1, device1], "cpu", "cpu", seed=8, turned=True)
+
+
+@seen.ex2.fact("it fits odd sizes, strides, a single image, results that are not square, and one number a channel")
 def _(student):
     device0, device1 = student.devices
     strided = [["Conv2d", 3, 5, 3, 2], ["ReLU"], ["MaxPool2d", 3]]
     pooled_away = [["Conv2d", 3, 6, 3], ["Tanh"], ["AdaptiveAvgPool2d", 1]]
+    not_square = [["Conv2d", 3, 5, [3, 5], [2, 1]], ["ReLU"], ["MaxPool2d", 2]]
+    with case("With features that give a result which is not as high as it is wide"):
+        seen.compare_cnn(student, not_square, 22, device0, device1, classes=5, seed=6)
     seen.compare_cnn(student, strided, 33, device0, device1, batch=1, classes=4, seed=3)
     seen.compare_cnn(student, seen.POOLED_TWICE, 29, device0, device1, batch=6, classes=2, seed=4)
     seen.compare_cnn(student, pooled_away, 20, device1, device0, batch=2, classes=3, seed=5)

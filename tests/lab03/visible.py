@@ -62,23 +62,29 @@ STACK = [["Linear", 6, 8], ["Tanh"], ["Linear", 8, 5], ["Tanh"], ["Linear", 5, 3
 NORM = 1.2  # some gradients of the steps below are longer, and some shorter
 
 
-def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen):
-    """A few steps of train_step on a stack whose linear layers are on `places`; old gradients lie in it before."""
+def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen, turned):
+    """A few steps of train_step on a stack whose linear layers are on `places`; old gradients lie in it before.
+
+    Turned: the parts are registered in the other order than they run in.
+    """
     import torch
     from torch import nn
 
     from utils.facts.probes import array, build, fill, kind_of
 
+    order = -1 if turned else 1
+
     class Parts(nn.Module):
         def __init__(self):
             super().__init__()
             stack = build([["Linear", 6, 8], ["Tanh"], ["Linear", 8, 5], ["Tanh"], ["Linear", 5, 3]])
-            self.parts = nn.ModuleList([stack[:2], stack[2:4], stack[4:]])
-            for part, place in zip(self.parts, places, strict=True):
+            parts = [stack[:2], stack[2:4], stack[4:]]
+            for part, place in zip(parts, places, strict=True):
                 part.to(place)
+            self.parts = nn.ModuleList(parts[::order])
 
         def forward(self, x):
-            for part, place in zip(self.parts, places, strict=True):
+            for part, place in zip(self.parts[::order], places, strict=True):
                 x = part(x.to(place))
             return x
 
@@ -92,7 +98,7 @@ def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen):
     model = Parts()
     fill(model, seed)
     if frozen:
-        model.parts[0].requires_grad_(False)
+        model.parts[::order][0].requires_grad_(False)
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.grad = torch.full_like(parameter, 0.5)
@@ -110,8 +116,8 @@ def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen):
         "losses": losses,
         "norms": norms,
         "met": met,
-        "values": [array(p) for p in model.parameters()],
-        "devices": [str(p.device) for p in model.parameters()],
+        "values": [array(p) for p in model.parts[::order].parameters()],
+        "devices": [str(p.device) for p in model.parts[::order].parameters()],
     }
 
 
@@ -129,14 +135,19 @@ def expected_steps(kind, seed, xs, ys, max_norm, frozen, change=""):
     before, after, norms = [], [], []
     for x, y in zip(torch.from_numpy(xs), torch.from_numpy(ys), strict=True):
         loss = loss_fn(model(x), y)
-        if change != "keep old":
+        if change not in ("keep old", "zero at the end"):
             optimizer.zero_grad()
         loss.backward()
         limits = [(list(layer.parameters()), max_norm) for layer in model] if change == "each alone" else []
-        for group, limit in limits or [(trained, 1e9 if change == "no clip" else max_norm)]:
+        for group, limit in limits or [(trained, 1e9 if change in ("no clip", "scale always") else max_norm)]:
             norms.append(nn.utils.clip_grad_norm_(group, limit).item())
+        if change == "scale always":
+            for parameter in trained:
+                parameter.grad *= max_norm / norms[-1]
         if change != "no update":
             optimizer.step()
+        if change == "zero at the end":
+            optimizer.zero_grad()
         before.append(loss.item())
         after.append(loss_fn(model(x), y).item())
     return before, after, norms, values_of(model)
@@ -144,22 +155,25 @@ def expected_steps(kind, seed, xs, ys, max_norm, frozen, change=""):
 
 SLIPS = {
     "keep old": "Old gradients were added to the new ones.",
+    "zero at the end": "In the first step gradients from before it were added. When do you zero them?",
     "no update": "The model is never updated: what does optimizer.step() find to work with?",
     "no clip": "They are what comes out when nothing is clipped.",
+    "scale always": "They are what comes out when gradients that are short enough are made longer.",
     "each alone": "They are what comes out when each device's gradients are clipped by their own norm.",
 }
 
 
-def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=NORM, frozen=False):
+def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=NORM, frozen=False, turned=False):
     """A few steps on the student's side and on one device."""
     xs = numbers(4, 16, 6, seed=seed)
     ys = numbers(4, 16, 3, seed=seed + 50) if kind == "MSELoss" else whole_numbers(3, 4, 16, seed=seed)
-    still = ", the first part frozen" if frozen else ""
+    special = ", the first part frozen" if frozen else ""
+    special += ", which are not registered in the order in which they run" if turned else ""
     with case(
-        f"With {kind}, a model in three parts on {', '.join(places)}{still}, x on {x_on}, y on {y_on}, "
+        f"With {kind}, a model in three parts on {', '.join(places)}{special}, x on {x_on}, y on {y_on}, "
         f"max_norm={max_norm}"
     ):
-        run = student.run(take_steps, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen)
+        run = student.run(take_steps, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen, turned)
         need(run["kind"] == "two", f"train_step returned {run['kind']}. Return the loss and the norm.")
         losses, norms = run["losses"], run["norms"]
         wrong = [number for number in (*losses, *norms) if not isinstance(number, float)]
@@ -323,8 +337,11 @@ ex3 = lab.exercise(
 )
 
 
-def use_optimizers(lab, places, shared, lr, seed, steps):
-    """make_optimizers on linear layers that stand on `places`, then some steps with gradients given."""
+def use_optimizers(lab, places, shared, frozen, lr, seed, steps):
+    """make_optimizers on linear layers that stand on `places`, then some steps with gradients given.
+
+    Frozen: the first layer is, and gets no gradients.
+    """
     import torch
     from torch import nn
 
@@ -335,6 +352,7 @@ def use_optimizers(lab, places, shared, lr, seed, steps):
         layers = [layers[0], nn.Sequential(nn.Tanh(), nn.Sequential(*layers[1:])), layers[0]]
     model = nn.Sequential(*layers)
     fill(model, seed)
+    model[0].requires_grad_(not frozen)
     names = {id(p): name for name, p in model.named_parameters()}
     found = lab.make_optimizers(model, lr)
     if not isinstance(found, (list, tuple)):
@@ -346,7 +364,8 @@ def use_optimizers(lab, places, shared, lr, seed, steps):
     for step in range(steps):
         for n, parameter in enumerate(model.parameters()):
             generator = torch.Generator().manual_seed(1000 * step + n)
-            parameter.grad = torch.randn(parameter.shape, generator=generator).to(parameter.device)
+            if parameter.requires_grad:
+                parameter.grad = torch.randn(parameter.shape, generator=generator).to(parameter.device)
         for each in found:
             each.step()
     return {
@@ -360,25 +379,27 @@ def use_optimizers(lab, places, shared, lr, seed, steps):
     }
 
 
-def expected_after_steps(places, shared, lr, seed, steps):
+def expected_after_steps(places, shared, frozen, lr, seed, steps):
     """The parameters after the same steps of one optimizer on one device."""
     layers = [nn.Linear(4 + n, 3 + n) for n in range(len(places))]
     if shared:
         layers = [layers[0], nn.Sequential(nn.Tanh(), nn.Sequential(*layers[1:])), layers[0]]
     model = nn.Sequential(*layers)
     fill(model, seed)
+    model[0].requires_grad_(not frozen)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     for step in range(steps):
         for n, parameter in enumerate(model.parameters()):
             generator = torch.Generator().manual_seed(1000 * step + n)
-            parameter.grad = torch.randn(parameter.shape, generator=generator)
+            if parameter.requires_grad:
+                parameter.grad = torch.randn(parameter.shape, generator=generator)
         optimizer.step()
     return values_of(model)
 
 
-def compare_optimizers(student, places, *, shared=False, lr=0.01, seed=1, steps=3):
-    with case(f"A model with layers on {', '.join(places)}"):
-        run = student.run(use_optimizers, places, shared, lr, seed, steps)
+def compare_optimizers(student, places, *, shared=False, frozen=False, lr=0.01, seed=1, steps=3):
+    with case(f"A model with layers on {', '.join(places)}{', the first one frozen' if frozen else ''}"):
+        run = student.run(use_optimizers, places, shared, frozen, lr, seed, steps)
         need(run["kind"] == "list", f"make_optimizers returned {run['kind']}. Return a list of optimizers.")
         others = set(run["kinds"]) - {"Adam"}
         need(not others, f"in the list there is: {', '.join(sorted(others))}. Only torch.optim.Adam is wanted.")
@@ -396,7 +417,7 @@ def compare_optimizers(student, places, *, shared=False, lr=0.01, seed=1, steps=
         )
         need(all(rate == lr for rate in run["rates"]), f"lr is {lr}, and the optimizers have {run['rates']}.")
         need(
-            all_same(run["values"], expected_after_steps(places, shared, lr, seed, steps)),
+            all_same(run["values"], expected_after_steps(places, shared, frozen, lr, seed, steps)),
             f"after {steps} steps the parameters differ from those that one optimizer for all of them gives.",
         )
 
@@ -411,6 +432,12 @@ def _(student):
 def _(student):
     device0, device1 = student.devices
     compare_optimizers(student, [device0, device1, device1, device0], lr=0.002, seed=2)
+
+
+@ex3.fact("frozen parameters are in an optimizer, too")
+def _(student):
+    device0, device1 = student.devices
+    compare_optimizers(student, [device0, device1, device0], frozen=True, seed=6)
 
 
 # --- ex4: two branches at the same time -----------------------------------------------------------------------

@@ -1,3 +1,39 @@
+# %% wrong: asks_again_after_an_error
+# Runs the model a second time after an error, with more hooks, to see where it was.
+
+def devices_seen(model, x):
+    def run(with_pre):
+        seen, handles = [], []
+        for name, module in model.named_modules():
+            if list(module.children()):
+                continue
+
+            def before(module, inputs, name=name):
+                seen.append((name, str(inputs[0].device), "raised"))
+
+            def after(module, inputs, output, name=name):
+                entry = (name, str(inputs[0].device), str(output.device))
+                if with_pre:
+                    seen[-1] = entry
+                else:
+                    seen.append(entry)
+
+            if with_pre:
+                handles.append(module.register_forward_pre_hook(before))
+            handles.append(module.register_forward_hook(after))
+        try:
+            model(x)
+            return seen, False
+        except Exception:
+            return seen, True
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    seen, failed = run(False)
+    return run(True)[0] if failed else seen
+
+
 # %% wrong: by_hand_in_a_row
 # Thinks that a model is its leaves called one after the other, in the order in which they were made.
 
@@ -42,7 +78,7 @@ def devices_seen(model, x):
         module.register_forward_hook(tell(name), always_call=True)
     try:
         model(x)
-    except RuntimeError:
+    except Exception:
         pass
     for module in model.modules():
         module._forward_hooks.clear()
@@ -85,7 +121,7 @@ def devices_seen(model, x):
             handles.append(module.register_forward_hook(tell(name), always_call=True))
     try:
         model(x)
-    except RuntimeError:
+    except Exception:
         pass
     for handle in handles:
         handle.remove()
@@ -151,7 +187,7 @@ def devices_seen(model, x):
         model(x)
         for handle in handles:
             handle.remove()
-    except RuntimeError:
+    except Exception:
         if open_calls:
             seen.append((*open_calls.pop(), "raised"))
     return seen
@@ -192,7 +228,7 @@ def devices_seen(model, x):
             handles += [module.register_forward_pre_hook(before(name)), module.register_forward_hook(after)]
     try:
         model(x)
-    except RuntimeError:
+    except Exception:
         seen[-1][2] = "raised"
     for handle in handles:
         handle.remove()
@@ -309,6 +345,58 @@ def devices_seen(model, x):
     return seen
 
 
+# %% wrong: runtime_errors_only
+# Thinks that whatever a model raises is a RuntimeError, because PyTorch's own errors are.
+
+def devices_seen(model, x):
+    seen, handles = [], []
+    for name, module in model.named_modules():
+        if list(module.children()):
+            continue
+
+        def before(module, inputs, name=name):
+            seen.append((name, str(inputs[0].device), "raised"))
+
+        def after(module, inputs, output, name=name):
+            seen[-1] = (name, str(inputs[0].device), str(output.device))
+
+        handles += [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
+    try:
+        model(x)
+    except RuntimeError:
+        pass
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
+# %% wrong: skips_the_root
+# Thinks that the entry with the empty name is never a layer.
+
+def devices_seen(model, x):
+    seen, handles = [], []
+    for name, module in model.named_modules():
+        if name == "" or list(module.children()):
+            continue
+
+        def before(module, inputs, name=name):
+            seen.append((name, str(inputs[0].device), "raised"))
+
+        def after(module, inputs, output, name=name):
+            seen[-1] = (name, str(inputs[0].device), str(output.device))
+
+        handles += [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
+    try:
+        model(x)
+    except Exception:
+        pass
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
 # %% right: always_called
 # One hook that runs also for a layer that raised, where its output is None; the table is printed.
 
@@ -356,7 +444,7 @@ def devices_seen(model, x):
     second = torch.nn.modules.module.register_module_forward_hook(after)
     try:
         model(x)
-    except RuntimeError:
+    except Exception:
         if working is not None:
             seen.append((*working, "raised"))
     finally:
@@ -410,7 +498,7 @@ def devices_seen(model, x):
         finished.append(str(output.device))
 
     with ExitStack() as stack:
-        stack.enter_context(suppress(RuntimeError))
+        stack.enter_context(suppress(Exception))
         for name, module in model.named_modules():
             if next(module.children(), None) is None:
                 stack.callback(module.register_forward_pre_hook(partial(start, name)).remove)

@@ -16,6 +16,48 @@ def bridges(output):
     return count, count
 
 
+# %% wrong: depth_first_first_visit
+# Thinks that a node is done when a walk in depth has met it, though a longer way leads there too.
+
+def bridges(output):
+    seen, result = set(), [0, 0]
+
+    def walk(node, depth):
+        if node is None or node in seen:
+            return
+        seen.add(node)
+        if node.name().startswith("ToCopyBackward"):
+            result[0] += 1
+            depth += 1
+        result[1] = max(result[1], depth)
+        for after, _ in node.next_functions:
+            walk(after, depth)
+
+    walk(output.grad_fn, 0)
+    return tuple(result)
+
+
+# %% wrong: depth_of_the_first_visit
+# Thinks that a node is done when a walk in breadth has met it, though a longer way leads there too.
+
+def bridges(output):
+    if output.grad_fn is None:
+        return 0, 0
+    seen, queue = {output.grad_fn}, [(output.grad_fn, 0)]
+    count = most = 0
+    while queue:
+        node, depth = queue.pop(0)
+        if node.name().startswith("ToCopyBackward"):
+            count += 1
+            depth += 1
+        most = max(most, depth)
+        for after, _ in node.next_functions:
+            if after is not None and after not in seen:
+                seen.add(after)
+                queue.append((after, depth))
+    return count, most
+
+
 # %% wrong: device_of_the_output
 # Thinks that an output that is not on the CPU has crossed one bridge.
 
@@ -322,6 +364,24 @@ def bridges(output):
         return min(ways, default=0) + node.name().startswith("ToCopyBackward")
 
     return sum(node.name().startswith("ToCopyBackward") for node in nodes_of(output)), row(output.grad_fn)
+
+
+# %% wrong: stack_first_visit
+# Walks with a stack and thinks that a node met once is done, even if more bridges lead to it.
+
+def bridges(output):
+    count, most = 0, 0
+    seen, waiting = set(), [(output.grad_fn, 0)]
+    while waiting:
+        node, row = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node.name().startswith("ToCopyBackward"):
+            count, row = count + 1, row + 1
+        most = max(most, row)
+        waiting += [(next_node, row) for next_node, _ in node.next_functions]
+    return count, most
 
 
 # %% wrong: stops_at_the_first

@@ -36,6 +36,22 @@ class Mended(Detour):
         return torch.relu(self.layer2(hidden.to(self.device1)) + short)
 
 
+# %% wrong: mean_is_a_parameter
+# Makes a parameter of the mean, because it belongs to the model.
+
+class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        mean = self.mean
+        self.mean0 = nn.Parameter(mean.to(device0))
+        self.mean1 = nn.Parameter(mean.to(device1))
+
+    def forward(self, x):
+        hidden = torch.relu(self.layer1(x.to(self.device0) - self.mean0))
+        short = self.shortcut(x.to(self.device1) - self.mean1)
+        return torch.relu(self.layer2(hidden.to(self.device1)) + short)
+
+
 # %% wrong: mean_lost
 # Takes the mean out together with its move.
 

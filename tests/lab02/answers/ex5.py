@@ -25,6 +25,21 @@ def gradient_report(model):
     return {name: str(parameter.device) if parameter.requires_grad else "frozen" for name, parameter in model.named_parameters()}
 
 
+# %% wrong: frozen_first
+# Asks for requires_grad first, as if what is frozen now had never had a gradient.
+
+def gradient_report(model):
+    report = {}
+    for name, p in model.named_parameters():
+        if not p.requires_grad:
+            report[name] = "frozen"
+        elif p.grad is None:
+            report[name] = "cut"
+        else:
+            report[name] = str(p.grad.device)
+    return report
+
+
 # %% wrong: frozen_is_cut
 # Thinks that no gradient is always a mistake.
 

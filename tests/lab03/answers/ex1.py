@@ -312,6 +312,24 @@ def train_step(model, optimizers, loss_fn, x, y, max_norm):
     return loss.item(), norm.item()
 
 
+# %% wrong: target_to_the_last_parameter
+# Thinks that the output is where the last of the model's parameters is.
+
+def train_step(model, optimizers, loss_fn, x, y, max_norm):
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    loss = loss_fn(model(x), y.to(list(model.parameters())[-1].device))
+    loss.backward()
+    norm = sum(p.grad.square().sum().item() for p in model.parameters() if p.grad is not None) ** 0.5
+    if norm > max_norm:
+        for p in model.parameters():
+            if p.grad is not None:
+                p.grad.mul_(max_norm / norm)
+    for optimizer in optimizers:
+        optimizer.step()
+    return loss.item(), norm
+
+
 # %% wrong: to_without_keeping
 # Thinks that y.to(device) moves y in place.
 
@@ -369,6 +387,20 @@ def train_step(model, optimizers, loss_fn, x, y, max_norm):
     norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     for optimizer in optimizers:
         optimizer.step()
+    return loss.item(), norm.item()
+
+
+# %% wrong: zeroes_at_the_end
+# Zeroes the gradients after the update only, so that the first step meets old ones.
+
+def train_step(model, optimizers, loss_fn, x, y, max_norm):
+    output = model(x)
+    loss = loss_fn(output, y.to(output.device))
+    loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    for optimizer in optimizers:
+        optimizer.step()
+        optimizer.zero_grad()
     return loss.item(), norm.item()
 
 

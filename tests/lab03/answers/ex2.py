@@ -253,6 +253,26 @@ class SplitCNN(nn.Module):
         return self.classifier(hidden.to(self.device1))
 
 
+# %% wrong: square_of_the_width
+# Thinks that what features gives is as high as it is wide.
+
+class SplitCNN(nn.Module):
+    def __init__(self, features, image_size, classes, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.features = features.to(device0)
+        self.features.eval()
+        with torch.no_grad():
+            probe = self.features(torch.zeros(1, 3, image_size, image_size).to(device0))
+        self.features.train()
+        channels, width = probe.shape[1], probe.shape[-1]
+        self.classifier = nn.Linear(channels * width * width, classes).to(device1)
+
+    def forward(self, images):
+        hidden = torch.flatten(self.features(images.to(self.device0)), 1)
+        return self.classifier(hidden.to(self.device1))
+
+
 # %% wrong: statistics_moved
 # Asks in training mode, so that a batch normalisation counts the made-up image.
 

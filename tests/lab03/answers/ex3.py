@@ -129,6 +129,17 @@ def make_optimizers(model, lr):
     return [torch.optim.SGD(group, lr=lr) for group in groups.values()]
 
 
+# %% wrong: trained_ones_only
+# Leaves frozen parameters out, because nothing updates them now.
+
+def make_optimizers(model, lr):
+    by_device = {}
+    for p in model.parameters():
+        if p.requires_grad:
+            by_device.setdefault(p.device, []).append(p)
+    return [torch.optim.Adam(parameters, lr=lr) for parameters in by_device.values()]
+
+
 # %% right: add_param_group
 # Makes an optimizer when a device is met first, and adds later parameters to it.
 
