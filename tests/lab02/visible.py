@@ -445,7 +445,7 @@ ex4 = lab.exercise(
     title="Mend a forward that makes detours",
     hints=[
         "Write beside each line of Detour.forward where x is after it. Which moves does no layer ask for?",
-        "Record the run of your model and print moved(), as the cell below it does. Which of these copies does no layer ask for?",
+        "Record the run of your model and print moved(), as the cell below does. Which copy does no layer ask for?",
         "The numbers of the output may be right and the training still broken. "
         "Which word in forward takes a tensor out of the backward graph?",
         "An activation such as a ReLU has no weights. Let it compute where its input is already.",
