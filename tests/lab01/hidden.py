@@ -66,13 +66,22 @@ def _(student):
 
 
 def tear_a_nested_model(lab, device0, device1):
+    import torch
     from torch import nn
 
     from utils.facts.probes import kind_of
 
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2).to(device0)
+            self.scale = nn.Parameter(torch.ones(2, device=device0))
+            self.shift = nn.Parameter(torch.ones(2, device=device1))
+
     class Outer(nn.Module):
         def __init__(self, torn):
             super().__init__()
+            self.scaled = Scaled()
             self.block = nn.Sequential(nn.Linear(2, 2).to(device1), nn.Sequential(torn, nn.ReLU()), nn.BatchNorm1d(2))
 
     torn = nn.Linear(2, 2).to(device0)
@@ -83,11 +92,13 @@ def tear_a_nested_model(lab, device0, device1):
     return [str(name) for name in found]
 
 
-@seen.ex4.fact("torn_layers finds a torn layer inside of others, by its whole name, and nothing in a model without one")
+@seen.ex4.fact(
+    "torn_layers finds a torn layer inside of others and around others, by its whole name, or nothing if all are whole"
+)
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            seen.compare_torn(student.run(tear_a_nested_model, device0, device1), ["block.1.0"])
+            seen.compare_torn(student.run(tear_a_nested_model, device0, device1), ["scaled", "block.1.0"])
     seen.compare_torn(student.run(tear_a_nested_model, "cpu", "cpu"), [])
 
 

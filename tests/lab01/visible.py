@@ -205,7 +205,15 @@ def _(student):
         not any(name.startswith("AddmmBackward") for name in copied),
         "What moves is the result of a linear layer, so the ReLU after it works on the other device.",
     )
-    need(len(copied) < 2, f"Results of layers are copied {len(copied)} times. Is the sum computed on device1?")
+    need(len(copied) < 2, f"Results of layers are copied {len(copied)} times. {what_is_copied_too_often(copied)}")
+
+
+def what_is_copied_too_often(copied):
+    if any(name.startswith("AddBackward") for name in copied):
+        return "Is the sum computed on device1?"
+    if any(name.startswith("ToCopyBackward") for name in copied):
+        return "One of them copies a copy. Does the way from device0 to device1 go straight?"
+    return "One copy is enough."
 
 
 def run_from(lab, start, device0, device1, seed, x):

@@ -310,6 +310,24 @@ class SimpleMPModel(nn.Module):
         return (out.to(self.device0) + x).to(self.device1)
 
 
+# %% wrong: through_the_cpu
+# Thinks that a tensor goes from one GPU to another by way of the CPU.
+
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = nn.Linear(1000, 2000).to(device0)
+        self.relu1 = nn.ReLU()
+        self.layer2 = nn.Linear(2000, 1000).to(device1)
+        self.relu2 = nn.ReLU()
+
+    def forward(self, x):
+        hidden = self.relu1(self.layer1(x.to(self.device0)))
+        hidden = hidden.cpu().to(self.device1)
+        return self.relu2(self.layer2(hidden)) + x.to(self.device1)
+
+
 # %% wrong: to_without_keeping
 # Thinks that x.to(device) moves x in place.
 

@@ -99,6 +99,26 @@ def torn_layers(model):
     return [name for name, layer in model.named_modules() if len(set(placement(layer).values())) > 1]
 
 
+# %% wrong: leaves_are_layers
+# Thinks that only a module without children can have tensors of its own.
+
+def placement(model):
+    found = {}
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        found[name] = str(tensor.device)
+    return found
+
+
+def torn_layers(model):
+    torn = []
+    for name, layer in model.named_modules():
+        if list(layer.children()):
+            continue
+        if len({t.device for t in [*layer.parameters(), *layer.buffers()]}) > 1:
+            torn.append(name)
+    return torn
+
+
 # %% wrong: prints_only
 # Thinks that printing a result is the same as returning it.
 
