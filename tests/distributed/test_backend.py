@@ -85,11 +85,9 @@ def test_objects_travel(two):
 def test_messages_arrive_and_the_late_receiver_keeps_the_sender_waiting(two, four):
     for ranks, told in both(two, four):
         for rank, each in enumerate(told):
-            assert each["messages"][:3] == [float((rank - 1) % ranks)] * 3
-        assert told[1]["messages"][3] == 1_000_000
-        [sent] = [record for record in told[0]["log"] if record[0] == "send"][-1:]
-        [got] = [record for record in told[1]["log"] if record[0] == "recv"][-1:]
-        assert sent[2:] == got[2:], "both ends have the same times"
+            assert each["messages"]["got"][:3] == [float((rank - 1) % ranks)] * 3
+        assert told[1]["messages"]["got"][3] == 1_000_000
+        assert told[0]["messages"]["times"] == told[1]["messages"]["times"], "both ends have the same"
 
 
 @pytest.mark.parametrize("what", ["ddp", "fsdp", "tensor_parallel"])
@@ -112,8 +110,7 @@ def test_pytorchs_pipelines_have_the_gradients_of_the_whole_model(two, four):
 
 def test_communication_overlaps_with_the_backward_pass(two):
     for told in two:
-        seconds = told["overlap"]
-        assert seconds["with"] < seconds["work"] + seconds["communication"]
+        assert 0.3 * told["overlap"]["communication"] < told["overlap"]["hidden"] <= told["overlap"]["communication"]
 
 
 def test_all_ranks_have_the_same_time_after_they_have_waited_for_each_other(two, four):
