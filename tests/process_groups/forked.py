@@ -15,7 +15,7 @@ from utils import simgpu
 from utils.simgpu import waiting
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tests.distributed.forked", "torch.distributed.device_mesh", "torch.nn.parallel"])
+_context.set_forkserver_preload(["tests.process_groups.forked", "torch.distributed.device_mesh", "torch.nn.parallel"])
 
 
 def run(function: Callable, ranks: int = 2, seconds: float = 120) -> list[str]:

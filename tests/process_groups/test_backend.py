@@ -15,7 +15,7 @@ CHEAP = ("collectives", "messages", "ddp", "fsdp", "tensor_parallel", "pipelines
 def torchrun(ranks, folder, *checks):
     """What each rank has told, by rank. AssertionError, with the output, where one has failed."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    command += [str(ROOT / "tests" / "distributed" / "on_ranks.py"), str(folder), *checks]
+    command += [str(ROOT / "tests" / "process_groups" / "on_ranks.py"), str(folder), *checks]
     # The loopback's address: a machine's own name need not be known where tests run.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
