@@ -50,7 +50,7 @@ MAY_READ = {
     "a module of torch for a kind of device": {"max_memory_allocated", "memory_allocated", "reset_peak_memory_stats"},
     "a record of what devices did": {
         *("busy", "busy_times", "bytes", "device", "end", "events", "flops", "is_kernel", "kind", "launched"),
-        *("module", "moved", "other", "phase", "source", "span"),
+        *("module", "moved", "phase", "source", "span"),
     },
 }
 READABLE = frozenset().union(*MAY_READ.values())
