@@ -10,6 +10,7 @@ import sys
 import pytest
 from conftest import ROOT
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
 from utils.environment import WIDGETS
 from utils.notebook_format import nbformat
@@ -31,6 +32,9 @@ def load():
     assert all(still_busy), "there was no load"
 
 
+TRIES = 3  # what the clock on the wall says may be spoilt by a pause of the whole machine, but not each time
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", STATED)
 def test_what_a_lesson_states_holds_beside_a_load(number, load, tmp_path, monkeypatch):
@@ -38,9 +42,15 @@ def test_what_a_lesson_states_holds_beside_a_load(number, load, tmp_path, monkey
     lesson = nbformat.read(path, as_version=4)
     lesson.cells.append(nbformat.v4.new_code_cell(STATED[number].read_text()))
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
-    # In a folder of its own: a lesson may write files beside itself.
-    client = NotebookClient(lesson, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}})
-    client.execute(env={**os.environ, WIDGETS: "0"})
+    for left in reversed(range(TRIES)):
+        # In a folder of its own: a lesson may write files beside itself.
+        client = NotebookClient(lesson, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}})
+        try:
+            client.execute(env={**os.environ, WIDGETS: "0"})
+            break
+        except CellExecutionError:
+            if not left:
+                raise
 
 
 def test_the_lessons_on_time_say_what_has_to_hold():
