@@ -7,7 +7,7 @@ import pytest
 from conftest import ROOT, grade_id, notebook_with
 
 # nbval runs every lesson. In a browser run again: the first that a student opens, and those with a live view in them.
-# (The questions of `predict`, which all have, are clicked in test_widgets.py, and the explorer of lesson 06 is moved.)
+# (The questions of `predict`, which all have, are clicked in test_widgets.py, and the explorer of lesson 07 is moved.)
 LESSONS = [
     path.name
     for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))

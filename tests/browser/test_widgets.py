@@ -14,9 +14,9 @@ pytestmark = [
 ]
 
 
-def cell_of_lesson_06(words: str) -> str:
+def cell_of_lesson_07(words: str) -> str:
     """The one cell that has these words in it."""
-    lesson = nbformat.read(ROOT / "notebooks" / "06_split_resnet50.ipynb", as_version=4)
+    lesson = nbformat.read(ROOT / "notebooks" / "07_choose_the_cut.ipynb", as_version=4)
     [found] = [cell.source for cell in lesson.cells if cell.cell_type == "code" and words in cell.source]
     return found
 
@@ -35,15 +35,13 @@ QUESTION = 'q = predict("Which device waits longer?", ["device0", "device1", "bo
 COMPARE = 'q.compare("both the same", "Each waits for the other.")'
 FREE = 'n = predict("How many copies?")\nn'
 COMPARE_FREE = "n.compare(2)"
-# The explorer of lesson 06, as it stands there.
+# The explorer of lesson 07, as it stands there.
 EXPLORE = f"""
 from torchvision.models import resnet50
 
-{cell_of_lesson_06("def layers_of(")}
-
-
-layers, batch = layers_of(resnet50()), torch.empty(120, 3, 128, 128)
-{cell_of_lesson_06("explore_split(layers")}
+simgpu.enable(count=2, gpu="GP100", link="pcie3", compute=False)
+{cell_of_lesson_07("def layers_of(")}
+{cell_of_lesson_07("explore_split(layers, batch, cut=11")}
 """
 LIVE = """
 simgpu.enable(count=2, gpu="Instructional", link="instructional", clock="paced")
@@ -135,7 +133,7 @@ def test_a_question_is_answered_by_a_click_and_compared(page, tmp_path):
     page.get_by_label("device1", exact=True).click()
     outputs_of(page, QUESTION).get_by_text("Your prediction: device1").wait_for()
     said = run(page, COMPARE)
-    assert said == "You predicted: device1. It is: both the same.\nEach waits for the other.\n"
+    assert said == "You predicted: device1. It is: both the same.\nEach waits for the other."
     run(page, QUESTION)  # again: the answer is still there
     assert page.get_by_label("device1", exact=True).is_checked()
     page.screenshot(path=tmp_path / "question.png")
@@ -145,7 +143,7 @@ def test_a_free_answer_is_typed(page):
     run(page, FREE)
     outputs_of(page, FREE).locator("input").fill("3")
     outputs_of(page, FREE).get_by_text("Your prediction: 3").wait_for()
-    assert run(page, COMPARE_FREE) == "You predicted: 3. It is: 2.\n"
+    assert run(page, COMPARE_FREE) == "You predicted: 3. It is: 2."
 
 
 def test_a_slider_of_the_explorer_is_moved_by_keyboard(page, tmp_path):

@@ -120,9 +120,10 @@ class Maker:
         self.functions = {}  # exercise -> the function it asks for
         for cell in notebook_with(lab, {}).cells:
             if grade_id(cell) in self.full and cell.cell_type == "code":
-                asked = [node.name for node in ast.parse(cell.source).body if isinstance(node, ast.FunctionDef)]
-                if asked:
-                    self.functions[grade_id(cell)] = asked[-1]
+                asked = [n for n in ast.parse(cell.source).body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+                # One of several would take the others' place.
+                if len(asked) == 1 and isinstance(asked[0], ast.FunctionDef):
+                    self.functions[grade_id(cell)] = asked[0].name
 
     def right(self, exercises) -> dict[str, str]:
         """Right answers for some of the exercises: the model answer, or one written differently."""
