@@ -84,15 +84,21 @@ def both_receive_first(rank):
     [
         (nobody_comes, "all_reduce(float32[4], SUM), and nobody will come: rank 1 has ended"),
         (nobody_sends, "recv(float32[4], src=1), and nobody will come: rank 1 has ended"),
-        (
-            both_receive_first,
-            "recv(float32[4], src=1), and nobody will come: rank 1 waits in recv(float32[4], src=0) (its wait 2)",
-        ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_who_waits_for_what_will_not_come_is_told_so(fault, says):
     assert forked.run(fault)[0] == f"RuntimeError: rank 0 waited in {says}"
+
+
+def test_two_who_both_receive_first_are_told_so():
+    told = forked.run(both_receive_first)
+    waits = "RuntimeError: rank {} waited in recv(float32[4], src={}), and nobody will come: rank {} "
+    full = [waits.format(r, 1 - r, 1 - r) + f"waits in recv(float32[4], src={r}) (its wait 2)" for r in range(2)]
+    # The one that looks later may find that the other has given up.
+    late = [waits.format(r, 1 - r, 1 - r) + "has ended" for r in range(2)]
+    assert all(each in (full[rank], late[rank]) for rank, each in enumerate(told)), told
+    assert told != late
 
 
 def one_is_killed(rank):
