@@ -163,11 +163,7 @@ class SimBackend(torch_private.Backend):
         return self._collective("all_gather", inputs, outputs, data, times=self.ranks)
 
     def all_gather_single(self, output, input, opts=None) -> SimWork:
-        def data():
-            own = _value(input)
-            _fill(output, self._gathered(own, [own] * self.ranks))
-
-        return self._collective("all_gather", [input], [output], data, times=self.ranks)
+        return self.all_gather_single_coalesced([output], [input], opts)
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None) -> SimWork:
         def data():
