@@ -1,6 +1,7 @@
 """What holds for all tests. What test files share is in support/; a part of it has its names here, too."""
 
 import os
+import sys
 
 # One thread a process: the tests run in as many processes as there are cores, and start kernels of their own.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -32,5 +33,8 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def simulated_devices(monkeypatch):
-    """Tests give the same result on every machine, also on one with GPUs."""
+    """Tests give the same result on every machine, also on one with GPUs, and whichever test ran before."""
     monkeypatch.setenv("COURSE_DEVICES", "simulated")
+    simgpu = sys.modules.get("utils.simgpu")
+    if simgpu is not None and simgpu.is_enabled():
+        simgpu.enable(count=2)
