@@ -16,13 +16,14 @@ from math import prod
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.path import Path
 
 from utils.plots import BLUE, INK, ORANGE
 from utils.simgpu.torch_private import gradients_of
 
-COLUMN, ROW = 1.16, 0.62  # inches: a node and its arrow, a node and its gap
+COLUMN, ROW = 1.2, 0.62  # inches: a node and its arrow, a node and its gap
 LANE = 0.34  # above and below the rows of a lane
-BOX = 1.0, 0.38
+BOX = 0.94, 0.38
 LEAVES = "AccumulateGrad"
 STYLE = {
     "node": {"facecolor": "white", "edgecolor": INK, "linewidth": 1.0},
@@ -81,7 +82,8 @@ class BackwardGraph:
         _, opening, rest = file.getvalue().partition("<svg ")
         inside = rest.index(">") + 1
         words = f"<title>Backward graph</title><desc>{self.summary}</desc>"
-        return f'{opening}role="img" {rest[:inside]}{words}{rest[inside:]}'
+        fitting = 'style="max-width: 100%; height: auto"'  # to what shows it: a wide graph is no wider than a notebook
+        return f'{opening}role="img" {fitting} {rest[:inside]}{words}{rest[inside:]}'
 
     def figure(self) -> Figure:
         """Lanes from the top in the order of their names; in them the nodes, backward from left to right."""
@@ -110,9 +112,8 @@ class BackwardGraph:
         label = f"{node.name}\n{below}" if below else node.name
         axes.text(x + wide / 2, y, label, ha="center", va="center", fontsize=6.8, color=INK, linespacing=1.3)
         for other in node.next:
-            to_x, to_y = places[other]
             arrow = {"arrowstyle": "-|>", "mutation_scale": 8, "color": INK, "linewidth": 0.9}
-            axes.add_patch(FancyArrowPatch((x + wide, y), (to_x, to_y), shrinkA=0, shrinkB=0, **arrow))
+            axes.add_patch(FancyArrowPatch(path=Path(_way(node, other, places)), **arrow))
 
     def _places(self) -> tuple[dict[Node, tuple[float, float]], dict[str, tuple[float, float]]]:
         """Where the left side of each node is, and (top, bottom) of each lane; inches, from the top."""
@@ -133,7 +134,8 @@ class BackwardGraph:
         places = {node: (node.column * COLUMN, lanes[node.device][0] + LANE + BOX[1] / 2 + row * ROW)
                   for node, row in rows.items()}  # fmt: skip
         met: Counter = Counter()
-        for node in self.bridges:  # on the border of its two lanes; a second one at the same place a little aside
+        # On the border of its two lanes; a second one at the same place a little aside, so that no arrows cross.
+        for node in sorted(self.bridges, key=lambda node: min(other.column for other in node.next)):
             here, there = sorted((lanes[node.device], lanes[node.to]))
             at = here[1] if here[1] == there[0] else (here[1] + there[0]) / 2
             places[node] = node.column * COLUMN, at + met[node.column, at] * BOX[1] * 1.1
@@ -151,6 +153,16 @@ class BackwardGraph:
 
     def __repr__(self) -> str:
         return self.summary
+
+
+def _way(node: Node, other: Node, places: dict) -> list[tuple[float, float]]:
+    """The points of an arrow: straight to the next column; past other columns between their rows, so behind no box."""
+    (x, y), (to_x, to_y) = places[node], places[other]
+    start, gap = x + BOX[0], (COLUMN - BOX[0]) / 2
+    if other.column == node.column + 1:
+        return [(start, y), (to_x, to_y)]
+    between = y if node.kind == "bridge" else y + ROW / 2
+    return [(start, y), (start + gap, between), (to_x - gap, between), (to_x, to_y)]
 
 
 def backward_graph(output, model=None) -> BackwardGraph:

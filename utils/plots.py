@@ -82,9 +82,12 @@ def labelled_axes(height: float, source: str, title: str | None = None, layout: 
     return figure, axes
 
 
-def timeline(recorded, title: str | None = None, *, numbers: bool = True, quick: bool = False) -> Picture:
+def timeline(
+    recorded, title: str | None = None, *, numbers: bool = True, quick: bool = False, until: float | None = None
+) -> Picture:
     """The lanes of a `Timeline`, one a device: kernels by phase, copies on a narrow strip, the idle share at the end.
 
+    `until` is the end of the axis in seconds, so that two timelines can be compared; the end of this one if None.
     `numbers` writes the micro-batch on each piece that has one and is wide enough. `quick` is for a picture that
     follows a slider: a fixed layout, and fewer pixels.
     """
@@ -95,6 +98,7 @@ def timeline(recorded, title: str | None = None, *, numbers: bool = True, quick:
         left = min(0.3, 0.025 + 0.01 * max(map(len, devices), default=0))
         figure.subplots_adjust(left, 0.62 / inches, 0.99, 1 - (0.55 if title else 0.35) / inches)
     span = recorded.span or 1.0
+    end = max(until or 0.0, span)
     seen = {}
     for row, device in enumerate(devices):
         axes.barh(row, span * 1e3, height=0.62, color="#F0F0F0")
@@ -104,22 +108,23 @@ def timeline(recorded, title: str | None = None, *, numbers: bool = True, quick:
             bars = [((start - recorded.begin) * 1e3, (end - start) * 1e3) for start, end in times]
             by_phase.setdefault(phase, []).extend(bars)
             for left, width in bars if numbers and label else ():
-                if width > span * 1e3 / 45:
+                if width > end * 1e3 / 45:
                     text = axes.text(left + width / 2, row - 0.085, label, ha="center", va="center", fontsize=8)
                     text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
         for phase, bars in by_phase.items():
             seen[phase] = PHASE_STYLE[phase]
             axes.broken_barh(bars, (row - 0.31, 0.45), edgecolor="white", linewidth=0.4, **seen[phase])
-        copies = _close(recorded.copy_times(device), span)
+        copies = _apart(recorded, device)
         if copies:
             seen["copy"] = COPY_STYLE
             bars = [((start - recorded.begin) * 1e3, (end - start) * 1e3) for start, end in copies]
-            axes.broken_barh(bars, (row + 0.17, 0.14), edgecolor="white", linewidth=0.4, **COPY_STYLE)
+            edges = [min(1.2, 60 * width / (end * 1e3)) for _, width in bars]  # points: none hides what it is around
+            axes.broken_barh(bars, (row + 0.17, 0.14), edgecolor="white", linewidth=edges, **COPY_STYLE)
         idle = recorded.idle(device) / span
-        axes.text(span * 1e3 * 1.01, row, f"idle {idle:.0%}", va="center", fontsize=9, color=INK)
+        axes.text(span * 1e3 + end * 10, row, f"idle {idle:.0%}", va="center", fontsize=9, color=INK)
     axes.set_yticks(range(len(devices)), devices)
     axes.set_ylim(len(devices) - 0.5, -0.5)
-    axes.set_xlim(0, span * 1e3 * 1.1)
+    axes.set_xlim(0, end * 1e3 * 1.1)
     axes.set_xlabel("ms", fontsize=9, color=INK)
     patches = [Patch(label=name, edgecolor="white", **seen[name]) for name in (*PHASE_STYLE, "copy") if name in seen]
     where = "upper right" if quick else "outside upper right"
@@ -138,6 +143,14 @@ def _close(times, span: float):
         else:
             closed.append((start, end))
     return closed
+
+
+def _apart(recorded, device):
+    """When each copy to or from a device was on its way; those too short to be seen alone as one."""
+    copies = sorted((e.start, e.end) for e in recorded.events if not e.is_kernel and device in (e.device, e.other))
+    short = [(start, end) for start, end in copies if end - start < recorded.span / 100]
+    seen = [(start, end) for start, end in copies if end - start >= recorded.span / 100]
+    return seen + _close(intervals.union(short), recorded.span)
 
 
 def _pieces(recorded, device):

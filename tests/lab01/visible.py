@@ -342,7 +342,8 @@ def compare_placement(found, expected):
 def _(student):
     device0, device1 = student.devices
     expected = {"first.weight": device0, "first.bias": device0, "second.weight": device1, "second.bias": device1}
-    compare_placement(student.run(place_a_small_model, [device0, device1]), expected)
+    with case(f"A Sequential of two nn.Linear, first on {device0} and second on {device1}"):
+        compare_placement(student.run(place_a_small_model, [device0, device1]), expected)
 
 
 def place_a_model_with_buffers(lab, device0, device1):
@@ -373,7 +374,8 @@ def _(student):
     device0, device1 = student.devices
     kept = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
     expected = {f"norm.{name}": device0 for name in kept} | {"positions.table": device1}
-    compare_placement(student.run(place_a_model_with_buffers, device0, device1), expected)
+    with case("A model with an nn.BatchNorm1d, norm, and a module of its own, positions, that has a buffer, table"):
+        compare_placement(student.run(place_a_model_with_buffers, device0, device1), expected)
 
 
 def tear_a_small_model(lab, device0, device1):
@@ -409,7 +411,8 @@ def compare_torn(found, expected):
 
 @ex4.fact("torn_layers finds a layer whose bias, and one whose buffer, is on another device than the rest of it")
 def _(student):
-    compare_torn(student.run(tear_a_small_model, *student.devices), ["torn", "norm"])
+    with case("A Sequential of whole, torn (its bias is elsewhere), norm (its running_mean is elsewhere) and other"):
+        compare_torn(student.run(tear_a_small_model, *student.devices), ["torn", "norm"])
 
 
 # --- ex5: any stack of layers ---------------------------------------------------------------------------------

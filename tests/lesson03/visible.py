@@ -60,7 +60,7 @@ def take_steps(lab, stack, place0, place1, x_on, y_on, together, xs, ys):
     return {"losses": losses, "met": met, "values": [array(p) for p in model.parameters()]}
 
 
-def expected_steps(xs, ys, *, keep_old=False, update=True):
+def expected_steps(xs, ys, *, keep_old=False, zero_last=False, update=True):
     """(losses, losses after each update, parameters) of the same steps on one device, or with a mistake in them."""
     model = build(STACK)
     fill(model, 1)
@@ -70,11 +70,13 @@ def expected_steps(xs, ys, *, keep_old=False, update=True):
     before, after = [], []
     for x, y in zip(torch.from_numpy(xs), torch.from_numpy(ys), strict=True):
         loss = torch.nn.functional.mse_loss(model(x), y)
-        if not keep_old:
+        if not keep_old and not zero_last:
             optimizer.zero_grad()
         loss.backward()
         if update:
             optimizer.step()
+        if zero_last:
+            optimizer.zero_grad()
         before.append(loss.item())
         after.append(torch.nn.functional.mse_loss(model(x), y).item())
     return before, after, [p.detach().numpy() for p in model.parameters()]
@@ -101,6 +103,8 @@ def compare(student, place0, place1, x_on, y_on, together=True):
         found = f"the losses are {told}, and on one device {', '.join(f'{loss:.4f}' for loss in before)}. "
         need(not same(losses, after), found + "Yours are those after the update.")
         need(not same(losses, expected_steps(xs, ys, keep_old=True)[0]), found + "Old gradients were added to the new.")
+        late = "Gradients from before the first step were added: zero them before backward(), not after the update."
+        need(not same(losses, expected_steps(xs, ys, zero_last=True)[0]), found + late)
         need(not same(losses, expected_steps(xs, ys, update=False)[0]), found + "The model is never updated.")
         need(same(losses, before), found + "Do all the optimizers in the list take part?")
         right = all(map(same, run["values"], values))

@@ -1,5 +1,6 @@
 """The backward graph over the devices: what is in it, what it says, where it is drawn."""
 
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from torch import nn
 
 from utils.devices import devices
-from utils.graphs import backward_graph
+from utils.graphs import BOX, _way, backward_graph
 
 
 class Split(nn.Module):
@@ -102,3 +103,34 @@ def test_bridges_and_parameters_are_told_apart_without_colour():
     boxes = [patch for patch in figure.axes[0].patches if hasattr(patch, "get_boxstyle")]
     kinds = {(box.get_linewidth(), box.get_linestyle()) for box in boxes}
     assert len(kinds) == 3
+
+
+class Skips(nn.Module):
+    """`early` is needed at once and once more at the end, so an arrow passes over the columns between."""
+
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4).to(device0), nn.Linear(4, 4).to(device0)
+        self.device0, self.device1 = device0, device1
+
+    def forward(self, x):
+        early = self.first(x.to(self.device0))
+        late = torch.relu(self.second(torch.relu(early)))
+        return early.to(self.device1) * late.to(self.device1) + early.sum().to(self.device1)
+
+
+def test_no_arrow_runs_behind_a_box():
+    graph = backward_graph(Skips(*devices(2, quiet=True))(torch.ones(3, 4)))
+    places, _ = graph._places()
+    wide, high = BOX
+    for node in graph.nodes:
+        for other in node.next:
+            for (x0, y0), (x1, y1) in pairwise(_way(node, other, places)):
+                for share in (n / 50 for n in range(51)):
+                    x, y = x0 + share * (x1 - x0), y0 + share * (y1 - y0)
+                    behind = [
+                        box.name
+                        for box, (left, middle) in places.items()
+                        if left + 0.01 < x < left + wide - 0.01 and abs(y - middle) < high / 2 - 0.01
+                    ]
+                    assert not behind, (node.name, other.name)

@@ -102,6 +102,23 @@ def test_the_timeline_draws_each_phase_where_it_was():
     assert "0" in texts(axes.figure)  # the micro-batch
 
 
+def test_two_copies_in_a_row_are_drawn_as_two_and_specks_as_one():
+    def copy(start, end):
+        return Event("simgpu:0", 0, "copy", "d2d", "forward", start, end, other="simgpu:1")
+
+    specks = [copy(0.006 + n * 1e-6, 0.006 + (n + 1) * 1e-6) for n in range(100)]
+    events = (kernel(0, 0.0, 0.002), copy(0.002, 0.003), copy(0.003, 0.004), *specks)
+    drawn = plots.timeline(Timeline(("simgpu:0",), events, 0.0, 0.01, SOURCE)).figure.axes[0].collections
+    [copies] = [bars for bars in drawn if bars.get_hatch() == "xxx"]
+    boxes = [path.get_extents() for path in copies.get_paths()]
+    assert [(round(box.x0, 3), round(box.x1, 3)) for box in boxes] == [(2, 3), (3, 4), (6, 6.1)]
+
+
+def test_timelines_of_different_length_can_share_an_axis():
+    axes = plots.timeline(staircase(), until=0.02).figure.axes[0]
+    assert axes.get_xlim()[1] > 20 > PICTURES["timeline"]().figure.axes[0].get_xlim()[1]
+
+
 def test_saving(tmp_path):
     PICTURES["bars"]().save(tmp_path / "bars.png")
     assert (tmp_path / "bars.png").stat().st_size > 5000

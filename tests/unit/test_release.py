@@ -1,5 +1,6 @@
 """Labs are what their sources give, hold no answer, and the zip for students holds nothing that is not theirs."""
 
+import re
 import shutil
 import zipfile
 
@@ -71,6 +72,13 @@ def test_the_source_is_an_nbgrader_notebook_with_ten_points(lab):
     assert {grade_id(cell) for cell in marked if cell.metadata.nbgrader.solution} == set(exercises)
     assert 3 <= len(exercises) <= 6
     assert all(len(exercise.hints) >= 2 for exercise in exercises.values())
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_an_exercise_is_called_the_same_in_the_notebook_and_by_check(lab):
+    text = "\n".join(cell.source for cell in nbformat.read(source_of(lab), as_version=4).cells)
+    told = dict(re.findall(r"^## Exercise (\d): (.*) \(\d points?, level", text, re.MULTILINE))
+    assert told == {name[2:]: one.title for name, one in load_lab(lab).exercises.items()}
 
 
 @pytest.mark.parametrize("lab", LABS)

@@ -118,3 +118,16 @@ def train_step(model, optimizers, loss_fn, x, y):
         optimizer.zero_grad(set_to_none=True)
     print(f"loss {loss.item():.3f}")
     return loss.detach().cpu().item()
+
+
+# %% wrong: zeroes_last
+# Zeroes at the end, for the next step: what was there before the first one counts.
+
+def train_step(model, optimizers, loss_fn, x, y):
+    output = model(x)
+    loss = loss_fn(output, y.to(output.device))
+    loss.backward()
+    for optimizer in optimizers:
+        optimizer.step()
+        optimizer.zero_grad()
+    return loss.item()
