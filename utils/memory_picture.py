@@ -9,7 +9,7 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.patches import Patch
 
 from utils.plots import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, Picture, labelled_axes
-from utils.simgpu.memory import in_units
+from utils.simgpu import in_units
 
 TEMPORARY = "temporary"
 STYLE = {

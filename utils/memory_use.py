@@ -25,9 +25,7 @@ from utils import simgpu
 from utils.devices import is_simulated, name_of
 from utils.memory_picture import KINDS, TEMPORARY, picture
 from utils.plots import Picture
-from utils.simgpu import torch_private
-from utils.simgpu.memory import BLOCK
-from utils.simgpu.tensor import storage_of
+from utils.simgpu import BLOCK, storage_of, torch_private
 
 
 @dataclass

@@ -128,7 +128,7 @@ def most_speedup(micro_batches: int, stages: int = 2) -> float:
 def estimate_costs(layers: Sequence, x, gpu) -> list[LayerCost]:
     """The cost of each layer for the batch `x` on a GPU of the profile `gpu`. Nothing is computed but shapes.
 
-    Forward is simgpu's cost model (utils.simgpu.cost) on the operators that the layer calls. Backward is an
+    Forward is simgpu's cost model (`simgpu.estimate`) on the operators that the layer calls. Backward is an
     *approximation*: 2 times the forward's seconds for a layer with weights, 1 time for others. (It is too
     much for the first layer, which needs no gradient of its input.) Neither layers nor simulated GPUs are touched:
     the layers run on PyTorch's "meta" device, with parameters of their own.
@@ -137,55 +137,23 @@ def estimate_costs(layers: Sequence, x, gpu) -> list[LayerCost]:
     """
     import torch
 
+    from utils import simgpu
+
     batch = torch.empty(tuple(x.shape), dtype=x.dtype, device="meta")
     costs = []
     for number, layer in enumerate(layers):
         name = f"{number} {getattr(layer, '__name__', type(layer).__name__)}"
         try:
-            work, batch = _work(layer, batch)
+            forward = simgpu.estimate(layer, batch, gpu)
         except Exception as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ValueError(f"layer {name} cannot take a batch of shape {tuple(batch.shape)}: {reason}") from None
+        batch = forward.output
         if not isinstance(batch, torch.Tensor):
             raise ValueError(f"layer {name} gives a {type(batch).__name__}: between two devices one tensor is copied")
-        costs.append(_cost(work, layer, batch, name, gpu))
+        has_weights = any(True for _ in getattr(layer, "parameters", tuple)())
+        times = BACKWARD_WITH_WEIGHTS if has_weights else BACKWARD_WITHOUT
+        costs.append(
+            LayerCost(forward.seconds, times * forward.seconds, forward.bytes, name, forward.kernels * (1 + times))
+        )
     return costs
-
-
-def _work(layer, batch):
-    """What each kernel of a layer's forward pass has to do, and the layer's output, both by shapes alone."""
-    import torch
-
-    from utils.simgpu.cost import work_of
-    from utils.simgpu.tensor import Operator
-    from utils.simgpu.torch_private import DispatchMode
-
-    work = []
-
-    class Watch(DispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            operator = Operator(func)
-            if not (operator.only_views or operator.free):
-                work.append(work_of(operator.packet, args, kwargs or {}, out))
-            return out
-
-    with torch.no_grad():
-        if isinstance(layer, torch.nn.Module):
-            held = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
-            held = {name: torch.empty(tuple(t.shape), dtype=t.dtype, device="meta") for name, t in held.items()}
-            with Watch():
-                out = torch.func.functional_call(layer, held, (batch,))
-        else:
-            with Watch():
-                out = layer(batch)
-    return [each for each in work if each.bytes], out
-
-
-def _cost(work, layer, out, name: str, gpu) -> LayerCost:
-    from utils.simgpu.cost import seconds_for, size_of
-
-    has_weights = any(True for _ in getattr(layer, "parameters", tuple)())
-    times = BACKWARD_WITH_WEIGHTS if has_weights else BACKWARD_WITHOUT
-    forward = sum(seconds_for(gpu, each) for each in work)
-    return LayerCost(forward, times * forward, size_of(out), name, len(work) * (1 + times))

@@ -105,7 +105,7 @@ def _stopwatch(names: list[str]) -> tuple[Callable[[Callable], float], str]:
             end.synchronize()
         return start.elapsed_time(end) / 1e3
 
-    if all(map(is_simulated, names)) and "virtual clock" in simgpu.describe():
+    if all(map(is_simulated, names)) and simgpu.settings().clock == "virtual":
         run = by(simgpu.now)
         return lambda work: round(run(work), 12), "virtual clock, exact"  # below a picosecond is the sum's rounding
     if len(names) == 1 and names[0].startswith("cuda"):

@@ -248,7 +248,7 @@ def record(*devices) -> Iterator[Timeline]:
     for name in names:
         synchronize(name)
     if kinds == {"simulated"}:
-        with _log_on():
+        with simgpu.recording():
             timeline.begin = timeline.end = simgpu.now()
             timeline.source = f"simulated: {simgpu.describe()}"
             try:
@@ -314,21 +314,6 @@ def _all_devices() -> tuple[str, ...]:
     if not count:
         raise RuntimeError("There is no device to record: devices(2) gives you two, simulated if need be.")
     return tuple(f"{kind}:{index}" for index in range(count))
-
-
-@contextmanager
-def _log_on() -> Iterator[None]:
-    """The log of the simulated GPUs, on for as long as the block."""
-    from utils.simgpu.hardware import machine
-
-    was_off = machine.log is None
-    if was_off:
-        machine.keep_log()
-    try:
-        yield
-    finally:
-        if was_off:
-            machine.keep_log(0)
 
 
 def _fill_from_log(timeline: Timeline) -> None:

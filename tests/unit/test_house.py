@@ -55,6 +55,21 @@ def test_simgpu_imports_nothing_else_from_the_course():
         assert not [name for name in imported(path) if name.startswith(("utils", ".."))], path
 
 
+# The grader watches the machine itself, so that nobody between the two can lie to it.
+WATCHES_THE_INSIDE = ("utils/grading/run/observer.py", "utils/grading/run/student_process.py")
+FACE = ("utils.simgpu", "utils.simgpu.profiles", "utils.simgpu.torch_private")
+
+
+def test_others_use_what_simgpu_shows():
+    inside = {
+        str(path.relative_to(ROOT)): name
+        for path in CODE
+        for name in imported(path)
+        if name.startswith("utils.simgpu") and name not in FACE and "simgpu" not in path.parts
+    }
+    assert inside.keys() <= set(WATCHES_THE_INSIDE), inside
+
+
 def test_nothing_that_a_lesson_imports_needs_the_grader():
     names = ("devices", "simgpu", "trace", "timing", "monitor", "plots", "pipeline", "widgets", "check")
     code = f"import sys, {', '.join(f'utils.{name}' for name in names)}\n"

@@ -210,7 +210,7 @@ def test_without_a_log_utilisation_is_not_known(paced):
     assert [sample.utilisation for sample in m.samples] == [None, None]
     assert all(sample.used is not None for sample in m.samples)
     assert m.trouble == [
-        f"{device}: utilisation: the log is off, and utilisation is read from it: simgpu.keep_log() turns it on"
+        f"{device}: utilisation: the log is off, and this is read from it: simgpu.keep_log() turns it on"
         for device in TWO
     ]
     assert list(m.table()["mean utilisation %"]) == ["n/a", "n/a"]
@@ -238,7 +238,7 @@ def test_simulated_gpus_enabled_anew_meanwhile(paced):
     with GpuMonitor(TWO) as m:
         simgpu.enable(count=2)
     assert [sample.utilisation for sample in m.samples] == [None, None]
-    assert "simgpu:0: utilisation: the simulated GPUs were enabled anew while the monitor ran" in m.trouble[0]
+    assert "simgpu:0: utilisation: the simulated GPUs were enabled anew while their log was read" in m.trouble[0]
 
 
 # --- virtual ------------------------------------------------------------------------------------------------------

@@ -487,3 +487,27 @@ def test_recurrent_layers_give_the_cpus_results_and_gradients(kind, options):
     for mine, theirs in zip(there.parameters(), here.parameters(), strict=True):
         torch.testing.assert_close(mine.grad.cpu(), theirs.grad)
     assert math.isfinite(outputs[1].sum().item())
+
+
+def test_an_estimate_is_what_the_machine_then_takes():
+    simgpu.enable(count=1, gpu="T4", compute=False)
+    layer, x = torch.nn.Linear(512, 256), torch.empty(64, 512)
+    guess = simgpu.estimate(layer, x)
+    assert layer.weight.device.type == "cpu"
+    assert (guess.kernels, guess.bytes, guess.output.device.type) == (1, 64 * 256 * 4, "meta")
+    layer, x = layer.to("simgpu:0"), x.to("simgpu:0")
+    begin = simgpu.now()
+    layer(x)
+    [kernel] = simgpu.log(since=begin)
+    assert kernel.end - kernel.start == pytest.approx(guess.seconds)
+    assert simgpu.estimate(layer, x, gpu="V100").seconds < guess.seconds
+
+
+def test_settings_and_generation_say_which_machine_there_is():
+    plain()
+    before = simgpu.generation()
+    assert (simgpu.settings().count, simgpu.settings().gpu.name, simgpu.settings().clock) == (2, "V100", "virtual")
+    plain()
+    assert simgpu.generation() == before
+    simgpu.enable(count=3)
+    assert (simgpu.generation(), simgpu.settings().count) == (before + 1, 3)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from itertools import accumulate, islice
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from utils.monitor.samples import Sample, Trouble, counted, number_of
+
+if TYPE_CHECKING:
+    from utils.simgpu import Record
 
 SAMPLE_PERIOD = 1 / 6  # seconds over which a simulated GPU's utilisation is taken: the shortest period of NVML
 MOST_ROUNDS = 20_000  # of one run on the virtual clock, which may last for days; the samples then lie further apart
 
-DEVICE, KIND, START, END = 0, 3, 4, 5  # where simgpu.Record has what is needed here
-
 
 def _clock() -> str | None:
     """Which clock the simulated GPUs have, None where there are none."""
-    from utils.simgpu.hardware import machine
+    from utils import simgpu
 
-    return machine.settings.clock if machine.settings else None
+    return simgpu.settings().clock if simgpu.is_enabled() else None
 
 
 class SimulatedSource:
@@ -34,33 +36,31 @@ class SimulatedSource:
             raise RuntimeError(
                 f"GpuMonitor: there is no {devices[0]} yet: devices(2) or simgpu.enable(count=2) switches them on"
             )
-        from utils.simgpu.hardware import machine
+        from utils import simgpu
 
-        self._machine = machine
+        self._simgpu = simgpu
         self._devices = devices
         self.trouble = Trouble()
         self._describe()
 
     def _describe(self) -> None:
-        gpus = [self._machine.gpu(device) for device in self._devices]
-        self._gpus = self._machine.gpus
+        import torch
+
+        for device in self._devices:
+            torch.get_device_module("simgpu").get_device_properties(device)  # raises for one that there is not
+        names = [self._simgpu.settings().gpu.name] * len(self._devices)
+        self._generation = self._simgpu.generation()
         self.virtual = _clock() == "virtual"
-        self.label = f"simulated: {counted([gpu.profile.name for gpu in gpus])}, {_clock()} clock"
+        self.label = f"simulated: {counted(names)}, {_clock()} clock"
 
     def begin(self) -> None:
         """The run starts now. Kernels that were given to a GPU before and still run belong to it."""
         self.trouble = Trouble()
         self._describe()
-        self._began = self._machine.clock.now()
-        self._newest = None  # record that was read
+        self._began = self._simgpu.now()
+        self._records = self._simgpu.Reader()
         self._spans = {number_of(device): [] for device in self._devices}  # [start, end] of what kernels ran
         self._known_from = dict.fromkeys(self._spans, 0.0)
-        if self._machine.log:
-            # A full log is gone through, which takes 10 ms, only where something still runs.
-            running = any(gpu.free > self._began for gpu in self._gpus)
-            records = list(self._machine.log) if running else [self._machine.log[-1]]
-            self._newest = records[-1]
-            self._add(record for record in records if record[END] > self._began)
 
     def end(self) -> None:
         """Nothing to close."""
@@ -73,9 +73,9 @@ class SimulatedSource:
         """Samples at every 1/hz s from the start until now, and one now, for which alone memory is known."""
         for device in self._devices:
             self._attempt("utilisation", device, lambda number: self._read_log())
-        if self._machine.gpus is not self._gpus:
+        if self._simgpu.generation() != self._generation:
             return []
-        lasted = self._machine.clock.now() - self._began
+        lasted = self._simgpu.now() - self._began
         step = max(1 / hz, lasted / MOST_ROUNDS)
         times = [k * step for k in range(1, math.ceil(lasted / step))]
         shares = {device: self._shares(device, [*times, lasted]) for device in self._devices}
@@ -99,7 +99,7 @@ class SimulatedSource:
 
     def _utilisation(self, number: int) -> float | None:
         self._read_log()
-        now = self._machine.clock.now()
+        now = self._simgpu.now()
         begin = max(now - SAMPLE_PERIOD, self._began)
         self._forget_until(begin)
         if now <= begin or begin < self._known_from[number]:
@@ -109,7 +109,7 @@ class SimulatedSource:
 
     def _shares(self, device: str, times: list[float]) -> list[float | None]:
         """Utilisation in percent at many times since the start, by sums over what ran before each."""
-        if self._machine.log is None:
+        if not self._simgpu.log_length():
             return [None] * len(times)
         spans = sorted(self._spans[number_of(device)])
         starts = [start for start, _ in spans]
@@ -129,37 +129,21 @@ class SimulatedSource:
 
     def _read_log(self) -> None:
         """Add the kernels that were logged since the last time. RuntimeError where the log cannot tell."""
-        log = self._machine.log
-        if self._machine.gpus is not self._gpus:
-            raise RuntimeError("the simulated GPUs were enabled anew while the monitor ran: start it after that")
-        if log is None:
-            raise RuntimeError("the log is off, and utilisation is read from it: simgpu.keep_log() turns it on")
-        most, found = 256, None
-        while True:
-            # One call into C, during which no other thread can add a record.
-            records = list(islice(reversed(log), most))
-            found = next((k for k, record in enumerate(records) if record is self._newest), None)
-            if found is not None or len(records) < most:
-                break
-            most *= 8
-        new = records[:found]
-        if not new:
-            return
-        dropped = found is None and len(new) == log.maxlen
-        self._newest = new[0]
-        self._add(reversed(new))
-        if dropped:
+        new = self._records.new()
+        self._add(new)
+        if self._records.missed:
             # Nobody knows what ran on a GPU before its first record that was kept.
             for number in self._spans:
-                starts = (record[START] for record in new if record[DEVICE] == number and record[KIND] == "kernel")
-                self._known_from[number] = min(starts, default=self._machine.clock.now())
-            error = RuntimeError(f"the log kept the newest {log.maxlen} records only: simgpu.keep_log(n) keeps more")
+                starts = (record.start for record in new if record.device == number and record.kind == "kernel")
+                self._known_from[number] = min(starts, default=self._simgpu.now())
+            most = self._simgpu.log_length()
+            error = RuntimeError(f"the log kept the newest {most} records only: simgpu.keep_log(n) keeps more")
             self.trouble.add("utilisation", "simgpu", error)
 
-    def _add(self, records: Iterable[tuple]) -> None:
+    def _add(self, records: Iterable[Record]) -> None:
         for record in records:
-            if record[KIND] == "kernel" and record[DEVICE] in self._spans:
-                spans, start, end = self._spans[record[DEVICE]], record[START], record[END]
+            if record.kind == "kernel" and record.device in self._spans:
+                spans, start, end = self._spans[record.device], record.start, record.end
                 if spans and spans[-1][1] == start:  # back to back: one span, so that few are kept of a busy GPU
                     spans[-1][1] = end
                 else:

@@ -19,30 +19,44 @@ from .attention import register_attention
 from .autocast import register_autocast
 from .cuda_code import as_cuda, register_magic
 from .distributed import register_backend
-from .hardware import DEVICE_TYPE, LOG_LENGTH, HostCopy, Record, machine, settings_from
+from .estimates import Estimate, estimate
+from .hardware import DEVICE_TYPE, LOG_LENGTH, HostCopy, Record, Settings, machine, settings_from
 from .loading import register_loading
 from .measure import measure_link, measure_profile
+from .memory import BLOCK, in_units
 from .moves import register_factories
 from .origin import label
+from .records import Reader, keep_log, log, log_length, recording, unwaited_copies
 from .refusals import register_refusals
 from .sequences import register_sequences
-from .tensor import SimTensor, forget_plans
+from .tensor import SimTensor, forget_plans, storage_of
 from .torch_simgpu import device_module, publish
 
 __all__ = [
+    "BLOCK",
     "LOG_LENGTH",
+    "Estimate",
     "HostCopy",
+    "Reader",
     "Record",
+    "Settings",
     "as_cuda",
     "describe",
     "enable",
+    "estimate",
+    "generation",
+    "in_units",
     "is_enabled",
     "keep_log",
     "label",
     "log",
+    "log_length",
     "measure_link",
     "measure_profile",
     "now",
+    "recording",
+    "settings",
+    "storage_of",
     "unwaited_copies",
 ]
 
@@ -74,7 +88,7 @@ def enable(
     Raises ValueError for an argument that makes no sense, naming what would, and RuntimeError for a PyTorch that
     lacks what a Python device needs, or where another backend holds PyTorch's one free device slot.
     """
-    settings = settings_from(count, gpu, link, clock, compute, memory, host_link, nodes, network)
+    wanted = settings_from(count, gpu, link, clock, compute, memory, host_link, nodes, network)
     if not is_enabled():
         torch_private.require_tested_torch()
         torch_private.register_device_type(DEVICE_TYPE, device_module, machine.backward)
@@ -90,8 +104,8 @@ def enable(
         torch_private.keep_parameters_when_modules_move(_is_simulated)
         torch_private.let_lazy_modules_wait(_is_simulated)
     register_magic()
-    if settings != machine.settings:
-        machine.configure(settings)
+    if wanted != machine.settings:
+        machine.configure(wanted)
         forget_plans()
 
 
@@ -104,39 +118,23 @@ def is_enabled() -> bool:
     return machine.settings is not None
 
 
+def settings() -> Settings:
+    """What was asked of `enable`, with the profiles themselves. RuntimeError before `enable`."""
+    if machine.settings is None:
+        raise RuntimeError("There are no simulated GPUs yet: simgpu.enable(count=2) makes two.")
+    return machine.settings
+
+
+def generation() -> int:
+    """How many machines there have been: another number means that tensors and records of before are gone."""
+    return machine.generation
+
+
 def describe() -> str:
     """What is simulated, for a label: `2 x V100, nvlink2, virtual clock`. RuntimeError before `enable`."""
-    settings = machine.settings
-    if settings is None:
-        raise RuntimeError("There are no simulated GPUs yet: simgpu.enable(count=2) makes two.")
-    shapes = "" if settings.compute else ", shapes only"
-    return f"{settings.count} x {settings.gpu.name}, {settings.link.name}, {settings.clock} clock{shapes}"
-
-
-def log(since: float = -1.0) -> list[Record]:
-    """What the devices did, oldest first: one record for each kernel and copy launched after `since`, in seconds."""
-    newest = []
-    for entry in reversed(list(machine.log or ())):
-        if entry[8] <= since:  # when it was launched: the log is in that order
-            break
-        newest.append(entry)
-    return [Record(*entry[:-1], *entry[-1]) for entry in reversed(newest)]
-
-
-def unwaited_copies(since: float = -1.0) -> list[HostCopy]:
-    """Copies to the host, launched after `since`, that nothing has waited for: to read their values now is a race.
-
-    `x.to("cpu", non_blocking=True)` is one until the host synchronizes with its device, stream or event, has asked one
-    of them and heard yes, or waits for something later. What a program reads from a CPU tensor is not seen here.
-    """
-    return [copy for copy in machine.unwaited if copy.launched > since]
-
-
-def keep_log(most: int = LOG_LENGTH) -> None:
-    """Keep the newest `most` records from now on, 200,000 unless told; 0 turns the log off."""
-    if not isinstance(most, int) or most < 0:
-        raise ValueError(f"simgpu.keep_log({most!r}): how many records, 0 for none")
-    machine.keep_log(most)
+    now = settings()
+    shapes = "" if now.compute else ", shapes only"
+    return f"{now.count} x {now.gpu.name}, {now.link.name}, {now.clock} clock{shapes}"
 
 
 def now() -> float:

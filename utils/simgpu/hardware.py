@@ -119,6 +119,7 @@ class Machine:
 
     def __init__(self):
         self.settings: Settings | None = None
+        self.generation = 0  # how many machines this has been
         self.gpus: tuple[Gpu, ...] = ()
         self.here = _Current()
         self.clock = VirtualClock()
@@ -141,6 +142,7 @@ class Machine:
         for gpu in self.gpus:
             gpu.retired = True
         self.settings = settings
+        self.generation += 1
         self.gpus = tuple(Gpu(index, settings.gpu, settings.memory) for index in range(settings.count))
         self.here = _Current()
         self.clock = CLOCKS[settings.clock]()
