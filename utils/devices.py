@@ -149,9 +149,8 @@ def _one_line(chosen: list[torch.device], wish: str, real: int) -> str:
         what = ", ".join(dict.fromkeys(name_of(device) for device in chosen))
         return f"Using {names}: real ({what}{twice})."
     if kinds == {"simulated"}:
-        machine = simgpu.describe()
-        clock = ", paced to the wall clock" if "paced" in machine else ""
-        shapes = "shapes only" in machine
-        numbers = "shapes only: no numbers are computed" if shapes else "computed on this machine's CPU"
+        settings = simgpu.settings()
+        clock = ", paced to the wall clock" if settings.clock == "paced" else ""
+        numbers = "computed on this machine's CPU" if settings.compute else "shapes only: no numbers are computed"
         return f"Using {names}: simulated{clock}, {numbers} ({why})."
     return f"Using {names}: {' and '.join(sorted(kinds))} ({why}{twice})."
