@@ -12,22 +12,28 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from .distributed import NAME
 from .hardware import DEVICE_TYPE, machine
 from .tensor import SimTensor
 from .torch_simgpu import DeviceModule, device_module
 
 CUDA_NAME = re.compile(r"cuda(:\d+)?")
+BACKEND = re.compile(r"nccl|((cpu|cuda):(gloo|nccl),?)+")
 
 
 def _simulated(value):
     """A device of CUDA as a simulated one; anything else as it is."""
     if isinstance(value, str):
-        return value.replace("cuda", DEVICE_TYPE, 1) if CUDA_NAME.fullmatch(value) else value
+        if CUDA_NAME.fullmatch(value):
+            return value.replace("cuda", DEVICE_TYPE, 1)
+        # A backend of torch.distributed: "nccl", or one for each kind of device, "cpu:gloo,cuda:nccl".
+        return value.replace("cuda:", f"{DEVICE_TYPE}:").replace("nccl", NAME) if BACKEND.fullmatch(value) else value
     if isinstance(value, torch.device) and value.type == "cuda":
         return torch.device(DEVICE_TYPE, value.index if value.index is not None else machine.here.gpu)
     return value
@@ -76,20 +82,36 @@ class _IsCuda:
         return tensor.device.type in ("cuda", DEVICE_TYPE)
 
 
+# Functions of torch.distributed that are given a device or the name of a backend.
+DISTRIBUTED = (
+    (torch.distributed, "init_process_group"),
+    (torch.distributed, "new_group"),
+    (torch.distributed, "init_device_mesh"),
+    (torch.distributed.distributed_c10d, "init_process_group"),
+    (torch.distributed.distributed_c10d, "new_group"),
+    (torch.distributed.device_mesh, "init_device_mesh"),
+    (torch.distributed.device_mesh.DeviceMesh, "__init__"),
+)
+
+
 @contextmanager
 def as_cuda() -> Iterator[None]:
     """Inside, code written for CUDA runs on the simulated GPUs, in this thread.
 
     Covered: device names and `torch.device`, `.cuda()`, the functions of `torch.cuda` that `torch.simgpu` has,
-    `torch.autocast("cuda")`, `torch.amp.GradScaler("cuda")`, `torch.load(map_location="cuda:0")`. Not covered:
-    `torch.Generator(device="cuda")`, nn.DataParallel, torch.compile, CUDA extensions.
+    `torch.autocast("cuda")`, `torch.amp.GradScaler("cuda")`, `torch.load(map_location="cuda:0")`, the backend "nccl"
+    and device meshes of torch.distributed. Not covered: `torch.Generator(device="cuda")`, nn.DataParallel,
+    torch.compile, CUDA extensions.
     """
     with ExitStack() as stack:
         for name in dir(DeviceModule):
             if not name.startswith("_") and hasattr(torch.cuda, name):
                 stack.enter_context(mock.patch.object(torch.cuda, name, getattr(device_module, name)))
-        for kind in (torch.autocast, torch.amp.GradScaler):
-            stack.enter_context(mock.patch.object(kind, "__init__", _accepting_cuda(kind.__init__)))
+        owners = [(kind, "__init__") for kind in (torch.autocast, torch.amp.GradScaler)]
+        for owner, name in (*owners, *(DISTRIBUTED if torch.distributed.is_available() else ())):
+            stack.enter_context(mock.patch.object(owner, name, _accepting_cuda(getattr(owner, name))))
+        if torch.distributed.is_available():
+            stack.enter_context(mock.patch.object(torch.distributed, "is_nccl_available", return_value=True))
         stack.enter_context(mock.patch.object(machine, "also_named", "cuda"))
         stack.enter_context(mock.patch.object(SimTensor, "is_cuda", _IsCuda(), create=True))
         stack.enter_context(_Translate())
@@ -97,6 +119,7 @@ def as_cuda() -> Iterator[None]:
 
 
 def _accepting_cuda(function):
+    @wraps(function)
     def translated(*args, **kwargs):
         return function(*map(_simulated, args), **{name: _simulated(value) for name, value in kwargs.items()})
 

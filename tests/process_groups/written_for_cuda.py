@@ -1,0 +1,70 @@
+"""A script for CUDA and NCCL that never heard of simulated GPUs: DDP with what people use beside it.
+
+torchrun --nproc-per-node 2 written_for_cuda.py
+"""
+
+import json
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 5))
+
+
+def main():
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    torch.manual_seed(1)
+    data = TensorDataset(torch.randn(64, 20), torch.randn(64, 5))
+    loader = DataLoader(data, batch_size=8, sampler=DistributedSampler(data), pin_memory=True)
+    model = DDP(network().to(local_rank), device_ids=[local_rank])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    scaler = torch.amp.GradScaler("cuda")
+    losses = []
+    for epoch in range(2):
+        loader.sampler.set_epoch(epoch)
+        total = torch.zeros((), device="cuda")
+        for x, y in loader:
+            x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = nn.functional.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            total += loss.detach()
+        dist.all_reduce(total, op=dist.ReduceOp.AVG)
+        losses.append(total.item())
+
+    sharded = network().cuda()
+    fully_shard(sharded, mesh=init_device_mesh("cuda", (dist.get_world_size(),)))
+    out = sharded(torch.ones(4, 20, device=f"cuda:{local_rank}"))
+    same = torch.allclose(out.cpu(), network()(torch.ones(4, 20)), atol=1e-6)
+    told = {
+        "losses": losses,
+        "device": str(total.device),
+        "is_cuda": total.is_cuda,
+        "name": torch.cuda.get_device_name(),
+        "backend": dist.get_backend(),
+        "fsdp": same,
+        "course": sorted(name for name in sys.modules if name.partition(".")[0] == "utils"),
+    }
+    dist.destroy_process_group()
+    if local_rank == 0:
+        print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
