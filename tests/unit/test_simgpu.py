@@ -598,3 +598,25 @@ def test_machine_keeps_no_tensors_alive():
     gc.collect()
     assert value() is None
     assert machine.settings.count == 2
+
+
+def test_a_name_without_a_number_is_the_current_gpu_however_it_is_used():
+    x, name = torch.ones(2), "simgpu"
+    made = (
+        lambda: x.to(name),
+        lambda: x.to(torch.device(name), torch.float16),
+        lambda: x.to(device=name, copy=True),
+        lambda: torch.ones(2, device=name),
+        lambda: torch.empty_like(x, device=name),
+        lambda: torch.tensor([1.0], device=name),
+        lambda: torch.as_tensor([1.0], device=name),
+        lambda: torch.asarray([1.0], device=name),
+        lambda: nn.Linear(2, 2).to(name).weight,
+    )
+    for current in (0, 1, 0):
+        with torch.simgpu.device(current):
+            assert [str(make().device) for make in made] == [f"simgpu:{current}"] * len(made)
+            assert x.to("simgpu:1").device.index == 1
+            assert x.to("cpu").device.type == torch.tensor([1.0]).device.type == "cpu"
+    with torch.device("simgpu:1"):  # PyTorch still knows its functions
+        assert [str(make([1.0]).device) for make in (torch.tensor, torch.as_tensor)] == ["simgpu:1", "simgpu:1"]

@@ -511,3 +511,13 @@ def test_settings_and_generation_say_which_machine_there_is():
     assert simgpu.generation() == before
     simgpu.enable(count=3)
     assert (simgpu.generation(), simgpu.settings().count) == (before + 1, 3)
+
+
+def test_the_machine_is_initialized_once_somebody_has_chosen_or_used_a_gpu():
+    for use in (lambda: torch.simgpu.set_device(0), lambda: torch.ones(1, device="simgpu:1")):
+        simgpu.enable(count=3)
+        simgpu.enable(count=2)
+        assert not torch.simgpu.is_initialized()
+        kept = use()
+        assert torch.simgpu.is_initialized()
+        del kept

@@ -260,3 +260,35 @@ def test_code_for_cuda_seeds_the_simulated_gpus():
         torch.cuda.set_rng_state(state, "cuda:1")
         assert torch.equal(torch.rand(3, device="cuda:1").cpu(), drawn)
         assert torch.cuda.initial_seed() == 4
+
+
+def test_a_state_is_a_seed_and_an_offset_as_on_cuda():
+    torch.manual_seed(5)
+    begin = torch.simgpu.get_rng_state(GPU0)
+    assert begin.view(torch.uint64).tolist() == [5, 0]
+    first = torch.rand(3, device=GPU0).cpu()
+    middle = torch.simgpu.get_rng_state(GPU0)
+    assert middle.view(torch.uint64).tolist() == [5, 4]
+    second = torch.rand(3, device=GPU0).cpu()
+    for state, drawn in ((middle, second), (begin, first)):
+        torch.simgpu.set_rng_state(state, GPU0)
+        assert torch.equal(torch.rand(3, device=GPU0).cpu(), drawn)
+
+
+def test_another_offset_gives_other_numbers_the_same_on_every_gpu():
+    """As DTensor asks: each rank moves the offset to where its part of the whole begins."""
+    torch.manual_seed(5)
+    state = torch.simgpu.get_rng_state(GPU0)
+    state.view(torch.int64)[1] = 64
+    drawn = []
+    for gpu in (GPU0, GPU1):
+        torch.simgpu.set_rng_state(state, gpu)
+        drawn.append(torch.rand(3, device=gpu).cpu())
+    assert torch.equal(*drawn)
+    torch.manual_seed(5)
+    assert not torch.equal(torch.rand(3, device=GPU0).cpu(), drawn[0])
+
+
+def test_another_state_is_refused():
+    with pytest.raises(RuntimeError, match=r"16 bytes of torch\.uint8"):
+        torch.simgpu.set_rng_state(torch.get_rng_state(), GPU0)

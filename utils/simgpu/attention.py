@@ -7,6 +7,7 @@ the one kernel (`cost`). What it does not cover goes PyTorch's own way: masks th
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 
 import torch
@@ -65,7 +66,37 @@ def scaled_dot_product_attention(
         return aten._scaled_dot_product_attention_math(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )[0]
+    if "torch.distributed.tensor" in sys.modules:
+        _let_dtensor_shard_it()
     return torch.ops.simgpu.attention(query, key, value, attn_mask, dropout_p, is_causal, scale)[0]
+
+
+@cache
+def _let_dtensor_shard_it() -> None:
+    """Tell DTensor how attention may lie on several ranks: whole, or split by batch or by heads."""
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.experimental import register_sharding
+
+    def ways(mask, dropout):
+        for place in (Replicate(), Shard(0), Shard(1)):
+            if mask is None or place == Replicate():  # a mask has dimensions of its own
+                yield place, place if dropout else Replicate()
+
+    @register_sharding(torch.ops.simgpu.attention.default)
+    def _(query, key, value, mask, dropout, causal, scale):
+        of_mask = None if mask is None else Replicate()
+        return [
+            ([place, of_kept], [place, place, place, of_mask, None, None, None])
+            for place, of_kept in ways(mask, dropout)
+        ]
+
+    @register_sharding(torch.ops.simgpu.attention_backward.default)
+    def _(gradient, query, key, value, mask, dropout, causal, scale, kept):
+        of_mask = None if mask is None else Replicate()
+        return [
+            ([place] * 3, [place, place, place, place, of_mask, None, None, None, of_kept])
+            for place, of_kept in ways(mask, dropout)
+        ]
 
 
 def _is_plain(query, key, value, mask) -> bool:

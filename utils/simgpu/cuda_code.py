@@ -28,15 +28,22 @@ BACKEND = re.compile(r"nccl|((cpu|cuda):(gloo|nccl),?)+")
 
 
 def _simulated(value):
-    """A device of CUDA as a simulated one; anything else as it is."""
+    """A device of CUDA as a simulated one, with its number; anything else as it is."""
     if isinstance(value, str):
-        if CUDA_NAME.fullmatch(value):
-            return value.replace("cuda", DEVICE_TYPE, 1)
-        # A backend of torch.distributed: "nccl", or one for each kind of device, "cpu:gloo,cuda:nccl".
-        return value.replace("cuda:", f"{DEVICE_TYPE}:").replace("nccl", NAME) if BACKEND.fullmatch(value) else value
+        return f"{DEVICE_TYPE}:{machine.here.gpu}" if value == "cuda" else _renamed(value)
     if isinstance(value, torch.device) and value.type == "cuda":
         return torch.device(DEVICE_TYPE, value.index if value.index is not None else machine.here.gpu)
     return value
+
+
+def _renamed(value):
+    """A name of CUDA's as the simulated one's: of a device, a kind of device, or a backend of torch.distributed."""
+    if not isinstance(value, str):
+        return _simulated(value)
+    if CUDA_NAME.fullmatch(value):
+        return value.replace("cuda", DEVICE_TYPE, 1)
+    # A backend: "nccl", or one for each kind of device, "cpu:gloo,cuda:nccl".
+    return value.replace("cuda:", f"{DEVICE_TYPE}:").replace("nccl", NAME) if BACKEND.fullmatch(value) else value
 
 
 class _Translate(TorchFunctionMode):
@@ -121,7 +128,7 @@ def as_cuda() -> Iterator[None]:
 def _accepting_cuda(function):
     @wraps(function)
     def translated(*args, **kwargs):
-        return function(*map(_simulated, args), **{name: _simulated(value) for name, value in kwargs.items()})
+        return function(*map(_renamed, args), **{name: _renamed(value) for name, value in kwargs.items()})
 
     return translated
 

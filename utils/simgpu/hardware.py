@@ -16,7 +16,7 @@ from . import origin
 from .clock import CLOCKS, Engine, PacedClock, Queue, Stopwatch, VirtualClock
 from .memory import Memory
 from .profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile, find
-from .random_numbers import new_generator
+from .random_numbers import Generator
 
 DEVICE_TYPE = "simgpu"
 MOST_GPUS = 64
@@ -75,7 +75,7 @@ class Gpu:
         self.retired = False
         self.within = 0
         self.memory = Memory(str(index), memory)
-        self.generator = new_generator()
+        self.generator = Generator()
         self.queues = [Queue(self, 0)]
         self.compute, self.copy_in, self.copy_out, self.network = Engine(), Engine(), Engine(), Engine()
 
@@ -122,6 +122,7 @@ class Machine:
         self.generation = 0  # how many machines this has been
         self.gpus: tuple[Gpu, ...] = ()
         self.here = _Current()
+        self.chosen = False  # whether anybody has made a GPU the current one
         self.clock = VirtualClock()
         self.compute = True
         self.stopwatch: Stopwatch | None = None
@@ -145,6 +146,7 @@ class Machine:
         self.generation += 1
         self.gpus = tuple(Gpu(index, settings.gpu, settings.memory) for index in range(settings.count))
         self.here = _Current()
+        self.chosen = False
         self.clock = CLOCKS[settings.clock]()
         self.compute = settings.compute
         self.stopwatch = Stopwatch() if self.compute and isinstance(self.clock, PacedClock) else None

@@ -22,7 +22,7 @@ from . import batch_norm, ordering, recurrent, refusals, torch_private
 from .cost import SWITCHES, seconds_for, work_of
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .memory import Storage
-from .random_numbers import drawn_from, draws
+from .random_numbers import draws
 
 aten = torch.ops.aten
 make_wrapper = torch_private.make_wrapper
@@ -81,6 +81,8 @@ class SimTensor(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         __tracebackhide__ = True  # IPython leaves these frames out: on a GPU there are none
+        if len(types) > 1:  # a class of somebody else's that wraps tensors, such as DTensor: it is asked first
+            return NotImplemented
         operator = _operators.get(id(func)) or _operator_of(func)
         if machine.several_streams:
             return _run_in_order(operator, args, kwargs)
@@ -528,7 +530,7 @@ def _draw(operator: Operator, *args, **kwargs):
         gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
     if gpu is None or not machine.compute:
         return _run_planned(operator, args, kwargs)
-    with drawn_from(gpu.generator):
+    with gpu.generator.in_place_of_the_cpus():
         return _run_planned(operator, args, kwargs)
 
 

@@ -14,12 +14,12 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import partial, wraps
 
 import torch
 import torch.multiprocessing.reductions
 from torch import _tensor_str
-from torch.utils import _python_dispatch, backend_registration
+from torch.utils import _device, _python_dispatch, backend_registration
 
 # Versions whose private names were tried: the first that has them all, and the newest that was tested.
 FIRST_TESTED = (2, 11)
@@ -281,6 +281,30 @@ def let_accelerator_ask(module) -> None:
     for name, ours in {**names, **{name: name for name in same.split()}}.items():
         if hasattr(torch.accelerator, name):
             setattr(torch.accelerator, name, getattr(module, ours))
+
+
+def let_names_mean_the_current_device(kind: str, current: Callable[[], int]) -> None:
+    """Let `kind` without a number mean device `current()` where PyTorch would resolve it in C++, which says 0.
+
+    Factories are asked for the name as it was written; `x.to(kind)` and what copies data from the host are not.
+    """
+    _device._device_constructors()  # PyTorch keeps these functions as they are now, to know them again
+
+    def numbered(value):
+        is_named = type(value) in (str, torch.device) and str(value) == kind
+        return torch.device(kind, current()) if is_named else value
+
+    def resolved(function):
+        @wraps(function)
+        def on_the_current(*args, **kwargs):
+            if current():
+                args, kwargs = map(numbered, args), {name: numbered(value) for name, value in kwargs.items()}
+            return function(*args, **kwargs)
+
+        return on_the_current
+
+    for owner, name in ((torch.Tensor, "to"), (torch, "tensor"), (torch, "as_tensor"), (torch, "asarray")):
+        setattr(owner, name, resolved(getattr(owner, name)))
 
 
 _float32_precision = torch._C._get_fp32_precision_getter

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 
 import torch
@@ -51,7 +52,8 @@ class DeviceModule(ModuleType):
         return True
 
     def is_initialized(self) -> bool:
-        return True
+        """Whether anybody has chosen a GPU or put something on one, as on CUDA: until then DeviceMesh chooses one."""
+        return machine.chosen or any(gpu.memory.peak for gpu in machine.gpus)
 
     def device_count(self) -> int:
         return len(machine.gpus)
@@ -62,6 +64,9 @@ class DeviceModule(ModuleType):
     def set_device(self, device) -> None:
         """Make `device` the one that `simgpu` without a number means. RuntimeError if there is no such one."""
         machine.here.gpu = machine.gpu(device).index
+        machine.chosen = True
+        if machine.here.gpu:
+            _let_names_mean_the_current()
 
     @contextmanager
     def device(self, device) -> Iterator[None]:
@@ -245,6 +250,12 @@ class DeviceModule(ModuleType):
         )
 
     CUDAGraph = graph = make_graphed_callables = graph_pool_handle = _no_graphs
+
+
+@cache
+def _let_names_mean_the_current() -> None:
+    """Once, and only where a GPU other than 0 is the current one: it replaces functions of PyTorch's."""
+    torch_private.let_names_mean_the_current_device(DEVICE_TYPE, device_module.current_device)
 
 
 device_module = DeviceModule(f"torch.{DEVICE_TYPE}", "Simulated GPUs, under the names of torch.cuda.")
