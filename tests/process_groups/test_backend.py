@@ -10,14 +10,16 @@ from conftest import ROOT
 
 CLOSE = 1e-6  # of the largest number
 CHEAP = ("collectives", "messages", "ddp", "fsdp", "tensor_parallel", "pipelines")
+ON_FOUR = (*CHEAP, "sequence_parallel", "two_dimensions", "checkpoint_saved")
 
 
-def torchrun(ranks, folder, *checks):
+def torchrun(ranks, folder, checkpoint, *checks):
     """What each rank has told, by rank. AssertionError, with the output, where one has failed."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     command += [str(ROOT / "tests" / "process_groups" / "on_ranks.py"), str(folder), *checks]
     # The loopback's address: a machine's own name need not be known where tests run.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}
+    environment["CHECKPOINT"] = str(checkpoint)
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stdout + run.stderr
     told = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
@@ -28,13 +30,18 @@ def torchrun(ranks, folder, *checks):
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    return torchrun(2, tmp_path_factory.mktemp("two"))
+def checkpoint(tmp_path_factory):
+    return tmp_path_factory.mktemp("checkpoint")
 
 
 @pytest.fixture(scope="module")
-def four(tmp_path_factory):
-    return torchrun(4, tmp_path_factory.mktemp("four"), *CHEAP)
+def four(tmp_path_factory, checkpoint):
+    return torchrun(4, tmp_path_factory.mktemp("four"), checkpoint, *ON_FOUR)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory, checkpoint, four):  # after four ranks have saved their checkpoint
+    return torchrun(2, tmp_path_factory.mktemp("two"), checkpoint)
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torchrun")]
@@ -99,6 +106,33 @@ def test_training_on_ranks_equals_training_on_the_whole_batch(two, four, what):
     for _, told in both(two, four):
         for each in told:
             assert max(numbers(each[what])) < CLOSE, each[what]
+
+
+def test_options_of_ddp(two):
+    for told in two:
+        seen = told["ddp_options"]
+        assert max(seen["no_sync"], seen["hook"]) < CLOSE
+        assert seen["gradients differed before"]
+        assert seen["buffer"] == 0, "rank 0's"
+
+
+def test_options_of_fsdp(two):
+    for told in two:
+        seen = told["fsdp_options"]
+        assert seen.pop("output") == "torch.bfloat16"
+        assert max(seen.values()) < CLOSE, seen
+
+
+@pytest.mark.parametrize("what", ["sequence_parallel", "two_dimensions"])
+def test_a_transformers_block_split_over_a_mesh_is_the_whole_one(two, four, what):
+    for _, told in both(two, four):
+        for each in told:
+            assert max(each[what]) < CLOSE, each[what]
+
+
+def test_a_checkpoint_of_four_ranks_goes_on_on_two(two, four):
+    assert all(told["checkpoint_saved"] >= 5 for told in four), "a file of each rank, and the metadata"
+    assert all(max(told["checkpoint_loaded"]) < CLOSE for told in two)
 
 
 def test_pytorchs_pipelines_have_the_gradients_of_the_whole_model(two, four):

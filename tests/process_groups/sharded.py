@@ -1,0 +1,212 @@
+"""Checks with sharded models: options of FSDP2 and DDP, meshes of two dimensions, checkpoints on other ranks."""
+
+import copy
+import os
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from checks import RANK, WORLD, check, device, farthest, numbers, perceptron
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
+from torch.nn.parallel import DistributedDataParallel
+
+
+def own(tensor):
+    return tensor.chunk(WORLD)[RANK].to(device())
+
+
+@check
+def ddp_options():
+    """Accumulated gradients (`no_sync`), a communication hook, and a buffer that rank 0 gives to all."""
+    x = numbers(8 * WORLD, 64)
+    told = {}
+    alone = perceptron()
+    (alone(x).square().mean() + alone(2 * x).square().mean()).backward()
+    model = DistributedDataParallel(perceptron().to(device()), device_ids=[RANK])
+    with model.no_sync():
+        model(own(x)).square().mean().backward()
+    before = model.module[0].weight.grad.clone()
+    model(own(2 * x)).square().mean().backward()
+    told["no_sync"] = farthest([p.grad for p in model.parameters()], [p.grad for p in alone.parameters()])
+    parts = [torch.empty_like(before) for _ in range(WORLD)]
+    dist.all_gather(parts, before)
+    told["gradients differed before"] = not torch.equal(parts[0], parts[1])
+
+    def halved(_, bucket):
+        work = dist.all_reduce(bucket.buffer().div_(2 * WORLD), async_op=True)
+        return work.get_future().then(lambda future: future.value()[0])
+
+    alone = perceptron()
+    alone(x).square().mean().backward()
+    model = DistributedDataParallel(perceptron().to(device()), device_ids=[RANK])
+    model.register_comm_hook(None, halved)
+    model(own(x)).square().mean().backward()
+    told["hook"] = farthest([2 * p.grad for p in model.parameters()], [p.grad for p in alone.parameters()])
+
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+            self.register_buffer("seen", torch.tensor(float(RANK)))
+
+        def forward(self, x):
+            return self.layer(x) + self.seen
+
+    model = DistributedDataParallel(Counts().to(device()))
+    model(torch.ones(2, 4, device=device()))
+    told["buffer"] = model.module.seen.item()
+    return told
+
+
+@check
+def fsdp_options():
+    """FSDP2 with Adam, accumulated gradients, weights that stay gathered, and mixed precision."""
+    x = numbers(8 * WORLD, 64)
+    mesh = init_device_mesh("simgpu", (WORLD,))
+    told = {}
+    for name, given in {"resharded": {}, "kept": {"reshard_after_forward": False}}.items():
+        alone = perceptron().double()  # Adam divides by small numbers, which makes rounding large
+        sharded = fully_shard(copy.deepcopy(alone).to(device()), mesh=mesh, **given)
+        optimizers = [torch.optim.Adam(model.parameters(), lr=0.01) for model in (sharded, alone)]
+        for _ in range(2):
+            for last, part in enumerate((x.double(), 2 * x.double())):
+                sharded.set_requires_gradient_sync(bool(last))
+                sharded(own(part)).square().mean().backward()
+                alone(part).square().mean().backward()
+            gradients = [parameter.grad.full_tensor() for parameter in sharded.parameters()]
+            told[f"{name}: gradients"] = farthest(gradients, [p.grad for p in alone.parameters()])
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+    # In bfloat16 a sum of parts is not the whole's to rounding. So each part is computed alone, with the same casts.
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    sharded = fully_shard(perceptron().to(device()), mesh=mesh, mp_policy=policy)
+    output = sharded(own(x))
+    output.float().square().mean().backward()
+    sums = [torch.zeros_like(parameter) for parameter in perceptron().parameters()]
+    for part in x.chunk(WORLD):
+        low = perceptron().bfloat16()
+        low(part.bfloat16()).float().square().mean().backward()
+        for total, parameter in zip(sums, low.parameters(), strict=True):
+            total += parameter.grad.float() / WORLD
+    told["mixed precision"] = farthest([p.grad.full_tensor() for p in sharded.parameters()], sums)
+    told["output"] = str(output.dtype)
+    return told
+
+
+class Block(nn.Module):
+    """Attention and a perceptron, each after a normalisation, as Transformers have them."""
+
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.q, self.k, self.v, self.out = (nn.Linear(width, width, bias=False) for _ in range(4))
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        normal = self.norm1(x)
+        q, k, v = (
+            layer(normal).unflatten(-1, (-1, self.out.weight.shape[0] // self.heads)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        attended = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(attended.transpose(1, 2).flatten(2))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
+# As torchtitan splits it: layers over the ranks, and between them each rank has a part of the sequence.
+PLAN = {
+    **dict.fromkeys(("norm1", "norm2"), SequenceParallel()),
+    **dict.fromkeys(("q", "k", "v", "up"), ColwiseParallel(input_layouts=Shard(1))),
+    **dict.fromkeys(("out", "down"), RowwiseParallel(output_layouts=Shard(1))),
+}
+
+
+def block(batch_mesh, split_mesh):
+    """Output, gradients and their norm, as shares of the same on one device with the whole batch."""
+    torch.manual_seed(0)
+    alone = Block()
+    split = parallelize_module(copy.deepcopy(alone).to(device()), split_mesh, PLAN)
+    rows = 1
+    if batch_mesh is not None:
+        fully_shard(split, mesh=batch_mesh)
+        rows = batch_mesh.size()
+    x = numbers(2 * rows, 8, 32)
+    part = x if batch_mesh is None else x.chunk(rows)[batch_mesh.get_local_rank()]
+    place = split_mesh.get_local_rank()
+    output = split(part.chunk(split_mesh.size(), dim=1)[place].to(device()))
+    (output.square().sum() / part.numel()).backward()
+    expected = alone(x)
+    expected.square().mean().backward()
+    theirs = expected if batch_mesh is None else expected.chunk(rows)[batch_mesh.get_local_rank()]
+    gradients = [parameter.grad.full_tensor() for parameter in split.parameters()]
+    return [
+        farthest([output], [theirs.chunk(split_mesh.size(), dim=1)[place]]),
+        farthest(gradients, [parameter.grad for parameter in alone.parameters()]),
+        farthest(
+            [torch.nn.utils.clip_grad_norm_(split.parameters(), 0.1).full_tensor()],
+            [torch.nn.utils.clip_grad_norm_(alone.parameters(), 0.1)],
+        ),
+    ]
+
+
+@check
+def sequence_parallel():
+    return block(None, init_device_mesh("simgpu", (WORLD,)))
+
+
+@check
+def two_dimensions():
+    """FSDP2 over the rows of a mesh, tensor parallel over its columns."""
+    mesh = init_device_mesh("simgpu", (WORLD // 2, 2), mesh_dim_names=("data", "tensor"))
+    return block(mesh["data"], mesh["tensor"])
+
+
+def _trained():
+    """A sharded model and its optimizer after one step, and the same on one device."""
+    x = numbers(8, 64)
+    alone = perceptron()
+    sharded = fully_shard(copy.deepcopy(alone).to(device()), mesh=init_device_mesh("simgpu", (WORLD,)))
+    optimizers = [torch.optim.Adam(model.parameters(), lr=0.01) for model in (sharded, alone)]
+    return x, (sharded, alone), optimizers
+
+
+def _step(x, models, optimizers):
+    for model, optimizer in zip(models, optimizers, strict=True):
+        optimizer.zero_grad()
+        model(x.to(next(model.parameters()).device)).square().mean().backward()
+        optimizer.step()
+
+
+@check
+def checkpoint_saved():
+    """After one step a checkpoint is saved where CHECKPOINT says, by all ranks."""
+    x, models, optimizers = _trained()
+    _step(x, models, optimizers)
+    weights, state = get_state_dict(models[0], optimizers[0])
+    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=os.environ["CHECKPOINT"])
+    return len(os.listdir(os.environ["CHECKPOINT"]))
+
+
+@check
+def checkpoint_loaded():
+    """Another number of ranks loads it, and the second step is that of a model which was never away."""
+    x, (sharded, alone), (optimizer, theirs) = _trained()
+    weights, state = get_state_dict(sharded, optimizer)
+    dcp.load({"model": weights, "optimizer": state}, checkpoint_id=os.environ["CHECKPOINT"])
+    set_state_dict(sharded, optimizer, model_state_dict=weights, optim_state_dict=state)
+    _step(x, [alone], [theirs])
+    loaded = farthest([parameter.full_tensor() for parameter in sharded.parameters()], alone.parameters())
+    _step(x, (sharded, alone), (optimizer, theirs))
+    return [loaded, farthest([parameter.full_tensor() for parameter in sharded.parameters()], alone.parameters())]
