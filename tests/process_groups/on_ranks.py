@@ -56,6 +56,9 @@ def collectives():
     parts = [torch.empty(2, device=device()) for _ in range(WORLD)]
     dist.all_gather(parts, mine())
     told["all_gather"] = [part.tolist() for part in parts]
+    ones = [torch.empty(1, device=device()) for _ in range(WORLD)]
+    dist.all_gather(ones, torch.tensor(float(RANK), device=device()))
+    told["all_gather of numbers"] = [one.tolist() for one in ones]
     whole = torch.empty(2 * WORLD, device=device())
     dist.all_gather_into_tensor(whole, mine())
     told["all_gather_into_tensor"] = whole.tolist()

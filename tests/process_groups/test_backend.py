@@ -67,6 +67,7 @@ def test_collectives_give_what_they_say(two, four):
             assert each["broadcast"] == [2.0, 2.0]
             assert each["reduce"] == ([sum(mine)] * 2 if rank == 0 else [mine[rank]] * 2)
             assert each["all_gather"] == [[number] * 2 for number in mine]
+            assert each["all_gather of numbers"] == [[float(other)] for other in range(ranks)]
             assert each["all_gather_into_tensor"] == [number for number in mine for _ in range(2)]
             assert each["reduce_scatter_tensor"] == [ranks * (2.0 * rank), ranks * (2.0 * rank + 1)]
             assert each["reduce_scatter"] == [sum(mine)] * 2

@@ -157,8 +157,8 @@ class SimBackend(torch_private.Backend):
     def allgather(self, outputs, inputs, opts=None) -> SimWork:
         def data():
             for parts, own in zip(outputs, inputs, strict=True):
-                for part, got in zip(parts, self._gathered(_value(own), [_value(part) for part in parts]), strict=True):
-                    _value(part).copy_(got)
+                for part, got in zip(parts, self._gathered(_value(own), [_value(own)] * self.ranks), strict=True):
+                    _value(part).copy_(got.view(part.shape))  # as NCCL, which counts numbers and no dimensions
 
         return self._collective("all_gather", inputs, outputs, data, times=self.ranks)
 
