@@ -8,11 +8,12 @@ import torch
 from matplotlib.gridspec import GridSpec
 from matplotlib.patches import Patch
 
-from utils.plots import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, Picture, labelled_axes
+from utils.plots import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, Picture, labelled_axes
 from utils.simgpu import in_units
 
-TEMPORARY = "temporary"
+BEFORE, TEMPORARY = "from before", "temporary"
 STYLE = {
+    BEFORE: {"facecolor": GREY, "hatch": "--"},
     "weights": {"facecolor": BLUE, "hatch": ""},
     "gradients": {"facecolor": ORANGE, "hatch": "///"},
     "optimizer state": {"facecolor": SKY, "hatch": "..."},

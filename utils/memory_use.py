@@ -1,4 +1,4 @@
-"""What the memory of GPUs is for while code runs: weights, gradients, optimizer state, activations, or temporary.
+"""What the memory of GPUs is for while code runs: weights, gradients, optimizer state, activations, temporary.
 
     with memory_of(model, optimizer) as memory:
         one_step()
@@ -7,7 +7,8 @@
 
 Counted after every operator. A tensor's memory is what its part in training says: a parameter or a buffer of the model,
 a parameter's `.grad`, a tensor in the optimizer's state, or one that autograd has saved for the backward pass. What is
-allocated and none of these is temporary. So the kinds add up to what the GPU itself says is allocated.
+allocated and none of these was there already when the code began ("from before": another model, the state of an
+optimizer that `memory_of` was not told of), or it is temporary. So the kinds add up to what the GPU says is allocated.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from torch import nn
 
 from utils import simgpu
 from utils.devices import is_simulated, name_of
-from utils.memory_picture import KINDS, TEMPORARY, picture
+from utils.memory_picture import BEFORE, KINDS, TEMPORARY, picture
 from utils.plots import Picture
 from utils.simgpu import BLOCK, storage_of, torch_private
 
@@ -147,8 +148,10 @@ class MemoryUse:
                 changes[piece.kind][piece.born] += piece.size
                 changes[piece.kind][count if piece.died is None else piece.died] -= piece.size
         held = {kind: list(accumulate(change[:-1])) for kind, change in changes.items()}
-        known = map(sum, zip(*(held[kind] for kind in KINDS if kind != TEMPORARY), strict=True))
-        held[TEMPORARY] = [total - rest for total, rest in zip(self._allocated[device], known, strict=True)]
+        known = map(sum, zip(*(held[kind] for kind in KINDS if kind not in (BEFORE, TEMPORARY)), strict=True))
+        others = [total - rest for total, rest in zip(self._allocated[device], known, strict=True)]
+        held[BEFORE] = list(accumulate(others, min))  # it can only become less
+        held[TEMPORARY] = [now - before for now, before in zip(others, held[BEFORE], strict=True)]
         return held
 
     def fullest(self, device) -> int:

@@ -241,7 +241,7 @@ def sweep(
     for (color, line, marker), (name, values) in zip(_styles(len(curves)), curves.items(), strict=True):
         means = [value[0] if isinstance(value, tuple) else value for value in values]
         errors = [value[1] if isinstance(value, tuple) else 0.0 for value in values]
-        error_bars = errors if any(errors) else None
+        error_bars = _down_and_up(means, errors) if any(errors) else None
         axes.errorbar(x, means, yerr=error_bars, color=color, linestyle=line, marker=marker, capsize=3, label=name)
         if best is None:
             words.append(f"{name}: {means[0]:.4g} at {x[0]:g}, {means[-1]:.4g} at {x[-1]:g}")
@@ -278,7 +278,7 @@ def bars(values: Mapping[str, object], source: str, *, y_label: str = "", title:
             place,
             mean,
             width=0.6,
-            yerr=deviation or None,
+            yerr=_down_and_up([mean], [deviation]) if deviation else None,
             capsize=4,
             color=color,
             hatch=hatches[place % 6],
@@ -295,6 +295,11 @@ def bars(values: Mapping[str, object], source: str, *, y_label: str = "", title:
     axes.margins(y=0.15)
     summary = f"{y_label}. {'; '.join(words)} ({source})."
     return Picture(figure, f"Bars. {summary}", summary)
+
+
+def _down_and_up(means, deviations) -> list[list[float]]:
+    """The two ends of error bars: none reaches below 0, where there is no time, from a mean above it."""
+    return [[min(dev, mean) if mean > 0 else dev for mean, dev in zip(means, deviations, strict=True)], deviations]
 
 
 def _styles(count: int):

@@ -20,7 +20,7 @@ def _(student):
 @seen.ex1.fact("what the devices were still doing before the call is in no number")
 def _(student):
     with case("Before the call, both devices were given other work"):
-        seen.compare_step_times(student, student.devices, width=20_000, repeats=1, busy_before=True)
+        seen.compare_step_times(student, student.devices, width=20_000, repeats=2, busy_before=True)
 
 
 @seen.ex2.fact("it holds for other times, two repeats, and devices that are busy when it is called")

@@ -224,6 +224,17 @@ def _(student):
     compare_step_times(student, student.devices)
 
 
+@ex1.fact("each reading of the clock waits for both devices, whichever is done last")
+def _(student):
+    compare_step_times(student, student.devices, width=6_000, optimizer="SGD", rows=512, repeats=1)
+
+
+@ex1.fact("what the devices were still doing before the call is in no number")
+def _(student):
+    with case("Before the call, both devices were given other work"):
+        compare_step_times(student, student.devices, repeats=1, busy_before=True)
+
+
 @ex1.fact('inside "whole" nobody waits')
 def _(student):
     compare_step_times(student, student.devices, width=500, rows=64)
@@ -349,6 +360,15 @@ def _(student):
 @ex2.fact("where noise is as large as the difference it cannot tell")
 def _(student):
     compare_turns(student, [10.0, 10.0, 14.0, 9.0, 12.0], [10.0, 12.0, 10.0, 13.0, 12.5])
+
+
+@ex2.fact("one disturbed pair does not decide")
+def _(student):
+    compare_turns(
+        student,
+        [1.0, 20.0, 20.0, 20.0, 20.0, 20.0, 20.0],
+        [1.0, 32.0, 33.0, 32.0, 5.0, 32.0, 31.0],
+    )
 
 
 @ex2.fact("a GPU that gets slower all the time does not mislead it")
@@ -478,6 +498,11 @@ def _(student):
 def _(student):
     with case("Before the call, both devices were given other work"):
         compare_events(student, student.devices, busy_before=True)
+
+
+@ex3.fact("the times are in the order of the list, which may be another than that of the calls")
+def _(student):
+    compare_events(student, student.devices, order=[1, 0])
 
 
 # --- ex4: one move --------------------------------------------------------------------------------------------
@@ -749,6 +774,14 @@ SIZES = [8, 60_000, 16]
 def _(student):
     batches = made_batches(SIZES, 4)
     compare_training(trained(student, student.devices, SIZES, batches), SIZES, batches)
+
+
+@ex5.fact("gradients that were left over from before do not count")
+def _(student):
+    sizes = [4, 6, 3]
+    batches = made_batches(sizes, 2, seed=7)
+    with case("Before the call, every parameter had an old gradient"):
+        compare_training(trained(student, student.devices, sizes, batches, left_over=100.0), sizes, batches)
 
 
 @ex5.fact("inside the loop the host never waits for a device")

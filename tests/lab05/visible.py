@@ -210,6 +210,12 @@ def _(student):
     compare_where(student, rows, 0, 8, one=7.5 / 8, copy=0.5 / 8)
 
 
+@ex2.fact("a copy that only device1 takes part in counts, and the time need not begin at 0")
+def _(student):
+    rows = [(0, "kernel", 2, 4), (1, "cpu", 4, 6), (1, "kernel", 6, 9)]
+    compare_where(student, rows, 2, 10, one=5 / 8, copy=2 / 8, host=1 / 8)
+
+
 # --- ex3: bytes of training -----------------------------------------------------------------------------------------
 
 ex3 = lab.exercise(
@@ -314,6 +320,12 @@ def _(student):
     compare_training_memory(student, "shared", student.devices, "sgd")
 
 
+@ex3.fact("every number counts with the bytes of its dtype, and buffers do not count")
+def _(student):
+    compare_training_memory(student, "float64 and bfloat16", student.devices, "sgd")
+    compare_training_memory(student, "buffers", student.devices, "adam")
+
+
 # --- ex4: Adam in less memory ----------------------------------------------------------------------------------------
 
 ex4 = lab.exercise(
@@ -321,11 +333,10 @@ ex4 = lab.exercise(
     points=2,
     title="Adam in less than four times the weights",
     hints=[
-        "At the peak of a plain step, which tensors are there for a layer whose turn is long over, or still to come?",
-        "When is a gradient complete? From that moment on, what is it waiting for?",
-        "torch.Tensor has a method that calls a function of yours as soon as a parameter's gradient is there: "
-        "look for register_post_accumulate_grad_hook in PyTorch's documentation.",
-        "An optimizer may have one parameter only. And a gradient that nobody needs is freed by zero_grad().",
+        "The hook is given its parameter and nothing else. How does it find what updates this parameter, and no other?",
+        "An optimizer may have one parameter only. It remembers the steps before, so when do you have to make it?",
+        "Adam has made its step: the gradient has done its work. Is it still in .grad when your function returns?",
+        "PyTorch refuses such a hook on a parameter that gets no gradient.",
     ],
 )
 FEWEST = 3.75  # times the weights: four and more are held by whoever keeps all gradients until the update
@@ -355,9 +366,12 @@ def train_lean(lab, layers, width, cut, devices, frozen, steps, seed):
     lean = made()
     weights = {name: counter.memory_allocated(name) - before[name] for name in before}
     batches = [torch.randn(4, width) for _ in range(steps)]
-    step, peaks = lab.lean_step(lean, 0.01), {}
+    step, peaks, kept = lab.lean_step(lean, 0.01), {}, []
     if not callable(step):
         return kind_of(step)
+    trained = [parameter for parameter in lean.parameters() if parameter.requires_grad]
+    for parameter in trained:  # behind the hooks that lean_step has registered
+        parameter.register_post_accumulate_grad_hook(lambda p: kept.append(p.grad is not None))
     for x in batches:
         for name in before:
             counter.reset_peak_memory_stats(name)
@@ -375,7 +389,7 @@ def train_lean(lab, layers, width, cut, devices, frozen, steps, seed):
         loss_of(plain, x).backward()
         optimizer.step()
     found = [[array(p) for p in model.parameters()] for model in (lean, plain, made())]
-    return {"weights": found, "peaks": peaks}
+    return {"weights": found, "peaks": peaks, "kept": sum(kept[-len(trained) :]), "trained": len(trained)}
 
 
 def compare_lean(student, devices, *, layers=12, width=128, cut=6, frozen=0, seed=2):
@@ -386,7 +400,15 @@ def compare_lean(student, devices, *, layers=12, width=128, cut=6, frozen=0, see
     need(not any(moved[: 2 * frozen]), "a frozen parameter (requires_grad=False) has changed.")
     need(all(moved[2 * frozen :]), "after three steps some parameter is what it was at the beginning.")
     need(all(map(same, lean, plain)), "after three steps the weights differ from those that torch.optim.Adam gives.")
-    return run["peaks"]
+    return run
+
+
+def compare_peaks(run):
+    kept = "No gradient was in .grad any more after your hooks: what else of the size of the weights is there?"
+    if run["kept"]:
+        kept = f"{run['kept']} of {run['trained']} gradients were still in .grad after your hooks, if there are any."
+    for name, peak in run["peaks"].items():
+        need(peak <= FEWEST, f"at its fullest moment {name} holds {peak:.2f} times its weights. {kept}")
 
 
 @ex4.fact("three steps give the weights that torch.optim.Adam gives")
@@ -398,14 +420,17 @@ def _(student):
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            for name, peak in compare_lean(student, (device0, device1)).items():
-                words = f"at its fullest moment {name} holds {peak:.2f} times its weights."
-                need(peak <= FEWEST, f"{words} Which gradients are still there, and what for?")
+            compare_peaks(compare_lean(student, (device0, device1)))
+
+
+@ex4.fact("a frozen layer stays as it is, and needs nothing")
+def _(student):
+    compare_peaks(compare_lean(student, student.devices, frozen=1, seed=3))
 
 
 @ex4.scored(par=336, unit="% of the weights at the peak; less is better")
 def _(student):
-    peaks = compare_lean(student, student.devices)
+    peaks = compare_lean(student, student.devices)["peaks"]
     return 100 * max(peaks.values(), default=float("nan"))
 
 
@@ -511,6 +536,19 @@ def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_fit(student, SIX, 4 * ONE + ONE // 2, 8, device0, device1)
+
+
+@ex5.fact("a device may be filled to the last byte, and numbers may have eight bytes")
+def _(student):
+    compare_fit(student, SIX, 2 * ONE, 4, *student.devices)
+    compare_fit(student, SIX, 2 * ONE - 4, 2, *student.devices)
+    compare_fit(student, SIX, 2 * ONE, 2, *student.devices, dtype=torch.float64)
+
+
+@ex5.fact("it holds where all layers fit, and where not even the first does")
+def _(student):
+    compare_fit(student, SIX[:3], 2 * ONE + ONE // 2, 3, *student.devices)
+    compare_fit(student, SIX[:3], ONE // 2, 0, *student.devices)
 
 
 def record_step(lab, stack, memory0, device0, device1):

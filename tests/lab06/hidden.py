@@ -44,6 +44,12 @@ def _(student):
     )  # fmt: skip
 
 
+@seen.ex3.fact("it leaves models alone in which other parts have another mode")
+def _(student):
+    seen.compare_left(student, True, 8)
+    seen.compare_left(student, False, 11)
+
+
 @seen.ex4.fact("it holds for other bugs, and what differs by rounding is the same")
 def _(student):
     device0, device1 = student.devices

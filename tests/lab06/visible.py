@@ -337,7 +337,10 @@ ex3 = lab.exercise(
 )
 
 
-def ask_seconds(lab, blocks, last, frozen, dtype, mode, x, bandwidth, latency):
+NORM = 2  # the number of bn1 among the parts of a ResNet, of which the model itself is number 0
+
+
+def ask_seconds(lab, blocks, last, frozen, dtype, mode, odd, x, bandwidth, latency):
     import torch
     from torchvision.models.resnet import BasicBlock, ResNet
 
@@ -351,14 +354,18 @@ def ask_seconds(lab, blocks, last, frozen, dtype, mode, x, bandwidth, latency):
         if name.startswith(tuple(frozen)):
             parameter.requires_grad_(False)
     model.train(mode)
+    parts = [part for part in model.modules()]
+    if odd is not None:
+        parts[odd].train(not mode)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    modes = [part.training for part in parts]
     found = lab.copy_seconds(model, last, torch.from_numpy(x), bandwidth, latency)
     if found is None or isinstance(found, (str, bool, list, tuple, dict)) or not hasattr(found, "__float__"):
         return {"kind": kind_of(found)}
     changed = [n for n, tensor in model.state_dict().items() if not torch.equal(tensor, before[n])]
     hooks = [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules()]
-    modes = [part.training == mode for part in model.modules()]
-    return {"kind": "", "seconds": float(found), "changed": changed, "hooks": sum(hooks), "modes": all(modes)}
+    changed_modes = [part.training != before for part, before in zip(parts, modes, strict=True)]
+    return {"kind": "", "seconds": float(found), "changed": changed, "hooks": sum(hooks), "modes": sum(changed_modes)}
 
 
 # Channels of what each part gives, and by how much it has made the sides of an image shorter.
@@ -375,16 +382,29 @@ def compare_seconds(
     x = batch(*shape).astype(dtype)
     words = f", with {', '.join(frozen)} frozen" if frozen else ""
     with case(f"For images of shape {shape} ({dtype}) and last={last!r}{words}"):
-        seen = student.run(ask_seconds, blocks, last, list(frozen), dtype, mode, x, link["bandwidth"], link["latency"])
-        need(not seen["kind"], f"copy_seconds returned {seen['kind']}. Return a number of seconds.")
-        found = seen["seconds"]
+        asked = (blocks, last, list(frozen), dtype, mode, None, x, link["bandwidth"], link["latency"])
+        found = seconds_of(student.run(ask_seconds, *asked))
         need(
             abs(found - right) < 1e-6 * right,
             f"copy_seconds returned {found * 1e6:.2f} microseconds, and it is {right * 1e6:.2f}.",
         )
+
+
+def seconds_of(seen):
+    need(not seen["kind"], f"copy_seconds returned {seen['kind']}. Return a number of seconds.")
+    return seen["seconds"]
+
+
+def compare_left(student, mode, odd):
+    """The model that is asked about is in `mode`, but for its part number `odd`, which is in the other one."""
+    words = "in training mode" if mode else "in evaluation mode"
+    with case(f"For a model {words}, but for one part"):
+        x = batch(2, 3, 32, 32)
+        seen = student.run(ask_seconds, SMALL, "layer2", [], "float32", mode, odd, x, 1e9, 1e-6)
+        seconds_of(seen)
         need(not seen["hooks"], f"{seen['hooks']} hooks are left in the model.")
-        need(seen["modes"], "afterwards the model is in another mode.")
-        changed = seen["changed"]
+        modes, changed = seen["modes"], seen["changed"]
+        need(not modes, f"afterwards {modes} of its parts are in another mode than before.")
         need(
             not changed, f"afterwards {len(changed)} tensors of the model are others, such as {', '.join(changed[:1])}."
         )
@@ -406,6 +426,12 @@ def _(student):
 @ex3.fact("it counts the bytes that there are, in float64, too")
 def _(student):
     compare_seconds(student, SMALL, "layer2", (2, 3, 32, 32), dtype="float64", bandwidth=1e9, latency=1e-6)
+
+
+@ex3.fact("afterwards the model is as it was: no hooks, each part in its mode, the same running statistics")
+def _(student):
+    compare_left(student, True, NORM)
+    compare_left(student, False, NORM)
 
 
 # --- ex4: where does a wrong split go wrong? ----------------------------------------------------------------------
@@ -526,3 +552,14 @@ def _(student):
 @ex4.fact("it sees what an in-place ReLU has overwritten")
 def _(student):
     judge_difference(student, "hidden by the ReLU", *student.devices)
+
+
+@ex4.fact("rounding is no difference; another shape is one, and so are differences that cancel out")
+def _(student):
+    for bug in ("rounding", "shape", "cancels"):
+        judge_difference(student, bug, *student.devices)
+
+
+@ex4.fact("it compares in the mode in which the models are")
+def _(student):
+    judge_difference(student, "mode", *student.devices)

@@ -44,7 +44,7 @@ def _(student):
     compare(student, [(0, 1), (5, 7)], [(0, 1), (5, 7)], 1)
 
 
-@together.fact("where they overlap in part, it is the part of the time in which at least one is busy")
+@together.fact("where they overlap in part: the time of both, divided by the time of at least one")
 def _(student):
     compare(student, [(0, 2)], [(1, 4)], 0.25)
     compare(student, [(10, 16)], [(11, 12)], 1 / 6)

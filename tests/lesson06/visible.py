@@ -104,7 +104,7 @@ def compare(student, device0, device1, *, count, seed, training):
             need(near(seen["buffers"][name], buffer), f"{name} has other numbers after a batch.")
 
 
-@split.fact("its parameters and buffers have ResNet50's names: a checkpoint loads")
+@split.fact("its parameters and buffers have ResNet50's names")
 def _(student):
     found = student.run(look_at_places, *student.devices)
     with torch.device("meta"):

@@ -112,8 +112,8 @@ def test_a_step_of_adam_has_five_times_the_weights_at_its_peak_and_four_times_af
     memory = watched(model, OPTIMIZERS["adam"], rows=1).memory
     weights, batch = in_blocks(model.parameters()), WIDTH * 4
     parts = {"weights": weights, "gradients": weights, "optimizer state": 2 * weights, "activations": batch}
-    assert memory.peak(GPU0) == parts | {"temporary": weights}
-    assert memory.held(GPU0) == parts | {"temporary": 0}
+    assert memory.peak(GPU0) == parts | {"from before": 0, "temporary": weights}
+    assert memory.held(GPU0) == parts | {"from before": 0, "temporary": 0}
     assert memory.phases[memory.fullest(GPU0)] == "optimizer"
 
 
@@ -202,6 +202,34 @@ def test_measuring_keeps_nothing_alive_and_leaves_nothing_behind():
     step()
     assert (len(memory.phases), len(broken_off.phases)) == (seen, ended)
     assert torch.simgpu.memory_allocated(0) == before
+
+
+def test_what_was_there_before_is_not_called_temporary():
+    alone = watched(stack(), OPTIMIZERS["adam"]).memory.over_time(GPU0)
+    left_by_others = torch.ones(3 * WIDTH, WIDTH, device=GPU0)
+    kinds = watched(stack(), OPTIMIZERS["adam"]).memory.over_time(GPU0)
+    assert kinds["temporary"] == alone["temporary"]
+    assert [size - left_by_others.nbytes for size in kinds["from before"]] == alone["from before"]
+
+
+def test_what_is_let_go_meanwhile_is_no_longer_from_before():
+    model, left_by_others = stack(), [torch.ones(3 * WIDTH, WIDTH, device=GPU0)]
+    with memory_of(model) as memory:
+        model[0](torch.ones(1, WIDTH, device=GPU0))
+        left_by_others.clear()
+        model(torch.ones(1, WIDTH, device=GPU0))
+    before = memory.over_time(GPU0)["from before"]
+    assert (before[0], before[-1]) == (3 * WIDTH * WIDTH * 4, 0)
+
+
+def test_the_state_of_an_optimizer_that_is_not_told_of_is_from_before():
+    model = stack()
+    step = step_of(model, OPTIMIZERS["adam"](model.parameters()), rows=1)
+    step()
+    with memory_of(model) as memory:
+        step()
+    weights = in_blocks(model.parameters())
+    assert (memory.held(GPU0)["from before"], memory.held(GPU0)["temporary"]) == (2 * weights, 0)
 
 
 def test_what_was_measured_is_freed_with_its_last_name_and_not_at_the_next_collection():

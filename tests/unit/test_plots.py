@@ -4,6 +4,7 @@ import base64
 import io
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from matplotlib import image
 
@@ -122,6 +123,17 @@ def test_timelines_of_different_length_can_share_an_axis():
 def test_saving(tmp_path):
     PICTURES["bars"]().save(tmp_path / "bars.png")
     assert (tmp_path / "bars.png").stat().st_size > 5000
+
+
+def test_an_error_bar_does_not_reach_below_zero():
+    pictures = (
+        plots.bars({"noisy": (8.3, 9.3), "less": (-5.0, 2.0)}, SOURCE),
+        plots.sweep([1, 2], {"noisy": [(8.3, 9.3), (-5.0, 2.0)]}, SOURCE),
+    )
+    for picture in pictures:
+        bars = picture.figure.axes[0].collections
+        ends = sorted(tuple(segment[:, 1]) for bar in bars for segment in bar.get_segments())
+        np.testing.assert_allclose(ends, [(-7.0, -3.0), (0.0, 17.6)])
 
 
 def test_a_sweep_may_have_no_best_and_a_logarithmic_axis():

@@ -1,8 +1,10 @@
 """Labs are what their sources give, hold no answer, and the zip for students holds nothing that is not theirs."""
 
+import posixpath
 import re
 import shutil
 import zipfile
+from pathlib import PurePosixPath
 
 import nbformat
 import pytest
@@ -188,6 +190,29 @@ def test_the_bundle_is_complete_and_holds_nothing_secret(tmp_path):
         if name.endswith(".ipynb"):
             assert BEGIN_SOLUTION not in text, name
             assert not [cell for cell in nbformat.reads(text, 4).cells if cell.get("outputs")], name
+
+
+def test_what_the_bundle_links_to_is_in_it(tmp_path):
+    bundle(tmp_path / "course.zip")
+    with zipfile.ZipFile(tmp_path / "course.zip") as archive:
+        names = archive.namelist()
+        texts = {name: archive.read(name).decode() for name in names if name.endswith((".md", ".ipynb"))}
+    del texts["course/docs/instructors.md"]  # speaks of the solutions, which students do not get
+    there = {*names, *(str(folder) for name in names for folder in PurePosixPath(name).parents)}
+    links = [(name, link) for name, text in texts.items() for link in re.findall(r"\]\(([^)#\s]+)", text)]
+    here = [(name, link) for name, link in links if "://" not in link]
+    dead = [one for one in here if posixpath.normpath(posixpath.join(posixpath.dirname(one[0]), one[1])) not in there]
+    assert len(here) > 20
+    assert not dead
+
+
+def test_what_a_lesson_writes_for_perfetto_is_not_in_the_bundle(tmp_path):
+    root = folders(tmp_path)
+    (root / "notebooks").mkdir()
+    (root / "notebooks" / "trace.json").write_text("{}")
+    bundle(tmp_path / "course.zip", root)
+    with zipfile.ZipFile(tmp_path / "course.zip") as archive:
+        assert not [name for name in archive.namelist() if name.endswith("trace.json")]
 
 
 def test_the_bundle_is_the_same_every_time(tmp_path):

@@ -88,7 +88,9 @@ def test_without_an_answer_nobody_is_scolded(capsys):
     assert capsys.readouterr().out == "You made no prediction. It is: 0.1235.\n"
 
 
-@pytest.mark.parametrize(("typed", "answer"), [("12", 12), ("0.5", 0.5), (" about half ", "about half"), ("", None)])
+@pytest.mark.parametrize(
+    ("typed", "answer"), [("12", 12), ("0.5", 0.5), ("6 %", 6), (" about half ", "about half"), ("", None)]
+)
 def test_a_free_answer_is_a_number_or_text(front_end, typed, answer):
     question = predict("How many?")
     question._ipython_display_()
@@ -293,6 +295,19 @@ def test_a_number_comes_true_within_what_the_lesson_allows(monkeypatch):
         question.answer = answer
         question.compare(2, within=within)
         assert question.came_true == came_true, answer
+
+
+def test_it_says_whether_a_number_was_near_enough(capsys):
+    question = predict("How many times?")
+    question.compare(4.9, within=0.3)
+    for question.answer in (4.5, 2, "many"):
+        question.compare(4.9, within=0.3)
+    assert capsys.readouterr().out.splitlines() == [
+        "You made no prediction. It is: 4.9.",
+        "You predicted: 4.5. It is: 4.9. Near enough: within 30% counts as true.",
+        "You predicted: 2. It is: 4.9. Not near enough: within 30% counts as true.",
+        "You predicted: many. It is: 4.9. Not near enough: within 30% counts as true.",
+    ]
 
 
 # --- live -------------------------------------------------------------------------------------------------------

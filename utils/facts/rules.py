@@ -22,8 +22,8 @@ MAY_READ = {
     # Read through PyTorch's own class; a tensor of a class that the notebook made is refused.
     "a tensor": {
         *("add_", "backward", "clone", "copy_", "cpu", "data", "detach", "device", "dtype", "float", "grad", "grad_fn"),
-        *("mean", "normal_", "numel", "numpy", "relu", "requires_grad", "requires_grad_", "reshape", "shape", "split"),
-        *("square", "sum", "tanh", "to", "uniform_"),
+        *("mean", "normal_", "numel", "numpy", "register_post_accumulate_grad_hook", "relu", "requires_grad"),
+        *("requires_grad_", "reshape", "shape", "split", "square", "sum", "tanh", "to", "uniform_"),
     },
     # Read through PyTorch's own class, where no class or object on the way shows other layers than those that compute.
     "a module": {

@@ -88,7 +88,8 @@ class Prediction:
         self.result, self.came_true = result, _same(self.answer, result, within)
         _compared[self._key] = self
         predicted = "You made no prediction." if self.answer is None else f"You predicted: {_said(self.answer)}."
-        words = [part for part in (f"{predicted} It is: {_said(result)}.", text, self._why) if part]
+        verdict = self._verdict(within) if within and self.answer is not None else ""
+        words = [part for part in (f"{predicted} It is: {_said(result)}.{verdict}", text, self._why) if part]
         if not in_kernel():
             print("\n".join(words))
             return
@@ -98,6 +99,9 @@ class Prediction:
         if folded:
             shown = f"<details><summary>Unfold it when you have predicted</summary>\n\n{shown}\n\n</details>"
         show({"text/plain": "\n".join(words), "text/markdown": shown}, {FOLDED: True} if folded else None)
+
+    def _verdict(self, within: float) -> str:
+        return f" {'Near enough' if self.came_true else 'Not near enough'}: within {within:.0%} counts as true."
 
     def __repr__(self) -> str:
         lines = [self.question, *(f"  - {option}" for option in self.options or ())]
@@ -210,7 +214,7 @@ def _number_or_text(text: str):
     text = text.strip()
     for kind in (int, float):
         try:
-            return kind(text)
+            return kind(text.rstrip(" %"))  # "6%", where a question asks for how many
         except ValueError:
             pass
     return text or None

@@ -165,6 +165,48 @@ def lean_step(model, lr):
         p.register_post_accumulate_grad_hook(update)
 
 
+# %% wrong: hook_before_the_gradient
+# Hooks with register_hook, which runs before the gradient is in .grad: what it frees is there again a moment later.
+
+def lean_step(model, lr):
+    optimizers = {p: torch.optim.Adam([p], lr=lr) for p in model.parameters() if p.requires_grad}
+
+    def hook_of(p):
+        def hook(gradient):
+            p.grad = gradient
+            optimizers[p].step()
+            p.grad = None
+
+        return hook
+
+    for p in optimizers:
+        p.register_hook(hook_of(p))
+
+    def step(loss):
+        for p in optimizers:
+            p.grad = None
+        loss.backward()
+
+    return step
+
+
+# %% wrong: frozen_need_a_gradient
+# Turns requires_grad on where PyTorch refuses the hook, and so trains what was frozen.
+
+def lean_step(model, lr):
+    def update(p):
+        optimizers[p].step()
+        p.grad = None
+
+    optimizers = {}
+    for p in model.parameters():
+        p.requires_grad_(True)
+        optimizers[p] = torch.optim.Adam([p], lr=lr)
+        p.register_post_accumulate_grad_hook(update)
+    return lambda loss: loss.backward()
+
+
+
 # %% right: adam_by_hand
 # Writes Adam's formula itself, in place.
 

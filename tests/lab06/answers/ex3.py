@@ -107,6 +107,21 @@ def copy_seconds(model, last, x, bandwidth, latency):
     return copies * (latency + outputs[0].nbytes / bandwidth)
 
 
+# %% wrong: one_mode_for_all
+# Puts the whole model into the mode that it had itself, also the parts that were in another one.
+
+def copy_seconds(model, last, x, bandwidth, latency):
+    outputs, was = [], model.training
+    handle = model.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    model.eval()
+    model(x)
+    model.train(was)
+    handle.remove()
+    copies = 2 if outputs[0].requires_grad else 1
+    return copies * (latency + outputs[0].nbytes / bandwidth)
+
+
+
 # %% wrong: no_grad
 # Runs the model under no_grad, and then asks whether the output needs a gradient.
 
@@ -157,10 +172,10 @@ def copy_seconds(model, last, x, bandwidth, latency):
 
 
 # %% right: hook_removed_state_restored
-# Keeps the state and the mode, and gives both back.
+# Notes the mode of each part, runs in evaluation mode, and gives each its mode back.
 
 def copy_seconds(model, last, x, bandwidth, latency):
-    was_training = model.training
+    were = {part: part.training for part in model.modules()}
     found = {}
 
     def note(part, inputs, output):
@@ -173,7 +188,8 @@ def copy_seconds(model, last, x, bandwidth, latency):
         model(x)
     finally:
         handle.remove()
-        model.train(was_training)
+        for part, was in were.items():
+            part.training = was
     return found["copies"] * (latency + found["bytes"] / bandwidth)
 
 

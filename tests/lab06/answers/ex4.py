@@ -173,6 +173,58 @@ def first_difference(whole, split, x):
     return None
 
 
+# %% wrong: evaluation_mode_for_a_moment
+# Compares in evaluation mode and goes back to training mode, so what differs in training mode only is not seen.
+
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = [], []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen.append((name, output.detach().cpu().clone()))
+                handles.append(part.register_forward_hook(note))
+        modes = [part.training for part in model.modules()]
+        model.eval()
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        for part, mode in zip(model.modules(), modes):
+            part.training = mode
+        return seen
+
+    for (name, a), (_, b) in zip(outputs_of(whole), outputs_of(split)):
+        if a.shape != b.shape or not torch.allclose(a, b, rtol=1e-3, atol=1e-4):
+            return name
+    return None
+
+
+# %% wrong: shapes_not_compared
+# Compares the numbers without looking at the shapes, and torch.allclose refuses what cannot be broadcast.
+
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
+
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if not torch.allclose(mine[name], theirs[name], rtol=1e-3, atol=1e-4):
+            return name
+    return None
+
+
+
 # %% wrong: exactly_equal
 # Wants the same bits, so rounding is a difference.
 
