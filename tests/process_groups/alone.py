@@ -1,0 +1,70 @@
+"""One process that stands for many ranks which all do the same: what it computes, told as JSON."""
+
+import copy
+import json
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from utils import simgpu
+
+RANKS = 4
+
+
+def gradients(model):
+    return [getattr(p.grad, "full_tensor", lambda p=p: p.grad)().cpu() for p in model.parameters()]
+
+
+def farthest(ours, theirs):
+    largest = max(other.abs().max().item() for other in theirs)
+    return max((mine - other).abs().max().item() for mine, other in zip(ours, theirs, strict=True)) / largest
+
+
+def main():
+    simgpu.enable(count=1, nodes=2, network="100G")
+    dist.init_process_group("simccl", store=FakeStore(), rank=0, world_size=RANKS)
+    told = {}
+    x = torch.full((2,), 3.0, device="simgpu:0")
+    begin = simgpu.now()
+    dist.all_reduce(x)
+    torch.simgpu.synchronize()
+    told["over two nodes"] = simgpu.now() - begin
+    told["all_reduce"] = x.tolist()
+    parts = [torch.empty(2, device="simgpu:0") for _ in range(RANKS)]
+    dist.all_gather(parts, x)
+    told["all_gather"] = [part.tolist() for part in parts]
+    share = torch.empty(1, device="simgpu:0")
+    dist.reduce_scatter_tensor(share, torch.arange(4.0, device="simgpu:0"))
+    told["reduce_scatter"] = share.tolist()
+
+    torch.manual_seed(0)
+    alone = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
+    batch = torch.randn(6, 8)
+    alone(batch).square().mean().backward()
+    expected = [parameter.grad for parameter in alone.parameters()]
+    model = copy.deepcopy(alone).to("simgpu:0")
+    model.zero_grad()
+    parallel = DistributedDataParallel(model)
+    parallel(batch.to("simgpu:0")).square().mean().backward()
+    told["ddp"] = farthest(gradients(parallel), expected)
+
+    model = copy.deepcopy(alone).to("simgpu:0")
+    model.zero_grad()
+    sharded = fully_shard(model, mesh=init_device_mesh("simgpu", (RANKS,)))
+    before = [parameter.to_local().numel() for parameter in sharded.parameters()]
+    told["a share of each weight"] = [
+        parameter.numel() / own for parameter, own in zip(alone.parameters(), before, strict=True)
+    ]
+    sharded.to("simgpu:0")
+    sharded(batch.to("simgpu:0")).square().mean().backward()
+    told["steps"] = all(parameter.grad is not None for parameter in sharded.parameters())
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""One process that stands for many ranks: the numbers and the times are those of ranks that all do the same."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from utils.simgpu import torch_private
+from utils.simgpu.collectives import Fabric
+from utils.simgpu.profiles import GPUS, LINKS, NETWORKS
+
+pytestmark = pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
+
+
+def test_one_rank_stands_for_four_that_do_the_same():
+    script = ROOT / "tests" / "process_groups" / "alone.py"
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    # After the host has launched it, it takes what the cost model says.
+    over_two_nodes = Fabric(4, 2, LINKS["nvlink2"], NETWORKS["100G"]).seconds("all_reduce", 2 * 4)
+    assert told.pop("over two nodes") == pytest.approx(GPUS["V100"].launch + over_two_nodes)
+    assert told.pop("ddp") < 1e-6
+    assert told == {
+        "all_reduce": [12.0] * 2,
+        "all_gather": [[12.0] * 2] * 4,
+        "reduce_scatter": [0.0],
+        "a share of each weight": [4.0] * 4,
+        "steps": True,
+    }
