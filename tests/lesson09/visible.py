@@ -139,6 +139,6 @@ def _(student):
                 need(
                     during > 0.5,
                     f"{device} computed during {during:.0%} of the time of the copies. It is not wrong, and not "
-                    f"overlapped: is `{stream}` its current stream where the copy is launched, and what does the stream "
-                    "that computes wait for?",
+                    f"overlapped: is `{stream}` its current stream where the copy is launched, and what does the "
+                    "stream that computes wait for?",
                 )

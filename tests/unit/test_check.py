@@ -217,6 +217,9 @@ ALL_COPIES_FIRST = """
     hidden = [part0(piece).to(device1) for piece in pieces]
     return torch.cat([part1(each) for each in hidden])
 """
+OUTPUTS_BACK = """
+    return torch.cat([part1(part0(piece).to(device1)).to(device0) for piece in pieces]).to(device1)
+"""
 A_WAIT_IN_THE_LOOP = """
     outputs = []
     for piece in pieces:
@@ -231,6 +234,7 @@ A_WAIT_IN_THE_LOOP = """
     [
         (ALL_FIRST_PARTS_FIRST, "All of part0 was launched before the first copy."),
         (ALL_COPIES_FIRST, "All copies were launched before the first part1."),
+        (OUTPUTS_BACK, "device1 copies something back to device0."),
         (A_WAIT_IN_THE_LOOP, "What waits in the loop?"),
     ],
 )
