@@ -166,10 +166,7 @@ def _timeline_words(recorded) -> str:
     parts = []
     for device in recorded.devices:
         pieces = sorted((s, e, phase) for (phase, _), times in _pieces(recorded, device).items() for s, e in times)
-        steps = [
-            f"{phase} from {_in_ms(s - recorded.begin)} to {_in_ms(e - recorded.begin)}"
-            for s, e, phase in pieces
-        ]
+        steps = [f"{phase} from {_in_ms(s - recorded.begin)} to {_in_ms(e - recorded.begin)}" for s, e, phase in pieces]
         more = f" and {len(steps) - 6} more pieces" if len(steps) > 6 else ""
         parts.append(f"{device}: " + (", ".join(steps[:6]) + more if steps else "nothing") + " ms")
     return f"Timeline over {_in_ms(recorded.span)} ms. " + "; ".join(parts) + f". {_timeline_summary(recorded)}"
