@@ -24,6 +24,8 @@ from utils.devices import devices
 from utils.environment import GRADING
 from utils.facts import Exercise, Finding, Lab, LocalStudent, judge, load_lab
 
+NO_VALUES = "this simulated machine keeps only shapes"  # simgpu's words where a value is asked for and there is none
+
 
 @dataclass
 class Verdict:
@@ -91,6 +93,19 @@ class Verdict:
         )
 
 
+class CannotJudge(Verdict):
+    """A verdict that is none: the facts ask for values, and the machine keeps none."""
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.exercise.name} is not judged: since its cell the machine has changed to one that keeps shapes "
+            "only, and the check needs numbers. Restart the kernel, run the cells from the top to here, check again."
+        )
+
+    def _repr_html_(self) -> str:
+        return escape(repr(self))
+
+
 @dataclass
 class Scoreboard:
     """Every exercise of a lab, and the points that its visible tests would give."""
@@ -149,6 +164,8 @@ def checker(lab_name: str, namespace: dict):
     def verdict(exercise: Exercise, hints: int) -> Verdict:
         student = LocalStudent(namespace, [str(device) for device in devices(2, quiet=True)])
         found = Verdict(lab.name, exercise, judge(exercise, student), hints)
+        if any(NO_VALUES in finding.found for finding in found.findings):
+            return CannotJudge(lab.name, exercise, found.findings)
         if found.passed and exercise.par is not None:
             found.score = exercise.par.score(student)
         return found
@@ -173,10 +190,12 @@ def tasks(lesson: str, namespace: dict):
 
     def yours_or_ours(name: str):
         ours = getattr(worked, name)
-        if namespace.get(name) is not ours and judged(name).passed:
+        found = None if namespace.get(name) is ours else judged(name)
+        if found and found.passed:
             print(f"Going on with your {name}.")
             return namespace[name]
-        print(f"Going on with the course's {name}, in utils/worked/{lesson}.py: yours has not passed its check yet.")
+        why = found if isinstance(found, CannotJudge) else "yours has not passed its check yet."
+        print(f"Going on with the course's {name}, in utils/worked/{lesson}.py: {why}")
         return ours
 
     return check, yours_or_ours

@@ -166,18 +166,20 @@ def _timeline_words(recorded) -> str:
     parts = []
     for device in recorded.devices:
         pieces = sorted((s, e, phase) for (phase, _), times in _pieces(recorded, device).items() for s, e in times)
-        steps = [
-            f"{phase} from {(s - recorded.begin) * 1e3:.3g} to {(e - recorded.begin) * 1e3:.3g}"
-            for s, e, phase in pieces
-        ]
+        steps = [f"{phase} from {_in_ms(s - recorded.begin)} to {_in_ms(e - recorded.begin)}" for s, e, phase in pieces]
         more = f" and {len(steps) - 6} more pieces" if len(steps) > 6 else ""
         parts.append(f"{device}: " + (", ".join(steps[:6]) + more if steps else "nothing") + " ms")
-    return f"Timeline over {recorded.span * 1e3:.3g} ms. " + "; ".join(parts) + f". {_timeline_summary(recorded)}"
+    return f"Timeline over {_in_ms(recorded.span)} ms. " + "; ".join(parts) + f". {_timeline_summary(recorded)}"
 
 
 def _timeline_summary(recorded) -> str:
     shares = ", ".join(f"{device} idle {1 - busy:.0%}" for device, busy in recorded.utilisation().items())
-    return f"{shares} of {recorded.span * 1e3:.3g} ms ({recorded.source})."
+    return f"{shares} of {_in_ms(recorded.span)} ms ({recorded.source})."
+
+
+def _in_ms(seconds: float) -> str:
+    """Milliseconds in three figures, and never as 1.46e+03."""
+    return f"{seconds * 1e3:.3g}" if seconds < 0.9995 else f"{seconds * 1e3:.0f}"
 
 
 def utilisation(monitor, title: str | None = None) -> Picture:

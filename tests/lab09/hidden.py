@@ -19,6 +19,7 @@ def _(student):
 @seen.ex1.fact("the next rows are on their way on the other device, too")
 def _(student):
     seen.need_hidden(student, student.devices[1], 9)
+    seen.need_ahead(student, student.devices[1], 9)
 
 
 @seen.ex2.fact("the best number for other batches, more parts, and tight or too little memory")
@@ -74,3 +75,8 @@ def _(student):
 @seen.ex5.fact("less memory with more micro-batches, and the devices swapped")
 def _(student):
     seen.need_less_memory(student, *student.devices[::-1], 6000, 500)
+
+
+@seen.ex5.fact("the devices work at the same time with more micro-batches, and swapped")
+def _(student):
+    seen.need_pipeline(student, *student.devices[::-1], 8)

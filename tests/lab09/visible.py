@@ -31,7 +31,8 @@ ex1 = lab.exercise(
         "should have been launched before each yield?",
         "Which stream is current while your loop stands at the yield? Whoever asked for the rows computes on that one.",
         "Who reads the rows, and when may they be read? Let that stream wait, not the host.",
-        "If all copies are launched before the first yield, what does wait_stream then wait for?",
+        "Before the first rows are given, the second have to be launched. What would wait_stream(copying) then wait "
+        "for? An event marks one place in a stream.",
     ],
 )
 
@@ -88,13 +89,15 @@ def _(student):
     compare_prefetched(student, student.devices[1], 10, 4)
 
 
-def watch_prefetched(lab, device, micro_batches):
+def watch_prefetched(lab, device, micro_batches, waits):
+    """What happens while somebody computes on each micro-batch, and, if they wait, asks for the result at once."""
     from dataclasses import asdict
 
     import torch
     from torch import nn
 
     from utils.devices import is_simulated
+    from utils.facts.probes import array
     from utils.simgpu.streams import Stream
     from utils.trace import record
 
@@ -106,29 +109,35 @@ def watch_prefetched(lab, device, micro_batches):
     copying = Stream(torch.device(device))
     with torch.no_grad(), record(device) as timeline:
         for rows in lab.prefetched(pinned, 16, torch.device(device), copying):
-            part(rows)
+            result = part(rows)
+            if waits:
+                array(result)
     return {"watched": "virtual clock" in timeline.source, "timeline": asdict(timeline)}
+
+
+def recording_of(student, device, micro_batches, waits):
+    """The timeline of `watch_prefetched`, and the share of the copies' time in which the device computed."""
+    run = student.run(watch_prefetched, device, micro_batches, waits)
+    if not run["watched"]:
+        return None, 1.0
+    events = [Event(*event) for event in run["timeline"]["events"]]
+    line = Timeline((device,), tuple(events), run["timeline"]["begin"], run["timeline"]["end"])
+    on_their_way = intervals.union((event.start, event.end) for event in events if event.kind == "h2d")
+    need(on_their_way, "nothing was copied from the CPU.")
+    hidden = intervals.length(intervals.common(on_their_way, line.busy_times(device)))
+    return line, hidden / intervals.length(on_their_way)
 
 
 def need_hidden(student, device, micro_batches):
     """Copies have to be on their way while the device computes."""
-    run = student.run(watch_prefetched, device, micro_batches)
-    if not run["watched"]:
-        return
-    events = [Event(*event) for event in run["timeline"]["events"]]
-    line = Timeline((device,), tuple(events), run["timeline"]["begin"], run["timeline"]["end"])
-    copies = [event for event in events if event.kind == "h2d"]
     with case(f"With {micro_batches} micro-batches on {device}"):
-        need(copies, "nothing was copied from the CPU.")
-        computing = {event.stream for event in events if event.is_kernel}
-        beside = [copy for copy in copies if copy.stream not in computing]
+        line, hidden = recording_of(student, device, micro_batches, False)
+        if line is None:
+            return
+        computing = {event.stream for event in line.events if event.is_kernel}
         need(
-            len(beside) == len(copies),
+            all(event.stream not in computing for event in line.events if event.kind == "h2d"),
             "rows are copied on the stream that computes. Which stream is current at each moment, also at the yield?",
-        )
-        on_their_way = intervals.union((copy.start, copy.end) for copy in copies)
-        hidden = intervals.length(intervals.common(on_their_way, line.busy_times(device))) / intervals.length(
-            on_their_way
         )
         need(
             hidden > 0.5,
@@ -136,14 +145,30 @@ def need_hidden(student, device, micro_batches):
             "that come next.",
         )
         need(
-            not lesson.host_waited(sorted(event.launched for event in events)),
+            not lesson.host_waited(sorted(event.launched for event in line.events)),
             "the copies are on their way in time, but Python waits for a device in the loop. Let streams wait.",
+        )
+
+
+def need_ahead(student, device, micro_batches):
+    """The next copy has to be launched before these rows are given: later may be too late."""
+    with case(f"With {micro_batches} micro-batches on {device}, where the loop waits for each result"):
+        _, hidden = recording_of(student, device, micro_batches, True)
+        need(
+            hidden > 0.5,
+            f"the device computed during {hidden:.0%} of the time of the copies. When your function goes on after a "
+            "yield, the result is there already, and the device has nothing to do. What has to be launched earlier?",
         )
 
 
 @ex1.fact("while the device computes, the next rows are on their way (watched where devices are simulated)")
 def _(student):
     need_hidden(student, student.devices[0], 6)
+
+
+@ex1.fact("so they are where the loop waits for each result, as .item() does")
+def _(student):
+    need_ahead(student, student.devices[0], 6)
 
 
 # --- ex2: how many micro-batches ------------------------------------------------------------------------------------
@@ -451,6 +476,7 @@ def _(student):
 # --- ex5: less memory -----------------------------------------------------------------------------------------------
 
 ENOUGH = 0.8  # of the ordinary pipeline's memory: checkpoint of each part needs about half, checkpoint_sequential 0.73
+AS_BEFORE = 0.7  # of the overlap without recomputing: model answer 1.0, a checkpoint around the whole model 0.5
 PAR = 29  # percent: what the model answer takes, measured by the scored function below
 
 ex5 = lab.exercise(
@@ -618,6 +644,60 @@ def need_less_memory(student, device0, device1, rows, size):
                 f"at its fullest moment {device} held {mine} bytes more than before, and {kept} without recomputing. "
                 f"It should be less than {ENOUGH:.0%} of that. What is still kept there?",
             )
+
+
+def watch_recomputed(lab, device0, device1, micro_batches):
+    """Of the shorter device's work what is done while the other works: without recomputing, and with it."""
+    import torch
+    from torch import nn
+
+    from utils import intervals
+    from utils.devices import is_simulated
+    from utils.trace import record
+
+    def slow():  # a sum of very many numbers for very few results is slow on a GPU and quick here
+        return nn.Sequential(nn.Linear(8, 60_000), nn.Linear(60_000, 8), nn.Linear(8, 60_000), nn.Linear(60_000, 8))
+
+    class Split(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.device0, self.device1 = torch.device(device0), torch.device(device1)
+            self.part0, self.part1 = slow().to(device0), slow().to(device1)
+
+        def forward(self, x):
+            return self.part1(self.part0(x.to(self.device0)).to(self.device1))
+
+    def keeping(model, x, size):
+        return torch.cat([model(piece) for piece in x.to(model.device0).split(size)])
+
+    def together(forward):
+        with record(device0, device1) as timeline:
+            forward(model, x, 16).square().mean().backward()
+        both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))
+        least = min(timeline.busy(device0), timeline.busy(device1))
+        return both / least if least else 0.0
+
+    if not (is_simulated(device0) and is_simulated(device1)):
+        return {"watched": False}
+    model, x = Split(), torch.randn(16 * micro_batches, 8)
+    return {"watched": True, "kept": together(keeping), "recomputed": together(lab.recomputed)}
+
+
+def need_pipeline(student, device0, device1, micro_batches):
+    run = student.run(watch_recomputed, device0, device1, micro_batches)
+    if run["watched"]:
+        need(
+            run["recomputed"] > AS_BEFORE * run["kept"],
+            f"With {micro_batches} micro-batches: on the simulated clock both devices worked at once for "
+            f"{run['recomputed']:.0%} of the time that they work, and without recomputing for {run['kept']:.0%}. "
+            "There are two causes: a checkpoint with a copy inside is computed again as one piece, one device after "
+            "the other; or, as in lesson 08, all first parts stand before the first part1.",
+        )
+
+
+@ex5.fact("the devices still work at the same time, also in backward (watched where devices are simulated)")
+def _(student):
+    need_pipeline(student, *student.devices, 6)
 
 
 @ex5.fact(f"both devices need less than {ENOUGH:.0%} of the ordinary pipeline's memory (where devices are simulated)")

@@ -84,12 +84,20 @@ def host_waited(launched) -> bool:
 
 
 def why_no_overlap(run) -> str:
-    """What in the order of the launches kept the devices from working at once. "0" and "1" are kernels, "c" copies."""
+    """What in the order of the launches kept the devices from working at once.
+
+    "0" and "1" are kernels, "c" copies from device0 and "b" copies back to it.
+    """
     order = run["order"]
     if host_waited(run["launched"]):
         return "What waits in the loop?"
     if "c" not in order or "1" not in order:
         return "What has each device been given?"
+    if "b" in order:
+        return (
+            "In the loop device1 copies something back to device0. A copy stands in the queues of both devices, so "
+            "device0 waits there for part1 before it begins its next part0. Leave the outputs where they are."
+        )
     if order.rindex("0") < order.index("c"):
         return (
             "All of part0 was launched before the first copy. A copy waits for everything that device0 was given "
@@ -101,7 +109,10 @@ def why_no_overlap(run) -> str:
             "device works through its queue in order. So device1 has to receive the last micro-batch before it begins "
             "the first."
         )
-    return "The host never waits, so look at the order of the launches: what stands before part1 in device1's queue?"
+    return (
+        "The host never waits, so look at the order of the launches: what stands before part1 in device1's queue, and "
+        "before part0 in device0's?"
+    )
 
 
 def need_overlap(run, micro_batches):
@@ -218,12 +229,12 @@ def watch_pipelined(lab, device0, device1, micro_batches):
     products = [event.launched for event in timeline.events if event.flops]
     first, last = min(products, default=0.0), max(products, default=0.0)
     inside = sorted((e for e in timeline.events if first <= e.launched <= last), key=lambda e: e.launched)
-    names = {device0: "0", device1: "1"}
+    kernels, copies = {device0: "0", device1: "1"}, {device0: "c", device1: "b"}
     return {
         "watched": True,
         "share": both / least if least else 0.0,
         "launched": [event.launched for event in inside],
-        "order": "".join(names[e.device] if e.is_kernel else "c" for e in inside),
+        "order": "".join((kernels if e.is_kernel else copies)[e.device] for e in inside),
         "races": sum("has not finished writing" in str(each) for each in warned),
     }
 

@@ -12,6 +12,7 @@ from utils import simgpu
 from utils.check import NotChecked, checker
 from utils.facts import Exercise, LocalStudent, StudentError, Unmet, judge, load_lab, need, probes, wire
 from utils.facts.student import Names, answer
+from utils.worked.lesson08 import pipelined
 
 
 def right_layers(device0, device1):
@@ -45,6 +46,19 @@ def test_a_wrong_answer_shows_the_first_fact_that_fails_and_how_to_get_a_hint():
     assert "Hint " not in text
     assert 'A hint: check("ex1", hints=1)' in text
     with pytest.raises(AssertionError, match="ex1 not yet"):
+        verdict.require()
+
+
+def test_a_right_answer_on_a_machine_of_shapes_is_not_told_that_it_is_wrong():
+    check = checker("lesson08", {"pipelined": pipelined})
+    assert check("pipelined").passed
+    simgpu.enable(count=2, compute=False)
+    verdict = check("pipelined")
+    assert not verdict.passed
+    assert "not yet" not in repr(verdict)
+    assert "since its cell the machine has changed" in verdict._repr_html_()
+    assert "\n" not in repr(verdict)
+    with pytest.raises(AssertionError, match="Restart the kernel"):
         verdict.require()
 
 
@@ -203,6 +217,9 @@ ALL_COPIES_FIRST = """
     hidden = [part0(piece).to(device1) for piece in pieces]
     return torch.cat([part1(each) for each in hidden])
 """
+OUTPUTS_BACK = """
+    return torch.cat([part1(part0(piece).to(device1)).to(device0) for piece in pieces]).to(device1)
+"""
 A_WAIT_IN_THE_LOOP = """
     outputs = []
     for piece in pieces:
@@ -217,6 +234,7 @@ A_WAIT_IN_THE_LOOP = """
     [
         (ALL_FIRST_PARTS_FIRST, "All of part0 was launched before the first copy."),
         (ALL_COPIES_FIRST, "All copies were launched before the first part1."),
+        (OUTPUTS_BACK, "device1 copies something back to device0."),
         (A_WAIT_IN_THE_LOOP, "What waits in the loop?"),
     ],
 )

@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 
 import nbformat
 import pytest
+import torch
 from conftest import ROOT
 from support.answers import read_page
 
@@ -111,6 +112,17 @@ def test_who_does_not_pass_goes_on_with_the_courses_and_is_told_so(lesson, mine,
     assert "in utils/worked/lesson99.py: yours has not passed its check yet" in capsys.readouterr().out
     with pytest.raises(ValueError, match="the course's own by now"):
         lesson.check("double")
+
+
+def test_who_goes_on_where_nothing_can_be_judged_is_told_why(lesson, capsys):
+    def needs_numbers(number):
+        return torch.ones(2, device="simgpu:0").sum().item() * number
+
+    lesson.namespace["double"] = needs_numbers
+    assert lesson.yours_or_ours("double") is needs_numbers
+    simgpu.enable(count=2, compute=False)
+    assert lesson.yours_or_ours("double") is lesson.ours
+    assert "utils/worked/lesson99.py: double is not judged: since its cell the machine" in capsys.readouterr().out
 
 
 def test_the_solved_lesson_ends_with_its_tasks_passed(tmp_path):

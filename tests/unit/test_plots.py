@@ -65,6 +65,14 @@ def texts(figure):
     return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
 
 
+def test_a_step_of_more_than_a_second_is_told_in_plain_numbers():
+    long = Timeline(("simgpu:0",), (kernel(0, 0.2, 1.4567),), 0.0, 1.4567, SOURCE)
+    picture = plots.timeline(long)
+    assert "of 1457 ms" in picture.summary
+    assert "forward from 200 to 1457 ms" in picture.alt
+    assert "e+03" not in picture.alt + picture.summary
+
+
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_says_the_same_in_words_and_names_its_source(name):
     picture = PICTURES[name]()

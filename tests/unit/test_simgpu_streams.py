@@ -300,13 +300,49 @@ def test_reading_what_another_stream_has_not_written_is_warned_of():
     stream, x = torch.simgpu.Stream("simgpu:0"), on(0)
     with stream:
         y = x + x
-    with pytest.warns(RuntimeWarning, match="stream 0 reads a tensor that stream 1 has not finished writing"):
+    words = "a kernel on the default stream reads a tensor that a kernel on stream 1 has not finished writing"
+    with pytest.warns(RuntimeWarning, match=words):
         y * 2
     torch.simgpu.current_stream(0).wait_stream(stream)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         y * 2
         y.view(-1)[0] + 1
+
+
+def test_the_warning_says_who_copies_and_who_computes():
+    giving, taking, x = torch.simgpu.Stream("simgpu:0"), torch.simgpu.Stream("simgpu:1"), on(0)
+    made = x + x
+    with giving, taking, pytest.warns(RuntimeWarning, match="a copy on stream 1 .* a kernel on the default stream"):
+        y = made.to("simgpu:1")
+    with pytest.warns(RuntimeWarning, match="a kernel on the default stream .* a copy on stream 1"):
+        y * 2
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda y: y.split(4),
+        lambda y: y[0],
+        lambda y: y.view(-1),
+        lambda y: y.detach(),
+        lambda y: y.unbind(),
+        lambda y: y.reshape(2, -1).t(),
+        lambda y: y.expand(2, *y.shape),
+        torch.empty_like,
+    ],
+)
+def test_a_view_reads_nothing_and_what_reads_it_is_warned_of(look):
+    stream, x = torch.simgpu.Stream("simgpu:0"), torch.ones(8, 100, device="simgpu:0")
+    stream.wait_stream(torch.simgpu.current_stream(0))
+    with stream:
+        y = x + x
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        view = look(y)
+    if look is not torch.empty_like:
+        with pytest.warns(RuntimeWarning, match="has not finished writing"):
+            (view[0] if isinstance(view, tuple) else view) * 2
 
 
 @pytest.mark.parametrize(

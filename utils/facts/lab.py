@@ -24,12 +24,12 @@ class Par:
     """What a right answer is measured by, beyond its points: as in golf, for whoever wants to beat it."""
 
     value: float
-    unit: str  # what the number is, after it: "% of your own bound"
+    unit: str  # what the number is, after it, and what is better: "% of your own bound; more is better"
     measure: Callable[[Student], float]
 
     def score(self, student: Student) -> str:
         """The student's score beside par, in a line. It costs nothing and is not graded."""
-        return f"Score: {self.measure(student):.0f}{self.unit}; par is {self.value:.0f}."
+        return f"Score: {self.measure(student):.0f}{self.unit} (par, the course's own answer: {self.value:.0f})."
 
 
 @dataclass

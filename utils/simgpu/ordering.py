@@ -3,7 +3,8 @@
 In a forward pass the order between streams is the user's business, as on CUDA: reading what another stream has not
 finished writing gets a warning, which CUDA would not give. In a backward pass PyTorch's engine runs each node on
 the stream of its forward operation, and lets it wait for the nodes that it takes gradients from ("Stream semantics
-of backward passes" in PyTorch's CUDA notes). So it is here.
+of backward passes" in PyTorch's CUDA notes). So it is here, but for one thing: of a copy between two devices CUDA's
+engine restores the stream of the device that received, and here the streams of both are restored.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ _thread = _Thread()
 
 
 @contextlib.contextmanager
-def of(read):
-    """Around an operator that reads these (GPU, storage) pairs."""
+def of(given, *, reads: bool = True, copies: bool = False):
+    """Around an operator that is given these (GPU, storage) pairs.
+
+    `reads`: whether it looks at the values, which one that makes a view does not. `copies`: whether it is a copy.
+    """
     node = torch_private.current_node()
     here = machine.here
     if node is None:
@@ -39,18 +43,18 @@ def of(read):
         if len(streams) > LOG_LENGTH:
             streams.pop(next(iter(streams)))
         now = machine.clock.now()
-        for gpu, storage in read:
+        for gpu, storage in given if reads else ():
             queue = machine.queue(gpu)
             if storage.written is not None:
-                writer, done = storage.written
+                writer, done, copied = storage.written
                 if writer is not queue and writer.gpu is gpu and done > max(queue.free, now):
-                    _warn_of_race(gpu, writer, queue)
+                    _warn_of_race(gpu, _worker(queue, copies), _worker(writer, copied))
         yield
         return
     kept = here.queues
     here.queues = _thread.streams.get(torch_private.number_of(node), kept)
     try:
-        for gpu, storage in read:
+        for gpu, storage in given:
             queue = machine.queue(gpu)
             if storage.written is not None and storage.written[0] is not queue:
                 queue.wait_until(storage.written[1])
@@ -59,16 +63,22 @@ def of(read):
         here.queues = kept
 
 
-def note(written) -> None:
+def note(written, *, copies: bool = False) -> None:
     """These (GPU, storage) pairs have been written, each by the current stream of its GPU."""
     for gpu, storage in written:
         queue = machine.queue(gpu)
-        storage.written = queue, queue.free
+        storage.written = queue, queue.free, copies
 
 
-def _warn_of_race(gpu, writer, reader) -> None:
+def _worker(queue, copies: bool) -> str:
+    """Who it is, by what it does, because the number of a stream tells little."""
+    stream = "the default stream" if queue.number == 0 else f"stream {queue.number}"
+    return f"a {'copy' if copies else 'kernel'} on {stream}"
+
+
+def _warn_of_race(gpu, reader: str, writer: str) -> None:
     warnings.warn(
-        f"On {gpu} stream {reader.number} reads a tensor that stream {writer.number} has not finished writing. "
+        f"On {gpu} {reader} reads a tensor that {writer} has not finished writing. "
         "A real GPU may read garbage here, and would not say so. Let one wait for the other: "
         "stream.wait_stream(other) or stream.wait_event(event).",
         RuntimeWarning,

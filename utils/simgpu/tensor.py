@@ -270,6 +270,7 @@ class Operator:
     __slots__ = (
         "aliased",
         "changes_outside",
+        "copies",
         "fixed",
         "free",
         "func",
@@ -308,6 +309,7 @@ class Operator:
         self.returns = bool(schema.returns)
         self.only_views = bool(schema.returns) and all(self.viewed)
         self.moves = func in TENSORS_FROM_ANYWHERE
+        self.copies = func in COPIES
         # Changes the outside only, or makes room for what somebody else will write: no kernel.
         self.free = torch.Tag.inplace_view in func.tags or self.packet in MAKES_ROOM
         self.changes_outside = (
@@ -361,6 +363,7 @@ ITERATED = {
 
 # Operators whose result lies in the memory of their first argument, though their schema does not say so.
 SHARES_MEMORY = {aten._unsafe_view, aten.unsafe_split, aten.unsafe_split_with_sizes}
+COPIES = {aten._to_copy.default, aten.copy_.default}
 MAKES_ROOM = {aten.empty_like, aten.new_empty, aten.new_empty_strided}
 
 # Operators that give one result, of this number, to the host: lengths are always on the CPU.
@@ -416,14 +419,17 @@ def _nested(items, key, gpu):
 def _run_in_order(operator, args, kwargs):
     """Run one operator on a machine that has several streams on a GPU."""
     __tracebackhide__ = True
-    read = [t for t in _tensors((*args, *(kwargs or {}).values())) if type(t) is SimTensor]
-    with ordering.of([(t._gpu, t._storage) for t in read]):
+    tensors = [t for t in _tensors((*args, *(kwargs or {}).values())) if type(t) is SimTensor]
+    makes_views = operator.only_views or operator.special is _detach
+    reads = not (makes_views or operator.free)
+    with ordering.of([(t._gpu, t._storage) for t in tensors], reads=reads, copies=operator.copies):
         out = operator.special(*args, **kwargs or {}) if operator.special else _run_planned(operator, args, kwargs)
-        if not operator.only_views and operator.special is not _detach:
+        if not makes_views:
             results = out if isinstance(out, (tuple, list)) else [out]
             given = dict(zip(operator.names, args, strict=False)) | (kwargs or {})
             written = [*results, *(given.get(name) for name in operator.writes)]
-            ordering.note([(t._gpu, t._storage) for t in _tensors(written) if type(t) is SimTensor])
+            pairs = [(t._gpu, t._storage) for t in _tensors(written) if type(t) is SimTensor]
+            ordering.note(pairs, copies=operator.copies)
     return out
 
 

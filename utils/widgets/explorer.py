@@ -238,7 +238,7 @@ class SplitExplorer:
         box = "min-width:0;overflow:hidden;white-space:nowrap;text-overflow:ellipsis;padding:1px 0 1px 3px"
         dark, light = "background:#4a4a4a;color:#fff", "background:#e2e2e2;color:#222"
         parts = (self.devices[0], dark, 0, self.cut), (self.devices[1], light, self.cut, len(costs))
-        halves = []
+        halves, labels = [], []
         for device, colours, first, last in parts:
             boxes = ""
             for cost, seconds in zip(costs[first:last], work[first:last], strict=True):
@@ -248,13 +248,13 @@ class SplitExplorer:
                     f"<div title='layer {name}: {share:.0%} of the work' style='{style}'>{_fitting(name, share)}</div>"
                 )
             share = sum(work[first:last]) / total
-            halves.append(
-                f"<div style='flex:{100 * share + 2:.2f} 0 0;min-width:0'><div style='white-space:nowrap'>"
-                f"<b>{escape(device)}</b> {share:.0%} of the work</div><div style='display:flex'>{boxes}</div></div>"
-            )
+            labels.append(f"<div><b>{escape(device)}</b> {share:.0%} of the work</div>")
+            halves.append(f"<div style='flex:{100 * share + 2:.2f} 0 0;min-width:0;display:flex'>{boxes}</div>")
+        # The labels stand at the two ends, because a part with little work is too narrow for its own.
+        row = f"width:{DRAWN}px;max-width:100%;display:flex;font-size:12px;line-height:1.5"
         return (
-            f"<div style='width:{DRAWN}px;max-width:100%;display:flex;gap:8px;font-size:12px;line-height:1.5'>"
-            f"{''.join(halves)}</div>"
+            f"<div style='{row};justify-content:space-between'>{''.join(labels)}</div>"
+            f"<div style='{row};gap:8px'>{''.join(halves)}</div>"
         )
 
 

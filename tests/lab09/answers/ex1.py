@@ -105,6 +105,34 @@ def prefetched(x, size, device, copying):
         yield rows
 
 
+# %% wrong: nothing_ahead
+# Copies each micro-batch when it is asked for. It overlaps only as long as nobody waits for a result.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    for rows in x.split(size):
+        with gpu.stream(copying):
+            arrived = rows.to(device, non_blocking=True)
+        gpu.current_stream(device).wait_stream(copying)
+        yield arrived
+
+
+# %% wrong: ahead_and_waited_for
+# Launches the next copy first, and then lets the computing wait for all that its stream was given.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    waiting = []
+    for rows in x.split(size):
+        with gpu.stream(copying):
+            waiting.append(rows.to(device, non_blocking=True))
+        if len(waiting) > 1:
+            gpu.current_stream(device).wait_stream(copying)
+            yield waiting.pop(0)
+    gpu.current_stream(device).wait_stream(copying)
+    yield waiting.pop(0)
+
+
 # %% right: one_ahead
 # Keeps one micro-batch ahead, with an event for each copy.
 
@@ -142,12 +170,17 @@ def prefetched(x, size, device, copying):
 
 
 # %% right: slices
-# Cuts with slices, and asks for the current stream each time.
+# Cuts with slices, and lets the computing wait before the next copy is launched.
 
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
+    before = None
     for start in range(0, len(x), size):
+        gpu.current_stream(device).wait_stream(copying)
         with gpu.stream(copying):
             rows = x[start : start + size].to(device, non_blocking=True)
-        gpu.current_stream(device).wait_stream(copying)
-        yield rows
+        if before is not None:
+            yield before
+        before = rows
+    gpu.current_stream(device).wait_stream(copying)
+    yield before

@@ -193,6 +193,22 @@ def recomputed(model, x, size):
     return torch.cat([checkpoint(model, piece, use_reentrant=False) for piece in x.split(size)])
 
 
+# %% wrong: whole_model_on_its_device
+# Moves the rows, then puts one checkpoint around both parts: the least memory, and no pipeline in backward.
+
+def recomputed(model, x, size):
+    rows = x.to(model.device0).split(size)
+    return torch.cat([checkpoint(model, piece, use_reentrant=False) for piece in rows])
+
+
+# %% wrong: two_sweeps
+# Recomputes each part, and goes through all first parts before the second ones.
+
+def recomputed(model, x, size):
+    hidden = [checkpoint(model.part0, piece, use_reentrant=False) for piece in x.to(model.device0).split(size)]
+    return torch.cat([checkpoint(model.part1, each.to(model.device1), use_reentrant=False) for each in hidden])
+
+
 # %% right: reentrant_with_gradients
 # The old kind of checkpoint, with an input that needs gradients, so that the first part gets its own.
 

@@ -126,6 +126,47 @@ def kept_by(layers, x):
     return kept
 
 
+# %% wrong: memory_let_go
+# Returns nothing from pack, so the memory goes, and its address is soon another tensor's.
+
+def kept_by(layers, x):
+    seen = {p.untyped_storage().data_ptr() for p in [*layers.parameters(), *layers.buffers()]}
+    kept = []
+    for layer in layers:
+        kept.append(0)
+
+        def note(tensor):
+            memory = tensor.untyped_storage()
+            if memory.data_ptr() not in seen:
+                seen.add(memory.data_ptr())
+                kept[-1] += memory.nbytes()
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            x = layer(x)
+    return kept
+
+
+# %% wrong: shape_kept
+# Returns only the shape from pack, because the values are not needed.
+
+def kept_by(layers, x):
+    seen = {p.untyped_storage().data_ptr() for p in [*layers.parameters(), *layers.buffers()]}
+    kept = []
+    for layer in layers:
+        kept.append(0)
+
+        def note(tensor):
+            memory = tensor.untyped_storage()
+            if memory.data_ptr() not in seen:
+                seen.add(memory.data_ptr())
+                kept[-1] += memory.nbytes()
+            return tensor.shape
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            x = layer(x)
+    return kept
+
+
 # %% right: a_dict_by_place
 # Collects the pieces of each layer in a dict, and takes away what is known.
 

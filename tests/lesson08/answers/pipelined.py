@@ -58,6 +58,17 @@ def pipelined(part0, part1, device0, device1, x, size):
     return torch.cat(outputs)
 
 
+# %% wrong: outputs_back
+# Gives each output back to device0, which then has to wait for it before the next micro-batch.
+
+def pipelined(part0, part1, device0, device1, x, size):
+    outputs = []
+    for piece in x.to(device0).split(size):
+        output = part1(part0(piece).to(device1))
+        outputs.append(output.to(device0))
+    return torch.cat(outputs).to(device1)
+
+
 # %% right: one_line
 # One comprehension.
 

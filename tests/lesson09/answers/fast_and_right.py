@@ -115,6 +115,44 @@ def fast_and_right(part0, part1, loss_fn, x, y, size, giving, taking):
     return loss.detach()
 
 
+# %% wrong: giving_alone
+# Thinks that a copy is on the stream of the device that gives, and leaves the other device's as it is.
+
+def fast_and_right(part0, part1, loss_fn, x, y, size, giving, taking):
+    gpu = torch.get_device_module(x.device)
+    computing0, computing1 = gpu.current_stream(x.device), gpu.current_stream(y.device)
+    losses = []
+    for rows, target in zip(x.split(size), y.split(size)):
+        hidden = part0(rows)
+        giving.wait_stream(computing0)
+        with gpu.stream(giving):
+            arrived = hidden.to(y.device, non_blocking=True)
+        computing1.wait_stream(taking)
+        losses.append(loss_fn(part1(arrived), target) * len(rows) / len(x))
+    loss = sum(losses)
+    loss.backward()
+    return loss.detach()
+
+
+# %% wrong: taking_alone
+# Thinks that a copy is on the stream of the device that takes.
+
+def fast_and_right(part0, part1, loss_fn, x, y, size, giving, taking):
+    gpu = torch.get_device_module(x.device)
+    computing0, computing1 = gpu.current_stream(x.device), gpu.current_stream(y.device)
+    losses = []
+    for rows, target in zip(x.split(size), y.split(size)):
+        hidden = part0(rows)
+        giving.wait_stream(computing0)
+        with gpu.stream(taking):
+            arrived = hidden.to(y.device, non_blocking=True)
+        computing1.wait_stream(taking)
+        losses.append(loss_fn(part1(arrived), target) * len(rows) / len(x))
+    loss = sum(losses)
+    loss.backward()
+    return loss.detach()
+
+
 # %% right: events
 # Waits for events in place of streams, and joins the outputs for one loss.
 
