@@ -3,7 +3,7 @@
 They ask what a right answer does anyway and a lucky one does not: other cuts, other layers, other batches.
 """
 
-from utils.facts import need, orders_of, visible
+from utils.facts import case, need, orders_of, visible
 
 seen = visible("lab01")
 lab = seen.lab
@@ -65,7 +65,7 @@ def _(student):
         seen.compare_placement(student.run(place_nested_model, device), dict.fromkeys(names, device))
 
 
-def tear_a_nested_model(lab, device0, device1):
+def tear_a_nested_model(lab, device0, device1, itself=False):
     import torch
     from torch import nn
 
@@ -86,7 +86,7 @@ def tear_a_nested_model(lab, device0, device1):
 
     torn = nn.Linear(2, 2).to(device0)
     torn.weight = nn.Parameter(torn.weight.detach().to(device1), requires_grad=False)
-    found = lab.torn_layers(Outer(torn))
+    found = lab.torn_layers(Scaled() if itself else Outer(torn))
     if not isinstance(found, (list, tuple, set)):
         return kind_of(found)
     return [str(name) for name in found]
@@ -99,6 +99,8 @@ def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             seen.compare_torn(student.run(tear_a_nested_model, device0, device1), ["scaled", "block.1.0"])
+            with case("A model that has a layer, and two parameters of its own on two devices"):
+                seen.compare_torn(student.run(tear_a_nested_model, device0, device1, True), [""])
     seen.compare_torn(student.run(tear_a_nested_model, "cpu", "cpu"), [])
 
 

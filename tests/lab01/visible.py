@@ -554,3 +554,49 @@ def compare_state(student, stack, cut, device0, device1, seed=SEED):
 @ex5.fact("undivided_state gives what the undivided layers can load, on the CPU")
 def _(student):
     compare_state(student, LINEAR_STACK, 2, *student.devices)
+
+
+def split_named_layers(lab, cut, device0, device1, x):
+    """Of a stack whose layers have names, one of them twice, and a buffer that no state_dict has."""
+    import copy
+    from collections import OrderedDict
+
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import array, fill, kind_of
+
+    class Shift(nn.Module):
+        def __init__(self):
+            super().__init__()
+            nn.Module.register_buffer(self, "weight", torch.ones(6), persistent=False)
+
+        def forward(self, x):
+            return x + self.weight
+
+    act = nn.Tanh()
+    named = [("enter", nn.Linear(5, 6)), ("act", act), ("shift", Shift()), ("again", act), ("leave", nn.Linear(6, 3))]
+    layers = nn.Sequential(OrderedDict(named))
+    fill(layers, 4)
+    whole, names = copy.deepcopy(layers), list(layers.state_dict())
+    with torch.no_grad():
+        expected = whole(torch.from_numpy(x))
+        model = lab.SplitInTwo(layers, cut, torch.device(device0), torch.device(device1))
+        output = model(torch.from_numpy(x))
+    state = lab.undivided_state(model)
+    found = sorted(map(str, state)) if isinstance(state, dict) else kind_of(state)
+    return {"output": array(output), "expected": array(expected), "names": sorted(names), "found": found}
+
+
+@ex5.fact("its layers may have names of their own, and one may stand in it twice")
+def _(student):
+    for cut in (1, 3):
+        with case(f"With the layers enter, act, shift, again (which is act once more) and leave, and cut={cut}"):
+            run = student.run(split_named_layers, cut, *student.devices, batch(4, 5))
+            need(same(run["output"], run["expected"]), "the output differs from that of the stack on one device.")
+            found = run["found"]
+            need(isinstance(found, list), f"undivided_state returned {found}. Return a dict.")
+            need(
+                found == run["names"],
+                f"undivided_state gives {', '.join(found)}. The undivided layers load {', '.join(run['names'])}.",
+            )

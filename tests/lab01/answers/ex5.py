@@ -645,3 +645,68 @@ class SplitInTwo(nn.Module):
 def undivided_state(model):
     whole = nn.Sequential(*model.part0, *model.part1)
     return {name: tensor.detach().cpu() for name, tensor in whole.state_dict().items()}
+
+
+# %% wrong: numbers_as_names
+# Adds the cut to the number of a layer: right for a plain nn.Sequential, and not where layers have names.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1, self.cut = device0, device1, cut
+        self.part0 = nn.Sequential(*list(layers)[:cut]).to(device0)
+        self.part1 = nn.Sequential(*list(layers)[cut:]).to(device1)
+
+    def forward(self, x):
+        return self.part1(self.part0(x.to(self.device0)).to(self.device1))
+
+
+def undivided_state(model):
+    state = {name: value.cpu() for name, value in model.part0.state_dict().items()}
+    for name, value in model.part1.state_dict().items():
+        number, rest = name.split(".", 1)
+        state[f"{int(number) + model.cut}.{rest}"] = value.cpu()
+    return state
+
+
+# %% wrong: every_child_once
+# named_children() leaves out a layer that stands in the stack a second time.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        from collections import OrderedDict
+
+        self.device0, self.device1 = device0, device1
+        children = list(layers.named_children())
+        self.part0 = nn.Sequential(OrderedDict(children[:cut])).to(device0)
+        self.part1 = nn.Sequential(OrderedDict(children[cut:])).to(device1)
+
+    def forward(self, x):
+        return self.part1(self.part0(x.to(self.device0)).to(self.device1))
+
+
+def undivided_state(model):
+    parts = (model.part0, model.part1)
+    return {name: value.cpu() for part in parts for name, value in part.state_dict().items()}
+
+
+# %% wrong: all_buffers_too
+# Gathers parameters and buffers by hand, also a buffer that no state_dict has.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0, self.part1 = layers[:cut].to(device0), layers[cut:].to(device1)
+
+    def forward(self, x):
+        return self.part1(self.part0(x.to(self.device0)).to(self.device1))
+
+
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        for name, tensor in [*part.named_parameters(), *part.named_buffers()]:
+            state[name] = tensor.detach().cpu()
+    return state
