@@ -323,3 +323,13 @@ def test_misuse(case):
 
 def test_there_are_at_least_thirty():
     assert len(MISUSE) >= 30
+
+
+@pytest.mark.parametrize("use", ["x[i]", "x.__setitem__(i, 5.0)", "x.index_put_((i,), torch.tensor(2.0))"])
+def test_a_tensor_on_the_cpu_has_no_index_on_a_gpu(use):
+    """The other way it works, as on CUDA."""
+    x, i = torch.ones(3), torch.tensor([0, 1]).to("simgpu:0")
+    with pytest.raises(RuntimeError, match=r"indices should be either on cpu or on the same device as the indexed"):
+        eval(use, {"x": x, "i": i, "torch": torch})
+    assert x.tolist() == [1, 1, 1]
+    assert x.to("simgpu:0")[i.cpu()].device.type == "simgpu"

@@ -348,6 +348,7 @@ TENSORS_FROM_ANYWHERE = {
     aten._ctc_loss_backward.Tensor,
 }
 # Operators whose result has the shape of its arguments, unless an index is a mask.
+INDEX_ELSEWHERE = "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
 INDEXES = {aten.index, aten.index_put, aten.index_put_, aten._unsafe_index, aten._index_put_impl_}
 CHANGES_SHAPES = {aten.resize_.default, aten.resize_as_.default, aten.set_.source_Tensor, aten.set_.source_Storage}
 
@@ -706,6 +707,12 @@ def _common_gpu(operator: Operator, args, kwargs) -> Gpu:
             elif tensor._gpu is not gpu:
                 refuse_if_retired(tensor)
                 _refuse_mixed_devices(operator, args, kwargs)
+    if (
+        operator.packet in INDEXES
+        and type(args[0]) is not SimTensor
+        and any(type(tensor) is SimTensor for tensor in _tensors((args[1],)))
+    ):
+        raise RuntimeError(INDEX_ELSEWHERE)
     for tensor in _tensors((*args, *kwargs.values())):
         # As on a GPU: a CPU tensor with one number and no dimensions acts as a number in pointwise operators.
         if type(tensor) is not SimTensor and not (operator.moves or (operator.pointwise and tensor.dim() == 0)):
