@@ -8,6 +8,7 @@ graph               # shows itself: an SVG, and one line that says the same
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
@@ -24,6 +25,9 @@ from utils.simgpu.torch_private import gradients_of
 COLUMN, ROW = 1.2, 0.62  # inches: a node and its arrow, a node and its gap
 LANE = 0.34  # above and below the rows of a lane
 BOX = 0.94, 0.38
+STEP = 1.1 * BOX[1]  # from one bridge to the one below
+SIZE = re.compile(r' (width|height)="[^"]*"')
+WIDEST = 8.5  # inches that fit into a notebook: a wider drawing has no size of its own and is made to fit
 LEAVES = "AccumulateGrad"
 STYLE = {
     "node": {"facecolor": "white", "edgecolor": INK, "linewidth": 1.0},
@@ -80,10 +84,10 @@ class BackwardGraph:
         with rc_context({"svg.fonttype": "none", "svg.hashsalt": "course", "font.family": ["sans-serif"]}):
             self.figure().savefig(file, format="svg", facecolor="white", metadata={"Date": None, "Creator": None})
         _, opening, rest = file.getvalue().partition("<svg ")
-        inside = rest.index(">") + 1
-        words = f"<title>Backward graph</title><desc>{self.summary}</desc>"
-        fitting = 'style="max-width: 100%; height: auto"'  # to what shows it: a wide graph is no wider than a notebook
-        return f'{opening}role="img" {fitting} {rest[:inside]}{words}{rest[inside:]}'
+        head, _, rest = rest.partition(">")
+        if self.figure().get_figwidth() > WIDEST:
+            head = SIZE.sub("", head)
+        return f'{opening}role="img" {head}><title>Backward graph</title><desc>{self.summary}</desc>{rest}'
 
     def figure(self) -> Figure:
         """Lanes from the top in the order of their names; in them the nodes, backward from left to right."""
@@ -126,20 +130,23 @@ class BackwardGraph:
             first = rows.get(from_row.get(node), 0)  # straight on, as far as there is room
             rows[node] = next(row for row in count(first) if row not in used)
             used.add(rows[node])
+        crossing = Counter((frozenset((node.device, node.to)), node.column) for node in self.bridges)
         lanes, top = {}, 0.08
-        for device in self.devices:
+        for device, below in zip(self.devices, [*self.devices[1:], ""], strict=True):
             last = max((max(used) for (place, _), used in taken.items() if place == device), default=0)
             lanes[device] = top, top + 2 * LANE + last * ROW + BOX[1]
-            top = lanes[device][1]
+            most = max((number for (ends, _), number in crossing.items() if ends == {device, below}), default=1)
+            top = lanes[device][1] + (most - 1) * STEP  # room between the lanes for the bridges at one place
         places = {node: (node.column * COLUMN, lanes[node.device][0] + LANE + BOX[1] / 2 + row * ROW)
                   for node, row in rows.items()}  # fmt: skip
         met: Counter = Counter()
-        # On the border of its two lanes; a second one at the same place a little aside, so that no arrows cross.
+        # Between its two lanes; several at the same place below each other, in an order in which no arrows cross.
         for node in sorted(self.bridges, key=lambda node: min(other.column for other in node.next)):
             here, there = sorted((lanes[node.device], lanes[node.to]))
-            at = here[1] if here[1] == there[0] else (here[1] + there[0]) / 2
-            places[node] = node.column * COLUMN, at + met[node.column, at] * BOX[1] * 1.1
-            met[node.column, at] += 1
+            number = crossing[frozenset((node.device, node.to)), node.column]
+            first = (here[1] + there[0] - (number - 1) * STEP) / 2
+            places[node] = node.column * COLUMN, first + met[node.column, here] * STEP
+            met[node.column, here] += 1
         return places, lanes
 
     def _repr_mimebundle_(self, include=None, exclude=None):

@@ -264,18 +264,26 @@ def test_an_error_that_is_predicted_and_its_explanation_folded_where_nobody_look
         "q = predict('What does 1 / 0 do?', ['works', 'raises'], why='99/zero')\nq",
         "q.answer = 'works'\n1 / 0",
         "q.compare(outcome())",
-        "again = predict('And 1 / 1?')\nagain.answer = 'works'\nagain.compare(outcome())\npredictions()",
+        "q.compare(outcome())  # once more",
+        "again = predict('And 1 / 1?')\nagain.answer = 'works'",
+        "again.compare(outcome())  # before the cell ran",
+        "1 / 1",
+        "again.compare(outcome())\npredictions()",
     ]
     cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
     cells[1].metadata["tags"] = ["raises-exception"]
     cells[2].metadata["tags"] = ["predicted"]
+    cells[5].metadata["tags"] = ["raises-exception"]
     notebook = nbformat.v4.new_notebook(cells=cells)
     NotebookClient(notebook, timeout=60, resources={"metadata": {"path": ROOT}}).execute()
     [compared] = tidy(notebook).cells[2].outputs
     assert notebook.cells[2].execution_count, "nbval refuses a cell that has outputs and never ran"
     assert compared["data"]["text/plain"] == "You predicted: works. It is: raises.\nNobody can *divide* by zero."
     assert compared["data"]["text/markdown"].startswith("<details><summary>")
-    assert notebook.cells[3].outputs[-1]["data"]["text/plain"].splitlines() == [
+    assert notebook.cells[3].outputs[0]["data"]["text/plain"].startswith("You predicted: works. It is: raises.")
+    [refused] = notebook.cells[5].outputs
+    assert refused["evalue"] == "no cell has run since the question: run the cell above, then this one again"
+    assert notebook.cells[7].outputs[-1]["data"]["text/plain"].splitlines() == [
         "1 of your 2 predictions came true. Look again at what surprised you:",
         "  What does 1 / 0 do?",
         "    predicted: works; it is: raises",

@@ -1,19 +1,27 @@
-"""Whether the cell before this one worked or raised: for a lesson in which an error is what there is to see."""
+"""How the cell that a question is about ended: for a lesson in which an error is what there is to see."""
 
 from __future__ import annotations
 
 WORKS, RAISES = "works", "raises"
-_last = WORKS
+ASKS = ("predict(", ".compare(")  # cells that ask or tell, and are what no question is about
+_last: str | None = None
 _told: set[int] = set()  # the shells that tell
 
 
 def outcome() -> str:
-    """ "works" or "raises": how the cell that ran before this one ended."""
+    """ "works" or "raises": how the cell that ran since the last question ended.
+
+    Raises RuntimeError where none has: whoever runs a lesson's cells out of their order is told the truth or nothing.
+    """
+    if _last is None:
+        raise RuntimeError("no cell has run since the question: run the cell above, then this one again")
     return _last
 
 
 def note_outcomes() -> None:
-    """From now on, remember how each cell of this notebook ends. Does nothing outside a notebook."""
+    """A question is asked: from now on, remember how a cell ends. Does nothing outside a notebook."""
+    global _last
+    _last = None
     try:
         from IPython import get_ipython
     except ImportError:
@@ -26,4 +34,5 @@ def note_outcomes() -> None:
 
 def _note(result) -> None:
     global _last
-    _last = WORKS if result.success else RAISES
+    if not any(word in (result.info.raw_cell or "") for word in ASKS):
+        _last = WORKS if result.success else RAISES
