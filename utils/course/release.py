@@ -42,7 +42,7 @@ BUNDLED = (
     "tests/lesson*/visible.py",
     "tests/measurements/README.md",
 )
-NEVER_BUNDLED = ("__pycache__", ".ipynb_checkpoints", ".egg-info")
+NEVER_BUNDLED = ("__pycache__", ".ipynb_checkpoints", ".egg-info", "build")
 LEFT_BY_A_RUN = "notebooks/*.json"  # what a lesson writes for Perfetto: each learner makes their own
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # a fixed date in the zip: the same course gives the same bytes
 
