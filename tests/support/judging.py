@@ -11,7 +11,7 @@ itself, and has to have one thread at each fork. Where a system has no forks the
 The fork runs the notebook with the answer in it, and looks at what that defines as strictly as in a sealed kernel
 (utils/facts/looks.py): a look that refuses what a right answer does is seen here. What a kernel has besides, its
 observer, its limits and its sandbox, test_sealed_kernels.py has. The fork leaves out the cells in which students only
-try things (those without nbgrader's mark), except where they use what the answer binds, and judges the exercises that
+try things (those without nbgrader's mark), except where they bind what other cells need, and judges the exercises that
 the answer can change: its own, and each that asks for such a name. names.py finds them, and takes all of them where it
 cannot tell.
 """
@@ -131,13 +131,13 @@ class Bench:
             return list(self.exercises), self.trials
         names = touched(list(cells.values()), bound(code) | bound(self.cells[self.place[exercise]]))
         alike = [name for name, asked in self.asked.items() if asked & (names | {EVERYTHING})]
-        return [name for name in self.exercises if name == exercise or name in alike], self._trials_with(names)
+        return [name for name in self.exercises if name == exercise or name in alike], self._trials_for(cells)
 
-    def _trials_with(self, names: set[str]) -> set[int]:
-        """The trials that need any of `names`, and those that bind what these need."""
-        found = {number for number in self.trials if needed(self.cells[number]) & names}
+    def _trials_for(self, cells: dict[int, str]) -> set[int]:
+        """The trials that bind what the other cells need, and what these trials need."""
+        found: set[int] = set()
         while True:
-            missing = {name for number in found for name in needed(self.cells[number])}
+            missing = {name for n, source in cells.items() if n not in self.trials - found for name in needed(source)}
             more = {number for number in self.trials - found if bound(self.cells[number]) & missing}
             if not more:
                 return found
