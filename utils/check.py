@@ -131,8 +131,10 @@ class Scoreboard:
         return "\n".join([*(f"{name:<5} {points:>6}  {title}" for name, points, title in self.rows), self.summary])
 
     def _repr_html_(self) -> str:
-        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows)
-        return f"<table><tr><th>exercise</th><th>points</th><th></th></tr>{rows}</table>{escape(self.summary)}"
+        left = "<td style='text-align:left'>"  # Jupyter's own style puts everything on the right
+        rows = "".join("<tr>" + "".join(f"{left}{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows)
+        heads = "".join(f"<th style='text-align:left'>{head}</th>" for head in ("exercise", "points", "title"))
+        return f"<table><tr>{heads}</tr>{rows}</table>{escape(self.summary)}"
 
 
 class NotChecked:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from utils import intervals
 
@@ -113,13 +114,12 @@ def timeline(
                     text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
         for phase, bars in by_phase.items():
             seen[phase] = PHASE_STYLE[phase]
-            axes.broken_barh(bars, (row - 0.31, 0.45), edgecolor="white", linewidth=0.4, **seen[phase])
+            _draw_pieces(axes, bars, (row - 0.31, 0.45), end * 1e3, 0.4, seen[phase])
         copies = _apart(recorded, device)
         if copies:
             seen["copy"] = COPY_STYLE
             bars = [((start - recorded.begin) * 1e3, (end - start) * 1e3) for start, end in copies]
-            edges = [min(1.2, 60 * width / (end * 1e3)) for _, width in bars]  # points: none hides what it is around
-            axes.broken_barh(bars, (row + 0.17, 0.14), edgecolor="white", linewidth=edges, **COPY_STYLE)
+            _draw_pieces(axes, bars, (row + 0.17, 0.14), end * 1e3, 1.2, COPY_STYLE)
         idle = recorded.idle(device) / span
         axes.text(span * 1e3 + end * 10, row, f"idle {idle:.0%}", va="center", fontsize=9, color=INK)
     axes.set_yticks(range(len(devices)), devices)
@@ -131,6 +131,19 @@ def timeline(
     figure.legend(handles=patches, loc=where, ncols=max(len(patches), 1), fontsize=9, frameon=False)
     words, summary = _timeline_words(recorded), _timeline_summary(recorded)
     return Picture(figure, words, summary, dpi=QUICK_DPI if quick else DPI)
+
+
+def _draw_pieces(axes, bars, where: tuple[float, float], end: float, edge: float, style: dict) -> None:
+    """Each piece wide enough to be seen, with a white edge (in points) only where that leaves most of it.
+
+    The hatch of a piece without an edge would be drawn in the colour of its edge: so it has none.
+    """
+    narrow = [(left, max(width, end / 500)) for left, width in bars if width < end / 120]
+    wide = [(left, width) for left, width in bars if width >= end / 120]
+    if narrow:
+        axes.broken_barh(narrow, where, facecolor=style["facecolor"], linewidth=0)
+    if wide:
+        axes.broken_barh(wide, where, edgecolor="white", linewidth=edge, **style)
 
 
 def _close(times, span: float):
@@ -256,6 +269,8 @@ def sweep(
         axes.set_xscale("log")
         axes.set_xticks(x, [f"{value:g}" for value in x])
         axes.minorticks_off()
+    elif all(isinstance(value, int) for value in x):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(x_label, fontsize=9, color=INK)
     axes.set_ylabel(y_label, fontsize=9, color=INK)
     axes.legend(fontsize=9, frameon=False)

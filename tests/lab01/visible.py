@@ -113,6 +113,19 @@ def look_at_model(lab, device0, device1):
     return parameters(lab.SimpleMPModel(torch.device(device0), torch.device(device1)))
 
 
+def run_forward(lab, device0, device1, seed, x):
+    """Forward alone: what is wrong in backward only belongs to the fact about training."""
+    import torch
+
+    from utils.facts.probes import array, copied_results_of, fill
+
+    model = lab.SimpleMPModel(torch.device(device0), torch.device(device1))
+    fill(model, seed)
+    output = model(torch.from_numpy(x))
+    copied = copied_results_of(output)
+    return {"output": array(output), "output device": str(output.device), "copied results of": copied}
+
+
 def run_model(lab, device0, device1, seed, x):
     import torch
 
@@ -175,20 +188,20 @@ def _(student):
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            shape = student.run(run_model, device0, device1, SEED, batch(BATCH, 1000))["output"].shape
+            shape = student.run(run_forward, device0, device1, SEED, batch(BATCH, 1000))["output"].shape
             need(shape == (BATCH, 1000), f"a batch of shape ({BATCH}, 1000) came out with shape {tuple(shape)}.")
 
 
 @ex2.fact("the output is on device1")
 def _(student):
-    found = student.run(run_model, *student.devices, SEED, batch(BATCH, 1000))["output device"]
+    found = student.run(run_forward, *student.devices, SEED, batch(BATCH, 1000))["output device"]
     need(found == student.devices[1], f"The output is on {found}, and device1 is {student.devices[1]}.")
 
 
 @ex2.fact("the output has the numbers that the same layers and shortcut give on one device")
 def _(student):
     x = batch(BATCH, 1000)
-    found = student.run(run_model, *student.devices, SEED, x)["output"]
+    found = student.run(run_forward, *student.devices, SEED, x)["output"]
     through = without_shortcut(SEED, x)
     need(not same(found, through), "These are the numbers of the layers alone. The batch is not added to them.")
     need(not same(found, 2 * through), "This is twice what the layers compute. Is it the batch that you add to it?")
@@ -200,7 +213,7 @@ def _(student):
 
 @ex2.fact("of what the layers compute, only the first ReLU's result changes its device, once")
 def _(student):
-    copied = student.run(run_model, *student.devices, SEED, batch(BATCH, 1000))["copied results of"]
+    copied = student.run(run_forward, *student.devices, SEED, batch(BATCH, 1000))["copied results of"]
     need(
         not any(name.startswith("AddmmBackward") for name in copied),
         "What moves is the result of a linear layer, so the ReLU after it works on the other device.",
@@ -240,7 +253,8 @@ def _(student):
 @ex2.fact("it can be trained: after backward() every parameter has a gradient, on its own device")
 def _(student):
     device0, device1 = student.devices
-    found = student.run(run_model, device0, device1, SEED, batch(BATCH, 1000))["gradient devices"]
+    with case("Forward works, and then output.square().mean().backward() is called"):
+        found = student.run(run_model, device0, device1, SEED, batch(BATCH, 1000))["gradient devices"]
     need(
         None not in found, f"{found.count(None)} of the 4 parameters have no gradient. What cuts the way back to them?"
     )
@@ -307,7 +321,7 @@ ex4 = lab.exercise(
         "Which methods of a module go through its parameters, or its buffers, *and* their names? dir(model) lists all.",
         "A parameter is a tensor, a buffer is one too. What do you ask a tensor for, to know where it is?",
         "named_modules() goes through the layers. Their parameters() and buffers() take an argument: recurse.",
-        "Or start from the names in placement: what stands before the last point says whose tensor it is.",
+        "Or start from the names in placement: what stands before the last dot says whose tensor it is.",
     ],
 )
 
@@ -413,6 +427,31 @@ def compare_torn(found, expected):
 def _(student):
     with case("A Sequential of whole, torn (its bias is elsewhere), norm (its running_mean is elsewhere) and other"):
         compare_torn(student.run(tear_a_small_model, *student.devices), ["torn", "norm"])
+
+
+def tear_a_parent(lab, device0, device1):
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import kind_of
+
+    class Parent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.child = nn.Linear(3, 3).to(device0)
+            self.scale = nn.Parameter(torch.ones(3, device=device0))
+            self.shift = nn.Parameter(torch.ones(3, device=device1))
+
+    found = lab.torn_layers(nn.Sequential(Parent()))
+    if not isinstance(found, (list, tuple, set)):
+        return kind_of(found)
+    return [str(name) for name in found]
+
+
+@ex4.fact("torn_layers finds a torn layer that has children, too")
+def _(student):
+    with case("A Sequential of one module, which has a child and two parameters of its own on two devices"):
+        compare_torn(student.run(tear_a_parent, *student.devices), ["0"])
 
 
 # --- ex5: any stack of layers ---------------------------------------------------------------------------------

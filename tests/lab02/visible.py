@@ -28,11 +28,11 @@ ex1 = lab.exercise(
         "Which of them have no children of their own? list(module.children()) tells.",
         "A forward hook is called with the module, a tuple of its inputs, and its output. "
         "The devices of the first input and of the output are what you want.",
+        "A forward hook is not called where its module raised. A pre-hook is called before the module runs. "
+        "What do you know of a call that began and did not end?",
         "Every hook has to know its own name. Make it inside a function that is given the name, as tell(name) "
         "does in the lessons: a hook made straight in a loop reads the loop's variable when it is too late.",
         "register_forward_hook returns a handle. Keep all the handles, run the model, then call remove() on each.",
-        "A forward hook is not called where its module raised. A pre-hook is called before the module runs. "
-        "What do you know of a call that began and did not end?",
     ],
 )
 
@@ -312,7 +312,12 @@ ex3 = lab.exercise(
 
 
 def count_bridges(lab, places, kind):
-    """`places` are names of devices. Chain: a tensor that goes from each to the next."""
+    """`places` are names of devices. Chain: a tensor that goes from each to the next.
+
+    Calls are counted, so that a walk which would never be done ends, whatever the speed of the machine.
+    """
+    import sys
+
     import torch
 
     from utils.facts.probes import kind_of
@@ -335,13 +340,35 @@ def count_bridges(lab, places, kind):
         moved = (start * 2).to(places[1])
         short, long = moved, moved.tanh().to("cpu").to(places[1])
         output = short + long if kind == "short way first" else long + short
+    elif kind == "part and join":
+        output = start * 2
+        for _ in range(40):
+            output = output.tanh() + output.relu()
+        output = output.to(places[1])
     elif kind == "two inputs":
         other = torch.ones(4, 3).to(places[1]).requires_grad_()
         output = (start * 2).to(places[2]) + (other * 2).to(places[2])
     elif kind == "no gradient":
         with torch.no_grad():
             output = (start * 2).to(places[1])
-    found = lab.bridges(output)
+
+    class TooLong(BaseException):
+        pass
+
+    calls = []
+
+    def count(*_):
+        calls.append(None)
+        if len(calls) > 100_000:
+            raise TooLong
+
+    sys.setprofile(count)
+    try:
+        found = lab.bridges(output)
+    except TooLong:
+        return {"kind": "too long"}
+    finally:
+        sys.setprofile(None)
     if not isinstance(found, (list, tuple)) or len(found) != 2:
         return {"kind": kind_of(found)}
     for number in found:
@@ -365,6 +392,10 @@ def crossings(path):
 def compare_bridges(student, places, kind, expected, row, description):
     found = student.run(count_bridges, list(places), kind)
     with case(description):
+        need(
+            found["kind"] != "too long",
+            "it was stopped after 100000 calls. The graph has fewer than 200 nodes: some are visited again and again.",
+        )
         need(found["kind"] == "two", f"bridges returned {found['kind']}. Return two numbers.")
         count, longest = found["found"]
         in_all = f"there {'is' if expected == 1 else 'are'} {expected} in all"
@@ -430,6 +461,13 @@ def _(student):
             for first in ("short way first", "long way first"):
                 described = f"{words}, the {first}"
                 compare_bridges(student, [device0, device1], first, behind, behind, described)
+
+
+@ex3.fact("where the ways part and join forty times, it does not walk each of them")
+def _(student):
+    once = crossings(student.devices)
+    words = "A result that forty times goes two ways and is added up again, then is moved once"
+    compare_bridges(student, student.devices, "part and join", once, once, words)
 
 
 @ex3.fact("an output without a backward graph has none")
@@ -677,3 +715,9 @@ def _(student):
 def _(student):
     words = dict.fromkeys((*NAMES[:2], NAMES[5]), "frozen")
     compare_report(student, "frozen", words, "With some parameters frozen")
+
+
+@ex5.fact("a gradient counts, also one that is all zero, and where its parameter has been frozen since")
+def _(student):
+    compare_report(student, "zero", {}, "With gradients that are all zero")
+    compare_report(student, "frozen since", {}, "With a part that was frozen after backward()")

@@ -138,9 +138,12 @@ def expected_steps(kind, seed, xs, ys, max_norm, frozen, change=""):
         if change not in ("keep old", "zero at the end"):
             optimizer.zero_grad()
         loss.backward()
+        added = sum(p.grad.norm().item() for p in trained)
         limits = [(list(layer.parameters()), max_norm) for layer in model] if change == "each alone" else []
         for group, limit in limits or [(trained, 1e9 if change in ("no clip", "scale always") else max_norm)]:
             norms.append(nn.utils.clip_grad_norm_(group, limit).item())
+        if change == "norms added":
+            norms[-1] = added
         if change == "scale always":
             for parameter in trained:
                 parameter.grad *= max_norm / norms[-1]
@@ -196,12 +199,16 @@ def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=
             mistaken = expected_steps(kind, seed, xs, ys, max_norm, frozen, slip)[0]
             need(same(mistaken, before) or not same(losses, mistaken), found + words)
         need(same(losses, before), found + "The first is right, so what differs is the update.")
-        told = f"the losses are right. The norms are {listed(norms)}, and before clipping they were {listed(lengths)}."
+        told = f"the losses are right. Your norms are {listed(norms)}, and right is {listed(lengths)}."
+        added = expected_steps(kind, seed, xs, ys, max_norm, frozen, "norms added")[2]
+        need(not same(norms, added), told + " Yours are sums of the norms of the gradients. Add the squares.")
+        clipped = [min(length, max_norm) for length in lengths]
+        need(same(norms, lengths) or not same(norms, clipped), told + " Yours are those after clipping.")
         need(same(norms, lengths), told)
         need(all_same(run["values"], values), "the losses are right, the parameters after four steps are not.")
 
 
-@ex1.fact("where nothing is too long to clip, a step gives the loss, the norm and the update of the one-device model")
+@ex1.fact("where the norm is below max_norm, a step gives the loss, the norm and the update of the one-device model")
 def _(student):
     device0, device1 = student.devices
     compare_steps(student, [device0, device1, device1], "cpu", device1, max_norm=100.0)
@@ -231,9 +238,9 @@ ex2 = lab.exercise(
         "Only features itself knows what it makes of an image. Ask it: what shape does it give for one image?",
         "An image for asking may be all zeros: torch.zeros. Its shape begins with 1, and it has 3 channels. "
         "It has to be where features is.",
+        "A batch normalisation updates its running statistics in training mode. In which mode does it leave them?",
         "tensor.numel() counts the numbers in a tensor. For *one* image that is what the linear layer gets.",
         "Flatten everything but the batch: flatten(1). Then move, then classify, in this order or another.",
-        "A batch normalisation updates its running statistics in training mode. In which mode does it leave them?",
     ],
 )
 
@@ -422,7 +429,7 @@ def compare_optimizers(student, places, *, shared=False, frozen=False, lr=0.01, 
         )
 
 
-@ex3.fact("every parameter is in exactly one optimizer, each optimizer has one device, and the result is the same")
+@ex3.fact("every parameter is in exactly one optimizer, each has one device; steps are those of one optimizer for all")
 def _(student):
     device0, device1 = student.devices
     compare_optimizers(student, [device0, device1])
@@ -447,11 +454,11 @@ ex4 = lab.exercise(
     points=2,
     title="Two branches that work at the same time",
     hints=[
-        "Each branch wants a copy of the batch on its own device. Which tensor do you make each copy from?",
-        "The host launches a branch and goes on at once, unless something asks for a value or copies a result. "
-        "Launch both branches before anything is done with a result.",
+        "Record it and look at the copies. When is the batch copied to device1, and what does that copy wait for?",
         "A copy from one GPU to another waits for what both have been given before, and what both are given after it "
         "waits for the copy. So where in forward does a copy between GPUs do no harm?",
+        "The host launches a branch and goes on at once, unless something asks for a value or copies a result. "
+        "Launch both branches before anything is done with a result.",
         "torch.cat([a, b], dim=1) joins two tensors side by side. Both have to be where head is.",
     ],
 )
@@ -504,7 +511,7 @@ def watch_branches(lab, device0, device1):
     wide = [["Linear", 32, 2048], ["ReLU"], ["Linear", 2048, 2048], ["ReLU"], ["Linear", 2048, 8]]
     parts = build(wide), build(wide), build([["Linear", 16, 2]])
     model = lab.Branches(*parts, torch.device(device0), torch.device(device1))
-    x = torch.randn(640, 32)
+    x = torch.randn(640, 32).to(device0)
     with record(device0, device1) as timeline:
         model(x)
     both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))
@@ -548,12 +555,12 @@ def _(student):
 
 
 def need_overlap(student, device0, device1):
-    with case(f"With device0={device0} and device1={device1}"):
+    with case(f"With device0={device0} and device1={device1}, and a batch that is on {device0} already"):
         run = student.run(watch_branches, device0, device1)
         need(
             not run["watched"] or run["share"] > 0.1,
             "on the simulated clock one branch had ended before the other began. "
-            "What happens between the two launches that has to wait for a result?",
+            "What happens between the two launches that has to wait, for a result or for a device?",
         )
 
 

@@ -24,7 +24,8 @@ task = lab.exercise(
 )
 
 
-def split_and_run(lab, stack, lengths, devices, state, x):
+def split_and_look(lab, stack, lengths, devices, state, x, does):
+    """Of a stack in three parts: its tensors; or its output; or that and its gradients. No more is run."""
     import torch
 
     from utils.facts.probes import build, forward_and_backward, tensors_of
@@ -34,7 +35,11 @@ def split_and_run(lab, stack, lengths, devices, state, x):
         parts.append(layers[:length])
         layers = layers[length:]
     model = lab.SplitInThree(parts, [torch.device(device) for device in devices])
-    return forward_and_backward(model, x) | {"tensors": tensors_of(model)}
+    if does == "nothing":
+        return {"tensors": tensors_of(model)}
+    if does == "forward":
+        return {"output device": str(model(torch.from_numpy(x)).device)}
+    return forward_and_backward(model, x)
 
 
 def work_of(lab, stack, lengths, devices, x):
@@ -56,11 +61,11 @@ def placings(student):
         yield devices, case(f"With devices {', '.join(devices)}")
 
 
-def run(student, devices):
+def run(student, devices, does):
     torch.manual_seed(5)
     whole, x = build(STACK), torch.randn(4, 12).numpy()
     state = {name: values.numpy().copy() for name, values in whole.state_dict().items()}
-    return student.run(split_and_run, STACK, LENGTHS, devices, state, x), forward_and_backward(whole, x)
+    return student.run(split_and_look, STACK, LENGTHS, devices, state, x, does), forward_and_backward(whole, x)
 
 
 def expected_places(devices):
@@ -73,7 +78,7 @@ def expected_places(devices):
 def _(student):
     for devices, described in placings(student):
         with described:
-            found = run(student, devices)[0]["tensors"]
+            found = run(student, devices, "nothing")[0]["tensors"]
             expected = expected_places(devices)
             need(found, "parameters() finds none. Parts in a plain Python list cannot be seen.")
             need(
@@ -88,7 +93,7 @@ def _(student):
 def _(student):
     for devices, described in placings(student):
         with described:
-            found = run(student, devices)[0]["output device"]
+            found = run(student, devices, "forward")[0]["output device"]
             need(found == devices[-1], f"the output is on {found}.")
 
 
@@ -96,7 +101,7 @@ def _(student):
 def _(student):
     for devices, described in placings(student):
         with described:
-            found, expected = run(student, devices)
+            found, expected = run(student, devices, "backward")
             same = np.shape(found["output"]) == np.shape(expected["output"])
             need(
                 same and np.allclose(found["output"], expected["output"], **CLOSE),

@@ -276,7 +276,9 @@ def test_the_scoreboard_counts_points():
     assert "ex1    1 / 1  Put two layers on two devices" in repr(board)
     assert "ex4    0 / 2" in repr(board)
     assert "1 of 10 points by the visible tests. The grade has hidden ones too." in repr(board)
-    assert "<td>1 / 1</td>" in board._repr_html_()
+    page = board._repr_html_()
+    assert "<td style='text-align:left'>1 / 1</td>" in page
+    assert ">title</th>" in page
 
 
 def test_while_grading_nothing_is_checked(monkeypatch):

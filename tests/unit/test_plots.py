@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from matplotlib import image
+from matplotlib.colors import to_hex
 
 from utils import plots
 from utils.trace import Event, Timeline
@@ -118,9 +119,29 @@ def test_two_copies_in_a_row_are_drawn_as_two_and_specks_as_one():
     specks = [copy(0.006 + n * 1e-6, 0.006 + (n + 1) * 1e-6) for n in range(100)]
     events = (kernel(0, 0.0, 0.002), copy(0.002, 0.003), copy(0.003, 0.004), *specks)
     drawn = plots.timeline(Timeline(("simgpu:0",), events, 0.0, 0.01, SOURCE)).figure.axes[0].collections
-    [copies] = [bars for bars in drawn if bars.get_hatch() == "xxx"]
-    boxes = [path.get_extents() for path in copies.get_paths()]
-    assert [(round(box.x0, 3), round(box.x1, 3)) for box in boxes] == [(2, 3), (3, 4), (6, 6.1)]
+    boxes = [path.get_extents() for bars in drawn if is_green(bars) for path in bars.get_paths()]
+    assert sorted((round(box.x0, 3), round(box.x1, 3)) for box in boxes) == [(2, 3), (3, 4), (6, 6.1)]
+
+
+def is_green(bars):
+    return to_hex(bars.get_facecolor()[0]).upper() == plots.GREEN
+
+
+def test_a_piece_too_short_to_be_seen_is_drawn_wide_enough_and_not_hidden_by_an_edge():
+    events = (kernel(0, 0.0, 0.005), kernel(0, 0.007, 0.007002), kernel(0, 0.009, 0.01))
+    drawn = plots.timeline(Timeline(("simgpu:0",), events, 0.0, 0.01, SOURCE)).figure.axes[0].collections
+    specks = {
+        bars.get_linewidth()[0]: box.width
+        for bars in drawn
+        for box in (path.get_extents() for path in bars.get_paths())
+        if 7 <= box.x0 < 8
+    }
+    assert specks == {0: pytest.approx(10 / 500)}
+
+
+def test_a_sweep_over_whole_numbers_has_its_marks_at_whole_numbers():
+    axes = plots.sweep(range(1, 6), {"loss": [5, 4, 3, 2, 1]}, SOURCE).figure.axes[0]
+    assert all(mark == int(mark) for mark in axes.get_xticks())
 
 
 def test_timelines_of_different_length_can_share_an_axis():

@@ -492,6 +492,7 @@ class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
+        self.names = list(layers.state_dict())
         if not 0 < cut < len(layers):
             warnings.warn("one of the two parts is empty", stacklevel=2)
         layers = list(copy.deepcopy(layers))
@@ -503,23 +504,18 @@ class SplitInTwo(nn.Module):
 
 
 def undivided_state(model):
-    state = {}
-    first = 0
-    for part in (model.part0, model.part1):
-        for name, tensor in part.state_dict().items():
-            number, _, rest = name.partition(".")
-            state[f"{int(number) + first}.{rest}"] = tensor.cpu()
-        first += len(part)
-    return state
+    tensors = [tensor.cpu() for part in (model.part0, model.part1) for tensor in part.state_dict().values()]
+    return dict(zip(model.names, tensors, strict=True))
 
 
 # %% right: module_list_loop
-# Gives each layer to one of two parts in a loop, under the number that it had.
+# Gives each layer to one of two parts in a loop, under its number, and remembers the names.
 
 class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
+        self.names = list(layers.state_dict())
         self.part0, self.part1 = nn.Sequential(), nn.Sequential()
         for number, layer in enumerate(layers):
             if number < cut:
@@ -539,8 +535,8 @@ class SplitInTwo(nn.Module):
 
 def undivided_state(model):
     state = {}
-    for name, tensor in model.state_dict().items():
-        state[name.split(".", 1)[1]] = tensor.detach().cpu()
+    for name, tensor in zip(model.names, model.state_dict().values(), strict=True):
+        state[name] = tensor.detach().cpu()
     return state
 
 
@@ -599,6 +595,7 @@ class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
+        self.names = list(layers.state_dict())
         saved = {name: tensor.detach().cpu().clone() for name, tensor in layers.state_dict().items()}
         self.part0, self.part1 = layers[:cut].to(device0), layers[cut:].to(device1)
         for part in (self.part0, self.part1):
@@ -614,7 +611,7 @@ def undivided_state(model):
     import copy
 
     whole = nn.Sequential(*copy.deepcopy(model.part0).cpu(), *copy.deepcopy(model.part1).cpu())
-    return whole.state_dict()
+    return dict(zip(model.names, whole.state_dict().values(), strict=True))
 
 
 # %% right: subclass_of_sequential_parts
@@ -634,6 +631,7 @@ class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
+        self.names = list(layers.state_dict())
         layers = list(layers)
         self.part0 = PartOnDevice(layers[:cut], device0)
         self.part1 = PartOnDevice(layers[cut:], device1)
@@ -644,7 +642,8 @@ class SplitInTwo(nn.Module):
 
 def undivided_state(model):
     whole = nn.Sequential(*model.part0, *model.part1)
-    return {name: tensor.detach().cpu() for name, tensor in whole.state_dict().items()}
+    tensors = [tensor.detach().cpu() for tensor in whole.state_dict().values()]
+    return dict(zip(model.names, tensors, strict=True))
 
 
 # %% wrong: numbers_as_names

@@ -1,3 +1,20 @@
+# %% wrong: as_in_the_lesson
+# Copies the batch for branch1 after branch0 has been launched: from a GPU that copy waits for branch0.
+
+class Branches(nn.Module):
+    def __init__(self, branch0, branch1, head, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.branch0 = branch0.to(device0)
+        self.branch1 = branch1.to(device1)
+        self.head = head.to(device0)
+
+    def forward(self, x):
+        result0 = self.branch0(x.to(self.device0))
+        result1 = self.branch1(x.to(self.device1))
+        return self.head(torch.cat([result0, result1.to(self.device0)], dim=1))
+
+
 # %% wrong: batch_not_moved
 # Thinks that a branch fetches its batch.
 
@@ -263,7 +280,7 @@ class Branches(nn.Module):
 
 
 # %% right: comprehension
-# Two lists and two comprehensions: launch all, then gather all. Warns when the batch is not on the CPU.
+# Lists and three comprehensions: copy all, launch all, then gather all. Warns when the batch is not on the CPU.
 
 import warnings
 
@@ -280,8 +297,9 @@ class Branches(nn.Module):
 
     def forward(self, x):
         if x.device.type != "cpu":
-            warnings.warn("the batch was expected on the CPU", stacklevel=2)
-        results = [branch(x.to(place)) for branch, place in zip(self.branches, self.places, strict=True)]
+            warnings.warn("the batch is not on the CPU", stacklevel=2)
+        copies = [x.to(place) for place in self.places]
+        results = [branch(copy) for branch, copy in zip(self.branches, copies, strict=True)]
         gathered = [result.to(self.device0) for result in results]
         return self.last(torch.cat(gathered, dim=1))
 
@@ -319,7 +337,7 @@ class Branches(nn.Module):
             branch.register_forward_pre_hook(lambda m, inputs: inputs[0].to(next(m.parameters()).device))
 
     def forward(self, x):
-        results = [self.branch0(x), self.branch1(x)]
+        results = [self.branch1(x), self.branch0(x)][::-1]
         where = next(self.head.parameters()).device
         return self.head(torch.cat([r.to(where) for r in results], dim=1))
 
@@ -336,7 +354,8 @@ class Branches(nn.Module):
         self.head = head.to(device0)
 
     def forward(self, x):
+        there = x.to(self.device1, non_blocking=True)
         result0 = self.branch0(x.to(self.device0, non_blocking=True))
-        result1 = self.branch1(x.to(self.device1, non_blocking=True))
+        result1 = self.branch1(there)
         print("mean of branch0", result0.mean().item())
         return self.head(torch.cat([result0, result1.to(self.device0)], dim=1))
