@@ -135,6 +135,20 @@ def without_batchnorm(model, groups):
     return model
 
 
+# %% wrong: batchnorm_of_any_kind
+# Thinks that BatchNorm1d and BatchNorm3d have to go, too.
+
+def without_batchnorm(model, groups):
+    if isinstance(model, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
+        channels = model.num_features
+        norm = nn.GroupNorm(max(n for n in range(1, groups + 1) if channels % n == 0), channels)
+        norm.weight, norm.bias = model.weight, model.bias
+        return norm
+    for name, child in model.named_children():
+        setattr(model, name, without_batchnorm(child, groups))
+    return model
+
+
 # %% right: by_path
 # Goes through the names of all modules, and finds the parent of each.
 
