@@ -108,6 +108,13 @@ def _(student):
     seen.compare_bridges(student, [device1, device0], "moved twice", 2 * once, once, "A tensor that is moved twice")
 
 
+@seen.ex3.fact("where the ways part and join forty times, it does not walk each of them")
+def _(student):
+    once = seen.crossings(student.devices)
+    words = "A result that forty times goes two ways and is added up again, then is moved once"
+    seen.compare_bridges(student, student.devices, "part and join", once, once, words)
+
+
 def split_model_bridges(lab, device0, device1):
     import torch
     from torch import nn

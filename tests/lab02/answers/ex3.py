@@ -412,24 +412,6 @@ def bridges(output):
     return count(output), in_a_row(output.grad_fn, {})
 
 
-# %% wrong: walks_each_way
-# Counts each bridge once, and still walks every way to it: with many joins it is never done.
-
-def bridges(output):
-    found = set()
-
-    def row(node):
-        if node is None:
-            return 0
-        bridge = node.name().startswith("ToCopyBackward")
-        if bridge:
-            found.add(node)
-        return max((row(next_node) for next_node, _ in node.next_functions), default=0) + bridge
-
-    longest = row(output.grad_fn)
-    return len(found), longest
-
-
 # %% right: breadth_first
 # Goes through the graph level by level, a longer row found later corrects what is behind it; prints the nodes.
 
