@@ -79,6 +79,8 @@ def prepare() -> list[Callable[[bytes], None]]:
     """Load what a notebook will need, and remember it. The one in the answer begins the observing, with a key."""
     for name in EARLY:
         importlib.import_module(name)
+    import torch
+
     from utils import simgpu
     from utils.simgpu import origin
     from utils.simgpu.hardware import Machine
@@ -86,6 +88,8 @@ def prepare() -> list[Callable[[bytes], None]]:
 
     _let_torch_settle()
     simgpu.enable(2)
+    with torch.simgpu.device(1):  # what that replaces of PyTorch's is there before anybody looks
+        pass
     # Its own names and its own builtins: nothing that the student's code can reach is looked up by it.
     private: dict = {"__name__": "observer", "__builtins__": dict(vars(builtins))}
     path = HERE / "observer.py"
