@@ -174,7 +174,7 @@ def two_dimensions():
 
 
 def _trained():
-    """A sharded model and its optimizer after one step, and the same on one device."""
+    """A batch, a sharded model and the same one on one device, and an optimizer of each; nothing has been trained."""
     x = numbers(8, 64)
     alone = perceptron()
     sharded = fully_shard(copy.deepcopy(alone).to(device()), mesh=init_device_mesh("simgpu", (WORLD,)))
