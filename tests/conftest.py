@@ -37,4 +37,5 @@ def simulated_devices(monkeypatch):
     monkeypatch.setenv("COURSE_DEVICES", "simulated")
     simgpu = sys.modules.get("utils.simgpu")
     if simgpu is not None and simgpu.is_enabled():
+        simgpu.enable(count=1)  # the same arguments again would leave the machine as it is, with its log and its clock
         simgpu.enable(count=2)
