@@ -27,6 +27,9 @@ PHASE_STYLE = {
     "optimizer": {"facecolor": GREY, "hatch": "..."},
 }
 COPY_STYLE = {"facecolor": GREEN, "hatch": "xxx"}
+TALK_STYLE = {"facecolor": PURPLE, "hatch": "\\\\\\"}
+WAIT_STYLE = {"facecolor": "#EBD3E0", "hatch": ""}
+LEGEND = (*PHASE_STYLE, "copy", "communication", "waits for a rank")
 LINES = [
     (BLUE, "-", "o"),
     (RED, "--", "s"),
@@ -120,13 +123,17 @@ def timeline(
             seen["copy"] = COPY_STYLE
             bars = [((start - recorded.begin) * 1e3, (end - start) * 1e3) for start, end in copies]
             _draw_pieces(axes, bars, (row + 0.17, 0.14), end * 1e3, 1.2, COPY_STYLE)
+        for name, style, times in _talks(recorded, device):
+            seen[name] = style
+            bars = [((start - recorded.begin) * 1e3, (end_ - start) * 1e3) for start, end_ in times]
+            _draw_pieces(axes, bars, (row + 0.17, 0.14), end * 1e3, 0.4, style)
         idle = recorded.idle(device) / span
         axes.text(span * 1e3 + end * 10, row, f"idle {idle:.0%}", va="center", fontsize=9, color=INK)
     axes.set_yticks(range(len(devices)), devices)
     axes.set_ylim(len(devices) - 0.5, -0.5)
     axes.set_xlim(0, end * 1e3 * 1.1)
     axes.set_xlabel("ms", fontsize=9, color=INK)
-    patches = [Patch(label=name, edgecolor="white", **seen[name]) for name in (*PHASE_STYLE, "copy") if name in seen]
+    patches = [Patch(label=name, edgecolor="white", **seen[name]) for name in LEGEND if name in seen]
     where = "upper right" if quick else "outside upper right"
     figure.legend(handles=patches, loc=where, ncols=max(len(patches), 1), fontsize=9, frameon=False)
     words, summary = _timeline_words(recorded), _timeline_summary(recorded)
@@ -160,10 +167,19 @@ def _close(times, span: float):
 
 def _apart(recorded, device):
     """When each copy to or from a device was on its way; those too short to be seen alone as one."""
-    copies = sorted((e.start, e.end) for e in recorded.events if not e.is_kernel and device in (e.device, e.other))
+    copies = sorted((e.start, e.end) for e in recorded.events if e.is_copy and device in (e.device, e.other))
     short = [(start, end) for start, end in copies if end - start < recorded.span / 100]
     seen = [(start, end) for start, end in copies if end - start >= recorded.span / 100]
     return seen + _close(intervals.union(short), recorded.span)
+
+
+def _talks(recorded, device):
+    """(name, style, times) of a device's part in communication, and of its waiting there for others."""
+    mine = [meeting for meeting in recorded.meetings() if device in meeting.waited]
+    waits = [(meeting.start - meeting.waited[device], meeting.start) for meeting in mine if meeting.waited[device] > 0]
+    talks = [(meeting.start, meeting.end) for meeting in mine]
+    named = (("communication", TALK_STYLE, talks), ("waits for a rank", WAIT_STYLE, waits))
+    return [(name, style, _close(intervals.union(times), recorded.span)) for name, style, times in named if times]
 
 
 def _pieces(recorded, device):
@@ -182,7 +198,21 @@ def _timeline_words(recorded) -> str:
         steps = [f"{phase} from {_in_ms(s - recorded.begin)} to {_in_ms(e - recorded.begin)}" for s, e, phase in pieces]
         more = f" and {len(steps) - 6} more pieces" if len(steps) > 6 else ""
         parts.append(f"{device}: " + (", ".join(steps[:6]) + more if steps else "nothing") + " ms")
-    return f"Timeline over {_in_ms(recorded.span)} ms. " + "; ".join(parts) + f". {_timeline_summary(recorded)}"
+    told = [*parts, *_waiting_words(recorded)]
+    return f"Timeline over {_in_ms(recorded.span)} ms. " + "; ".join(told) + f". {_timeline_summary(recorded)}"
+
+
+def _waiting_words(recorded) -> list[str]:
+    """Who waits for whom in communication, and how long."""
+    if not any(event.kind == "comm" for event in recorded.events):
+        return []
+    table = recorded.waited_for()
+    return [
+        f"{waiter} waits {_in_ms(ms / 1e3)} ms for {last}"
+        for waiter, row in table.iterrows()
+        for last, ms in row.items()
+        if ms
+    ]
 
 
 def _timeline_summary(recorded) -> str:

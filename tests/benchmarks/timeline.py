@@ -13,8 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from utils import trace
-from utils.trace import PHASES, Event, Timeline
+from utils.trace import PHASES, Event, Timeline, profile
 
 
 def made_at_random(devices: int, each: int) -> Timeline:
@@ -35,9 +34,9 @@ def made_at_random(devices: int, each: int) -> Timeline:
 
 def profile_of(kernels: int, ranges: int) -> dict:
     """A profile of so many kernels, launched by calls that stand in so many backward nodes, steps and marks."""
-    names = "autograd::engine::evaluate_function: AddmmBackward0", "Optimizer.step#SGD.step", f"{trace.MICRO_BATCH}1"
+    names = "autograd::engine::evaluate_function: AddmmBackward0", "Optimizer.step#SGD.step", f"{profile.MICRO_BATCH}1"
     shared = {"ph": "X", "tid": 1, "dur": 0.5}
-    events = [shared | {"cat": "user_annotation", "name": trace.WINDOW, "ts": 0, "dur": kernels}]
+    events = [shared | {"cat": "user_annotation", "name": profile.WINDOW, "ts": 0, "dur": kernels}]
     for number in range(ranges):
         ts = number * kernels / ranges
         events.append(shared | {"cat": "user_annotation", "name": names[number % 3], "ts": ts})
@@ -79,7 +78,7 @@ if __name__ == "__main__":
     report(
         "reading a profile",
         [
-            (f"{n:,} kernels in {r:,} ranges", n + r, lambda p=p: trace._fill_from_profile(Timeline(("cuda:0",)), p))
+            (f"{n:,} kernels in {r:,} ranges", n + r, lambda p=p: profile.fill(Timeline(("cuda:0",)), p))
             for n, r, p in profiles
         ],
     )

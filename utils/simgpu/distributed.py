@@ -96,6 +96,7 @@ class SimBackend(torch_private.Backend):
         self.alone = torch_private.is_fake(options.store)
         self.fabric = _fabric(self.members)
         self.free = 0.0  # when the group's own stream is
+        self.among = f"ranks {_in_words(self.members)}"
         self._sent: dict[tuple, int] = {}  # how many messages from whom to whom, by tag
         self._window: list[SimWork] | None = None  # what is launched while works are coalesced
         if not self.alone:
@@ -240,7 +241,7 @@ class SimBackend(torch_private.Backend):
         launched = machine.clock.pay(gpu.profile.launch, gpu.index)
         ready = max(launched, gpu.free, gpu.network.free)
         end = self._agreed(ready, "barrier()") + self.fabric.seconds("all_reduce", 4)
-        self._take(gpu, "barrier", end, end, 0, launched, None)
+        self._take(gpu, "barrier", ready, end, 0, launched, self.among)
         machine.wait_until(end)
         return SimWork([], gpu, end)
 
@@ -311,9 +312,9 @@ class SimBackend(torch_private.Backend):
         gpu, size = _gpu_of(inputs), _bytes(inputs) * times
         what = f"{name}({_shapes(inputs) if shapes else ''}{', ' * bool(details and shapes)}{details})"
         ready, launched = self._ready(gpu)
-        start = max(self._agreed(ready, what), self.free)
-        end = start + self.fabric.seconds(name, size)
-        self._take(gpu, name, start, end, size, launched, None)
+        ready = max(ready, self.free)
+        end = self._agreed(ready, what) + self.fabric.seconds(name, size)
+        self._take(gpu, name, ready, end, size, launched, self.among)
         if machine.compute and self.ranks > 1 and not self.alone:
             with self._waiting(what):
                 data()
@@ -333,10 +334,9 @@ class SimBackend(torch_private.Backend):
         with self._waiting(what):
             return self._waiting.agreed(ready, what)
 
-    def _take(self, gpu: Gpu, name: str, start: float, end: float, size: int, launched: float, other) -> None:
+    def _take(self, gpu: Gpu, name: str, ready: float, end: float, size: int, launched: float, among: str) -> None:
         self.free = max(self.free, end)
-        other = self.members[other] if other is not None else None
-        machine.communicate(gpu, name, start, end, size, launched, other)
+        machine.communicate(gpu, name, ready, end, size, launched, among)
 
     def _keep(self, work: SimWork) -> SimWork:
         if self._window is not None:
@@ -377,6 +377,8 @@ class _Message:
 
     def __init__(self, backend, gpu, name, tensors, ready, launched, seconds, other, what, key):
         self._backend, self._gpu, self._name, self._tensors = backend, gpu, name, tensors
+        ends = backend.members[backend.group_rank], backend.members[other]
+        self._between = "rank {} to rank {}".format(*(ends if name == "send" else ends[::-1]))
         self._ready, self._launched, self._seconds, self._other, self._what = ready, launched, seconds, other, what
         self._key = key
         self.words = [ready, _shapes(tensors)]
@@ -397,8 +399,9 @@ class _Message:
         return self._take(max(self._ready, answer[0]) + self._seconds)
 
     def _take(self, end: float) -> float:
-        size = _bytes(self._tensors)
-        self._backend._take(self._gpu, self._name, end - self._seconds, end, size, self._launched, self._other)
+        self._backend._take(
+            self._gpu, self._name, self._ready, end, _bytes(self._tensors), self._launched, self._between
+        )
         return end
 
     def work(self, finish) -> SimWork:
@@ -440,6 +443,14 @@ def _flat(tensors) -> list[torch.Tensor]:
 
 def _bytes(tensors: Sequence[torch.Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _in_words(numbers: list[int]) -> str:
+    """0 to 3; or 0, 2."""
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) > 2 and numbers == list(range(first, last + 1)):
+        return f"{first} to {last}"
+    return ", ".join(map(str, numbers))
 
 
 def _shapes(tensors) -> str:

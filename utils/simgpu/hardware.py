@@ -28,7 +28,8 @@ LOG_LENGTH = 200_000
 class Record(NamedTuple):
     """One kernel, copy or communication. Times in seconds of the machine's clock.
 
-    `device` and `other` are GPU numbers or 'cpu'; of a message between processes `other` is a rank.
+    `device` and `other` are GPU numbers or 'cpu'; of communication `other` names the ranks that take part, in words.
+    That starts when this rank is ready, and so includes its waiting for the others, as a kernel of NCCL's does.
     """
 
     device: int
@@ -256,11 +257,11 @@ class Machine:
         same = one.index // per_node == other.index // per_node
         return self.settings.link if same else self.settings.network
 
-    def communicate(self, gpu: Gpu, name: str, start: float, end: float, size: int, launched: float, other) -> None:
-        """A collective, or one end of a message to the rank `other`, which has been given its times."""
+    def communicate(self, gpu: Gpu, name: str, ready: float, end: float, size: int, launched: float, among: str):
+        """A collective, or one end of a message, which has been given its times. `among`: the ranks, in words."""
         gpu.network.free = max(gpu.network.free, end)
         if self.log is not None:
-            entry = (gpu.index, NETWORK_STREAM, name, "comm", start, end, size, 0, launched, other, origin.here())
+            entry = (gpu.index, NETWORK_STREAM, name, "comm", ready, end, size, 0, launched, among, origin.here())
             self.log.append(entry)
             sys.audit("simgpu.record", entry)
 

@@ -45,7 +45,7 @@ NEAR = (
 )
 NEAR_PACKAGES = (
     *("utils.facts", "utils.simgpu", "utils.grading", "utils.trace", "utils.timing", "utils.intervals"),
-    *("utils.occupancy", "utils.devices", "utils.pipeline"),
+    *("utils.devices", "utils.pipeline"),
 )
 NEAR_CLASSES = ("Tensor", "TensorBase", "device", "dtype", "Size", "Generator")
 # The kernel itself replaces this one, each time a cell runs.
