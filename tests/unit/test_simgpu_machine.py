@@ -135,6 +135,19 @@ def test_the_log_tells_forward_from_backward():
     assert ("mm", "backward") in phases
 
 
+def test_what_a_backward_pass_calls_at_its_end_is_of_the_backward_pass():
+    """As DDP copies its buckets: there is no node then, and no frame of a module above."""
+    plain()
+    weight = torch.ones(4, device="simgpu:0", requires_grad=True)
+    at_the_end = torch.autograd.Variable._execution_engine.queue_callback
+    weight.register_post_accumulate_grad_hook(lambda weight: at_the_end(lambda: weight.grad.neg_()))
+    (weight * 3).sum().backward()
+    assert weight.grad.tolist() == [-3] * 4
+    assert [record.phase for record in records("kernel") if record.name == "neg_"] == ["backward"]
+    weight.detach().neg_()
+    assert records("kernel")[-1].phase == "forward"
+
+
 def step(model, x):
     model(x).square().mean().backward()
 

@@ -216,7 +216,7 @@ class Machine:
     def backward(self) -> Iterator[None]:
         """Around a backward pass. One that fails may have begun calls that it did not end."""
         try:
-            with self.clock.backward():
+            with self.clock.backward(), origin.backward():
                 yield
         except BaseException:
             for gpu in self.gpus:

@@ -44,6 +44,7 @@ class _Thread(threading.local):
     def __init__(self):
         self.forward: OrderedDict[int, Origin] = OrderedDict()
         self.label = ""
+        self.backward = False  # also between the nodes of a backward pass, and in what it calls at its end
 
 
 _thread = _Thread()
@@ -53,8 +54,8 @@ _origins: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # module -> i
 def here() -> Origin:
     """The origin of what is launched now. The two callers above are simgpu's own."""
     node = _current_node()
-    if node is not None:
-        made = _thread.forward.get(_number_of(node))
+    if node is not None or _thread.backward:
+        made = None if node is None else _thread.forward.get(_number_of(node))
         if made is None:
             return Origin("", BACKWARD, _thread.label) if _thread.label else _NOWHERE[BACKWARD]
         return Origin(made.module, BACKWARD, made.label or _thread.label)
@@ -94,6 +95,16 @@ def _name(module: nn.Module, frame) -> Origin:
     for path, inner in outermost.named_modules():
         _origins[inner] = Origin(path or type(inner).__name__, FORWARD)
     return _origins.setdefault(module, Origin(type(module).__name__, FORWARD))
+
+
+@contextmanager
+def backward() -> Iterator[None]:
+    """Around a backward pass."""
+    before, _thread.backward = _thread.backward, True
+    try:
+        yield
+    finally:
+        _thread.backward = before
 
 
 @contextmanager
