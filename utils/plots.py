@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from utils import intervals
 
@@ -300,7 +300,8 @@ def sweep(
         axes.set_xticks(x, [f"{value:g}" for value in x])
         axes.minorticks_off()
     elif all(isinstance(value, int) for value in x):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(FixedLocator(x) if len(x) <= 8 else MaxNLocator(integer=True))
+    _begin_at_zero(axes)
     axes.set_xlabel(x_label, fontsize=9, color=INK)
     axes.set_ylabel(y_label, fontsize=9, color=INK)
     axes.legend(fontsize=9, frameon=False)
@@ -311,6 +312,13 @@ def sweep(
         for name, values in curves.items()
     )
     return Picture(figure, f"{summary} {points}.", summary)
+
+
+def _begin_at_zero(axes) -> None:
+    """Unless the values are all far from it, or below: or a line that does not rise looks like one at 0."""
+    lowest, highest = axes.get_ylim()
+    if 0 < lowest < highest / 2:
+        axes.set_ylim(bottom=0)
 
 
 def bars(values: Mapping[str, object], source: str, *, y_label: str = "", title: str | None = None) -> Picture:

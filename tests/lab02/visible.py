@@ -277,6 +277,7 @@ def _(student):
     for training in (False, True):
         places = [device0, device0, device1, device1]
         compare_bytes(student, CHAIN, places, "A chain of four layers", training=training)
+    compare_bytes(student, CHAIN, places, "A chain of four layers in float64", dtype="float64")
 
 
 @ex2.fact("several crossings, the same way twice, and a layer on the CPU")
@@ -448,7 +449,7 @@ def _(student):
 ex4 = lab.exercise(
     "ex4",
     points=2,
-    title="Mend a forward that makes detours",
+    title="Mend a forward pass that makes detours",
     hints=[
         "Write beside each line of Detour.forward where x is after it. Which moves does no layer ask for?",
         "Record the run of your model and print moved(), as the cell below does. Which copy does no layer ask for?",
@@ -611,7 +612,7 @@ def _(student):
 ex5 = lab.exercise(
     "ex5",
     points=1,
-    title="Find a training that is cut in silence",
+    title="Find where training is silently cut off",
     hints=[
         "Go through model.named_parameters(). What is parameter.grad where no gradient has arrived?",
         "There are two reasons for no gradient. parameter.requires_grad tells whether one was wanted at all.",

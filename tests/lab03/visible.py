@@ -435,7 +435,7 @@ def _(student):
     compare_optimizers(student, [device0, device1])
 
 
-@ex3.fact("it works when the layers of a device do not stand next to each other")
+@ex3.fact("it works when the layers of a device are not next to each other")
 def _(student):
     device0, device1 = student.devices
     compare_optimizers(student, [device0, device1, device1, device0], lr=0.002, seed=2)

@@ -293,7 +293,7 @@ def test_an_error_that_is_predicted_and_its_explanation_folded_where_nobody_look
 
 
 def test_a_question_whose_explanation_is_not_there_is_refused():
-    with pytest.raises(ValueError, match=r"notebooks/explanations/99\.md has no '## nowhere'"):
+    with pytest.raises(ValueError, match=r"utils/widgets/explained/99\.md has no '## nowhere'"):
         predict(WAITS, BOTH, why="99/nowhere")
 
 

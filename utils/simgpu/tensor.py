@@ -720,8 +720,8 @@ def _common_gpu(operator: Operator, args, kwargs) -> Gpu:
     return gpu
 
 
+# A traceback shows readers the lines of the function that raised: so it is as short as can be, and says nothing else.
 def _refuse_mixed_devices(operator: Operator, args, kwargs) -> None:
-    """Raise what PyTorch raises. IPython shows a reader the lines around the one that raised: these, and no others."""
     raise _mixed_devices(operator, args, kwargs)
 
 

@@ -1,6 +1,6 @@
 """Why something is as it is: what a lesson explains after the run, kept beside the lessons and not in them.
 
-notebooks/explanations/01.md has a section for each question of lesson 01, in their order, under a heading `## 1`.
+utils/widgets/explained/01.md has a section for each question of lesson 01, in their order, under a heading `## 1`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from utils.files import ROOT
-
-FOLDER = ROOT / "notebooks" / "explanations"
+FOLDER = Path(__file__).parent / "explained"
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
@@ -24,7 +22,7 @@ def explanation(name: str) -> str:
     path = FOLDER / f"{lesson}.md"
     found = sections(path).get(section) if path.is_file() else None
     if not found:
-        raise ValueError(f"there is no explanation {name!r}: notebooks/explanations/{lesson}.md has no '## {section}'")
+        raise ValueError(f"there is no explanation {name!r}: utils/widgets/explained/{lesson}.md has no '## {section}'")
     return found
 
 

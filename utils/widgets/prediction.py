@@ -5,7 +5,7 @@
     question.compare(outcome())     # the cell after it: it says what was predicted, what it is, and why
     predictions()                   # at the end of a lesson: all of them, the surprises first
 
-The explanation is kept out of the notebook, in notebooks/explanations/01.md, because nobody predicts who can read on.
+The explanation is kept out of the notebook, in utils/widgets/explained/01.md, because nobody predicts who can read on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def predict(question: str, options: Sequence | None = None, *, why: str = "", ke
     """A question to answer before running on. Make it the last line of its cell, to show it.
 
     `options` are the answers to choose from; without them a number or a few words can be written. `why` names the
-    explanation that `compare` shows: "01/1" is the section `## 1` of notebooks/explanations/01.md. (The name stands in
+    explanation that `compare` shows: "01/1" is the section `## 1` of utils/widgets/explained/01.md. (The name stands in
     the reader's cell, so it is one that tells nothing.) The answer is kept for as long as the kernel runs, under `key`,
     `why` or the question itself. ValueError for a question or options that cannot be shown, and for an explanation
     that is not there.
