@@ -33,6 +33,7 @@ BUNDLED = (
     "docs/images",
     "docs/instructors.md",
     "docs/simgpu.md",
+    "docs/sources.md",
     "docs/times.md",
     "tools",
     "notebooks",
