@@ -11,7 +11,7 @@ legal, `clock` when things happen, `memory` what is held meanwhile, and `executo
 
 from .actions import Action, Schedule, looped, v_shaped
 from .clock import Costs, Played, play
-from .executor import run
+from .executor import measure, run
 from .memory import Memory
 from .published import gpipe, interleaved_1f1b, one_f_one_b, zero_bubble_h1, zero_bubble_v
 from .rules import Mistake, mistake, refusal
@@ -26,6 +26,7 @@ __all__ = [
     "gpipe",
     "interleaved_1f1b",
     "looped",
+    "measure",
     "mistake",
     "one_f_one_b",
     "play",

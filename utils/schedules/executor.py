@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import torch
 
-from utils.trace import micro_batch
+from utils.trace import micro_batch, record
 
 from .actions import Action, Schedule
+from .clock import PHASES, Costs
 from .halves import backward_for_inputs, backward_for_weights
 from .rules import mistake, receiver, ticks
 
@@ -35,31 +38,44 @@ def run(
 
     ValueError, one line, for an illegal schedule, with its first mistake, and for stages or devices that do not fit it.
     """
-    schedule = Schedule.of(schedule)
-    devices = [torch.device(device) for device in devices]
-    _check(schedule, stages, inputs, devices)
-    step = _Step(schedule, stages, inputs, targets, loss)
-    copies = _Copies(overlap)
+    schedule, devices = _checked(schedule, stages, inputs, devices)
+    step = _Step(schedule, stages, inputs, targets, loss, devices, _Copies(overlap))
     for tick in ticks(schedule)[0]:
         for _, action in tick:
-            with micro_batch(action.micro_batch):
-                step.do(action)
+            step.do(action)
         for _, action in tick:
-            if (stage := receiver(action, schedule.stages)) is not None:
-                key = PHASE[action.kind], stage, action.micro_batch
-                with micro_batch(action.micro_batch):
-                    step.received[key] = copies.send(step.made.pop(action), devices[schedule.placement[stage]])
+            step.send(action)
     return sum(step.losses)
+
+
+def measure(schedule, stages: Sequence[Callable], inputs, targets, loss: Callable, devices: Sequence) -> Costs:
+    """What `play` needs to know: the busy seconds of each kind of action on each stage, and bytes of its output.
+
+    It does what `run` does, action by action, and takes the times of each stage's last micro-batch.
+    """
+    schedule, devices = _checked(schedule, stages, inputs, devices)
+    step = _Step(schedule, stages, inputs, targets, loss, devices, _Copies(overlap=False))
+    seconds: dict[str, list[float]] = defaultdict(lambda: [0.0] * schedule.stages)
+    output = [0] * schedule.stages
+    for rank, action in chain.from_iterable(ticks(schedule)[0]):
+        with record(devices[rank]) as timeline:
+            step.do(action)
+        seconds[action.kind][action.stage] = timeline.busy(devices[rank])
+        if action.kind == "F" and action in step.made:
+            output[action.stage] = step.made[action].nbytes
+        step.send(action)
+    return Costs(seconds["F"], *(seconds.get(kind) for kind in "BIW"), output)
 
 
 class _Step:
     """What a training step holds between its actions."""
 
-    def __init__(self, schedule: Schedule, stages, inputs, targets, loss):
+    def __init__(self, schedule: Schedule, stages, inputs, targets, loss, devices, copies: _Copies):
         count = schedule.micro_batches
-        self.stages, self.loss, self.last = stages, loss, schedule.stages - 1
+        self.places = [devices[rank] for rank in schedule.placement]
+        self.stages, self.loss, self.last, self.copies = stages, loss, schedule.stages - 1, copies
         self.inputs, self.targets = inputs.tensor_split(count), targets.tensor_split(count)
-        self.rows = len(inputs)
+        self.whole = inputs
         self.received: dict[tuple[str, int, int], _Arrival] = {}
         self.made: dict[Action, torch.Tensor] = {}  # what is to be sent
         self.kept: dict[tuple[int, int], tuple] = {}  # input and output of each stage, from F to B or I
@@ -67,46 +83,56 @@ class _Step:
         self.losses: list[torch.Tensor] = []
 
     def do(self, action: Action) -> None:
-        {"F": self.forward, "B": self.backward, "I": self.backward_inputs, "W": self.backward_weights}[action.kind](
-            action, *action[1:]
-        )
+        """Launch an action. What it makes for another stage is in `made`, until it is sent."""
+        ways = {"F": self.forward, "B": self.backward, "I": self.backward_inputs, "W": self.backward_weights}
+        with micro_batch(action.micro_batch):
+            made = ways[action.kind](action.stage, action.micro_batch)
+        if made is not None:
+            self.made[action] = made
 
-    def forward(self, action: Action, stage: int, number: int) -> None:
-        if stage == 0:
-            x = self.inputs[number]
-        else:
-            x = self.received.pop(("forward", stage, number)).take().requires_grad_()
+    def send(self, action: Action) -> None:
+        """Send what an action has made, if anything, to where it is wanted."""
+        if action in self.made:
+            stage = receiver(action, self.last + 1)
+            with micro_batch(action.micro_batch):
+                arrival = self.copies.send(self.made.pop(action), self.places[stage])
+            self.received[PHASES[action.kind], stage, action.micro_batch] = arrival
+
+    def forward(self, stage: int, number: int) -> torch.Tensor | None:
+        x = self._input(stage, number)
         output = self.stages[stage](x)
-        if stage == self.last:
-            output = self.loss(output, self.targets[number]) * (len(self.inputs[number]) / self.rows)
-            self.losses.append(output.detach())
-        else:
-            self.made[action] = output.detach()
-        self.kept[stage, number] = x, output
+        if stage < self.last:
+            self.kept[stage, number] = x, output
+            return output.detach()
+        loss = self.loss(output, self.targets[number]) * (len(self.targets[number]) / len(self.whole))
+        self.losses.append(loss.detach())
+        self.kept[stage, number] = x, loss
+        return None
 
-    def backward(self, action: Action, stage: int, number: int) -> None:
+    def backward(self, stage: int, number: int) -> torch.Tensor | None:
         x, output = self.kept.pop((stage, number))
         output.backward(self._gradient(stage, number))
-        if stage:
-            self.made[action] = x.grad
+        return x.grad if stage else None
 
-    def backward_inputs(self, action: Action, stage: int, number: int) -> None:
+    def backward_inputs(self, stage: int, number: int) -> torch.Tensor | None:
         x, output = self.kept.pop((stage, number))
         gradient = self._gradient(stage, number)
-        if stage:
-            self.made[action], later = backward_for_inputs(output, x, gradient)
-            self.halves[stage, number] = lambda: backward_for_weights(later)
-        else:  # nobody waits for the gradient of the data
+        if stage == 0:  # nobody waits for the gradient of the data
             self.halves[stage, number] = lambda: output.backward(gradient)
+            return None
+        passed, later = backward_for_inputs(output, x, gradient)
+        self.halves[stage, number] = lambda: backward_for_weights(later)
+        return passed
 
-    def backward_weights(self, action: Action, stage: int, number: int) -> None:
+    def backward_weights(self, stage: int, number: int) -> None:
         self.halves.pop((stage, number))()
+
+    def _input(self, stage: int, number: int) -> torch.Tensor:
+        """A micro-batch of the data, or what the stage before has sent: the beginning of a graph of its own."""
+        return self.received.pop(("forward", stage, number)).take().requires_grad_() if stage else self.inputs[number]
 
     def _gradient(self, stage: int, number: int) -> torch.Tensor | None:
         return None if stage == self.last else self.received.pop(("backward", stage, number)).take()
-
-
-PHASE = {"F": "forward", "B": "backward", "I": "backward"}
 
 
 class _Arrival(NamedTuple):
@@ -148,8 +174,9 @@ class _Copies:
         return self._streams[giver, taker]
 
 
-def _check(schedule: Schedule, stages, inputs, devices: Sequence[torch.device]) -> None:
-    """ValueError for what cannot run."""
+def _checked(schedule, stages, inputs, devices) -> tuple[Schedule, list[torch.device]]:
+    """The schedule and the devices. ValueError for what cannot run."""
+    schedule, devices = Schedule.of(schedule), [torch.device(device) for device in devices]
     if wrong := mistake(schedule):
         raise ValueError(wrong.reason)
     if len(stages) != schedule.stages:
@@ -166,3 +193,4 @@ def _check(schedule: Schedule, stages, inputs, devices: Sequence[torch.device]) 
                     f"stage {number} has weights on {parameter.device}, and its rank "
                     f"{schedule.placement[number]} is {wanted}: move it with .to({str(wanted)!r})"
                 )
+    return schedule, devices
