@@ -45,7 +45,7 @@ def run(
             step.do(action)
         for _, action in tick:
             step.send(action)
-    return sum(step.losses)
+    return torch.stack(step.losses).sum()
 
 
 def measure(schedule, stages: Sequence[Callable], inputs, targets, loss: Callable, devices: Sequence) -> Costs:

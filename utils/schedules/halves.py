@@ -55,7 +55,8 @@ def backward_for_weights(later: list[Branches]) -> None:
             if gradient is not None
         ]
         try:
-            torch.autograd.backward(*zip(*edges, strict=True), inputs=parameters)
+            # Nodes that are passed on the way to a parameter used twice may be where others begin.
+            torch.autograd.backward(*zip(*edges, strict=True), retain_graph=bool(later), inputs=parameters)
         finally:
             for hook in hooks:
                 hook.remove()
