@@ -12,6 +12,7 @@ legal, `clock` when things happen, `memory` what is held meanwhile, and `executo
 from .actions import Action, Schedule, looped, v_shaped
 from .clock import Costs, Played, play
 from .executor import measure, run
+from .from_torch import from_pytorch
 from .memory import Memory
 from .published import gpipe, interleaved_1f1b, one_f_one_b, zero_bubble_h1, zero_bubble_v
 from .rules import Mistake, mistake, refusal
@@ -23,6 +24,7 @@ __all__ = [
     "Mistake",
     "Played",
     "Schedule",
+    "from_pytorch",
     "gpipe",
     "interleaved_1f1b",
     "looped",
