@@ -16,6 +16,7 @@ from .from_torch import from_pytorch
 from .memory import Memory
 from .published import gpipe, interleaved_1f1b, one_f_one_b, zero_bubble_h1, zero_bubble_v
 from .rules import Mistake, mistake, refusal
+from .search import greedy
 
 __all__ = [
     "Action",
@@ -26,6 +27,7 @@ __all__ = [
     "Schedule",
     "from_pytorch",
     "gpipe",
+    "greedy",
     "interleaved_1f1b",
     "looped",
     "measure",
