@@ -1,9 +1,9 @@
-"""Schedules of a pipeline: which device computes which micro-batch, and when. Computed, nothing runs.
+"""GPipe's schedule of a model cut in parts: which device computes which micro-batch, and when. Nothing runs.
 
     costs = [LayerCost(0.002, 0.004, 1_000_000), LayerCost(0.002, 0.004, 4_000)]
     schedule(costs, cut=1, micro_batches=4, link=LINKS["nvlink2"]).table()
 
-`schedule` is arithmetic on the costs that it is given. `estimate_costs` makes such costs from layers and a hardware
+`schedule` is arithmetic on the costs that it is given (`utils.schedules` has others and your own). `estimate_costs` makes such costs from layers and a hardware
 profile. Times are seconds, sizes are bytes.
 """
 

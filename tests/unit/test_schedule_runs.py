@@ -178,9 +178,7 @@ def spans(make, overlap, link="nvlink2"):
     return max(event.end for event in events) - min(event.start for event in events), played.span
 
 
-@pytest.mark.parametrize(
-    ("make", "overlap"), [*product(ALL[:-1], (True, False)), (zero_bubble_v, False)]
-)
+@pytest.mark.parametrize(("make", "overlap"), [*product(ALL[:-1], (True, False)), (zero_bubble_v, False)])
 def test_a_run_takes_as_long_as_play_says_of_its_costs(make, overlap):
     ran, played = spans(make, overlap)
     assert ran == pytest.approx(played, rel=1e-6)
@@ -194,6 +192,15 @@ def test_in_a_v_copies_from_both_sides_meet():
     assert 0 < ran - played < 2 * copy_of_one
     ran, played = spans(zero_bubble_v, True, LinkProfile("free", float("inf"), "for a test", latency=0.0))
     assert ran == pytest.approx(played, rel=1e-6)
+
+
+def test_zb_v_uses_more_than_95_per_cent_of_a_ranks_own_time_on_devices():
+    arguments = large(zero_bubble_v)
+    with record(*arguments[-1]) as timeline:
+        run(*arguments)
+    lanes = [timeline.busy_times(device) for device in timeline.devices]
+    busy = max(timeline.busy(device) for device in timeline.devices)
+    assert busy / max(lane[-1][1] - lane[0][0] for lane in lanes) > 0.95
 
 
 def test_the_halves_of_a_backward_pass_take_as_long_as_the_whole():

@@ -109,6 +109,8 @@ def test_a_schedule_can_be_written_in_several_ways_and_read_back():
     assert one == Schedule.of(one_f_one_b(2, 2).lists)
     with pytest.raises(ValueError, match="has no actions"):
         Schedule.of([[], []])
+    with pytest.raises(ValueError, match=r"placement=\(0, 1\) has a rank 1, and there are 1 lists"):
+        Schedule.of(["F0.0"], (0, 1))
 
 
 def test_where_stages_are():

@@ -2,11 +2,12 @@
 
     schedule = one_f_one_b(ranks=4, micro_batches=8)
     print(play(schedule))                                        # arithmetic: times, idle shares, what is held
-    loss = run(schedule, stages, inputs, targets, loss, devices)  # the same lists, on devices
+    run(schedule, stages, inputs, targets, loss, devices)        # the same lists, on devices
 
 A schedule is data (`actions`). `published` has those of the papers, `from_pytorch` those of PyTorch, and `greedy`
 searches one. Your own lists do as well: `play(["F0.0 F0.1 B0.0 B0.1", "F1.0 B1.0 F1.1 B1.1"])`. `rules` says what is
-legal, `clock` when things happen, `memory` what is held meanwhile, and `executor` does it.
+legal, `clock` when things happen, `memory` what is held meanwhile, and `executor` does it. docs/schedules.md compares
+them with their papers.
 """
 
 from .actions import Action, Schedule, looped, v_shaped

@@ -56,7 +56,7 @@ class Schedule:
         Stage s is on rank s % ranks unless `placement` says otherwise. There are as many micro-batches as the largest
         number among them says, unless you say how many. A schedule is given back as it is.
 
-        ValueError, one line, for what is no action.
+        ValueError, one line, for what is no action, or a placement on ranks that have no list.
         """
         if isinstance(lists, cls):
             return lists
@@ -68,6 +68,10 @@ class Schedule:
             placement = looped(len(rows), max(len(rows), 1 + max(action.stage for row in rows for action in row)))
         if micro_batches is None:
             micro_batches = 1 + max(action.micro_batch for row in rows for action in row)
+        if max(placement) >= len(rows):
+            raise ValueError(
+                f"placement={tuple(placement)} has a rank {max(placement)}, and there are {len(rows)} lists"
+            )
         return cls(rows, tuple(placement), micro_batches, name)
 
     @property
