@@ -1,20 +1,20 @@
-"""Schedules of a pipeline: which device computes which micro-batch, and when. Computed, nothing runs.
+"""GPipe's schedule of a model cut in parts: which device computes which micro-batch, and when. Nothing runs.
 
     costs = [LayerCost(0.002, 0.004, 1_000_000), LayerCost(0.002, 0.004, 4_000)]
     schedule(costs, cut=1, micro_batches=4, link=LINKS["nvlink2"]).table()
 
-`schedule` is arithmetic on the costs that it is given. `estimate_costs` makes such costs from layers and a hardware
+`schedule` is arithmetic on the costs that it is given (`utils.schedules` has others and your own). `estimate_costs` makes such costs from layers and a hardware
 profile. Times are seconds, sizes are bytes.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from utils.trace import Event, Timeline
+from utils.schedules import Costs, gpipe, play
+from utils.trace import Timeline
 
 # A layer's backward pass, as a multiple of its forward pass: one product for the gradient of its input, and one for
 # that of its weights where it has any.
@@ -50,7 +50,8 @@ def schedule(
     third and further devices. `link` has a `bandwidth` (bytes a second) and a `latency` (seconds). `devices` names
     the lanes: device0, device1, ... unless told.
 
-    On each device all forwards run first, in the order of the micro-batches; then all backwards, the newest first:
+    `utils.schedules.play` on the lists of `utils.schedules.gpipe`. On each device all forwards run first, in the order
+    of the micro-batches; then all backwards, the newest first:
 
         forward of k   starts when the forward of k-1 here has ended and the copy of k from the device before is here
         backward of k  starts when the backward of k+1 here has ended and its gradient from the device after is here
@@ -74,45 +75,14 @@ def schedule(
     if len(names) != len(stages):
         raise ValueError(f"schedule(devices={list(names)!r}): {len(stages)} parts need {len(stages)} names")
 
-    last = len(stages) - 1
-    free: dict[object, float] = defaultdict(float)  # when a device, or a way between two, is done with what it has
-    done: dict[tuple, float] = {}  # when an output was computed
-    here: dict[tuple, float] = defaultdict(float)  # when an input has arrived
-    events = []
-
-    def compute(phase: str, stage: int, number: int) -> None:
-        start = max(free[stage], here[phase, stage, number])
-        end = start + sum(getattr(cost, phase) for cost in stages[stage])
-        free[stage] = done[phase, stage, number] = end
-        layers = f"layers {ends[stage]} to {ends[stage + 1] - 1}"
-        events.append(Event(names[stage], 0, layers, "kernel", phase, start, end, label=str(number)))
-
-    def copy(phase: str, giver: int, taker: int, number: int) -> None:
-        size = stages[min(giver, taker)][-1].output
-        takes_part = [(giver, taker)] if overlap else [(giver, taker), giver, taker]
-        start = max(done[phase, giver, number], *(free[each] for each in takes_part))
-        end = start + link.latency + size / link.bandwidth
-        here[phase, taker, number] = end
-        for each in takes_part:
-            free[each] = end
-        events.append(
-            Event(names[giver], 0, "copy", "d2d", phase, start, end, None, size, 0, names[taker], label=str(number))
-        )
-
-    def run(phase: str, order: Sequence[int], numbers: Sequence[int]) -> None:
-        """One phase in the order in which a host launches it: at each tick first the copies, then the kernels."""
-        for tick in range(len(numbers) + last):
-            working = [(place, numbers[tick - place]) for place in range(last + 1) if 0 <= tick - place < len(numbers)]
-            for place, number in working:
-                if place:
-                    copy(phase, order[place - 1], order[place], number)
-            for place, number in working:
-                compute(phase, order[place], number)
-
-    numbers = range(micro_batches)
-    run("forward", range(last + 1), numbers)
-    run("backward", range(last, -1, -1), numbers[::-1])
-    return Timeline(names, tuple(events), 0.0, max(event.end for event in events), source)
+    costs_of_stages = Costs(
+        forward=[sum(layer.forward for layer in stage) for stage in stages],
+        backward=[sum(layer.backward for layer in stage) for stage in stages],
+        output=[stage[-1].output for stage in stages],
+    )
+    layers = [f"layers {first} to {last - 1}" for first, last in pairwise(ends)]
+    lists = gpipe(len(stages), micro_batches)
+    return play(lists, costs_of_stages, link, overlap=overlap, devices=names, names=layers, source=source).timeline
 
 
 def least_idle(micro_batches: int, stages: int = 2) -> float:

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 CLOSE = 1e-6  # of the largest number
-CHEAP = ("collectives", "messages", "ddp", "fsdp", "tensor_parallel", "pipelines")
+CHEAP = ("collectives", "messages", "ddp", "fsdp", "tensor_parallel", "pipelines", "orders")
 ON_FOUR = (*CHEAP, "sequence_parallel", "two_dimensions", "checkpoint_saved")
 
 
@@ -141,6 +141,15 @@ def test_pytorchs_pipelines_have_the_gradients_of_the_whole_model(two, four):
         for each in told:
             assert len(each["pipelines"]) == 6
             assert max(difference for difference, _ in each["pipelines"].values()) < CLOSE
+
+
+def test_pytorchs_pipelines_do_what_our_lists_say_and_have_the_gradients_of_our_runs(two, four):
+    for _, told in both(two, four):
+        for each in told:
+            assert len(each["orders"]) == 5
+            for name, order in each["orders"].items():
+                assert order["done"] == order["lists"], name
+                assert order["apart"] < CLOSE, name
 
 
 def test_communication_overlaps_with_the_backward_pass(two):

@@ -1,0 +1,123 @@
+"""Schedules beside their papers: writes the tables of docs/schedules.md. Run it by hand (half a minute):
+
+    .venv/bin/python -m tests.benchmarks.schedules
+
+Played with F = I = W, and run on simulated GPUs with a model whose stages are alike. Nothing is fitted to the papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from utils import simgpu
+from utils.schedules import (
+    Costs,
+    Schedule,
+    gpipe,
+    greedy,
+    interleaved_1f1b,
+    one_f_one_b,
+    play,
+    run,
+    v_shaped,
+    zero_bubble_h1,
+    zero_bubble_v,
+)
+from utils.trace import Timeline, record
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "schedules.md"
+SIZES = ((4, 8), (8, 32))
+WIDTH, ROWS, LAYERS = 4096, 512, 4  # of a rank
+
+
+class Published(NamedTuple):
+    """A schedule, and the share of full use that its paper gives for p ranks and m micro-batches."""
+
+    make: Callable[[int, int], Schedule]
+    formula: str
+    share: Callable[[int, int], float]
+    source: str
+
+
+PUBLISHED = (
+    Published(gpipe, "m / (m+p-1)", lambda p, m: m / (m + p - 1), "[1811.06965](https://arxiv.org/abs/1811.06965)"),
+    Published(one_f_one_b, "m / (m+p-1)", lambda p, m: m / (m + p - 1), "[2104.04473](https://arxiv.org/abs/2104.04473)"),
+    Published(
+        interleaved_1f1b, "m / (m + (p-1)/2)", lambda p, m: m / (m + (p - 1) / 2),
+        "[2104.04473](https://arxiv.org/abs/2104.04473)",
+    ),
+    Published(
+        zero_bubble_h1, "m / (m + (p-1)/3)", lambda p, m: m / (m + (p - 1) / 3),
+        "[2401.10241](https://arxiv.org/abs/2401.10241)",
+    ),
+    Published(zero_bubble_v, "1, in a rank's own time", lambda p, m: 1.0, "[2405.15362](https://arxiv.org/abs/2405.15362)"),
+)  # fmt: skip
+
+
+def timeline_of(schedule: Schedule) -> Timeline:
+    """A run on simulated GPUs."""
+    simgpu.enable(count=schedule.ranks, gpu="V100", link="nvlink2", compute=False)
+    devices = [torch.device("simgpu", rank) for rank in range(schedule.ranks)]
+    places = [devices[rank] for rank in schedule.placement]
+    layers = LAYERS * schedule.ranks // schedule.stages
+    stages = []
+    for device in places:
+        linears = [nn.Linear(WIDTH, WIDTH, device=device) for _ in range(layers)]
+        stages.append(nn.Sequential(*[layer for linear in linears for layer in (linear, nn.Tanh())]))
+    x, y = (torch.empty(schedule.micro_batches * ROWS, WIDTH, device=places[stage]) for stage in (0, -1))
+    with record(*devices) as timeline:
+        run(schedule, stages, x, y, nn.functional.mse_loss, devices)
+    return timeline
+
+
+def in_own_time(timeline: Timeline) -> tuple[float, float]:
+    """Full use of a recording, of the whole step and of the longest time of a rank."""
+    busy = max(timeline.busy(device) for device in timeline.devices)
+    lanes = [timeline.busy_times(device) for device in timeline.devices]
+    return busy / timeline.span, busy / max(lane[-1][1] - lane[0][0] for lane in lanes)
+
+
+def beside_the_papers(ranks: int, number: int) -> str:
+    rows = [
+        f"### p = {ranks}, m = {number}\n",
+        "| | published | | full use, played | run | in its own time, played | run | in flight | source |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for make, formula, share, source in PUBLISHED:
+        schedule = make(ranks, number)
+        played = play(schedule, Costs(ranks / schedule.stages))
+        whole, own = in_own_time(timeline_of(schedule))
+        rows.append(
+            f"| {schedule.name} | {formula} | {share(ranks, number):.1%} | {played.share:.1%} | {whole:.1%} "
+            f"| {1 - played.bubble_rate:.1%} | {own:.1%} | {max(played.peak):g} | {source} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def under_caps() -> str:
+    rows = ["| at most in flight | one stage a rank | V |", "| --- | --- | --- |"]
+    for cap in (1, 2, 3, 4, 6, 8):
+        flat = play(greedy(4, 8, memory_cap=cap))
+        v = play(greedy(4, 8, Costs(0.5), cap, placement=v_shaped(4)), Costs(0.5))
+        rows.append(f"| {cap} | {flat.share:.1%} | {v.share:.1%} |")
+    return "\n".join(rows) + "\n"
+
+
+def put(page: str, name: str, table: str) -> str:
+    """The page with another table between the marks of a name."""
+    before, rest = page.split(f"<!-- {name} -->\n")
+    return f"{before}<!-- {name} -->\n{table}<!-- end of {name} -->{rest.split(f'<!-- end of {name} -->')[1]}"
+
+
+def main() -> None:
+    page = put(PAGE.read_text(), "papers", "\n".join(beside_the_papers(*size) for size in SIZES))
+    PAGE.write_text(put(page, "caps", under_caps()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Does what a schedule says on real tensors: the graph cut between stages, and gradients carried over by hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import torch
+
+from utils.trace import micro_batch, record
+
+from .actions import Action, Schedule
+from .clock import PHASES, Costs
+from .halves import backward_for_inputs, backward_for_weights
+from .rules import mistake, receiver, ticks
+
+
+def run(
+    schedule,
+    stages: Sequence[Callable],
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    loss: Callable,
+    devices: Sequence,
+    *,
+    overlap: bool = True,
+) -> torch.Tensor:
+    """One training step without the optimizer: the loss of the batch, its gradients added to the parameters' `grad`.
+
+    Each stage lies on the device of its rank; `devices` has one for each rank. `inputs` and `targets` are split by
+    rows into micro-batches, as evenly as it goes; `loss(output, target)` is a mean over rows. Copies have streams of
+    their own, one for each way between two devices; with `overlap=False` they are plain `.to` on the streams that
+    compute, which then wait for each other.
+
+    One host launches all, in the order of `rules.ticks`: each rank in turns, its list in order.
+
+    ValueError, one line, for an illegal schedule, with its first mistake, and for stages or devices that do not fit it.
+    """
+    schedule, devices = _checked(schedule, stages, inputs, devices)
+    step = _Step(schedule, stages, inputs, targets, loss, devices, _Copies(overlap))
+    for tick in ticks(schedule)[0]:
+        for _, action in tick:
+            step.do(action)
+        for _, action in tick:
+            step.send(action)
+    return torch.stack(step.losses).sum()
+
+
+def measure(schedule, stages: Sequence[Callable], inputs, targets, loss: Callable, devices: Sequence) -> Costs:
+    """What `play` needs to know: the busy seconds of each kind of action on each stage, and bytes of its output.
+
+    It does what `run` does, action by action, and takes the times of each stage's last micro-batch.
+    """
+    schedule, devices = _checked(schedule, stages, inputs, devices)
+    step = _Step(schedule, stages, inputs, targets, loss, devices, _Copies(overlap=False))
+    seconds: dict[str, list[float]] = defaultdict(lambda: [0.0] * schedule.stages)
+    output = [0] * schedule.stages
+    for rank, action in chain.from_iterable(ticks(schedule)[0]):
+        with record(devices[rank]) as timeline:
+            step.do(action)
+        seconds[action.kind][action.stage] = timeline.busy(devices[rank])
+        if action.kind == "F" and action in step.made:
+            output[action.stage] = step.made[action].nbytes
+        step.send(action)
+    return Costs(seconds["F"], *(seconds.get(kind) for kind in "BIW"), output)
+
+
+class _Step:
+    """What a training step holds between its actions."""
+
+    def __init__(self, schedule: Schedule, stages, inputs, targets, loss, devices, copies: _Copies):
+        count = schedule.micro_batches
+        self.places = [devices[rank] for rank in schedule.placement]
+        self.stages, self.loss, self.last, self.copies = stages, loss, schedule.stages - 1, copies
+        self.inputs, self.targets = inputs.tensor_split(count), targets.tensor_split(count)
+        self.whole = inputs
+        self.received: dict[tuple[str, int, int], _Arrival] = {}
+        self.made: dict[Action, torch.Tensor] = {}  # what is to be sent
+        self.kept: dict[tuple[int, int], tuple] = {}  # input and output of each stage, from F to B or I
+        self.halves: dict[tuple[int, int], Callable] = {}  # the backward pass for weights, from I to W
+        self.losses: list[torch.Tensor] = []
+
+    def do(self, action: Action) -> None:
+        """Launch an action. What it makes for another stage is in `made`, until it is sent."""
+        ways = {"F": self.forward, "B": self.backward, "I": self.backward_inputs, "W": self.backward_weights}
+        with micro_batch(action.micro_batch):
+            made = ways[action.kind](action.stage, action.micro_batch)
+        if made is not None:
+            self.made[action] = made
+
+    def send(self, action: Action) -> None:
+        """Send what an action has made, if anything, to where it is wanted."""
+        if action in self.made:
+            stage = receiver(action, self.last + 1)
+            with micro_batch(action.micro_batch):
+                arrival = self.copies.send(self.made.pop(action), self.places[stage])
+            self.received[PHASES[action.kind], stage, action.micro_batch] = arrival
+
+    def forward(self, stage: int, number: int) -> torch.Tensor | None:
+        x = self._input(stage, number)
+        output = self.stages[stage](x)
+        if stage < self.last:
+            self.kept[stage, number] = x, output
+            return output.detach()
+        loss = self.loss(output, self.targets[number]) * (len(self.targets[number]) / len(self.whole))
+        self.losses.append(loss.detach())
+        self.kept[stage, number] = x, loss
+        return None
+
+    def backward(self, stage: int, number: int) -> torch.Tensor | None:
+        x, output = self.kept.pop((stage, number))
+        output.backward(self._gradient(stage, number))
+        return x.grad if stage else None
+
+    def backward_inputs(self, stage: int, number: int) -> torch.Tensor | None:
+        x, output = self.kept.pop((stage, number))
+        gradient = self._gradient(stage, number)
+        if stage == 0:  # nobody waits for the gradient of the data
+            self.halves[stage, number] = lambda: output.backward(gradient)
+            return None
+        passed, later = backward_for_inputs(output, x, gradient)
+        self.halves[stage, number] = lambda: backward_for_weights(later)
+        return passed
+
+    def backward_weights(self, stage: int, number: int) -> None:
+        self.halves.pop((stage, number))()
+
+    def _input(self, stage: int, number: int) -> torch.Tensor:
+        """A micro-batch of the data, or what the stage before has sent: the beginning of a graph of its own."""
+        return self.received.pop(("forward", stage, number)).take().requires_grad_() if stage else self.inputs[number]
+
+    def _gradient(self, stage: int, number: int) -> torch.Tensor | None:
+        return None if stage == self.last else self.received.pop(("backward", stage, number)).take()
+
+
+class _Arrival(NamedTuple):
+    """A tensor that is there, or on its way until an event."""
+
+    tensor: torch.Tensor
+    event: object = None
+
+    def take(self) -> torch.Tensor:
+        """The tensor; what is launched from now on waits for it."""
+        if self.event is not None:
+            here = torch.get_device_module(self.tensor.device).current_stream(self.tensor.device)
+            here.wait_event(self.event)
+            self.tensor.record_stream(here)
+        return self.tensor
+
+
+class _Copies:
+    """Copies between devices, each way with a stream of its own at both ends, or on the streams that compute."""
+
+    def __init__(self, overlap: bool):
+        self.overlap = overlap
+        self._streams: dict[tuple, tuple] = {}
+
+    def send(self, tensor: torch.Tensor, device: torch.device) -> _Arrival:
+        if tensor.device == device or device.type == "cpu" or not self.overlap:
+            return _Arrival(tensor.to(device))
+        gpu = torch.get_device_module(device)
+        giving, taking = self._way(gpu, tensor.device, device)
+        giving.wait_stream(gpu.current_stream(tensor.device))
+        with gpu.stream(giving), gpu.stream(taking):
+            arrived = tensor.to(device, non_blocking=True)
+        tensor.record_stream(giving)
+        return _Arrival(arrived, taking.record_event())
+
+    def _way(self, gpu, giver: torch.device, taker: torch.device) -> tuple:
+        if (giver, taker) not in self._streams:
+            self._streams[giver, taker] = gpu.Stream(giver), gpu.Stream(taker)
+        return self._streams[giver, taker]
+
+
+def _checked(schedule, stages, inputs, devices) -> tuple[Schedule, list[torch.device]]:
+    """The schedule and the devices. ValueError for what cannot run."""
+    schedule, devices = Schedule.of(schedule), [torch.device(device) for device in devices]
+    if wrong := mistake(schedule):
+        raise ValueError(wrong.reason)
+    if len(stages) != schedule.stages:
+        raise ValueError(f"this schedule has {schedule.stages} stages, and you gave {len(stages)}")
+    if len(devices) != schedule.ranks:
+        raise ValueError(f"this schedule has {schedule.ranks} ranks: name a device for each, you named {len(devices)}")
+    if len(inputs) < schedule.micro_batches:
+        raise ValueError(f"{len(inputs)} rows do not make {schedule.micro_batches} micro-batches")
+    for number, stage in enumerate(stages):
+        wanted = devices[schedule.placement[number]]
+        for parameter in getattr(stage, "parameters", tuple)():
+            if parameter.device != wanted:
+                raise ValueError(
+                    f"stage {number} has weights on {parameter.device}, and its rank "
+                    f"{schedule.placement[number]} is {wanted}: move it with .to({str(wanted)!r})"
+                )
+    return schedule, devices
