@@ -64,6 +64,17 @@ def ticks(schedule: Schedule, in_turns: bool = True) -> tuple[list[list[tuple[in
     return found, positions
 
 
+def launches(schedule) -> list[Action]:
+    """The actions of a schedule (or of plain lists) in an order in which one host can launch them: each rank in turns.
+
+    ValueError with its first mistake for one that is illegal.
+    """
+    schedule = Schedule.of(schedule)
+    if wrong := mistake(schedule):
+        raise ValueError(wrong.reason)
+    return [action for tick in ticks(schedule)[0] for _, action in tick]
+
+
 def _next(schedule: Schedule, positions: list[int]) -> Iterator[tuple[int, Action]]:
     for rank, (row, position) in enumerate(zip(schedule.lists, positions, strict=True)):
         if position < len(row):
