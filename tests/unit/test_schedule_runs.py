@@ -173,7 +173,7 @@ def spans(make, overlap, link="nvlink2", in_turns=True):
     events = [event for event in timeline.events if event.label]  # the losses are added up at the end
     played = play(arguments[0], costs, LINKS.get(link, link), overlap=overlap, in_turns=in_turns)
     assert timeline.moved() == {
-        tuple(name.replace("device", "simgpu:") for name in way): size for way, size in played.timeline.moved().items()
+        tuple(name.replace("rank ", "simgpu:") for name in way): size for way, size in played.timeline.moved().items()
     }
     return max(event.end for event in events) - min(event.start for event in events), played.span
 

@@ -147,7 +147,7 @@ def play(
     schedule, costs, memory = Schedule.of(schedule), costs or Costs(), memory or Memory()
     if wrong := mistake(schedule, unfinished=unfinished):
         raise ValueError(wrong.reason)
-    devices = tuple(devices or (f"device{rank}" for rank in range(schedule.ranks)))
+    devices = tuple(devices or (f"rank {rank}" for rank in range(schedule.ranks)))
     names = names or [f"stage {stage}" for stage in range(schedule.stages)]
     steps = clock(schedule, costs, link, overlap, in_turns)
     events = tuple(_event(step, devices, names) for step in steps)
