@@ -88,12 +88,12 @@ def both_receive_first(rank):
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_who_waits_for_what_will_not_come_is_told_so(fault, says):
-    assert forked.run(fault)[0] == f"RuntimeError: rank 0 waited in {says}"
+    assert forked.run(fault)[0] == f"NobodyCame: rank 0 waited in {says}"
 
 
 def test_two_who_both_receive_first_are_told_so():
     told = forked.run(both_receive_first)
-    waits = "RuntimeError: rank {} waited in recv(float32[4], src={}), and nobody will come: rank {} "
+    waits = "NobodyCame: rank {} waited in recv(float32[4], src={}), and nobody will come: rank {} "
     full = [waits.format(r, 1 - r, 1 - r) + f"waits in recv(float32[4], src={r}) (its wait 2)" for r in range(2)]
     # The one that looks later may find that the other has given up.
     late = [waits.format(r, 1 - r, 1 - r) + "has ended" for r in range(2)]
@@ -108,7 +108,7 @@ def one_is_killed(rank):
 
 
 def test_who_waits_for_a_rank_that_died_is_told_so():
-    says = "RuntimeError: rank 0 waited in all_reduce(float32[4], SUM), and nobody will come: rank 1 has died"
+    says = "NobodyCame: rank 0 waited in all_reduce(float32[4], SUM), and nobody will come: rank 1 has died"
     assert forked.run(one_is_killed) == [says, "died"]
 
 

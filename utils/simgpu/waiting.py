@@ -32,6 +32,14 @@ class Mismatch(RuntimeError):
     """The ranks of a group are not about to do the same."""
 
 
+class NobodyCame(RuntimeError):
+    """A rank has waited for others that will not come. `waited_in` says what it was doing."""
+
+    def __init__(self, rank: int, waited_in: str, reason: str):
+        super().__init__(f"rank {rank} waited in {waited_in}, and {reason}")
+        self.waited_in = waited_in
+
+
 @dataclass
 class _State:
     """What a rank shows of itself: how often it has shown it, how many waits it has begun, and what it waits for."""
@@ -65,7 +73,7 @@ class Waiting:
         self._guard.end()
         if isinstance(error, RuntimeError) and not isinstance(error, Mismatch):
             reason = self._reason or self._guard.why_broken(self._members)
-            raise RuntimeError(f"rank {self._me} waited in {self._what}, and {reason}") from error
+            raise NobodyCame(self._me, self._what, reason) from error
 
     def agreed(self, ready: float, what: str) -> float:
         """The latest `ready` of all ranks. Raises Mismatch where they are not about to do the same."""
