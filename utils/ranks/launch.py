@@ -18,7 +18,7 @@ from torch.distributed import TCPStore
 
 from . import warm
 from .one_rank import Failure, Lost, Order, Result, Unfinished
-from .telling import Output, RankError, RanksInterrupted, named, told, was
+from .telling import Output, RankError, RanksInterrupted, Trouble, named, told, was
 
 GRACE = 10.0  # seconds that the others have, after the first has failed, to say what they were doing
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +88,8 @@ class Rank:
 
     def __init__(self, number: int, process: int, words: Connection, output: int):
         self.number, self.process, self.words, self.output = number, process, words, output
-        self.said: Result | Failure | Lost | None = None
+        self.said: Result | Trouble | None = None
+        self.at = float("inf")  # when that was
 
     def give(self, order: bytes) -> None:
         with contextlib.suppress(OSError):  # it has died: so it will not be heard of
@@ -99,6 +100,13 @@ class Rank:
             self.said = self.words.recv()
         except (EOFError, OSError):
             self.said = Lost(0)
+        self.at = time.monotonic()
+
+    def has_ended(self, code: int) -> None:
+        if self.said is None:
+            self.said = Unfinished()
+        elif isinstance(self.said, Lost):
+            self.said = Lost(code)
 
     def close(self) -> None:
         self.words.close()
@@ -121,18 +129,20 @@ def results_of(count: int, machine: dict, call: bytes) -> list:
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     order = Order(count, machine, store.port, os.getcwd(), sys.path, dict(os.environ), call)
     try:
-        said = _run(warm_process(), count, pickle.dumps(order))
+        ranks = _run(warm_process(), count, pickle.dumps(order))
     except KeyboardInterrupt:
-        ranks = list(range(count))
-        raise RanksInterrupted(f"{named(ranks)} {was(ranks)} interrupted, and {was(ranks)} ended.") from None
-    troubles = {rank: each for rank, each in enumerate(said) if not isinstance(each, Result)}
+        them = list(range(count))
+        raise RanksInterrupted(f"{named(them)} {was(them)} interrupted, and {was(them)} ended.") from None
+    troubles = {rank.number: rank.said for rank in ranks if not isinstance(rank.said, Result)}
     if troubles:
-        raise RankError(told(troubles, GRACE), {r: t.text for r, t in troubles.items() if isinstance(t, Failure)})
-    return [pickle.loads(each.packed) for each in said]
+        first = min(troubles, key=lambda rank: ranks[rank].at)
+        tracebacks = {rank: trouble.text for rank, trouble in troubles.items() if isinstance(trouble, Failure)}
+        raise RankError(told(troubles, first, GRACE), tracebacks)
+    return [pickle.loads(rank.said.packed) for rank in ranks]
 
 
-def _run(process: WarmProcess, count: int, order: bytes) -> list[Result | Failure | Lost | Unfinished]:
-    """What came of it on each rank. However it ends, no rank is left."""
+def _run(process: WarmProcess, count: int, order: bytes) -> list[Rank]:
+    """Ranks that have had this order, and have ended. However it goes, none is left."""
     process.wait_until_ready()
     ranks, shown, codes = process.fork(count), Output(count), []
     try:
@@ -146,8 +156,9 @@ def _run(process: WarmProcess, count: int, order: bytes) -> list[Result | Failur
             for rank in ranks:
                 shown.rest_of(rank.number, rank.output)
                 rank.close()
-    said = [Unfinished() if rank.said is None else rank.said for rank in ranks]
-    return [Lost(code) if isinstance(each, Lost) else each for each, code in zip(said, codes, strict=True)]
+    for rank, code in zip(ranks, codes, strict=True):
+        rank.has_ended(code)
+    return ranks
 
 
 def _hear(ranks: list[Rank], shown: Output) -> None:

@@ -7,6 +7,7 @@ import io
 import os
 import pickle
 import random
+import re
 import signal
 import sys
 import traceback
@@ -20,6 +21,7 @@ from torch import nn
 
 from utils import simgpu
 
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # another on each rank, for the same thing
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
 
 
@@ -36,13 +38,14 @@ class Order(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An exception, as the notebook's process can tell it. `waited_in`: where it only says that others did not come."""
+    """An exception, as the notebook's process can tell it. The last two are those of simgpu's NobodyCame."""
 
     kind: str
     message: str
     frames: list[tuple[str, int, str]]
     text: str
     waited_in: str = ""
+    reason: str = ""
 
 
 class Result(NamedTuple):
@@ -148,4 +151,5 @@ def _packed(result: object) -> Result:
 def _failure(error: BaseException) -> Failure:
     frames = [(frame.filename, frame.lineno or 0, frame.name) for frame in traceback.extract_tb(error.__traceback__)]
     text = "".join(traceback.format_exception(error))
-    return Failure(type(error).__name__, str(error), frames, text, getattr(error, "waited_in", ""))
+    waited = [getattr(error, name, "") for name in ("waited_in", "reason")]
+    return Failure(type(error).__name__, ADDRESS.sub("", str(error)), frames, text, *waited)

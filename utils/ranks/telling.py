@@ -12,6 +12,7 @@ import sysconfig
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 
+from .advice import advice_on
 from .one_rank import Failure, Lost, Unfinished
 
 CHUNK = 65_536
@@ -77,25 +78,32 @@ class Output:
             self._turn += 1
 
 
-def told(troubles: dict[int, Trouble], grace: float) -> str:
-    """What went wrong, in a line for each different thing, and where. Who only waited for others comes last."""
-    waited = {rank: trouble.waited_in for rank, trouble in troubles.items() if getattr(trouble, "waited_in", "")}
+def told(troubles: dict[int, Trouble], first: int, grace: float) -> str:
+    """What went wrong, in a line for each different thing, and where. Who only waited for others comes last.
+
+    Where all have only waited, the rank that was `first` to give up knows why; then others wait for that one.
+    """
     late = [rank for rank, trouble in troubles.items() if isinstance(trouble, Unfinished)]
-    causes = {rank: trouble for rank, trouble in troubles.items() if rank not in waited and rank not in late}
-    if not causes:
-        causes, waited = {rank: troubles[rank] for rank in waited}, {}
-    lines = [line for ranks in alike(causes, _what) for line in _lines_on(ranks, causes)]
-    lines += [f"{named(ranks)} waited in {waited[ranks[0]]}." for ranks in alike(waited, lambda what: what)]
+    waited = {rank: trouble.waited_in for rank, trouble in troubles.items() if getattr(trouble, "waited_in", "")}
+    causes = [rank for rank in troubles if rank not in waited and rank not in late]
+    if causes:
+        alikes = alike(causes, lambda rank: _what(troubles[rank]))
+        lines = [line for ranks in alikes for line in _lines_on(ranks, troubles[ranks[0]], troubles)]
+    else:
+        causes = [rank for rank in waited if waited[rank] == waited[first]]
+        lines = list(_lines_on(causes, troubles[first], troubles))
+    others = [rank for rank in waited if rank not in causes]
+    lines += [f"{named(ranks)} waited in {waited[ranks[0]]}." for ranks in alike(others, waited.get)]
     if late:
         lines.append(f"{named(late)} had not finished {grace:.0f} s later, and {was(late)} ended.")
     return "\n".join(lines)
 
 
-def alike(things: dict[int, object], key: Callable[[object], Hashable]) -> list[list[int]]:
-    """Ranks whose things are alike, together."""
+def alike(ranks: Iterable[int], key: Callable[[int], Hashable]) -> list[list[int]]:
+    """Ranks that have the same, together."""
     groups: dict[Hashable, list[int]] = {}
-    for rank, thing in things.items():
-        groups.setdefault(key(thing), []).append(rank)
+    for rank in ranks:
+        groups.setdefault(key(rank), []).append(rank)
     return list(groups.values())
 
 
@@ -116,14 +124,19 @@ def _what(trouble: Trouble) -> Hashable:
     return (trouble.kind, trouble.message) if isinstance(trouble, Failure) else trouble
 
 
-def _lines_on(ranks: list[int], troubles: dict[int, Trouble]) -> Iterable[str]:
-    trouble = troubles[ranks[0]]
+def _lines_on(ranks: list[int], trouble: Trouble, troubles: dict[int, Trouble]) -> Iterable[str]:
+    """What these ranks have met with, what helps, and where each was."""
     if isinstance(trouble, Lost):
         yield f"{named(ranks)} {how_ended(trouble.code, ranks)}"
         return
-    yield f"{named(ranks)}: {trouble.kind}{': ' * bool(trouble.message)}{trouble.message}"
+    if trouble.waited_in:
+        yield f"{named(ranks)} waited in {trouble.waited_in}, and {trouble.reason}"
+    else:
+        yield f"{named(ranks)}: {trouble.kind}{': ' * bool(trouble.message)}{trouble.message}"
+    if advice := advice_on(trouble.message, [function for _, _, function in trouble.frames]):
+        yield f"    {advice}"
     places = {rank: place(troubles[rank].frames) for rank in ranks}
-    for some in alike(places, lambda where: where):
+    for some in alike(places, places.get):
         yield f"    {'' if len(some) == len(ranks) else named(some) + ': '}{places[some[0]]}"
 
 
