@@ -29,7 +29,7 @@ from .collectives import PROTOCOLS, Fabric
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .moves import pinned
 from .tensor import SimTensor, value_of
-from .waiting import Mismatch, Waiting
+from .waiting import Mismatch, Waiting, of_this_life
 
 NAME = "simccl"
 # What starts a send and its receive, beside the link's own time: NCCL's kernel with the protocol for large messages.
@@ -99,8 +99,9 @@ class SimBackend(torch_private.Backend):
         self._sent: dict[tuple, int] = {}  # how many messages from whom to whom, by tag
         self._window: list[SimWork] | None = None  # what is launched while works are coalesced
         if not self.alone:
-            self._gloo = torch_private.gloo(options.store, self.group_rank, self.ranks, options.timeout)
-            self._waiting = Waiting(options.store, self.members, self.group_rank, self._gloo)
+            store = torch.distributed.PrefixStore(of_this_life("group"), options.store)
+            self._gloo = torch_private.gloo(store, self.group_rank, self.ranks, options.timeout)
+            self._waiting = Waiting(store, self.members, self.group_rank, self._gloo)
 
     # --- what PyTorch asks about a backend: one that is left out asks itself for ever ---------------------------
 

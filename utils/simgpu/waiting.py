@@ -218,10 +218,10 @@ class _Guard:
     def _show(self) -> None:
         self._mine.beat += 1
         with contextlib.suppress(RuntimeError):  # the store went with the rank that held it
-            self._store.set(_key(self._rank), json.dumps(vars(self._mine)))
+            self._store.set(of_this_life(f"rank/{self._rank}"), json.dumps(vars(self._mine)))
 
     def _state(self, rank: int) -> _State | None:
-        key = _key(rank)
+        key = of_this_life(f"rank/{rank}")
         with contextlib.suppress(RuntimeError):
             if self._store.check([key]):
                 return _State(**json.loads(self._store.get(key)))
@@ -266,9 +266,13 @@ class _Guard:
         return found
 
 
-def _key(rank: int) -> str:
-    """Where a rank shows its state: not where it did before torchrun started it again, as the store stays the same."""
-    return f"simgpu/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/rank/{rank}"
+def of_this_life(key: str) -> str:
+    """A key in a store that torchrun keeps when it starts workers anew: what they have left there is not for these.
+
+    Nodes count their restarts each for itself, so that only the ranks of one node know a number for all.
+    """
+    alone = os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")
+    return f"simgpu/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0) if alone else 'nodes'}/{key}"
 
 
 _guards: dict[int, tuple[object, _Guard]] = {}  # by the id of a store, which is kept
