@@ -84,6 +84,16 @@ def test_what_ranks_print_is_shown_by_rank_in_one_order(capsys):
     assert capsys.readouterr().out.splitlines() == [f"rank {rank}: {line}" for rank in range(2) for line in lines]
 
 
+def one_step():
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).to("simgpu"))
+    model(torch.ones(2, device="simgpu")).sum().backward()
+
+
+def test_pytorch_warns_of_nothing_on_each_rank(capsys):
+    ranks(2).run(one_step)
+    assert capsys.readouterr().out == ""
+
+
 def all_fail():
     raise KeyError("no such layer")
 

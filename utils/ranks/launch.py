@@ -32,6 +32,7 @@ class WarmProcess:
         command = [sys.executable, "-c", warm.START.format("main", (theirs.fileno(), int(forks)))]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
         environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun: the ranks share the cores
+        environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings are of timers and sockets, on each rank
         self._process = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL, start_new_session=True
         )
