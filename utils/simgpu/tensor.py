@@ -204,10 +204,11 @@ def wrap(value: torch.Tensor, gpu: Gpu, storage: Storage | None = None) -> SimTe
     layout = layout_of(value)
     if storage is None:
         storage = Storage(gpu.memory, value.untyped_storage().nbytes())
-    return _wrap(value, gpu, storage, layout)
+    return wrap_planned(value, gpu, storage, layout)
 
 
-def _wrap(value, gpu, storage, layout) -> SimTensor:
+def wrap_planned(value: torch.Tensor | None, gpu: Gpu, storage: Storage, layout: Layout) -> SimTensor:
+    """A tensor of which everything is known: its value is made when it is asked for, if it is None."""
     # By position, which is measurably faster: size, strides, offset, memory format, dtype, layout, device.
     tensor = make_wrapper(
         SimTensor, layout.shape, layout.stride, layout.offset, None, layout.dtype, STRIDED, gpu.device
@@ -531,10 +532,10 @@ def _run_planned(operator, args, kwargs):
                 storage.written = queue, queue.free, False
                 if operator.written:
                     _note_written(operator, args, storage.written)
-            return _wrap(value, gpu, storage, layout)
+            return wrap_planned(value, gpu, storage, layout)
         if what == VIEW:
             value = (func(*values, **kwargs) if kwargs else func(*values)) if compute else None
-            return _wrap(value, gpu, args[position]._storage, layout)
+            return wrap_planned(value, gpu, args[position]._storage, layout)
         if compute:
             func(*values, **(kwargs or {}))
         if plan.seconds is not None:
@@ -555,7 +556,7 @@ def _run_planned(operator, args, kwargs):
         else:
             value = out[index] if compute else None
             storage = storages[index] if what == NEW else args[position]._storage
-            made.append(_wrap(value, gpu, storage, layout))
+            made.append(wrap_planned(value, gpu, storage, layout))
     if queue is not None and not operator.makes_views:
         _note_written(operator, args, (queue, queue.free, False), made)
     return plan.container(made) if plan.container is not None else None
@@ -671,7 +672,7 @@ def _detach(tensor):
     # Autograd calls this more often than anything else. The value is shared, not even viewed.
     if tensor._gpu.retired:
         refuse_if_retired(tensor)
-    return _wrap(tensor._value, tensor._gpu, tensor._storage, tensor._layout)
+    return wrap_planned(tensor._value, tensor._gpu, tensor._storage, tensor._layout)
 
 
 SPECIAL[aten.detach.default] = _detach
