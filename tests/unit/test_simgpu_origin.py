@@ -1,5 +1,6 @@
 """Where a kernel came from: what the log says of module, phase and label."""
 
+import gc
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from utils import simgpu
+from utils.simgpu.hardware import machine
 
 DEVICE = "simgpu:0"
 
@@ -177,6 +179,13 @@ def test_a_closure_of_an_optimizer_calls_modules():
     optimizer.step(closure)
     assert origins("exp") == [("LBFGS", "optimizer")]
     assert ("Linear", "forward") in origins("addmv", "addmm", "mv")
+
+
+def test_the_garbage_collector_passes_over_the_log():
+    model, x = Calls(torch.exp), ones()
+    model(x)
+    gc.collect()
+    assert not any(map(gc.is_tracked, machine.log))
 
 
 BEFORE_AND_AFTER = """

@@ -12,7 +12,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 from weakref import ref
 
 from torch import nn
@@ -23,14 +22,12 @@ from . import torch_private
 REMEMBERED = 200_000
 
 
-class Origin(NamedTuple):
-    module: str
-    phase: str  # forward, backward or optimizer
-    label: str = ""  # what the user called this part of the work
-
+# Module, phase and label, the last three fields of a Record. A plain tuple: the garbage collector passes over those,
+# and over the log's entries that hold them.
+Origin = tuple[str, str, str]
 
 FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
-_NOWHERE = {phase: Origin("", phase) for phase in (FORWARD, BACKWARD)}
+_NOWHERE: dict[str, Origin] = {phase: ("", phase, "") for phase in (FORWARD, BACKWARD)}
 _current_node = torch_private.current_node
 _next_number = torch_private.next_sequence_number
 _number_of = torch_private.number_of
@@ -54,12 +51,12 @@ def here() -> Origin:
     if node is not None or _thread.backward:
         made = None if node is None else _thread.forward.get(_number_of(node))
         if made is None:
-            return Origin("", BACKWARD, _thread.label) if _thread.label else _NOWHERE[BACKWARD]
-        return Origin(made.module, BACKWARD, made.label or _thread.label)
+            return ("", BACKWARD, _thread.label) if _thread.label else _NOWHERE[BACKWARD]
+        return made[0], BACKWARD, made[2] or _thread.label
     running = _thread.running
     origin = _NOWHERE[FORWARD] if running is None else _origins.get(ref(running[0])) or _name(running)
     if _thread.label:
-        origin = Origin(origin.module, origin.phase, _thread.label)
+        origin = *origin[:2], _thread.label
     forward = _thread.forward
     # The node of this operation, if it has one, was numbered just before. The first that comes is the operation
     # itself: later ones with the same number have no node.
@@ -73,14 +70,14 @@ def _name(running) -> Origin:
     """The class of an optimizer; of a module its path from the outermost that runs, or its class if it is that."""
     innermost = running[0]
     if not isinstance(innermost, nn.Module):
-        return _keep(innermost, Origin(type(innermost).__name__, OPTIMIZER))
+        return _keep(innermost, (type(innermost).__name__, OPTIMIZER, ""))
     outermost = innermost
     while running is not None:
         outermost = running[0] if isinstance(running[0], nn.Module) else outermost
         running = running[1]
     for path, inner in outermost.named_modules():
-        _keep(inner, Origin(path or type(inner).__name__, FORWARD))
-    return _origins.get(ref(innermost)) or _keep(innermost, Origin(type(innermost).__name__, FORWARD))
+        _keep(inner, (path or type(inner).__name__, FORWARD, ""))
+    return _origins.get(ref(innermost)) or _keep(innermost, (type(innermost).__name__, FORWARD, ""))
 
 
 def _keep(thing, origin: Origin) -> Origin:
