@@ -266,7 +266,20 @@ FAULTS = {
     # groups and their life
     "another group on each rank": (
         of_a_group_that_is_another_on_each_rank,
-        "rank.* waited in all_reduce(float32[6], SUM).*, and nobody will come: .* waits in all_reduce(.*|" + ALL + ".*",
+        "|".join(
+            f"rank {rank}: Mismatch: new_group was given {its} on rank {rank}, and {others} on rank {other}: all ranks "
+            "have to make the same groups in the same order"
+            for rank, its, other, others in (
+                (0, [0, 1], 1, [0, 1, 2]),
+                (1, [0, 1, 2], 0, [0, 1]),
+                (2, [0, 1, 2], 0, [0, 1]),
+            )
+        ),
+    ),
+    "a group that one rank does not make": (
+        lambda: dist.new_group([0, 1]) if me() != 1 else None,
+        "rank 0 waited in new_group() of ranks 0 and 1, and nobody will come: rank 1 has ended; rank 2 has ended|"
+        + ALL,
     ),
     "begun twice": (
         lambda: dist.init_process_group(),

@@ -101,8 +101,8 @@ class SimBackend(torch_private.Backend):
         self._window: list[SimWork] | None = None  # what is launched while works are coalesced
         if not self.alone:
             store = torch.distributed.PrefixStore(of_this_life("group"), options.store)
-            self._gloo = torch_private.gloo(store, self.group_rank, self.ranks, options.timeout)
-            self._waiting = Waiting(store, self.members, self.group_rank, self._gloo)
+            self._waiting = Waiting(store, self.members, self.group_rank)
+            self._gloo = self._waiting.connect(self.ranks, options.timeout)
 
     # --- what PyTorch asks about a backend: one that is left out asks itself for ever ---------------------------
 

@@ -74,10 +74,10 @@ class _State:
 class Waiting:
     """The waiting of one rank of a group: `with waiting("all_reduce(float32[4])"): ...` around what may block."""
 
-    def __init__(self, store, members: list[int], group_rank: int, gloo):
+    def __init__(self, store, members: list[int], group_rank: int):
         self._members = members
         self._me = members[group_rank]
-        self._gloo = gloo
+        self._gloo = None
         self._store = store
         self._what = ""
         self._reason = ""
@@ -99,6 +99,26 @@ class Waiting:
             raise NobodyCame(self._me, self._what, reason) from error
         if isinstance(error, RuntimeError) and not isinstance(error, Mismatch):
             raise RuntimeError(f"rank {self._me}, in {self._what}: {error}") from error
+
+    def connect(self, ranks: int, timeout):
+        """Gloo between the members of the group, when all of them have come to make it.
+
+        Raises Mismatch where one of them makes another group: gloo would wait for it, or for who is not in it.
+        """
+        if torch_private.world_size():  # the first group of all has everybody
+            with self("new_group()"):
+                self._refuse_another_group()
+        self._gloo = torch_private.gloo(self._store, self._members.index(self._me), ranks, timeout)
+        return self._gloo
+
+    def _refuse_another_group(self) -> None:
+        self.leave(f"members, {self._me}", self._members)
+        for rank in self._members:
+            if rank != self._me and (its := self.find(f"members, {rank}", keep=True)) != self._members:
+                raise Mismatch(
+                    f"new_group was given {self._members} on rank {self._me}, and {its} on rank {rank}: "
+                    "all ranks have to make the same groups in the same order"
+                )
 
     def agreed(self, ready: float, what: str, place: int) -> float:
         """The latest `ready` of all ranks. Raises Mismatch where they are not about to do the same.
@@ -147,16 +167,17 @@ class Waiting:
     # --- words from one rank to another, which need nobody to listen --------------------------------------------
 
     def leave(self, key: str, words: list) -> None:
-        """Leave words for one other rank."""
+        """Leave words for other ranks."""
         self._store.set(key, json.dumps(words))
 
-    def find(self, key: str) -> list:
-        """The words that another rank leaves under this key, when it does."""
+    def find(self, key: str, keep: bool = False) -> list:
+        """The words that another rank leaves under this key, when it does. `keep` them for others to find."""
         self._awaited = key
         try:
             self._store.wait([key], datetime.timedelta(seconds=NEWS))
             words = json.loads(self._store.get(key))
-            self._store.delete_key(key)
+            if not keep:
+                self._store.delete_key(key)
         except RuntimeError as error:  # the store went with the rank that held it, or it took too long
             raise _Lost from error
         finally:
