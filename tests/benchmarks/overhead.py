@@ -2,9 +2,10 @@
 
     .venv/bin/python tests/benchmarks/overhead.py
 
-Shapes only: one operator, planned, against PyTorch's own FakeTensorMode. With values: a training step against the
-CPU's, and against the floor: a tensor subclass that only unwraps, calls and wraps, which is what PyTorch's way into
-Python costs before anything is simulated.
+Shapes only, with the log on and in CPU time: one operator, called by a module, against PyTorch's own FakeTensorMode;
+and what one costs with a second stream, and a copy. With values: a training step against the CPU's, and against the
+floor: a tensor subclass that only unwraps, calls and wraps, which is what PyTorch's way into Python costs before
+anything is simulated.
 """
 
 import statistics
@@ -16,6 +17,18 @@ from torch import nn
 from utils import simgpu
 
 DEVICE = "simgpu:0"
+
+
+def least_seconds(runs: dict, repeats: int, inner: int) -> dict:
+    """CPU seconds of each, run in turns, the least of some repeats: what others on the machine change least."""
+    times = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            begin = time.process_time()
+            for _ in range(inner):
+                run()
+            times[name].append((time.process_time() - begin) / inner)
+    return {name: min(values) for name, values in times.items()}
 
 
 def median_seconds(runs: dict, repeats: int, inner: int = 1) -> dict:
@@ -33,18 +46,17 @@ def median_seconds(runs: dict, repeats: int, inner: int = 1) -> dict:
 # --- shapes only ----------------------------------------------------------------------------------------------
 
 
+class Add(nn.Module):
+    def forward(self, x):
+        return x + x
+
+
 def operators(device):
-    """Calls by name, on small tensors of a device: forward, and forward with backward."""
-    x, y = (torch.empty(64, 64, device=device, requires_grad=True) for _ in range(2))
-    weight, bias = nn.Linear(64, 64, device=device).parameters()
-    filters, offset = nn.Conv2d(8, 8, 3, device=device).parameters()
+    """Calls of modules by name, on small tensors of a device: forward, and forward with backward."""
+    x = torch.empty(64, 64, device=device, requires_grad=True)
     image = torch.empty(4, 8, 16, 16, device=device, requires_grad=True)
-    calls = {
-        "add": lambda: x + y,
-        "mm": lambda: x @ y,
-        "linear": lambda: nn.functional.linear(x, weight, bias),
-        "conv2d": lambda: nn.functional.conv2d(image, filters, offset),
-    }
+    add, linear, conv2d = Add(), nn.Linear(64, 64, device=device), nn.Conv2d(8, 8, 3, device=device)
+    calls = {"add": lambda: add(x), "linear": lambda: linear(x), "conv2d": lambda: conv2d(image)}
     ones = {name: torch.empty_like(call()) for name, call in calls.items()}
 
     def both(name):
@@ -69,9 +81,9 @@ def against_fake_tensors() -> None:
         print("shapes only, microseconds        simulated   FakeTensorMode   ratio")
         for name in ours:
             with torch.set_grad_enabled("backward" in name):
-                fake = median_seconds({name: theirs[name]}, 7, 200)[name]
+                fake = least_seconds({name: theirs[name]}, 7, 200)[name]
                 with no_mode():
-                    mine = median_seconds({name: ours[name]}, 7, 200)[name]
+                    mine = least_seconds({name: ours[name]}, 7, 200)[name]
             print(f"{name:<30}{mine * 1e6:>12.1f}{fake * 1e6:>17.1f}{fake / mine:>8.1f}")
 
 
@@ -79,6 +91,27 @@ def no_mode():
     from torch.utils._python_dispatch import _disable_current_modes
 
     return _disable_current_modes()
+
+
+@torch.no_grad()
+def by_streams() -> None:
+    """Operators outside of modules, on one stream and then with a second on the machine."""
+    simgpu.enable(count=3, compute=False)
+    simgpu.enable(count=2, compute=False)
+    x = torch.empty(64, 64, device=DEVICE)
+    calls = {
+        "add": lambda: x + x,
+        "view": lambda: x.view(-1),
+        "copy to another device": lambda: x.to("simgpu:1"),
+        "empty": lambda: torch.empty(64, 64, device=DEVICE),
+    }
+    one = least_seconds(calls, 7, 1000)
+    with torch.simgpu.Stream(DEVICE):
+        torch.empty(1, device=DEVICE)
+    two = least_seconds(calls, 7, 1000)
+    print("shapes only, microseconds       one stream      two streams   ratio")
+    for name in calls:
+        print(f"{name:<30}{one[name] * 1e6:>12.1f}{two[name] * 1e6:>17.1f}{two[name] / one[name]:>8.1f}")
 
 
 # --- with values ------------------------------------------------------------------------------------------------
@@ -174,4 +207,5 @@ def against_the_cpu() -> None:
 if __name__ == "__main__":
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     against_fake_tensors()
+    by_streams()
     against_the_cpu()

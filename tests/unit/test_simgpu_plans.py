@@ -1,0 +1,104 @@
+"""Plans against the long way: each call that is planned is run the long way too, and what comes of it is compared.
+
+The calls are those of PyTorch's own database of operators, each made twice, so that the second is planned.
+A plan that was made of other arguments, and whose key says too little of them, is found in the same way.
+"""
+
+import contextlib
+from itertools import islice
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from utils import simgpu
+from utils.simgpu import tensor as tensor_module
+from utils.simgpu.hardware import machine
+from utils.simgpu.tensor import SimTensor
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # about how the samples call things
+
+DEVICE = "simgpu:1"
+SAMPLES = 2  # of each operator, at most
+# What a sample may need that a machine with shapes only does not have, or that no simulated GPU has.
+REFUSALS = (RuntimeError, NotImplementedError, TypeError, ValueError, AssertionError, IndexError)
+
+
+class Crosscheck:
+    """In place of what runs an operator by its plan. `compared` names the operators that were."""
+
+    def __init__(self, monkeypatch):
+        self.planned, self.long_way, self.launch = tensor_module._run_planned, tensor_module._run, machine.launch
+        self.launched, self.by_plan = [], True
+        self.compared, self.wrong = set(), []
+        monkeypatch.setattr(tensor_module, "_run_planned", self.run)
+        monkeypatch.setattr(tensor_module, "_run", self.run_the_long_way)
+        monkeypatch.setattr(machine, "launch", self.note_launch)
+
+    def note_launch(self, gpu, seconds, name, moved, flops, queue=None):
+        self.launched.append((gpu, seconds, name, moved, flops))
+        self.launch(gpu, seconds, name, moved, flops, queue)
+
+    def run_the_long_way(self, *given):
+        self.by_plan = False
+        return self.long_way(*given)
+
+    def run(self, operator, args, kwargs):
+        self.by_plan, self.launched = True, []
+        out = self.planned(operator, args, kwargs)
+        if self.by_plan:
+            planned, self.launched = self.launched, []
+            again = self.long_way(operator, args, kwargs or {})
+            one, other = (planned, described(out, args)), (self.launched, described(again, args))
+            self.compared.add(operator.packet.__name__)
+            if one != other:
+                self.wrong.append(f"{operator.func}: by its plan {one}, the long way {other}")
+        return out
+
+
+def described(out, args):
+    """All that can be seen of results: which are arguments, which share the memory of which, and their outsides."""
+    given = tree_leaves(args)
+    storages = [t._storage for t in given if type(t) is SimTensor]
+    told = [type(out)]
+    for value in tree_leaves(out):
+        if type(value) is not SimTensor:
+            told.append(value)
+            continue
+        if value._storage not in storages:
+            storages.append(value._storage)
+        outside = value.shape, value.stride(), value.storage_offset(), value.dtype, value.device, value._layout
+        place = [value is one for one in given], storages.index(value._storage), value._storage.size
+        told.append((*outside, *place))
+    return told
+
+
+@pytest.fixture
+def crosscheck(monkeypatch):
+    simgpu.enable(count=2, compute=False)
+    return Crosscheck(monkeypatch)
+
+
+def on_device(values):
+    return tree_map_only(torch.Tensor, lambda t: t.detach().to(DEVICE).requires_grad_(t.requires_grad), values)
+
+
+def twice(call) -> None:
+    """Some samples need values, or what simulated GPUs refuse: they end where they do, the second like the first."""
+    for _ in range(2):
+        with contextlib.suppress(*REFUSALS):
+            call()
+
+
+def test_plans_of_operators_do_what_the_long_way_does(crosscheck):
+    for info in op_db:
+        if torch.float32 not in info.dtypes:
+            continue
+        for sample in islice(info.sample_inputs_func(info, "cpu", torch.float32, False), SAMPLES):
+            given = sample.input, sample.args, sample.kwargs
+            if all(t.layout is torch.strided for t in tree_leaves(given) if isinstance(t, torch.Tensor)):
+                given, args, kwargs = on_device(given)
+                twice(lambda: info.op(given, *args, **kwargs))  # noqa: B023
+        assert not crosscheck.wrong, info.name
+    assert {"add", "bmm", "cat", "native_layer_norm", "_softmax", "sort", "split", "var_mean"} <= crosscheck.compared
