@@ -3,8 +3,8 @@
     costs = [LayerCost(0.002, 0.004, 1_000_000), LayerCost(0.002, 0.004, 4_000)]
     schedule(costs, cut=1, micro_batches=4, link=LINKS["nvlink2"]).table()
 
-`schedule` is arithmetic on the costs that it is given (`utils.schedules` has others and your own). `estimate_costs` makes such costs from layers and a hardware
-profile. Times are seconds, sizes are bytes.
+`schedule` is arithmetic on the costs that it is given; `utils.schedules`, which it calls, has other schedules than
+GPipe's. `estimate_costs` makes such costs from layers and a hardware profile. Times are seconds, sizes are bytes.
 """
 
 from __future__ import annotations

@@ -24,8 +24,10 @@ GREY, INK = "#8C8C8C", "#222222"
 PHASE_STYLE = {
     "forward": {"facecolor": BLUE, "hatch": ""},
     "backward": {"facecolor": ORANGE, "hatch": "///"},
+    "backward, weights": {"facecolor": SKY, "hatch": "|||"},
     "optimizer": {"facecolor": GREY, "hatch": "..."},
 }
+FOR_WEIGHTS = "for its weights"  # so ends the name of a half of a backward pass that utils.schedules plays
 COPY_STYLE = {"facecolor": GREEN, "hatch": "xxx"}
 TALK_STYLE = {"facecolor": PURPLE, "hatch": "\\\\\\"}
 WAIT_STYLE = {"facecolor": "#EBD3E0", "hatch": ""}
@@ -103,36 +105,37 @@ def timeline(
         figure.subplots_adjust(left, 0.62 / inches, 0.99, 1 - (0.55 if title else 0.35) / inches)
     span = recorded.span or 1.0
     end = max(until or 0.0, span)
+    unit, scale = _unit(end)
     seen = {}
     for row, device in enumerate(devices):
-        axes.barh(row, span * 1e3, height=0.62, color="#F0F0F0")
+        axes.barh(row, span * scale, height=0.62, color="#F0F0F0")
         by_phase = {}
         unmarked_first = sorted(_pieces(recorded, device).items(), key=lambda piece: piece[0][1])
         for (phase, label), times in unmarked_first:
-            bars = [((start - recorded.begin) * 1e3, (end - start) * 1e3) for start, end in times]
+            bars = [((start - recorded.begin) * scale, (end - start) * scale) for start, end in times]
             by_phase.setdefault(phase, []).extend(bars)
             for left, width in bars if numbers and label else ():
-                if width > end * 1e3 / 45:
+                if width > end * scale / 45:
                     text = axes.text(left + width / 2, row - 0.085, label, ha="center", va="center", fontsize=8)
                     text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
         for phase, bars in by_phase.items():
             seen[phase] = PHASE_STYLE[phase]
-            _draw_pieces(axes, bars, (row - 0.31, 0.45), end * 1e3, 0.4, seen[phase])
+            _draw_pieces(axes, bars, (row - 0.31, 0.45), end * scale, 0.4, seen[phase])
         copies = _apart(recorded, device)
         if copies:
             seen["copy"] = COPY_STYLE
-            bars = [((start - recorded.begin) * 1e3, (end - start) * 1e3) for start, end in copies]
-            _draw_pieces(axes, bars, (row + 0.17, 0.14), end * 1e3, 1.2, COPY_STYLE)
+            bars = [((start - recorded.begin) * scale, (end - start) * scale) for start, end in copies]
+            _draw_pieces(axes, bars, (row + 0.17, 0.14), end * scale, 1.2, COPY_STYLE)
         for name, style, times in _talks(recorded, device):
             seen[name] = style
-            bars = [((start - recorded.begin) * 1e3, (end_ - start) * 1e3) for start, end_ in times]
-            _draw_pieces(axes, bars, (row + 0.17, 0.14), end * 1e3, 0.4, style)
+            bars = [((start - recorded.begin) * scale, (end_ - start) * scale) for start, end_ in times]
+            _draw_pieces(axes, bars, (row + 0.17, 0.14), end * scale, 0.4, style)
         idle = recorded.idle(device) / span
-        axes.text(span * 1e3 + end * 10, row, f"idle {idle:.0%}", va="center", fontsize=9, color=INK)
+        axes.text((span + end / 100) * scale, row, f"idle {idle:.0%}", va="center", fontsize=9, color=INK)
     axes.set_yticks(range(len(devices)), devices)
     axes.set_ylim(len(devices) - 0.5, -0.5)
-    axes.set_xlim(0, end * 1e3 * 1.1)
-    axes.set_xlabel("ms", fontsize=9, color=INK)
+    axes.set_xlim(0, end * scale * 1.1)
+    axes.set_xlabel(unit, fontsize=9, color=INK)
     patches = [Patch(label=name, edgecolor="white", **seen[name]) for name in LEGEND if name in seen]
     where = "upper right" if quick else "outside upper right"
     figure.legend(handles=patches, loc=where, ncols=max(len(patches), 1), fontsize=9, frameon=False)
@@ -187,19 +190,24 @@ def _pieces(recorded, device):
     times: dict[tuple[str, str], list] = {}
     for event in recorded.events:
         if event.is_kernel and event.device == device:
-            times.setdefault((event.phase, event.label), []).append((event.start, event.end))
+            phase = "backward, weights" if event.name.endswith(FOR_WEIGHTS) else event.phase
+            times.setdefault((phase, event.label), []).append((event.start, event.end))
     return {key: _close(intervals.union(value), recorded.span) for key, value in times.items()}
 
 
 def _timeline_words(recorded) -> str:
-    parts = []
+    parts, (unit, scale) = [], _unit(recorded.span)
+
+    def told(seconds: float) -> str:
+        return _three(seconds * scale)
+
     for device in recorded.devices:
         pieces = sorted((s, e, phase) for (phase, _), times in _pieces(recorded, device).items() for s, e in times)
-        steps = [f"{phase} from {_in_ms(s - recorded.begin)} to {_in_ms(e - recorded.begin)}" for s, e, phase in pieces]
+        steps = [f"{phase} from {told(s - recorded.begin)} to {told(e - recorded.begin)}" for s, e, phase in pieces]
         more = f" and {len(steps) - 6} more pieces" if len(steps) > 6 else ""
-        parts.append(f"{device}: " + (", ".join(steps[:6]) + more if steps else "nothing") + " ms")
-    told = [*parts, *_waiting_words(recorded)]
-    return f"Timeline over {_in_ms(recorded.span)} ms. " + "; ".join(told) + f". {_timeline_summary(recorded)}"
+        parts.append(f"{device}: " + (", ".join(steps[:6]) + more if steps else "nothing") + f" {unit}")
+    words = "; ".join([*parts, *_waiting_words(recorded)])
+    return f"Timeline over {told(recorded.span)} {unit}. {words}" + f". {_timeline_summary(recorded)}"
 
 
 def _waiting_words(recorded) -> list[str]:
@@ -208,7 +216,7 @@ def _waiting_words(recorded) -> list[str]:
         return []
     table = recorded.waited_for()
     return [
-        f"{waiter} waits {_in_ms(ms / 1e3)} ms for {last}"
+        f"{waiter} waits {_three(ms)} ms for {last}"
         for waiter, row in table.iterrows()
         for last, ms in row.items()
         if ms
@@ -217,12 +225,18 @@ def _waiting_words(recorded) -> list[str]:
 
 def _timeline_summary(recorded) -> str:
     shares = ", ".join(f"{device} idle {1 - busy:.0%}" for device, busy in recorded.utilisation().items())
-    return f"{shares} of {_in_ms(recorded.span)} ms ({recorded.source})."
+    unit, scale = _unit(recorded.span)
+    return f"{shares} of {_three(recorded.span * scale)} {unit} ({recorded.source})."
 
 
-def _in_ms(seconds: float) -> str:
-    """Milliseconds in three figures, and never as 1.46e+03."""
-    return f"{seconds * 1e3:.3g}" if seconds < 0.9995 else f"{seconds * 1e3:.0f}"
+def _unit(span: float) -> tuple[str, float]:
+    """In what a time so long is told, and how many of that are a second."""
+    return ("s", 1.0) if span >= 5 else ("ms", 1e3)
+
+
+def _three(value: float) -> str:
+    """A number in three figures, and never as 1.46e+03."""
+    return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
 
 
 def utilisation(monitor, title: str | None = None) -> Picture:

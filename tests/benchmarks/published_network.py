@@ -2,9 +2,9 @@
 
     .venv/bin/python tests/benchmarks/published_network.py
 
-The rows of tests/measurements/network.csv (vidur's profiles, with their source in each row) within one machine of eight
-A100, whose GPUs are all linked alike: pairs with a link of their own are a machine that simgpu does not have. The cost
-model is NCCL's own (utils/simgpu/collectives.py); nothing of it is fitted to these rows.
+The rows of tests/measurements/network.csv, with their source in each, within one machine whose GPUs are all linked
+alike: eight A100 (vidur's profiles), and two 2080 Ti with a bridge (a table of nccl-tests). simgpu has no machine whose
+pairs have links of their own. The cost model is NCCL's own (utils/simgpu/collectives.py); nothing is fitted to these.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from statistics import median
 
 from utils.simgpu.collectives import Fabric
 from utils.simgpu.distributed import PAIR
-from utils.simgpu.profiles import LINKS, NETWORKS
+from utils.simgpu.profiles import LINKS, NETWORKS, LinkProfile
 
 ROWS = Path(__file__).parent.parent / "measurements" / "network.csv"
+MACHINES = {
+    "a100_dgx": ("A100", LINKS["nvlink3"]),
+    "2080ti_bridge": ("2080 Ti", LinkProfile("bridge", 50e9, "two links of NVLink 2, NVIDIA's Turing white paper")),
+}
 SIZES = ((0, 2**17, "below 128 KiB"), (2**17, 2**23, "to 8 MiB"), (2**23, 2**40, "above"))
 
 
-def predicted(op: str, given: dict) -> float:
+def predicted(op: str, given: dict, link: LinkProfile) -> float:
     """Seconds."""
     if op == "all_reduce":
-        return Fabric(given["gpus"], 1, LINKS["nvlink3"], NETWORKS["100G"]).seconds(op, given["bytes"])
-    return LINKS["nvlink3"].seconds(given["bytes"]) + PAIR
+        return Fabric(given["gpus"], 1, link, NETWORKS["100G"]).seconds(op, given["bytes"])
+    return link.seconds(given["bytes"]) + PAIR
 
 
 def main() -> None:
@@ -35,14 +39,15 @@ def main() -> None:
     with ROWS.open() as file:
         for row in csv.DictReader(file):
             given = json.loads(row["params"])
-            if given["gpus"] == given["per_node"] and given["node"] == "a100_dgx":
+            if given["gpus"] == given["per_node"] and given["node"] in MACHINES:
+                gpu, link = MACHINES[given["node"]]
                 [name] = [name for low, high, name in SIZES if low <= given["bytes"] < high]
-                key = row["op"], given["gpus"], name
-                ratios[key].append(predicted(row["op"], given) * 1e6 / float(row["measured_us"]))
-    for (op, count, name), found in sorted(ratios.items()):
+                key = row["op"], given["gpus"], gpu, name
+                ratios[key].append(predicted(row["op"], given, link) * 1e6 / float(row["measured_us"]))
+    for (op, count, gpu, name), found in sorted(ratios.items()):
         error = median(abs(ratio - 1) for ratio in found)
         words = f"{len(found):3} rows, predicted over measured {median(found):.2f}, median error {error:.0%}"
-        print(f"{op:<10} {count} x A100, {name:<13} {words}")
+        print(f"{op:<10} {count} x {gpu:<7}, {name:<13} {words}")
 
 
 if __name__ == "__main__":

@@ -344,10 +344,10 @@ ex3 = lab.exercise(
 )
 
 
-def use_optimizers(lab, places, shared, frozen, lr, seed, steps):
+def use_optimizers(lab, places, shared, frozen, torn, lr, seed, steps):
     """make_optimizers on linear layers that stand on `places`, then some steps with gradients given.
 
-    Frozen: the first layer is, and gets no gradients.
+    Frozen: the first layer is, and gets no gradients. Torn: the last layer's bias is where the first layer is.
     """
     import torch
     from torch import nn
@@ -355,6 +355,8 @@ def use_optimizers(lab, places, shared, frozen, lr, seed, steps):
     from utils.facts.probes import array, fill, kind_of
 
     layers = [nn.Linear(4 + n, 3 + n).to(place) for n, place in enumerate(places)]
+    if torn:
+        layers[-1].bias = nn.Parameter(layers[-1].bias.detach().to(places[0]))
     if shared:
         layers = [layers[0], nn.Sequential(nn.Tanh(), nn.Sequential(*layers[1:])), layers[0]]
     model = nn.Sequential(*layers)
@@ -404,9 +406,10 @@ def expected_after_steps(places, shared, frozen, lr, seed, steps):
     return values_of(model)
 
 
-def compare_optimizers(student, places, *, shared=False, frozen=False, lr=0.01, seed=1, steps=3):
-    with case(f"A model with layers on {', '.join(places)}{', the first one frozen' if frozen else ''}"):
-        run = student.run(use_optimizers, places, shared, frozen, lr, seed, steps)
+def compare_optimizers(student, places, *, shared=False, frozen=False, torn=False, lr=0.01, seed=1, steps=3):
+    special = ", the first one frozen" if frozen else f", the last one's bias on {places[0]}" if torn else ""
+    with case(f"A model with layers on {', '.join(places)}{special}"):
+        run = student.run(use_optimizers, places, shared, frozen, torn, lr, seed, steps)
         need(run["kind"] == "list", f"make_optimizers returned {run['kind']}. Return a list of optimizers.")
         others = set(run["kinds"]) - {"Adam"}
         need(not others, f"in the list there is: {', '.join(sorted(others))}. Only torch.optim.Adam is wanted.")
@@ -445,6 +448,11 @@ def _(student):
 def _(student):
     device0, device1 = student.devices
     compare_optimizers(student, [device0, device1, device0], frozen=True, seed=6)
+
+
+@ex3.fact("it works for a module that has parameters on two devices")
+def _(student):
+    compare_optimizers(student, student.devices, torn=True, seed=7)
 
 
 # --- ex4: two branches at the same time -----------------------------------------------------------------------

@@ -3,6 +3,8 @@
 A probe runs beside the student's code and tells plain data; the fact judges it here.
 """
 
+from itertools import accumulate
+
 import numpy as np
 import torch
 
@@ -40,24 +42,25 @@ def watch_a_model(lab, kind, width, rows, devices, seed):
     from utils.trace import record
 
     device0, device1 = (torch.device(name) for name in devices)
+    place0, place1 = (device1, device0) if kind == "back" else (device0, device1)
 
     class Cold(nn.Module):
         def __init__(self):
             super().__init__()
-            self.part0 = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, width)).to(device0)
-            self.part1 = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 8)).to(device1)
+            self.part0 = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, width)).to(place0)
+            self.part1 = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 8)).to(place1)
             self.passes = []
 
         def forward(self, x):
-            first = x.to(device0)
+            first = x.to(place0)
             if not self.passes:  # the first pass does more, as where a library is loaded
                 for _ in range(40):
                     torch.mm(self.part0[0].weight.detach(), self.part0[0].weight.detach())
             self.passes.append(1)
-            if kind == "split":
-                return self.part1(self.part0(first).to(device1))
-            other = self.part1(x.to(device1))
-            return self.part0(first).mean().to(device1) + other
+            if kind != "branches":
+                return self.part1(self.part0(first).to(place1))
+            other = self.part1(x.to(place1))
+            return self.part0(first).mean().to(place1) + other
 
     def made():
         torch.manual_seed(seed)
@@ -92,7 +95,7 @@ def watch_a_model(lab, kind, width, rows, devices, seed):
             else kind_of(value)
             for key, value in found.items()
         }
-    weights = [[array(p) for p in each.parameters()] for each in (model, theirs)]
+    weights = [[array(p).ravel()[:2000] for p in each.parameters()] for each in (model, theirs)]
     return {"found": told, "right": right, "steps": len(steps), "passes": len(theirs.passes), "weights": weights}
 
 
@@ -114,9 +117,8 @@ def compare_watch(student, kind, width, rows, devices, seed=1):
     return run
 
 
-@ex1.fact("it trains: two whole steps, in the order of lab 03")
-def _(student):
-    run = student.run(watch_a_model, "split", 64, 32, list(student.devices), 3)
+def compare_trained(student, kind):
+    run = student.run(watch_a_model, kind, 64, 32, list(student.devices), 3)
     need(
         run["steps"] == 2 and run["passes"] == 2,
         f"the batch went {run['passes']} times through the model, and optimizer.step() ran {run['steps']} times.",
@@ -125,9 +127,20 @@ def _(student):
     need(same_weights, "the weights differ from those after two steps: are the gradients cleared before each?")
 
 
+@ex1.fact("it trains: two whole steps, in the order of lab 03")
+def _(student):
+    compare_trained(student, "split")
+
+
 @ex1.fact("for a split model it tells the percent of each device, of the second step alone")
 def _(student):
     compare_watch(student, "split", 512, 512, student.devices)
+
+
+@ex1.fact("y goes where the output is, which may be device0")
+def _(student):
+    with case("For a model whose output is on device0"):
+        compare_trained(student, "back")
 
 
 @ex1.fact("for a model with a branch on each device it tells in how much of the time both computed")
@@ -508,8 +521,9 @@ def compare_parts(found, whole, cut, device0, device1):
     need(found, "PyTorch sees no parameters in the model. Are the parts attributes, such as self.part0 = ...?")
     elsewhere = [device for _, device in found if device not in (device0, device1)]
     need(not elsewhere, f"there are parameters on {', '.join(elsewhere[:1])}, which is neither device0 nor device1.")
-    # Each layer with parameters has two of them. A real GPU under two names says nothing about the cut.
-    count, room = sum(device == device0 for _, device in found) // 2, len(tensors_of(whole[:cut])) // 2
+    # A real GPU under two names says nothing about the cut.
+    count = layers_with(whole, sum(device == device0 for _, device in found))
+    room = layers_with(whole, len(tensors_of(whole[:cut])))
     if device0 != device1:
         layers = f"{count} layer{'' if count == 1 else 's'} with parameters"
         need(count == room, f"{layers} on device0, and {room} fit there.")
@@ -520,6 +534,12 @@ def compare_parts(found, whole, cut, device0, device1):
             need(tensor in left, f"layer {index} ({type(layer).__name__}) is not on {wanted}, or not there.")
             left.remove(tensor)
     need(not left, f"the model has {len(left)} parameters that the stack does not have.")
+
+
+def layers_with(whole, tensors):
+    """Of how many layers with parameters the first so many tensors are."""
+    ends = accumulate(len(tensors_of(layer)) for layer in whole if tensors_of(layer))
+    return sum(end <= tensors for end in ends)
 
 
 def same(mine, theirs):
@@ -543,6 +563,12 @@ def _(student):
     compare_fit(student, SIX, 2 * ONE, 4, *student.devices)
     compare_fit(student, SIX, 2 * ONE - 4, 2, *student.devices)
     compare_fit(student, SIX, 2 * ONE, 2, *student.devices, dtype=torch.float64)
+
+
+@ex5.fact("buffers do not count, as in exercise 3")
+def _(student):
+    norm = 5 * 4 * (128 + 128)  # bytes of a BatchNorm1d(128) at the peak, without its buffers
+    compare_fit(student, [LINEAR, ["BatchNorm1d", 128], LINEAR, ["Tanh"]], ONE + norm, 2, *student.devices)
 
 
 @ex5.fact("it holds where all layers fit, and where not even the first does")

@@ -212,6 +212,7 @@ def make_places(device0, device1):
         | dict.fromkeys(("layer2", "layer3", "layer4", "fc"), device1),
         "back and forth": {"body.0": device0, "body.1": device1, "body.2": device0, "head": device1},
         "by name": {"mix": device0, "both": device1, "head": device0},
+        "no parameters": {"left": device0, "right": device1, "both": device0, "head": device1},
     }
 
 
@@ -239,6 +240,7 @@ def run_placed(lab, kind, plan, seed, x, training):
             self.linear = nn.Linear(6, 5)
 
         def forward(self, x, scale, *, other=None, power=1):
+            given.append([kind_of(value) for value in (x, scale, other, power)])
             x = self.linear(x) * scale
             return x**power if other is None else x**power + other
 
@@ -251,17 +253,34 @@ def run_placed(lab, kind, plan, seed, x, training):
             hidden = self.mix(x, 2.0, power=2)
             return self.head(self.both(x, scale=hidden.mean(), other=hidden))
 
+    class Join(nn.Module):
+        def forward(self, first, *, second):
+            return torch.cat([first, second], dim=1)
+
+    class TwoBranches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.left, self.right, self.both, self.head = nn.Linear(6, 4), nn.Linear(6, 5), Join(), nn.Linear(9, 2)
+
+        def forward(self, x):
+            return self.head(self.both(self.left(x), second=self.right(x)))
+
+    given = []
     torch.manual_seed(seed)
     if kind == "back and forth":
         model = Chain()
     elif kind == "by name":
         model = ByName()
+    elif kind == "no parameters":
+        model = TwoBranches()
     else:
         model = ResNet(BasicBlock, [2, 1, 1, 1] if kind == "inside a group" else [1, 1, 1, 1], num_classes=5)
     model.train(training)
     whole = copy.deepcopy(model)
     right = whole(torch.from_numpy(x))
     right.square().sum().backward()
+    right_given = [kinds for kinds in given]
+    given.clear()
     found = lab.place(model, {name: torch.device(device) for name, device in plan.items()})
     if found is not model:
         return {"kind": kind_of(found)}
@@ -276,6 +295,8 @@ def run_placed(lab, kind, plan, seed, x, training):
         "output": array(output),
         "right": array(right),
         "gradients": [None if p.grad is None else array(p.grad).ravel()[:500] for p in model.parameters()],
+        "given": given,
+        "right given": right_given,
         "right gradients": [array(p.grad).ravel()[:500] for p in whole.parameters()],
     }
 
@@ -285,6 +306,7 @@ MODELS = {
     "inside a group": "For a ResNet cut between the two blocks of layer1",
     "back and forth": "For a small model whose parts change devices three times",
     "by name": "For a part that is called with a number, a keyword and a tensor by keyword",
+    "no parameters": "For a part without parameters, which joins two tensors",
 }
 
 
@@ -298,6 +320,9 @@ def compare_placed(student, kind, device0, device1, *, shape, seed=1, training=T
             wanted = next((device for part, device in plan.items() if f"{name}.".startswith(f"{part}.")), None)
             need(wanted in (None, found), f"{name} is on {found}, and the plan says {wanted}.")
         need(near(seen["output"], seen["right"]), "the output has other numbers than before.")
+        for found, right in zip(seen["given"], seen["right given"], strict=True):
+            words = f"a part was called with {', '.join(right)}, and its forward got {', '.join(found)}."
+            need(found == right, f"{words} What is no tensor is passed on as it is.")
         none = sum(gradient is None for gradient in seen["gradients"])
         need(not none, f"after backward() {none} of {len(seen['gradients'])} parameters have no gradient.")
         right = all(near(a, b) for a, b in zip(seen["gradients"], seen["right gradients"], strict=True))
@@ -319,6 +344,11 @@ def _(student):
 @ex2.fact("what is given by keyword moves, too, and what is no tensor is passed on")
 def _(student):
     compare_placed(student, "by name", *student.devices, shape=(4, 6), seed=2)
+
+
+@ex2.fact("so it is for a part without parameters")
+def _(student):
+    compare_placed(student, "no parameters", *student.devices, shape=(4, 6), seed=3)
 
 
 # --- ex3: what will the split cost? -------------------------------------------------------------------------------

@@ -1,21 +1,19 @@
 """One timeline of all ranks: a lane for each, on one clock, and who waited for whom."""
 
-import json
-
 import pytest
 import torch
 import torch.distributed as dist
 
 from utils import plots
+from utils.ranks import RankError, ranks
 from utils.trace import record
-
-from . import forked
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torchrun")]
 
 
-def uneven(rank):
+def uneven():
     """Rank 1 multiplies four times as long as the others, then all add up; rank 0 sends rank 2 what it has."""
+    rank = dist.get_rank()
     x = torch.ones(1024, 1024, device=f"simgpu:{rank}")
     with record(all_ranks=True) as timeline:
         for _ in range(8 if rank == 1 else 2):
@@ -25,22 +23,20 @@ def uneven(rank):
             dist.send(y, 2)
         elif rank == 2:
             dist.recv(y, 0)
-    return json.dumps(
-        {
-            "devices": timeline.devices,
-            "source": timeline.source,
-            "meetings": [[m.name, m.last, m.waited] for m in timeline.meetings()],
-            "busy": [timeline.busy(device) for device in timeline.devices],
-            "waits": [timeline.waits(device) for device in timeline.devices],
-            "waited for": timeline.waited_for().to_dict("index"),
-            "words": plots.timeline(timeline).alt,
-        }
-    )
+    return {
+        "devices": list(timeline.devices),
+        "source": timeline.source,
+        "meetings": [[m.name, m.last, m.waited] for m in timeline.meetings()],
+        "busy": [timeline.busy(device) for device in timeline.devices],
+        "waits": [timeline.waits(device) for device in timeline.devices],
+        "waited for": timeline.waited_for().to_dict("index"),
+        "words": plots.timeline(timeline).alt,
+    }
 
 
 @pytest.fixture(scope="module")
 def told():
-    return [json.loads(text) for text in forked.run(uneven, 3)]
+    return ranks(3).run(uneven)
 
 
 def test_rank_0_has_a_lane_for_each_rank_and_the_others_have_their_own(told):
@@ -76,14 +72,12 @@ def test_the_picture_says_it_in_words(told):
     assert "for rank 1" in told[0]["words"]
 
 
-def alone_and_without(rank):
+def alone_and_without():
     dist.destroy_process_group()
     with record(all_ranks=True):
         pass
 
 
 def test_without_a_process_group_there_are_no_ranks():
-    for text in forked.run(alone_and_without, 2):
-        assert text.startswith(
-            "RuntimeError: record(all_ranks=True) joins the timelines of ranks, and this process is none"
-        )
+    with pytest.raises(RankError, match=r"record\(all_ranks=True\) joins the timelines of ranks, and this process is"):
+        ranks(2).run(alone_and_without)

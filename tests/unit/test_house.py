@@ -71,7 +71,7 @@ def test_others_use_what_simgpu_shows():
 
 
 def test_nothing_that_a_lesson_imports_needs_the_grader():
-    names = ("devices", "simgpu", "trace", "timing", "monitor", "plots", "pipeline", "widgets", "check")
+    names = ("devices", "simgpu", "trace", "timing", "monitor", "plots", "pipeline", "widgets", "check", "ranks")
     code = f"import sys, {', '.join(f'utils.{name}' for name in names)}\n"
     code += "print([m for m in sys.modules if m.startswith('utils.grading')])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

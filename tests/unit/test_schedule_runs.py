@@ -164,16 +164,16 @@ def large(make, ranks=4, number=8, rows=512, width=4096, link="nvlink2"):
     return schedule, parts, x, y, MSE, devices
 
 
-def spans(make, overlap, link="nvlink2"):
+def spans(make, overlap, link="nvlink2", in_turns=True):
     """Seconds of a run, from its first kernel to its last, and of the same played with the costs measured."""
     arguments = large(make, link=link)
     costs = measure(*arguments)
     with record(*arguments[-1]) as timeline:
-        run(*arguments, overlap=overlap)
+        run(*arguments, overlap=overlap, in_turns=in_turns)
     events = [event for event in timeline.events if event.label]  # the losses are added up at the end
-    played = play(arguments[0], costs, LINKS.get(link, link), overlap=overlap)
+    played = play(arguments[0], costs, LINKS.get(link, link), overlap=overlap, in_turns=in_turns)
     assert timeline.moved() == {
-        tuple(name.replace("device", "simgpu:") for name in way): size for way, size in played.timeline.moved().items()
+        tuple(name.replace("rank ", "simgpu:") for name in way): size for way, size in played.timeline.moved().items()
     }
     return max(event.end for event in events) - min(event.start for event in events), played.span
 
@@ -182,6 +182,15 @@ def spans(make, overlap, link="nvlink2"):
 def test_a_run_takes_as_long_as_play_says_of_its_costs(make, overlap):
     ran, played = spans(make, overlap)
     assert ran == pytest.approx(played, rel=1e-6)
+
+
+def test_on_one_stream_a_device_the_order_of_launches_couples_the_devices():
+    """A copy holds up both its devices, and what was launched after it: rank by rank, most of the overlap is lost."""
+    ran, played = spans(one_f_one_b, overlap=False, in_turns=False)
+    assert ran == pytest.approx(played, rel=1e-6)
+    assert ran > 1.5 * spans(one_f_one_b, overlap=False)[0]
+    apart = spans(one_f_one_b, overlap=True, in_turns=False)[0]
+    assert apart == pytest.approx(spans(one_f_one_b, overlap=True)[0], rel=1e-6)
 
 
 def test_in_a_v_copies_from_both_sides_meet():
@@ -258,3 +267,8 @@ def test_what_does_not_fit_gets_one_line(changed, message):
         run(changed.get("schedule", one_f_one_b(2, 2)), stages, *batch(), MSE, devices)
     assert len(str(caught.value).splitlines()) == 1
     assert all(parameter.grad is None for stage in stages for parameter in stage.parameters())
+
+
+def test_a_stage_that_gives_no_tensor_gets_one_line():
+    with pytest.raises(ValueError, match=r"stage 0 gives a tuple: between two ranks one tensor is sent"):
+        run(gpipe(2, 2), [lambda x: (x, x), nn.Identity()], *batch(), MSE, ["cpu"] * 2)

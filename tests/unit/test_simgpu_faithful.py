@@ -1,4 +1,4 @@
-"""What else people do on CUDA: autocast, lazy modules, checkpoints, hooks, loaders, CUDA's names; a kernel's origin."""
+"""What else people do on CUDA: autocast, lazy modules, checkpoints, hooks, loaders, CUDA's names."""
 
 import copy
 import io
@@ -243,55 +243,7 @@ def test_the_names_of_torch_cuda():
     assert torch.equal(a.cpu(), torch.rand(3))
 
 
-# --- where a kernel came from ---------------------------------------------------------------------------------
-
-
-class TwoParts(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Sequential(nn.Linear(4, 8), nn.ReLU()).to("simgpu:0")
-        self.second = nn.Linear(8, 2).to("simgpu:1")
-
-    def forward(self, x):
-        return self.second(self.first(x).to("simgpu:1")).exp()
-
-
-def test_the_log_says_module_and_phase():
-    model = TwoParts()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    x = torch.ones(3, 4, device="simgpu:0")
-    simgpu.keep_log(0)
-    simgpu.keep_log()
-    loss = model(x).sum()
-    loss.backward()
-    optimizer.step()
-    seen = {(r.kind, r.name, r.module, r.phase) for r in simgpu.log()}
-    for expected in (
-        ("kernel", "addmm", "first.0", "forward"),
-        ("kernel", "relu", "first.1", "forward"),
-        ("d2d", "copy", "TwoParts", "forward"),
-        ("kernel", "exp", "TwoParts", "forward"),
-        ("kernel", "sum", "", "forward"),
-        ("kernel", "mm", "second", "backward"),
-        ("d2d", "copy", "TwoParts", "backward"),
-        ("kernel", "threshold_backward", "first.1", "backward"),
-        ("kernel", "_foreach_add_", "SGD", "optimizer"),
-    ):
-        assert expected in seen
-
-
-def test_a_label_follows_the_work_into_its_backward_pass():
-    layer, x = nn.Linear(4, 4, device="simgpu:0"), torch.ones(2, 4, device="simgpu:0")
-    losses = []
-    for piece in range(2):
-        with simgpu.label(f"micro-batch {piece}"):
-            losses.append(layer(x).exp().sum())
-    simgpu.keep_log(0)
-    simgpu.keep_log()
-    sum(losses).backward()
-    seen = {(r.name, r.phase, r.label) for r in simgpu.log()}
-    assert {("mm", "backward", f"micro-batch {piece}") for piece in range(2)} <= seen
-    assert simgpu.describe() == "2 x V100, nvlink2, virtual clock"
+# --- the log ---------------------------------------------------------------------------------------------------
 
 
 def test_the_log_is_bounded_and_can_be_off():

@@ -296,6 +296,15 @@ def test_backward_runs_on_the_stream_of_forward_and_waits_for_what_it_needs():
     )
 
 
+def test_backward_of_what_ran_on_default_streams_runs_there_whatever_is_current():
+    stream, x = torch.simgpu.Stream("simgpu:0"), torch.ones(MB, device="simgpu:0", requires_grad=True)
+    loss = x.exp().sum()
+    torch.simgpu.synchronize()
+    with stream:
+        loss.backward()
+    assert {r.stream for r in records("kernel") if r.phase == "backward" and r.name == "mul"} == {0}
+
+
 def test_reading_what_another_stream_has_not_written_is_warned_of():
     stream, x = torch.simgpu.Stream("simgpu:0"), on(0)
     with stream:

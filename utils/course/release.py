@@ -33,7 +33,6 @@ BUNDLED = (
     "docs/images",
     "docs/instructors.md",
     "docs/simgpu.md",
-    "docs/sources.md",
     "docs/times.md",
     "tools",
     "notebooks",

@@ -16,7 +16,7 @@ from .executor import measure, run
 from .from_torch import from_pytorch
 from .memory import Memory
 from .published import gpipe, interleaved_1f1b, one_f_one_b, zero_bubble_h1, zero_bubble_v
-from .rules import Mistake, mistake, refusal
+from .rules import Mistake, launches, mistake, refusal
 from .search import greedy
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "gpipe",
     "greedy",
     "interleaved_1f1b",
+    "launches",
     "looped",
     "measure",
     "mistake",

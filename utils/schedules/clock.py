@@ -124,6 +124,7 @@ def play(
     memory: Memory | None = None,
     *,
     overlap: bool = True,
+    in_turns: bool = True,
     unfinished: bool = False,
     devices: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
@@ -137,7 +138,8 @@ def play(
 
     `costs` are F = I = W = 1 s and B = 2 s unless told. `link` has a `latency` (seconds) and a `bandwidth` (bytes a
     second); without one copies are free. With `overlap=False` a copy also waits for both of its ranks and both for it,
-    as where one host launches all and one stream of each device does everything, in the order of `rules.ticks`.
+    as where one host launches all and one stream of each device does everything; then it matters whether the host
+    launches rank by rank or `in_turns` (`rules.ticks`).
     `devices` names the ranks, and `names` the stages, in the timeline.
 
     ValueError with its first mistake for a schedule that is illegal. One that is `unfinished` may lack actions.
@@ -145,21 +147,21 @@ def play(
     schedule, costs, memory = Schedule.of(schedule), costs or Costs(), memory or Memory()
     if wrong := mistake(schedule, unfinished=unfinished):
         raise ValueError(wrong.reason)
-    devices = tuple(devices or (f"device{rank}" for rank in range(schedule.ranks)))
+    devices = tuple(devices or (f"rank {rank}" for rank in range(schedule.ranks)))
     names = names or [f"stage {stage}" for stage in range(schedule.stages)]
-    steps = clock(schedule, costs, link, overlap)
+    steps = clock(schedule, costs, link, overlap, in_turns)
     events = tuple(_event(step, devices, names) for step in steps)
     times = {step.action: (step.start, step.end) for step in steps if step.taker is None}
     timeline = Timeline(devices, events, 0.0, max((end for _, end in times.values()), default=0.0), source)
     return Played(schedule, timeline, times, memory.peak(schedule), memory.unit)
 
 
-def clock(schedule: Schedule, costs: Costs, link=None, overlap: bool = True) -> list[Step]:
+def clock(schedule: Schedule, costs: Costs, link=None, overlap: bool = True, in_turns: bool = True) -> list[Step]:
     """What happens when, in the order in which a host launches it, as far as the ranks come."""
     free: dict[object, float] = defaultdict(float)  # when a rank, or a way between two, is done with what it has
     here: dict[tuple, float] = defaultdict(float)  # when an input, or a gradient, has arrived
     steps = []
-    for tick in ticks(schedule)[0]:
+    for tick in ticks(schedule, in_turns)[0]:
         done = []
         for rank, action in tick:
             start = max(free[rank], here[PHASES[action.kind], action.stage, action.micro_batch])

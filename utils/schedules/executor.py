@@ -26,6 +26,7 @@ def run(
     devices: Sequence,
     *,
     overlap: bool = True,
+    in_turns: bool = True,
 ) -> torch.Tensor:
     """One training step without the optimizer: the loss of the batch, its gradients added to the parameters' `grad`.
 
@@ -34,13 +35,14 @@ def run(
     their own, one for each way between two devices; with `overlap=False` they are plain `.to` on the streams that
     compute, which then wait for each other.
 
-    One host launches all, in the order of `rules.ticks`: each rank in turns, its list in order.
+    One host launches all: an action of each rank `in_turns`, or one rank as far as it comes and then the next
+    (`rules.ticks`). Each rank's own actions are in the order of its list.
 
     ValueError, one line, for an illegal schedule, with its first mistake, and for stages or devices that do not fit it.
     """
     schedule, devices = _checked(schedule, stages, inputs, devices)
     step = _Step(schedule, stages, inputs, targets, loss, devices, _Copies(overlap))
-    for tick in ticks(schedule)[0]:
+    for tick in ticks(schedule, in_turns)[0]:
         for _, action in tick:
             step.do(action)
         for _, action in tick:
@@ -101,6 +103,8 @@ class _Step:
     def forward(self, stage: int, number: int) -> torch.Tensor | None:
         x = self._input(stage, number)
         output = self.stages[stage](x)
+        if not isinstance(output, torch.Tensor):
+            raise ValueError(f"stage {stage} gives a {type(output).__name__}: between two ranks one tensor is sent")
         if stage < self.last:
             self.kept[stage, number] = x, output
             return output.detach()

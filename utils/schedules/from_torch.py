@@ -33,7 +33,7 @@ def _computing(actions: Iterable) -> Iterator[Action]:
     for action in actions:
         if action is None:
             continue  # it waits
-        if action.sub_actions:
-            yield from _computing(action.sub_actions)
+        if getattr(action, "sub_actions", None):
+            yield from _computing(action.sub_actions)  # a forward and a backward pass that overlap
         elif action.computation_type.value in KINDS:
             yield Action(action.computation_type.value, action.stage_index, action.microbatch_index)

@@ -42,22 +42,37 @@ def receiver(action: Action, stages: int) -> int | None:
     return stage if 0 <= stage < stages else None
 
 
-def ticks(schedule: Schedule) -> tuple[list[list[tuple[int, Action]]], list[int]]:
+def ticks(schedule: Schedule, in_turns: bool = True) -> tuple[list[list[tuple[int, Action]]], list[int]]:
     """An order in which one host can launch a schedule, and how far each rank comes.
 
     At each tick every rank does its next action, if what that needs was done at earlier ticks. Within a tick, who comes
-    earlier on the way of a micro-batch, forward and back, is first. A rank that does not come to the end of its list
-    waits for something that never happens.
+    earlier on the way of a micro-batch, forward and back, is first. If not `in_turns`, a rank goes on alone until it
+    has to wait, and then the first that need not. A rank that does not come to the end of its list waits for something
+    that never happens.
     """
     done: set[Action] = set()
     positions, found = [0] * schedule.ranks, []
     while tick := [each for each in _next(schedule, positions) if _missing(each[1], schedule.stages, done) is None]:
+        if not in_turns:
+            last = found[-1][0][0] if found else 0
+            tick = [each for each in tick if each[0] == last] or tick[:1]
         tick.sort(key=lambda each: _depth(each[1], schedule.stages))
         found.append(tick)
         for rank, action in tick:
             done.add(action)
             positions[rank] += 1
     return found, positions
+
+
+def launches(schedule) -> list[Action]:
+    """The actions of a schedule (or of plain lists) in an order in which one host can launch them: each rank in turns.
+
+    ValueError with its first mistake for one that is illegal.
+    """
+    schedule = Schedule.of(schedule)
+    if wrong := mistake(schedule):
+        raise ValueError(wrong.reason)
+    return [action for tick in ticks(schedule)[0] for _, action in tick]
 
 
 def _next(schedule: Schedule, positions: list[int]) -> Iterator[tuple[int, Action]]:

@@ -25,7 +25,7 @@ from .loading import register_loading
 from .measure import measure_link, measure_profile
 from .memory import BLOCK, in_units
 from .moves import register_factories
-from .origin import label
+from .origin import label, note_what_runs
 from .records import Reader, keep_log, log, log_length, recording, unwaited_copies
 from .refusals import register_refusals
 from .sequences import register_sequences
@@ -103,6 +103,7 @@ def enable(
         torch_private.let_optimizers_update_all_at_once(SimTensor)
         torch_private.keep_parameters_when_modules_move(_is_simulated)
         torch_private.let_lazy_modules_wait(_is_simulated)
+        note_what_runs()
     register_magic()
     if wanted != machine.settings:
         machine.configure(wanted)

@@ -152,6 +152,8 @@ class Engine:
 
     def first_gap(self, ready: float, length: float) -> float:
         """The earliest time from `ready` on at which `length` seconds are not taken."""
+        if ready >= self.free:
+            return ready
         for start, end in self.busy:
             if end <= ready:
                 continue
@@ -162,11 +164,14 @@ class Engine:
 
     def take(self, start: float, end: float, now: float) -> None:
         """Be busy from `start` to `end`. `now` is the host's time, before which nothing can be asked for."""
-        if end > self.free:
-            self.free = end
         busy = self.busy
         while busy and busy[0][1] <= now:
             busy.pop(0)
+        if end > self.free:
+            self.free = end
+            if not busy or busy[-1][1] < start:
+                busy.append([start, end])
+                return
         position = bisect_left(busy, [start, end])
         if position and busy[position - 1][1] == start:
             busy[position - 1][1] = end

@@ -29,7 +29,7 @@ from .collectives import PROTOCOLS, Fabric
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .moves import pinned
 from .tensor import SimTensor, value_of
-from .waiting import Mismatch, Waiting
+from .waiting import Mismatch, Waiting, of_this_life
 
 NAME = "simccl"
 # What starts a send and its receive, beside the link's own time: NCCL's kernel with the protocol for large messages.
@@ -100,8 +100,9 @@ class SimBackend(torch_private.Backend):
         self._sent: dict[tuple, int] = {}  # how many messages from whom to whom, by tag
         self._window: list[SimWork] | None = None  # what is launched while works are coalesced
         if not self.alone:
-            self._gloo = torch_private.gloo(options.store, self.group_rank, self.ranks, options.timeout)
-            self._waiting = Waiting(options.store, self.members, self.group_rank, self._gloo)
+            store = torch.distributed.PrefixStore(of_this_life("group"), options.store)
+            self._waiting = Waiting(store, self.members, self.group_rank)
+            self._gloo = self._waiting.connect(self.ranks, options.timeout)
 
     # --- what PyTorch asks about a backend: one that is left out asks itself for ever ---------------------------
 
@@ -138,6 +139,8 @@ class SimBackend(torch_private.Backend):
         return self.allreduce(tensors, opts)
 
     def reduce(self, tensors, opts=None) -> SimWork:
+        self._require_root(opts, "reduce")
+
         def data():
             for tensor in tensors:
                 kept = _value(tensor).clone()
@@ -148,6 +151,8 @@ class SimBackend(torch_private.Backend):
         return self._collective("reduce", tensors, tensors, data, f"to {opts.rootRank}, {_op(opts)}")
 
     def broadcast(self, tensors, opts=None) -> SimWork:
+        self._require_root(opts, "broadcast")
+
         def data():
             for tensor in tensors:
                 with _contiguous(tensor) as value:
@@ -156,6 +161,9 @@ class SimBackend(torch_private.Backend):
         return self._collective("broadcast", tensors, tensors, data, f"from {opts.rootRank}")
 
     def allgather(self, outputs, inputs, opts=None) -> SimWork:
+        for parts, own in zip(outputs, inputs, strict=True):
+            self._require_parts(parts, own, "all_gather's list of outputs")
+
         def data():
             for parts, own in zip(outputs, inputs, strict=True):
                 for part, got in zip(parts, self._gathered(_value(own), [_value(own)] * self.ranks), strict=True):
@@ -167,6 +175,9 @@ class SimBackend(torch_private.Backend):
         return self.all_gather_single_coalesced([output], [input], opts)
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None) -> SimWork:
+        for output, input in zip(outputs, inputs, strict=True):
+            self._require_whole(output, input, "all_gather's output")
+
         def data():
             for output, input in zip(outputs, inputs, strict=True):
                 own = _value(input)
@@ -175,6 +186,9 @@ class SimBackend(torch_private.Backend):
         return self._collective("all_gather", inputs, outputs, data, times=self.ranks)
 
     def reduce_scatter(self, outputs, inputs, opts=None) -> SimWork:
+        for output, parts in zip(outputs, inputs, strict=True):
+            self._require_parts(parts, output, "reduce_scatter's list of inputs")
+
         def data():
             for output, parts in zip(outputs, inputs, strict=True):
                 whole = self._reduced(torch.stack([_value(part) for part in parts]), _op(opts))
@@ -188,6 +202,9 @@ class SimBackend(torch_private.Backend):
         return self.reduce_scatter_single_coalesced([output], [input], opts)
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None) -> SimWork:
+        for output, input in zip(outputs, inputs, strict=True):
+            self._require_whole(input, output, "reduce_scatter's input")
+
         def data():
             for output, input in zip(outputs, inputs, strict=True):
                 whole = self._reduced(_value(input), _op(opts))
@@ -198,49 +215,66 @@ class SimBackend(torch_private.Backend):
     _allgather_base, _reduce_scatter_base = all_gather_single, reduce_scatter_single
 
     def gather(self, outputs, inputs, opts=None) -> SimWork:
+        self._require_root(opts, "gather")
+        for parts in outputs if self.group_rank == opts.rootRank else ():
+            self._require_parts(parts, inputs[0], "gather's list of outputs")
+
         def data():
             got = self._gathered(_value(inputs[0]), [_value(inputs[0])] * self.ranks)
             if self.group_rank == opts.rootRank:
                 for part, value in zip(outputs[0], got, strict=True):
                     _value(part).copy_(value)
 
-        return self._collective("all_gather", inputs, outputs, data, f"to {opts.rootRank}", times=self.ranks)
+        details = f"to {opts.rootRank}"
+        return self._collective("all_gather", inputs, outputs, data, details, times=self.ranks, called="gather")
 
     def scatter(self, outputs, inputs, opts=None) -> SimWork:
+        self._require_root(opts, "scatter")
+        for parts in inputs if self.group_rank == opts.rootRank else ():
+            self._require_parts(parts, outputs[0], "scatter's list of inputs")
+
         def data():
             with _contiguous(outputs[0]) as value:
                 parts = [[_value(part).contiguous() for part in inputs[0]]] if inputs and inputs[0] else []
                 self._gloo.scatter([value], parts, _options("Scatter", rootRank=opts.rootRank)).wait()
 
-        return self._collective("all_gather", outputs, outputs, data, f"from {opts.rootRank}", times=self.ranks)
+        details = f"from {opts.rootRank}"
+        return self._collective("all_gather", outputs, outputs, data, details, times=self.ranks, called="scatter")
 
     def all_to_all_single(self, output, input, output_sizes, input_sizes, opts=None) -> SimWork:
+        sizes = [self._splits(output, output_sizes, "output"), self._splits(input, input_sizes, "input")]
+
         def data():
+            self._require_pairs(*sizes)
             with _contiguous(output) as value:
                 self._gloo.all_to_all_single(value, _value(input).contiguous(), output_sizes, input_sizes).wait()
 
         # What each rank sends to which may differ, so shapes are no sign of a mistake.
-        return self._collective("all_to_all", [input], [output], data, shapes=False)
+        return self._collective("all_to_all", [input], [output], data, _dtype(input), shapes=False)
 
     alltoall_base = all_to_all_single
 
     def alltoall(self, outputs, inputs, opts=None) -> SimWork:
+        for parts, which in ((outputs, "outputs"), (inputs, "inputs")):
+            self._require(len(parts) == self.ranks, f"all_to_all's list of {which} has {len(parts)} tensors", EACH)
+
         def data():
             sizes = [[value.numel() for value in map(_value, parts)] for parts in (outputs, inputs)]
+            self._require_pairs(*sizes)
             flat = torch.cat([_value(part).reshape(-1) for part in inputs])
             got = flat.new_empty(sum(sizes[0]))
             self._gloo.all_to_all_single(got, flat, *sizes).wait()
             for part, value in zip(outputs, got.split(sizes[0]), strict=True):
                 _value(part).copy_(value.view_as(_value(part)))
 
-        return self._collective("all_to_all", inputs, outputs, data, shapes=False)
+        return self._collective("all_to_all", inputs, outputs, data, _dtype(inputs[0]), shapes=False)
 
     def barrier(self, opts=None) -> SimWork:
         """All ranks' hosts and GPUs wait for the last."""
         gpu = machine.gpu(None)
         launched = machine.clock.pay(gpu.profile.launch, gpu.index)
         ready = max(launched, gpu.free, gpu.network.free)
-        end = self._agreed(ready, "barrier()") + self.fabric.seconds("all_reduce", 4)
+        end = self._agreed(ready, "barrier()", None) + self.fabric.seconds("all_reduce", 4)
         self._take(gpu, "barrier", ready, end, 0, launched, self.among)
         machine.wait_until(end)
         return SimWork([], gpu, end)
@@ -248,7 +282,8 @@ class SimBackend(torch_private.Backend):
     # --- from one rank to another -------------------------------------------------------------------------------
 
     def send(self, tensors, dst: int, tag: int = 0) -> SimWork:
-        what = f"send({_shapes(tensors)}, dst={self.members[dst]})"
+        self._require_other(dst, "send to")
+        what = f"send({_shapes(tensors)}, dst={self.members[dst]}{_tagged(tag)})"
         message = self._message(tensors, self.group_rank, dst, "send", what, tag)
         if self.alone:
             return self._keep(message.work_alone())
@@ -268,7 +303,8 @@ class SimBackend(torch_private.Backend):
         return self._keep(message.work(finish))
 
     def recv(self, tensors, src: int, tag: int = 0) -> SimWork:
-        what = f"recv({_shapes(tensors)}, src={self.members[src]})"
+        self._require_other(src, "receive from")
+        what = f"recv({_shapes(tensors)}, src={self.members[src]}{_tagged(tag)})"
         message = self._message(tensors, src, self.group_rank, "recv", what, tag)
         if self.alone:
             return self._keep(message.work_alone())
@@ -305,16 +341,78 @@ class SimBackend(torch_private.Backend):
             "Name the sender: dist.recv(tensor, src=...)."
         )
 
+    # --- what makes no sense ------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _require(so: bool, what: str, advice: str) -> None:
+        if not so:
+            raise ValueError(f"{what}: {advice}")
+
+    def _require_root(self, opts, name: str) -> None:
+        root = opts.rootRank
+        self._require(0 <= root < self.ranks, f"{name} has rank {root} for its root", self._there_are())
+
+    def _require_other(self, other: int, name: str) -> None:
+        self._require(0 <= other < self.ranks, f"cannot {name} rank {other}", self._there_are())
+        itself = f"cannot {name} itself"
+        self._require(other != self.group_rank, itself, "the tensor is there already, copy_ moves it")
+
+    def _there_are(self) -> str:
+        return f"ranks of this group are 0 to {self.ranks - 1}"
+
+    def _require_parts(self, parts, own, name: str) -> None:
+        """A list has a tensor for each rank, of as many numbers as `own`."""
+        self._require(len(parts) == self.ranks, f"{name} has {len(parts)} tensors", f"{EACH}, {self.ranks} in all")
+        other = next((part for part in parts if part.numel() != own.numel()), own)
+        self._require(
+            other.numel() == own.numel() and other.dtype == own.dtype,
+            f"{name} has {_shapes([other])}, where {_shapes([own])} goes or comes from",
+            "the tensors of all ranks have to be alike",
+        )
+
+    def _require_whole(self, whole, part, name: str) -> None:
+        """A tensor has room for one part of each rank, one after the other."""
+        self._require(
+            whole.numel() == self.ranks * part.numel(),
+            f"{name} is {_shapes([whole])}, and the part of each rank is {_shapes([part])}",
+            f"it has to be {self.ranks} times as large",
+        )
+        self._require(whole.is_contiguous(), f"{name} is not contiguous", "use a new tensor, or .contiguous()")
+
+    def _splits(self, tensor, sizes: list[int], name: str) -> list[int]:
+        """How many rows of a tensor belong to each rank. ValueError where they are not all of its rows."""
+        rows = tensor.shape[0] if tensor.dim() else 0
+        if not sizes:
+            told = f"all_to_all's {name} has {rows} rows"
+            self._require(rows % self.ranks == 0, told, f"{self.ranks} ranks need as many each, or {name}_split_sizes")
+            return [rows // self.ranks] * self.ranks
+        told = f"all_to_all's {name}_split_sizes are {list(sizes)}, and its {name} has {rows} rows"
+        self._require(len(sizes) == self.ranks and sum(sizes) == rows, told, f"{EACH}, and their sum is all rows")
+        return list(sizes)
+
+    def _require_pairs(self, wanted: list[int], given: list[int]) -> None:
+        """What one rank gives another is what that one wants. Raises Mismatch on all ranks where it is not."""
+        both = self._waiting.exchanged(torch.tensor([wanted, given]))
+        for source, target in torch.nonzero(both[:, 1] != both[:, 0].T).tolist():
+            raise Mismatch(
+                f"in all_to_all, rank {self.members[source]} has {both[source, 1, target]} for rank "
+                f"{self.members[target]}, which expects {both[target, 0, source]}: place {target} of the former's "
+                f"input sizes has to be place {source} of the latter's output sizes."
+            )
+
     # --- times --------------------------------------------------------------------------------------------------
 
-    def _collective(self, name, inputs, outputs, data, details="", *, times=1, shapes=True) -> SimWork:
-        """Launch a collective. `data` moves the numbers; `times` the bytes of `inputs` are the size of the whole."""
-        gpu, size = _gpu_of(inputs), _bytes(inputs) * times
-        what = f"{name}({_shapes(inputs) if shapes else ''}{', ' * bool(details and shapes)}{details})"
+    def _collective(self, name, inputs, outputs, data, details="", *, times=1, shapes=True, called="") -> SimWork:
+        """Launch a collective. `data` moves the numbers; `times` the bytes of `inputs` are the size of the whole.
+
+        It takes what `name` takes; `called` is what its caller knows it by, where that is something else.
+        """
+        gpu, size = _gpu_of([*inputs, *_flat(outputs)]), _bytes(inputs) * times
+        what = f"{called or name}({_shapes(inputs) if shapes else ''}{', ' * bool(details and shapes)}{details})"
         ready, launched = self._ready(gpu)
         ready = max(ready, self.free)
-        end = self._agreed(ready, what) + self.fabric.seconds(name, size)
-        self._take(gpu, name, ready, end, size, launched, self.among)
+        end = self._agreed(ready, what, gpu) + self.fabric.seconds(name, size)
+        self._take(gpu, called or name, ready, end, size, launched, self.among)
         if machine.compute and self.ranks > 1 and not self.alone:
             with self._waiting(what):
                 data()
@@ -327,12 +425,19 @@ class SimBackend(torch_private.Backend):
         launched = machine.clock.pay(gpu.profile.launch, gpu.index)
         return max(launched, machine.queue(gpu).free, gpu.network.free), launched
 
-    def _agreed(self, ready: float, what: str) -> float:
+    def _agreed(self, ready: float, what: str, gpu: Gpu | None) -> float:
         """When the last rank of the group is ready. RuntimeError on all of them where they do not do the same."""
         if self.alone or self.ranks == 1:
             return ready
         with self._waiting(what):
-            return self._waiting.agreed(ready, what)
+            return self._waiting.agreed(ready, what, -1 if gpu is None else self._place(gpu))
+
+    def _place(self, gpu: Gpu) -> int:
+        """What no other rank may have: a GPU of the node; -1 where a process sees one GPU only, as it may its own."""
+        if machine.settings.count == 1:
+            return -1
+        node = self.members[self.group_rank] // _per_node(_world())
+        return gpu.index + node * machine.settings.count
 
     def _take(self, gpu: Gpu, name: str, ready: float, end: float, size: int, launched: float, among: str) -> None:
         self.free = max(self.free, end)
@@ -361,15 +466,13 @@ class SimBackend(torch_private.Backend):
                 self._reduce_values(value, op)
 
     def _reduce_values(self, value, op: str) -> None:
-        if op not in REDUCTIONS:
-            raise RuntimeError(f"{NAME} cannot reduce with {op}. It can: {', '.join(REDUCTIONS)}.")
         numbers = torch.view_as_real(value) if value.is_complex() else value
         if numbers.dtype == torch.bool:
             numbers = numbers.view(torch.uint8)
         reduction = getattr(ReduceOp, "SUM" if op == "AVG" else op)
         self._gloo.allreduce([numbers], _options("Allreduce", reduceOp=reduction)).wait()
         if op == "AVG":
-            value /= self.ranks
+            value.div_(self.ranks, rounding_mode=None if value.is_floating_point() or value.is_complex() else "trunc")
 
 
 class _Message:
@@ -391,10 +494,11 @@ class _Message:
     def end(self, answer: list) -> float:
         """When it has arrived, by the other end's words. RuntimeError where it has another tensor."""
         if answer[1] != self.words[1]:
-            members = self._backend.members
+            ends = [(self._backend.group_rank, self.words[1]), (self._other, answer[1])]
+            (one, sent), (other, expected) = ends if self._name == "send" else reversed(ends)
+            one, other = self._backend.members[one], self._backend.members[other]
             raise Mismatch(
-                f"rank {members[self._backend.group_rank]} called {self._what}, and rank {members[self._other]} has "
-                f"{answer[1]} at the other end."
+                f"rank {one} sends {sent} to rank {other}, which receives it as {expected}: make them alike."
             )
         return self._take(max(self._ready, answer[0]) + self._seconds)
 
@@ -411,14 +515,18 @@ class _Message:
         return SimWork(self._tensors, self._gpu, self._take(self._ready + self._seconds))
 
 
-REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
+EACH = "there has to be one for each rank of the group"
+REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX")  # as NCCL
 
 
 def _op(opts) -> str:
     """The name of a reduction: SUM where none is given."""
     if opts is None:
         return "SUM"
-    return next((name for name in REDUCTIONS if opts.reduceOp == getattr(ReduceOp, name)), str(opts.reduceOp))
+    found = next((name for name in dir(ReduceOp) if name.isupper() and opts.reduceOp == getattr(ReduceOp, name)), "?")
+    if found not in REDUCTIONS:
+        raise ValueError(f"{NAME} cannot reduce with {found}, and NCCL neither. It can: {', '.join(REDUCTIONS)}.")
+    return found
 
 
 def _options(kind: str, **values):
@@ -433,7 +541,7 @@ def _gpu_of(tensors) -> Gpu:
     gpus = {tensor._gpu for tensor in _flat(tensors) if type(tensor) is SimTensor}
     if len(gpus) != 1:
         places = ", ".join(sorted({str(tensor.device) for tensor in _flat(tensors)}))
-        raise RuntimeError(f"{NAME} needs tensors on one simulated GPU, and these are on {places}.")
+        raise RuntimeError(f"{NAME} needs all tensors of a call on one simulated GPU, and these are on {places}.")
     return gpus.pop()
 
 
@@ -453,9 +561,17 @@ def _in_words(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
 def _shapes(tensors) -> str:
-    told = [f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}" for tensor in tensors]
+    told = [f"{_dtype(tensor)}{list(tensor.shape)}" for tensor in tensors]
     return " and ".join(told) if len(told) < 4 else f"{' and '.join(told[:2])} and {len(told) - 2} more"
+
+
+def _tagged(tag: int) -> str:
+    return f", tag={tag}" if tag else ""
 
 
 def _value(tensor: torch.Tensor) -> torch.Tensor:

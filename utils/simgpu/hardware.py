@@ -223,14 +223,14 @@ class Machine:
                 gpu.within = 0
             raise
 
-    def launch(self, gpu: Gpu, seconds: float, name: str, moved: int, flops: int) -> None:
-        """A kernel of `seconds` on the current stream of `gpu`."""
+    def launch(self, gpu: Gpu, seconds: float, name: str, moved: int, flops: int, queue: Queue | None = None) -> None:
+        """A kernel of `seconds` on this queue of `gpu`, its current stream's if None."""
         if gpu.within:
             return
         start = launched = self.clock.pay(gpu.profile.launch, gpu.index)
-        queue, engine = gpu.queues[0], gpu.compute
+        engine = gpu.compute
+        queue = queue or self.queue(gpu)
         if self.several_streams:
-            queue = self.queue(gpu)
             start = engine.first_gap(max(start, queue.free), seconds)
             engine.take(start, start + seconds, launched)
         elif queue.free > start:

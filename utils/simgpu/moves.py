@@ -7,14 +7,18 @@ import torch
 from . import torch_private
 from .cost import seconds_for, size_of, streaming
 from .hardware import DEVICE_TYPE, Gpu, machine
+from .memory import Storage
 from .tensor import (
+    MOST_PLANS,
     SPECIAL,
+    Layout,
     SimTensor,
     no_values,
     refuse_if_retired,
     value_of,
     values_live_on,
     wrap,
+    wrap_planned,
 )
 
 aten = torch.ops.aten
@@ -33,6 +37,16 @@ def _charge(source: Gpu | None, target: Gpu | None, size: int, *, pinned: bool, 
         machine.copy_between(source, target, size)
 
 
+# What is made from these arguments on a simulated GPU: its outside, and the bytes of its storage.
+_made: dict[tuple, tuple[Layout, int]] = {}
+
+
+def _keep_made(key: tuple, made: SimTensor) -> None:
+    if len(_made) >= MOST_PLANS:
+        _made.clear()
+    _made[key] = made._layout, made._storage.size
+
+
 def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
     torch_private.keep_backward_on_calling_thread()
     refuse_if_retired(source)
@@ -40,6 +54,16 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
     gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
     if gpu is None and not machine.compute:
         raise no_values(f"Copying to {target}")
+    key = (source._layout, dtype, memory_format) if gpu and layout in (None, torch.strided) else None
+    planned = _made.get(key)
+    if planned is not None:
+        outside, size = planned
+        storage, value = Storage(gpu.memory, size), None
+        if machine.compute:
+            value = aten._to_copy.default(source._value, dtype=dtype, memory_format=memory_format)
+        made = wrap_planned(value, gpu, storage, outside)
+        _charge(source._gpu, gpu, size_of(made), pinned=False)
+        return made
     out = aten._to_copy.default(
         value_of(source),
         dtype=dtype,
@@ -52,6 +76,8 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
     if to_pinned:
         pinned.add(out)
     _charge(source._gpu, gpu, size_of(out), pinned=to_pinned, wait=not to_pinned)
+    if key is not None and not (source.is_complex() or out.is_complex()):
+        _keep_made(key, made)
     return made
 
 
@@ -143,7 +169,28 @@ def _factory(func):
             machine.launch(gpu, seconds, func.__name__.split(".")[0], size, 0)
         return made
 
-    return make
+    return _planned(func, make) if func in MAKES_NO_KERNEL else make
+
+
+def _planned(func, make):
+    """The same, looked up where it makes only a shape."""
+
+    def look_up(*args, device=None, pin_memory=None, **kwargs):
+        if machine.compute:
+            return make(*args, device=device, **kwargs)
+        key = (func, *map(tuple, args), torch.get_default_dtype(), *kwargs.items())
+        planned = _made.get(key)
+        if planned is None:
+            made = make(*args, device=device, **kwargs)
+            if not made.is_complex():
+                _keep_made(key, made)
+            return made
+        torch_private.keep_backward_on_calling_thread()
+        outside, size = planned
+        gpu = machine.gpu(device)
+        return wrap_planned(None, gpu, Storage(gpu.memory, size), outside)
+
+    return look_up
 
 
 MAKES_NO_KERNEL = {aten.empty.memory_format, aten.empty_strided.default}

@@ -13,6 +13,7 @@ import contextlib
 import sys
 import threading
 import warnings
+from collections import OrderedDict
 from pathlib import Path
 
 import torch
@@ -20,44 +21,55 @@ import torch
 from . import torch_private
 from .hardware import LOG_LENGTH, machine
 
+_current_node = torch_private.current_node
+_next_number = torch_private.next_sequence_number
+_number_of = torch_private.number_of
+
 
 class _Thread(threading.local):
     def __init__(self):
-        self.streams: dict[int, dict] = {}  # number of a forward operation -> the current queues of that time
+        # Number of a forward operation -> the current queues of that time.
+        self.streams: OrderedDict[int, dict] = OrderedDict()
 
 
 _thread = _Thread()
 
 
+def queues() -> tuple[dict, bool]:
+    """The queues that are current for the operation that runs now, and whether it is one of a backward pass."""
+    node = _current_node()
+    if node is not None:
+        return _thread.streams.get(_number_of(node), machine.here.queues), True
+    current, streams = machine.here.queues, _thread.streams
+    streams.setdefault(_next_number() - 1, current)
+    if len(streams) > LOG_LENGTH:
+        streams.popitem(last=False)
+    return current, False
+
+
+def heed(written, queue, backward: bool, *, reads: bool = True, copies: bool = False) -> None:
+    """Before `queue` works on what another queue wrote: in a backward pass it waits, else a reader is warned.
+
+    `reads`: whether it looks at the values, which what makes a view does not. `copies`: whether it is a copy.
+    """
+    writer, done, copied = written
+    if backward:
+        queue.wait_until(done)
+    elif reads and writer.gpu is queue.gpu and done > max(queue.free, machine.clock.now()):
+        _warn_of_race(queue.gpu, _worker(queue, copies), _worker(writer, copied))
+
+
 @contextlib.contextmanager
 def of(given, *, reads: bool = True, copies: bool = False):
-    """Around an operator that is given these (GPU, storage) pairs.
-
-    `reads`: whether it looks at the values, which one that makes a view does not. `copies`: whether it is a copy.
-    """
-    node = torch_private.current_node()
+    """Around an operator that is given these (GPU, storage) pairs."""
     here = machine.here
-    if node is None:
-        streams = _thread.streams
-        streams.setdefault(torch_private.next_sequence_number() - 1, here.queues)
-        if len(streams) > LOG_LENGTH:
-            streams.pop(next(iter(streams)))
-        now = machine.clock.now()
-        for gpu, storage in given if reads else ():
-            queue = machine.queue(gpu)
-            if storage.written is not None:
-                writer, done, copied = storage.written
-                if writer is not queue and writer.gpu is gpu and done > max(queue.free, now):
-                    _warn_of_race(gpu, _worker(queue, copies), _worker(writer, copied))
-        yield
-        return
     kept = here.queues
-    here.queues = _thread.streams.get(torch_private.number_of(node), kept)
+    here.queues, backward = queues()
     try:
         for gpu, storage in given:
             queue = machine.queue(gpu)
             if storage.written is not None and storage.written[0] is not queue:
-                queue.wait_until(storage.written[1])
+                heed(storage.written, queue, backward, reads=reads, copies=copies)
         yield
     finally:
         here.queues = kept

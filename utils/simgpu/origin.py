@@ -1,40 +1,33 @@
 """Where a kernel came from: the module whose forward launched it, and whether in forward, backward or optimizer.
 
-Nothing is hooked or patched: the Python frames above a launch say it. For a kernel of a backward pass there is
-no such frame, but PyTorch numbers the operations of a thread as they happen, and a node of the graph has the
-number of the operation that made it. So each forward launch notes its number, and a backward launch looks its
-node's number up.
+Modules that are called and optimizers that step note on their thread that they run (`torch_private.note_what_runs`).
+A kernel of a backward pass runs in no module, but PyTorch numbers the operations of a thread as they happen, and a node
+of the graph has the number of the operation that made it. So each forward launch notes its number, and a backward
+launch looks its node's number up.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from weakref import ref
 
 from torch import nn
 
 from . import torch_private
 
-# Frames looked at above a launch, and forward operations whose module is remembered.
-DEPTH = 18
+# Forward operations whose module is remembered.
 REMEMBERED = 200_000
 
 
-class Origin(NamedTuple):
-    module: str
-    phase: str  # forward, backward or optimizer
-    label: str = ""  # what the user called this part of the work
-
+# Module, phase and label, the last three fields of a Record. A plain tuple: the garbage collector passes over those,
+# and over the log's entries that hold them.
+Origin = tuple[str, str, str]
 
 FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
-_NOWHERE = {phase: Origin("", phase) for phase in (FORWARD, BACKWARD)}
-_CALL = torch_private.code_of_a_module_call()
-_STEP = torch_private.code_of_an_optimizer_step()
+_NOWHERE: dict[str, Origin] = {phase: ("", phase, "") for phase in (FORWARD, BACKWARD)}
 _current_node = torch_private.current_node
 _next_number = torch_private.next_sequence_number
 _number_of = torch_private.number_of
@@ -43,25 +36,27 @@ _number_of = torch_private.number_of
 class _Thread(threading.local):
     def __init__(self):
         self.forward: OrderedDict[int, Origin] = OrderedDict()
+        self.running: tuple | None = None
         self.label = ""
         self.backward = False  # also between the nodes of a backward pass, and in what it calls at its end
 
 
 _thread = _Thread()
-_origins: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # module -> its Origin in a forward pass
+_origins: dict[ref, Origin] = {}  # of modules in a forward pass and of optimizers, while they live
 
 
 def here() -> Origin:
-    """The origin of what is launched now. The two callers above are simgpu's own."""
+    """The origin of what is launched now."""
     node = _current_node()
     if node is not None or _thread.backward:
         made = None if node is None else _thread.forward.get(_number_of(node))
         if made is None:
-            return Origin("", BACKWARD, _thread.label) if _thread.label else _NOWHERE[BACKWARD]
-        return Origin(made.module, BACKWARD, made.label or _thread.label)
-    origin = _from_frames(sys._getframe(2))
+            return ("", BACKWARD, _thread.label) if _thread.label else _NOWHERE[BACKWARD]
+        return made[0], BACKWARD, made[2] or _thread.label
+    running = _thread.running
+    origin = _NOWHERE[FORWARD] if running is None else _origins.get(ref(running[0])) or _name(running)
     if _thread.label:
-        origin = Origin(origin.module, origin.phase, _thread.label)
+        origin = *origin[:2], _thread.label
     forward = _thread.forward
     # The node of this operation, if it has one, was numbered just before. The first that comes is the operation
     # itself: later ones with the same number have no node.
@@ -71,30 +66,23 @@ def here() -> Origin:
     return origin
 
 
-def _from_frames(frame) -> Origin:
-    for _ in range(DEPTH):
-        if frame is None:
-            break
-        code = frame.f_code
-        if code is _CALL:
-            module = frame.f_locals["self"]
-            return _origins.get(module) or _name(module, frame)
-        if code is _STEP:
-            return Origin(type(frame.f_locals["args"][0]).__name__, OPTIMIZER)
-        frame = frame.f_back
-    return _NOWHERE[FORWARD]
-
-
-def _name(module: nn.Module, frame) -> Origin:
-    """The path of a module from the outermost module that is running: `layer1.0.conv1`, or its class if it is that."""
-    outermost = module
-    while frame is not None:
-        if frame.f_code is _CALL:
-            outermost = frame.f_locals["self"]
-        frame = frame.f_back
+def _name(running) -> Origin:
+    """The class of an optimizer; of a module its path from the outermost that runs, or its class if it is that."""
+    innermost = running[0]
+    if not isinstance(innermost, nn.Module):
+        return _keep(innermost, (type(innermost).__name__, OPTIMIZER, ""))
+    outermost = innermost
+    while running is not None:
+        outermost = running[0] if isinstance(running[0], nn.Module) else outermost
+        running = running[1]
     for path, inner in outermost.named_modules():
-        _origins[inner] = Origin(path or type(inner).__name__, FORWARD)
-    return _origins.setdefault(module, Origin(type(module).__name__, FORWARD))
+        _keep(inner, (path or type(inner).__name__, FORWARD, ""))
+    return _origins.get(ref(innermost)) or _keep(innermost, (type(innermost).__name__, FORWARD, ""))
+
+
+def _keep(thing, origin: Origin) -> Origin:
+    _origins[ref(thing, _origins.pop)] = origin
+    return origin
 
 
 @contextmanager
@@ -120,3 +108,8 @@ def label(text: str) -> Iterator[None]:
 def forget() -> None:
     """Forget which forward operation came from where: a new machine begins with a new log."""
     _thread.forward.clear()
+
+
+def note_what_runs() -> None:
+    """From now on modules and optimizers say that they run."""
+    torch_private.note_what_runs(_thread)

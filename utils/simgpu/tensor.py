@@ -84,11 +84,12 @@ class SimTensor(torch.Tensor):
         if len(types) > 1:  # a class of somebody else's that wraps tensors, such as DTensor: it is asked first
             return NotImplemented
         operator = _operators.get(id(func)) or _operator_of(func)
-        if machine.several_streams:
-            return _run_in_order(operator, args, kwargs)
-        if operator.special is not None:
-            return operator.special(*args, **kwargs) if kwargs else operator.special(*args)
-        return _run_planned(operator, args, kwargs)
+        special = operator.special
+        if special is None:
+            return _run_planned(operator, args, kwargs)
+        if machine.several_streams and not operator.draws:
+            return _run_in_order(special, operator, args, kwargs or {})
+        return special(*args, **kwargs) if kwargs else special(*args)
 
     @property
     def data(self):
@@ -203,10 +204,11 @@ def wrap(value: torch.Tensor, gpu: Gpu, storage: Storage | None = None) -> SimTe
     layout = layout_of(value)
     if storage is None:
         storage = Storage(gpu.memory, value.untyped_storage().nbytes())
-    return _wrap(value, gpu, storage, layout)
+    return wrap_planned(value, gpu, storage, layout)
 
 
-def _wrap(value, gpu, storage, layout) -> SimTensor:
+def wrap_planned(value: torch.Tensor | None, gpu: Gpu, storage: Storage, layout: Layout) -> SimTensor:
+    """A tensor of which everything is known: its value is made when it is asked for, if it is None."""
     # By position, which is measurably faster: size, strides, offset, memory format, dtype, layout, device.
     tensor = make_wrapper(
         SimTensor, layout.shape, layout.stride, layout.offset, None, layout.dtype, STRIDED, gpu.device
@@ -271,9 +273,11 @@ class Operator:
         "aliased",
         "changes_outside",
         "copies",
+        "draws",
         "fixed",
         "free",
         "func",
+        "makes_views",
         "moves",
         "name",
         "names",
@@ -281,19 +285,22 @@ class Operator:
         "packet",
         "plans",
         "pointwise",
+        "reads",
         "reads_values",
         "returns",
         "special",
         "switch",
         "viewed",
         "writes",
+        "written",
     )
 
     def __init__(self, func):
         schema = torch_private.operator_schema(func)
         self.func = SUBSTITUTES.get(func) or torch_private.callable_of(func)
         own = SPECIAL.get(func) or torch_private.parts_of(func) or torch_private.kernel_of_collectives(func)
-        self.special = own or (partial(_draw, self) if draws(func) else None)
+        self.draws = own is None and draws(func)
+        self.special = own or (partial(_draw, self) if self.draws else None)
         self.name = func.__name__.split(".")[0]
         self.packet = torch_private.packet_of(func)
         self.names = [argument.name for argument in schema.arguments]
@@ -317,6 +324,10 @@ class Operator:
             or any(name.startswith("out") for name in self.writes)
             or func in CHANGES_SHAPES
         )
+        # For the order between streams: what makes views writes nothing, and neither that nor what is free reads.
+        self.makes_views = self.only_views or own is _detach
+        self.reads = not (self.makes_views or self.free)
+        self.written = [self.names.index(name) for name in self.writes]
         self.reads_values = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
         self.switch = SWITCHES.get(self.packet)  # of PyTorch, that says how float32 is computed
         # Whether equal calls have equal shapes, so that a plan can be kept.
@@ -393,8 +404,8 @@ class _Uncommon(Exception):
     """The call is not of the kind that is planned: a CPU tensor among the operands, or mixed devices."""
 
 
-def _nested(items, key, gpu):
-    """Values of a list of arguments; its layouts go into `key`. Returns (values, gpu)."""
+def _nested(items, key, gpu, storages):
+    """Values of a list of arguments; its layouts go into `key`, its storages into `storages`. Returns (values, gpu)."""
     values = []
     for item in items:
         kind = type(item)
@@ -404,6 +415,7 @@ def _nested(items, key, gpu):
                     raise _Uncommon
                 gpu = item._gpu
             key.append(item._layout)
+            storages.append(item._storage)
             item = item._value
         elif kind is float:
             key.append(kind)
@@ -417,21 +429,34 @@ def _nested(items, key, gpu):
     return values, gpu
 
 
-def _run_in_order(operator, args, kwargs):
-    """Run one operator on a machine that has several streams on a GPU."""
+def _run_in_order(run, operator, args, kwargs):
+    """Run one operator on a machine that has several streams on a GPU, where it has no plan."""
     __tracebackhide__ = True
-    tensors = [t for t in _tensors((*args, *(kwargs or {}).values())) if type(t) is SimTensor]
-    makes_views = operator.only_views or operator.special is _detach
-    reads = not (makes_views or operator.free)
-    with ordering.of([(t._gpu, t._storage) for t in tensors], reads=reads, copies=operator.copies):
-        out = operator.special(*args, **kwargs or {}) if operator.special else _run_planned(operator, args, kwargs)
-        if not makes_views:
+    pairs = _pairs((*args, *kwargs.values()))
+    with ordering.of(pairs, reads=operator.reads, copies=operator.copies):
+        out = run(*args, **kwargs)
+        if not operator.makes_views:
             results = out if isinstance(out, (tuple, list)) else [out]
-            given = dict(zip(operator.names, args, strict=False)) | (kwargs or {})
+            given = dict(zip(operator.names, args, strict=False)) | kwargs
             written = [*results, *(given.get(name) for name in operator.writes)]
-            pairs = [(t._gpu, t._storage) for t in _tensors(written) if type(t) is SimTensor]
-            ordering.note(pairs, copies=operator.copies)
+            ordering.note(_pairs(written), copies=operator.copies)
     return out
+
+
+def _pairs(args) -> list[tuple[Gpu, Storage]]:
+    return [(t._gpu, t._storage) for t in _tensors(args) if type(t) is SimTensor]
+
+
+def _queue_in_order(operator, gpu, storages):
+    """The queue for an operator that is given these storages, after it has waited for or warned of other queues."""
+    __tracebackhide__ = True
+    queues, backward = ordering.queues()
+    queue = queues.get(gpu) or gpu.queues[0]
+    for storage in storages:
+        written = storage.written
+        if written is not None and written[0] is not queue:
+            ordering.heed(written, queue, backward, reads=operator.reads)
+    return queue
 
 
 def _run_planned(operator, args, kwargs):
@@ -444,6 +469,7 @@ def _run_planned(operator, args, kwargs):
     gpu = None
     key = []
     values = []
+    storages = []
     try:
         for arg in args:
             kind = type(arg)
@@ -454,12 +480,13 @@ def _run_planned(operator, args, kwargs):
                     gpu = arg._gpu
                 key.append(arg._layout)
                 values.append(arg._value)
+                storages.append(arg._storage)
                 continue
             if kind is list or kind is tuple:
                 if arg and type(arg[0]) in NUMBERS:
                     key.append(tuple(arg))
                 else:
-                    arg, gpu = _nested(arg, key, gpu)
+                    arg, gpu = _nested(arg, key, gpu, storages)
             elif kind is float:
                 key.append(kind)  # which number it is changes no shape and no cost
             elif kind is bool:
@@ -483,9 +510,12 @@ def _run_planned(operator, args, kwargs):
     except (_Uncommon, TypeError):  # TypeError: an argument that cannot be a key
         plan = key = None
     if plan is None or gpu.retired:
+        if machine.several_streams:
+            return _run_in_order(partial(_run_as_given, operator, key), operator, args, kwargs or {})
         return _run(operator, args, kwargs or {}, key)
 
     torch_private.keep_backward_on_calling_thread()
+    queue = _queue_in_order(operator, gpu, storages) if machine.several_streams else None
     compute, func = machine.compute, operator.func
     if machine.stopwatch is not None:
         func = machine.stopwatch.around(func)
@@ -497,22 +527,26 @@ def _run_planned(operator, args, kwargs):
             if compute:
                 value = func(*values, **kwargs) if kwargs else func(*values)
             if plan.seconds is not None:
-                machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops)
-            return _wrap(value, gpu, storage, layout)
+                machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, queue)
+            if queue is not None:
+                storage.written = queue, queue.free, False
+                if operator.written:
+                    _note_written(operator, args, storage.written)
+            return wrap_planned(value, gpu, storage, layout)
         if what == VIEW:
             value = (func(*values, **kwargs) if kwargs else func(*values)) if compute else None
-            return _wrap(value, gpu, args[position]._storage, layout)
+            return wrap_planned(value, gpu, args[position]._storage, layout)
         if compute:
             func(*values, **(kwargs or {}))
         if plan.seconds is not None:
-            machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops)
+            machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, queue)
+        if queue is not None:
+            _note_written(operator, args, (queue, queue.free, False))
         return args[position]
     storages = [Storage(gpu.memory, size) if what == NEW else None for what, _, _, size in plan.results]
     out = func(*values, **(kwargs or {})) if compute else None
     if plan.seconds is not None:
-        machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops)
-    if plan.container is None:
-        return None
+        machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, queue)
     made = []
     for index, (what, position, layout, _) in enumerate(plan.results):
         if what == OTHER:
@@ -522,8 +556,22 @@ def _run_planned(operator, args, kwargs):
         else:
             value = out[index] if compute else None
             storage = storages[index] if what == NEW else args[position]._storage
-            made.append(_wrap(value, gpu, storage, layout))
-    return plan.container(made)
+            made.append(wrap_planned(value, gpu, storage, layout))
+    if queue is not None and not operator.makes_views:
+        _note_written(operator, args, (queue, queue.free, False), made)
+    return plan.container(made) if plan.container is not None else None
+
+
+def _run_as_given(operator, key, *args, **kwargs):
+    __tracebackhide__ = True
+    return _run(operator, args, kwargs, key)
+
+
+def _note_written(operator, args, written: tuple, made=()) -> None:
+    """What an operator made, and writes to among its arguments, was written by this queue, until then."""
+    for tensor in _tensors((*made, *(args[position] for position in operator.written if position < len(args)))):
+        if type(tensor) is SimTensor:
+            tensor._storage.written = written
 
 
 def _draw(operator: Operator, *args, **kwargs):
@@ -624,7 +672,7 @@ def _detach(tensor):
     # Autograd calls this more often than anything else. The value is shared, not even viewed.
     if tensor._gpu.retired:
         refuse_if_retired(tensor)
-    return _wrap(tensor._value, tensor._gpu, tensor._storage, tensor._layout)
+    return wrap_planned(tensor._value, tensor._gpu, tensor._storage, tensor._layout)
 
 
 SPECIAL[aten.detach.default] = _detach

@@ -478,14 +478,40 @@ def gradients_of(node) -> list:
     return [each for each in getattr(node, "_input_metadata", ()) if each is not None]
 
 
-def code_of_a_module_call():
-    """The code that runs when a module is called, to be found in a stack of frames."""
-    return torch.nn.Module._call_impl.__code__
+def note_what_runs(thread) -> None:
+    """Let `thread.running` tell, on each thread, which module or optimizer runs: (the innermost, what it runs in).
+
+    What it runs in is told in the same way, and is None at the outermost.
+    """
+
+    def noting(run):
+        @wraps(run)
+        def noted(self, *args, **kwargs):
+            __tracebackhide__ = True
+            outer = thread.running
+            thread.running = self, outer
+            try:
+                return run(self, *args, **kwargs)
+            finally:
+                thread.running = outer
+
+        noted.notes_what_runs = True
+        return noted
+
+    module, optimizer = torch.nn.Module, torch.optim.Optimizer
+    if hasattr(module.__call__, "notes_what_runs"):
+        return
+    module.__call__ = noting(module.__call__)
+    # PyTorch wraps the `step` of a class of optimizers when the first of them is made.
+    wrap_step = optimizer.profile_hook_step
+    optimizer.profile_hook_step = staticmethod(lambda step: noting(wrap_step(step)))
+    for kind in _subclasses(optimizer):
+        if hasattr(vars(kind).get("step"), "hooked"):
+            kind.step = noting(kind.step)
 
 
-def code_of_an_optimizer_step():
-    """The code around every optimizer's `step`."""
-    return torch.optim.Optimizer.profile_hook_step(lambda optimizer: None).__code__
+def _subclasses(kind: type) -> set[type]:
+    return {kind}.union(*map(_subclasses, kind.__subclasses__()))
 
 
 def operator_schema(func):

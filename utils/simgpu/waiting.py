@@ -13,6 +13,7 @@ import atexit
 import contextlib
 import datetime
 import json
+import os
 import threading
 import time
 import zlib
@@ -21,15 +22,44 @@ from dataclasses import dataclass
 import torch
 
 from . import torch_private
+from .hardware import DEVICE_TYPE
 
 PATIENCE = 3.0  # seconds of waiting before others are told what for
 LOOK = 1.0  # seconds between two looks at the others; what two looks in a row have seen is believed
+NEWS = 600.0  # seconds of waiting for words in a store, which the guard ends when they will not come
 DEAD = 20.0  # seconds without a sign of life
 ENDED = "has ended"
 
 
 class Mismatch(RuntimeError):
     """The ranks of a group are not about to do the same."""
+
+
+class NobodyCame(RuntimeError):
+    """A rank has waited for others that will not come. `waited_in` says what it was doing."""
+
+    def __init__(self, rank: int, waited_in: str, reason: str):
+        super().__init__(f"rank {rank} waited in {waited_in}, and {reason}")
+        self.waited_in, self.reason = waited_in, reason
+
+
+class _Lost(RuntimeError):
+    """The store that ranks talk through is not there any more."""
+
+
+def _is_lost(error: BaseException | None) -> bool:
+    """Whether this says that a connection has broken. What gloo says of a call that makes no sense is no such thing."""
+    return isinstance(error, (_Lost, torch.distributed.DistError)) or "gloo/transport" in str(error)
+
+
+def named(ranks: list[int]) -> str:
+    """`rank 3`, `ranks 0 and 2`, `ranks 0, 2 and 3`."""
+    *first, last = map(str, ranks)
+    return f"ranks {', '.join(first)} and {last}" if first else f"rank {last}"
+
+
+def _ended(ranks: list[int]) -> str:
+    return f"{named(ranks)} {ENDED if len(ranks) == 1 else 'have ended'}"
 
 
 @dataclass
@@ -44,18 +74,19 @@ class _State:
 class Waiting:
     """The waiting of one rank of a group: `with waiting("all_reduce(float32[4])"): ...` around what may block."""
 
-    def __init__(self, store, members: list[int], group_rank: int, gloo):
+    def __init__(self, store, members: list[int], group_rank: int):
         self._members = members
         self._me = members[group_rank]
-        self._gloo = gloo
+        self._gloo = None
         self._store = store
         self._what = ""
         self._reason = ""
+        self._awaited = ""  # the key of the words that are waited for
         self._woken = threading.Event()
         self._guard = _guard_of(torch_private.root_store(store), self._me)
 
     def __call__(self, what: str) -> Waiting:
-        self._what = what
+        self._what = what if len(self._members) == torch_private.world_size() else f"{what} of {named(self._members)}"
         return self
 
     def __enter__(self) -> None:
@@ -63,13 +94,46 @@ class Waiting:
 
     def __exit__(self, kind, error, trace) -> None:
         self._guard.end()
-        if isinstance(error, RuntimeError) and not isinstance(error, Mismatch):
+        if self._reason or _is_lost(error):
             reason = self._reason or self._guard.why_broken(self._members)
-            raise RuntimeError(f"rank {self._me} waited in {self._what}, and {reason}") from error
+            raise NobodyCame(self._me, self._what, reason) from error
+        if isinstance(error, RuntimeError) and not isinstance(error, Mismatch):
+            raise RuntimeError(f"rank {self._me}, in {self._what}: {error}") from error
 
-    def agreed(self, ready: float, what: str) -> float:
-        """The latest `ready` of all ranks. Raises Mismatch where they are not about to do the same."""
-        mine = torch.tensor([ready, float(zlib.crc32(what.encode()))], dtype=torch.float64)
+    def connect(self, ranks: int, timeout):
+        """Gloo between the members of the group, when all of them have come to make it.
+
+        Raises Mismatch where one of them makes another group: gloo would wait for it, or for who is not in it.
+        """
+        if torch_private.world_size():  # the first group of all has everybody
+            with self("new_group()"):
+                self._refuse_another_group()
+        self._gloo = torch_private.gloo(self._store, self._members.index(self._me), ranks, timeout)
+        return self._gloo
+
+    def _refuse_another_group(self) -> None:
+        self.leave(f"members, {self._me}", self._members)
+        for rank in self._members:
+            if rank != self._me and (its := self.find(f"members, {rank}", keep=True)) != self._members:
+                raise Mismatch(
+                    f"new_group was given {self._members} on rank {self._me}, and {its} on rank {rank}: "
+                    "all ranks have to make the same groups in the same order"
+                )
+
+    def agreed(self, ready: float, what: str, place: int) -> float:
+        """The latest `ready` of all ranks. Raises Mismatch where they are not about to do the same.
+
+        `place` is another number for each rank that may take part: two ranks in one place are a mistake, below 0 none.
+        """
+        mine = torch.tensor([ready, float(zlib.crc32(what.encode())), place], dtype=torch.float64)
+        said = self.exchanged(mine)
+        if bool((said[:, 1] != said[0, 1]).any()):
+            raise Mismatch(self._told(what))
+        self._refuse_one_place(said[:, 2].tolist(), what)
+        return said[:, 0].max().item()
+
+    def exchanged(self, mine: torch.Tensor) -> torch.Tensor:
+        """A row of each rank."""
         all_of_them = [torch.empty_like(mine) for _ in self._members]
         self._woken.clear()
         work = self._gloo.allgather([all_of_them], [mine])
@@ -77,10 +141,15 @@ class Waiting:
         self._woken.wait()
         self._go_on_or_raise()
         work.wait()
-        said = torch.stack(all_of_them)
-        if bool((said[:, 1] != said[0, 1]).any()):
-            raise Mismatch(self._told(what))
-        return said[:, 0].max().item()
+        return torch.stack(all_of_them)
+
+    def _refuse_one_place(self, places: list[float], what: str) -> None:
+        for place in sorted({place for place in places if place >= 0 and places.count(place) > 1}):
+            who = named([rank for rank, its in zip(self._members, places, strict=True) if its == place])
+            raise Mismatch(
+                f"{who} all gave {what} tensors on the same GPU, {DEVICE_TYPE}:{place:.0f}. Each rank "
+                f"has one of its own: torch.{DEVICE_TYPE}.set_device(int(os.environ['LOCAL_RANK']))."
+            )
 
     def _told(self, what: str) -> str:
         """Who is about to do what, in one line for each different thing."""
@@ -92,33 +161,36 @@ class Waiting:
         by_what: dict[str, list[int]] = {}
         for rank, each in zip(self._members, texts, strict=True):
             by_what.setdefault(bytes(each.tolist()).rstrip(b"\0").decode(), []).append(rank)
-        lines = "; ".join(f"rank {' and '.join(map(str, ranks))}: {each}" for each, ranks in by_what.items())
+        lines = "; ".join(f"{named(ranks)}: {each}" for each, ranks in by_what.items())
         return f"the ranks of a group have to call the same collectives in the same order, and did not. {lines}"
 
     # --- words from one rank to another, which need nobody to listen --------------------------------------------
 
     def leave(self, key: str, words: list) -> None:
-        """Leave words for one other rank."""
+        """Leave words for other ranks."""
         self._store.set(key, json.dumps(words))
 
-    def find(self, key: str) -> list:
-        """The words that another rank leaves under this key, when it does."""
-        while True:
-            begin = time.monotonic()
-            try:
-                self._store.wait([key], datetime.timedelta(seconds=LOOK))
-                words = json.loads(self._store.get(key))
+    def find(self, key: str, keep: bool = False) -> list:
+        """The words that another rank leaves under this key, when it does. `keep` them for others to find."""
+        self._awaited = key
+        try:
+            self._store.wait([key], datetime.timedelta(seconds=NEWS))
+            words = json.loads(self._store.get(key))
+            if not keep:
                 self._store.delete_key(key)
-                return words
-            except RuntimeError:
-                self._go_on_or_raise()
-                if time.monotonic() - begin < LOOK / 2:  # not that nobody came in time: the store is gone
-                    raise
+        except RuntimeError as error:  # the store went with the rank that held it, or it took too long
+            raise _Lost from error
+        finally:
+            self._awaited = ""
+        self._go_on_or_raise()
+        return words
 
     def broken_off(self, reason: str) -> None:
         """Let the wait end with an error, from the guard's thread."""
         self._reason = reason
         self._woken.set()
+        if key := self._awaited:
+            self._store.clone().set(key, "[]")  # a connection of its own: whoever waits holds the other
 
     def _go_on_or_raise(self) -> None:
         if self._reason:
@@ -130,7 +202,7 @@ class _Guard:
     """What this rank shows of itself, and the thread that looks at the others."""
 
     def __init__(self, store, rank: int):
-        self._store, self._rank = store, rank
+        self._store, self._rank = store.clone(), rank  # a connection of its own, for when the other is waited on
         self._lock = threading.Lock()
         self._mine = _State()
         self._waits: tuple[Waiting, str, float] | None = None
@@ -152,9 +224,9 @@ class _Guard:
         """What has become of a rank whose connection broke, as far as it has said."""
         time.sleep(LOOK)  # whoever ends says so a moment before or after
         others = [rank for rank in members if rank != self._rank]
-        ended = [f"rank {rank}" for rank in others if (state := self._state(rank)) and state.what == ENDED]
+        ended = [rank for rank in others if (state := self._state(rank)) and state.what == ENDED]
         if ended:
-            return f"nobody will come: {' and '.join(ended)} {ENDED}"
+            return f"nobody will come: {_ended(ended)}"
         waiting = [rank for rank in others if (state := self._state(rank)) and state.what]
         died = [f"rank {rank}" for rank in others if rank not in waiting or len(others) == 1]
         return f"nobody will come: {' or '.join(died) or 'a rank'} has died"
@@ -167,10 +239,10 @@ class _Guard:
     def _show(self) -> None:
         self._mine.beat += 1
         with contextlib.suppress(RuntimeError):  # the store went with the rank that held it
-            self._store.set(f"simgpu/rank/{self._rank}", json.dumps(vars(self._mine)))
+            self._store.set(of_this_life(f"rank/{self._rank}"), json.dumps(vars(self._mine)))
 
     def _state(self, rank: int) -> _State | None:
-        key = f"simgpu/rank/{rank}"
+        key = of_this_life(f"rank/{rank}")
         with contextlib.suppress(RuntimeError):
             if self._store.check([key]):
                 return _State(**json.loads(self._store.get(key)))
@@ -213,6 +285,15 @@ class _Guard:
             else:
                 return None
         return found
+
+
+def of_this_life(key: str) -> str:
+    """A key in a store that torchrun keeps when it starts workers anew: what they have left there is not for these.
+
+    Nodes count their restarts each for itself, so that only the ranks of one node know a number for all.
+    """
+    alone = os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")
+    return f"simgpu/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0) if alone else 'nodes'}/{key}"
 
 
 _guards: dict[int, tuple[object, _Guard]] = {}  # by the id of a store, which is kept

@@ -35,12 +35,15 @@ def gather(timeline: Timeline) -> None:
 
 
 def _gloo():
-    """A group of gloo with all ranks, made once for each default group."""
+    """A group of all ranks that takes CPU tensors: the default group, or one made beside it, once."""
     global _beside
     import torch.distributed as dist
 
+    backends = dist.get_backend_config()
+    if "cpu:" in backends:
+        return dist.group.WORLD
     if _beside is None or _beside[0] is not dist.group.WORLD:
-        _beside = dist.group.WORLD, dist.new_group(backend="gloo")
+        _beside = dist.group.WORLD, dist.new_group(backend=f"cpu:gloo,{backends}")
     return _beside[1]
 
 

@@ -140,6 +140,17 @@ def make_optimizers(model, lr):
     return [torch.optim.Adam(parameters, lr=lr) for parameters in by_device.values()]
 
 
+# %% wrong: where_the_weight_is
+# Asks each layer's weight for the device, and takes the layer's bias along.
+
+def make_optimizers(model, lr):
+    groups = {}
+    for layer in set(model.modules()):
+        if hasattr(layer, "weight"):
+            groups.setdefault(layer.weight.device, []).extend(layer.parameters())
+    return [torch.optim.Adam(group, lr=lr) for group in groups.values()]
+
+
 # %% right: add_param_group
 # Makes an optimizer when a device is met first, and adds later parameters to it.
 

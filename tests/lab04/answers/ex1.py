@@ -306,6 +306,69 @@ def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
     return {"forward": first, "backward": (whole - first) / 2, "update": (whole - first) / 2, "whole": whole}
 
 
+# %% wrong: averages
+# Returns the average of each list: one step that the computer was slow in is in all of it.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def timed(work):
+        for gpu in gpus:
+            synchronize(gpu)
+        begin = clock()
+        result = work()
+        for gpu in gpus:
+            synchronize(gpu)
+        return clock() - begin, result
+
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    step()
+    found = {"forward": [], "backward": [], "update": [], "whole": []}
+    for _ in range(repeats):
+        optimizer.zero_grad()
+        seconds, loss = timed(lambda: loss_fn(model(x), y))
+        found["forward"].append(seconds)
+        found["backward"].append(timed(loss.backward)[0])
+        found["update"].append(timed(optimizer.step)[0])
+        found["whole"].append(timed(step)[0])
+    return {part: statistics.mean(times) for part, times in found.items()}
+
+
+# %% wrong: gpus_of_the_notebook
+# Waits for every GPU that the notebook has, whichever it is given.
+
+all_gpus = list(gpus)
+
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def timed(work):
+        for gpu in all_gpus:
+            synchronize(gpu)
+        begin = clock()
+        result = work()
+        for gpu in all_gpus:
+            synchronize(gpu)
+        return clock() - begin, result
+
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    step()
+    found = {"forward": [], "backward": [], "update": [], "whole": []}
+    for _ in range(repeats):
+        found["whole"].append(timed(step)[0])
+        optimizer.zero_grad()
+        seconds, loss = timed(lambda: loss_fn(model(x), y))
+        found["forward"].append(seconds)
+        found["backward"].append(timed(loss.backward)[0])
+        found["update"].append(timed(optimizer.step)[0])
+    return {part: statistics.median(times) for part, times in found.items()}
+
+
 # %% right: one_reading_after_another
 # A function that waits and then reads the clock; whole steps in a loop of their own.
 

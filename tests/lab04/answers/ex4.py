@@ -91,6 +91,16 @@ def move_together(tensors, device):
     return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
 
+# %% wrong: the_default_dtype
+# Gives the numbers the dtype that torch.empty has by default.
+
+def move_together(tensors, device):
+    counts = [tensor.numel() for tensor in tensors]
+    like = torch.empty(0, device=tensors[0].device)
+    pieces = torch.cat([tensor.reshape(-1).type_as(like) for tensor in tensors]).to(device).split(counts)
+    return [piece.reshape(tensor.shape) for piece, tensor in zip(pieces, tensors)]
+
+
 # %% right: copy_into_empty
 # Makes an empty tensor on the other device and copies into it.
 
@@ -99,7 +109,7 @@ from torch.nn.utils import parameters_to_vector
 
 def move_together(tensors, device):
     together = parameters_to_vector(tensors)
-    there = torch.empty(len(together), device=device)
+    there = torch.empty(len(together), device=device, dtype=together.dtype)
     there = there.copy_(together)
     return [p.view(t.shape) for p, t in zip(torch.split(there, [t.numel() for t in tensors]), tensors, strict=True)]
 

@@ -226,6 +226,23 @@ def train(model, loss_fn, optimizer, batches):
     return losses, min(losses)
 
 
+# %% wrong: progress_now_and_then
+# Prints the loss of every tenth step only: a rare wait is a wait.
+
+def train(model, loss_fn, optimizer, batches):
+    losses = []
+    for number, (inputs, targets) in enumerate(batches, 1):
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        if number % 10 == 0:
+            print(f"step {number}: loss {losses[-1].item():.4f}")
+    losses = torch.stack(losses).tolist()
+    return losses, min(losses)
+
+
 # %% right: best_on_the_device
 # Finds the smallest on the device, with torch.minimum, and moves all in one copy.
 

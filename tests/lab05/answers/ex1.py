@@ -263,6 +263,26 @@ def watch(model, optimizer, x, y, device0, device1):
     }
 
 
+# %% wrong: targets_to_the_second_device
+# Takes it for granted that the output of a split model is on device1.
+
+def watch(model, optimizer, x, y, device0, device1):
+    y = y.to(device1)
+
+    def step():
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+    step()
+    with record(device0, device1) as timeline:
+        step()
+    found = {str(device): 100 * timeline.busy(device) / timeline.span for device in (device0, device1)}
+    pairs = [(a, b) for a in timeline.busy_times(device0) for b in timeline.busy_times(device1)]
+    overlaps = [max(0, min(a[1], b[1]) - max(a[0], b[0])) for a, b in pairs]
+    return {**found, "both": 100 * sum(overlaps) / timeline.span}
+
+
 # %% right: intervals_of_the_course
 # Uses the course's own module for times, and a loop over the two steps.
 

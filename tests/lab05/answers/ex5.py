@@ -321,6 +321,27 @@ class FitInTwo(nn.Module):
         return self.part1(hidden.to(self.device1))
 
 
+# %% wrong: buffers_have_gradients
+# Adds up the buffers with the parameters, as if they were trained.
+
+class FitInTwo(nn.Module):
+    def __init__(self, layers, memory0, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        cut, used = 0, 0
+        for layer in layers:
+            used += 5 * sum(t.nbytes for t in [*layer.parameters(), *layer.buffers()])
+            if used > memory0:
+                break
+            cut += 1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        hidden = self.part0(x.to(self.device0))
+        return self.part1(hidden.to(self.device1))
+
+
 # %% right: accumulate
 # Adds up with itertools, and names its layers otherwise in a forward of its own.
 

@@ -162,6 +162,44 @@ def place(model, plan):
     return model
 
 
+# %% wrong: every_argument_a_tensor
+# Has one way for all arguments: what is no tensor is made one, on the device.
+
+def place(model, plan):
+    def hook_for(device):
+        def there(value):
+            return torch.tensor(value, device=device) if isinstance(value, (int, float)) else value
+
+        def hook(part, args, kwargs):
+            args = [arg.to(device) if isinstance(arg, torch.Tensor) else there(arg) for arg in args]
+            kwargs = {k: v.to(device) if isinstance(v, torch.Tensor) else there(v) for k, v in kwargs.items()}
+            return tuple(args), kwargs
+
+        return hook
+
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
+        part.register_forward_pre_hook(hook_for(device), with_kwargs=True)
+    return model
+
+
+# %% wrong: where_the_weights_are
+# Finds the device by the part's weights, and skips parts that have none.
+
+def place(model, plan):
+    def hook(part, args, kwargs):
+        for weight in part.parameters():
+            args = tuple(a.to(weight.device) if torch.is_tensor(a) else a for a in args)
+            kwargs = {k: v.to(weight.device) if torch.is_tensor(v) else v for k, v in kwargs.items()}
+            break
+        return args, kwargs
+
+    for name in plan:
+        model.get_submodule(name).to(plan[name])
+        model.get_submodule(name).register_forward_pre_hook(hook, with_kwargs=True)
+    return model
+
+
 # %% right: partial
 # Gives each hook its device with functools.partial.
 

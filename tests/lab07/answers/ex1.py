@@ -70,6 +70,18 @@ def kept_on_each(layers, x, cut):
     return sum(kept_by(part0, x)), sum(kept_by(part1, crossing))
 
 
+# %% wrong: parts_really_moved
+# Counts rightly, and moves the layers that it was given to the two devices afterwards.
+
+def kept_on_each(layers, x, cut):
+    part0, part1 = layers[:cut], layers[cut:]
+    crossing = part0(x)
+    found = sum(kept_by(part0, x)), sum(kept_by(part1, crossing))
+    part0.to(device0)
+    part1.to(device1)
+    return found
+
+
 # %% right: hidden_by_hand
 # Runs the layers of the first part one by one.
 

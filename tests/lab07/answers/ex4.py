@@ -256,6 +256,26 @@ class SplitGPT(nn.Module):
         return model.head(model.norm(x))
 
 
+# %% wrong: weight_brought_over_once
+# Brings the shared weight to the other device when the model is made: after an update it is the old one there.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)
+        model.blocks[:cut].to(device0)
+        self.table = model.embed.weight.to(device0)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        x = nn.functional.embedding(words.to(self.device0), self.table)
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut else self.device1
+            x = block(x.to(device), model.cos[:length].to(device), model.sin[:length].to(device))
+        return model.head(model.norm(x))
+
+
 # %% right: the_weight_travels
 # Keeps the shared weight on the first device, and sends it to the head in each step.
 

@@ -68,12 +68,11 @@ class Refused(PermissionError, ValueError):
     """What asks for a frame and can do without one expects a ValueError."""
 
 
-def remember(answer, say_known, places, readers, recorders):
+def remember(answer, say_known, places, recorders):
     """Remember what there is now. What is returned begins the observing: call it with the key, here or in a fork.
 
     `answer(request, namespace)` runs a probe; `say_known` takes what knows the classes of now. `places` are the
-    beginnings of the names of trusted files, `readers` the code that may always look at frames with its globals, and
-    `recorders` the code that may say what the simulated GPUs did.
+    beginnings of the names of trusted files, and `recorders` the code that may say what the simulated GPUs did.
     """
     known = {id(kind): kind for kind in all_classes()}
     say_known(lambda kind: id(kind) in known)
@@ -198,8 +197,6 @@ def remember(answer, say_known, places, readers, recorders):
             asking.add(here)
             try:
                 caller = getframe(1)
-                if readers.get(caller.f_code) is caller.f_globals:
-                    return
                 frame = args[0] if event == "sys._getframe" else getattr(args[0], args[1])
                 refused = (state["busy"] and not may_see_frames(caller)) or leads_here(frame)
             finally:

@@ -82,7 +82,6 @@ def prepare() -> list[Callable[[bytes], None]]:
     import torch
 
     from utils import simgpu
-    from utils.simgpu import origin
     from utils.simgpu.hardware import Machine
     from utils.simgpu.memory import Memory, Storage
 
@@ -95,10 +94,9 @@ def prepare() -> list[Callable[[bytes], None]]:
     path = HERE / "observer.py"
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), private)
     places = (f"{ROOT / 'utils'}/", f"{sys.prefix}/", f"{sys.base_prefix}/", "<frozen importlib")
-    readers = {origin.here.__code__: vars(origin)}
     recorders = {getattr(Machine, name).__code__ for name in ("launch", "_copy", "configure")}
     recorders |= {function.__code__ for function in (Memory.take, Memory.reset_peak, Storage.__del__)}
-    return [private["remember"](answer, look_strictly, places, readers, recorders)]
+    return [private["remember"](answer, look_strictly, places, recorders)]
 
 
 def become_kernel(begin: list[Callable[[bytes], None]], key_fd: int, arguments: Sequence[str]) -> None:

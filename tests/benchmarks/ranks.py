@@ -1,0 +1,61 @@
+"""How long ranks in a notebook take to start, and what memory they take. Run it by hand (Linux):
+
+.venv/bin/python -m tests.benchmarks.ranks
+
+Memory is the proportional set size: what processes share counts in parts. `alone` is that of a process which has
+imported the same and shares nothing that is not a file.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import torch.distributed as dist
+
+from utils.ranks import ranks
+
+IMPORTS = "import torch, torch.distributed.fsdp, torch.distributed.pipelining\nfrom utils import simgpu"
+ALONE = IMPORTS + "\nfrom tests.benchmarks.ranks import megabytes\nprint(megabytes())"
+
+
+def megabytes(process: object = "self") -> float:
+    """The proportional set size of a process."""
+    with open(f"/proc/{process}/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Pss:")) / 1024
+
+
+def at_work() -> tuple[float, float]:
+    """The memory of this rank after a collective, and, told by rank 0, of the process that it was forked from."""
+    shared = dist.new_group()
+    dist.barrier(shared)
+    told = megabytes(), megabytes(os.getppid()) if dist.get_rank() == 0 else 0.0
+    dist.barrier(shared)  # all are still there while each looks
+    return told
+
+
+def seconds(count: int) -> float:
+    begin = time.perf_counter()
+    ranks(count).run(dist.get_rank)
+    return time.perf_counter() - begin
+
+
+def main(repeats: int = 5) -> None:
+    print(f"the first run of 4 ranks, with the warm process {seconds(4):8.2f} s")
+    for count in (2, 4, 8):
+        runs = [seconds(count) for _ in range(repeats)]
+        middle, worst = statistics.median(runs), max(runs)
+        line = f"{count} ranks, from the call to the results"
+        print(f"{line:<47} {middle:8.2f} s   (median of {repeats}; most {worst:.2f} s)")
+    told = ranks(4).run(at_work)
+    of_ranks, of_warm = [rank for rank, _ in told], told[0][1]
+    print(f"memory of each of 4 ranks                       {statistics.mean(of_ranks):8.0f} MB")
+    print(f"memory of the warm process                      {of_warm:8.0f} MB")
+    print(f"memory of all five                              {sum(of_ranks) + of_warm:8.0f} MB")
+    alone = float(subprocess.check_output([sys.executable, "-c", ALONE], text=True))
+    print(f"memory of one process alone                     {alone:8.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,338 @@
+"""Ranks in a notebook: what they return, print and fail with comes back by rank, and nothing of them stays behind."""
+
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+import torch
+import torch.distributed as dist
+from conftest import ROOT
+from jupyter_client.manager import start_new_kernel
+
+from utils.ranks import RankError, launch, ranks
+from utils.simgpu import torch_private
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("torchrun"),
+    pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python"),
+]
+
+
+def mine(count=3):
+    return torch.full((count,), dist.get_rank() + 1.0, device="simgpu")
+
+
+def summed(of):
+    shared = mine()
+    dist.all_reduce(shared)
+    return {"place": str(shared.device), "sum": shared, "given": of, "world": os.environ["WORLD_SIZE"]}
+
+
+def test_each_rank_has_a_gpu_of_its_own_and_what_it_returns_comes_back():
+    for number, told in enumerate(ranks(4).run(summed, [1, 2])):
+        assert told.pop("sum").tolist() == [10.0] * 3
+        assert told == {"place": f"simgpu:{number}", "given": [1, 2], "world": "4"}
+
+
+def machine():
+    from utils import simgpu
+
+    return simgpu.describe(), simgpu.settings().nodes
+
+
+def test_the_machine_is_the_one_asked_for():
+    assert ranks(2, gpu="H100", link="nvlink4", nodes=2).run(machine) == [("2 x H100, nvlink4, virtual clock", 2)] * 2
+
+
+def weights():
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(2, 2).to("simgpu")
+    layer(torch.ones(2, device="simgpu")).sum().backward()
+    return layer
+
+
+def test_a_model_comes_back_as_one_on_the_cpu():
+    layer, _ = ranks(2).run(weights)
+    assert [type(parameter).__name__ for parameter in layer.parameters()] == ["Parameter"] * 2
+    assert layer(torch.ones(2)).device.type == "cpu"
+
+
+def test_each_run_draws_other_numbers_on_each_rank():
+    drawn = [number for _ in range(2) for number in ranks(2).run(lambda: torch.rand(()).item())]
+    assert len(set(drawn)) == 4
+
+
+def talking():
+    number = dist.get_rank()
+    dist.barrier()
+    if number == 0:
+        time.sleep(0.2)  # it prints after the others
+    print("one")
+    os.write(2, b"two, not by Python's print\n")
+    print("and half a line", end="")
+
+
+def test_what_ranks_print_is_shown_by_rank_in_one_order(capsys):
+    ranks(2).run(talking)
+    lines = ("one", "two, not by Python's print", "and half a line")
+    assert capsys.readouterr().out.splitlines() == [f"rank {rank}: {line}" for rank in range(2) for line in lines]
+
+
+def one_step():
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).to("simgpu"))
+    model(torch.ones(2, device="simgpu")).sum().backward()
+
+
+def test_pytorch_warns_of_nothing_on_each_rank(capsys):
+    ranks(2).run(one_step)
+    assert capsys.readouterr().out == ""
+
+
+def all_fail():
+    raise KeyError("no such layer")
+
+
+def one_fails():
+    if dist.get_rank() == 1:
+        raise ValueError("a bad batch")
+    dist.all_reduce(mine())
+
+
+def one_exits():
+    if dist.get_rank() == 2:
+        os._exit(3)
+    dist.barrier()
+
+
+def one_is_killed():
+    if dist.get_rank() == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()
+
+
+def one_is_missing():
+    if dist.get_rank() > 0:
+        dist.all_reduce(mine())
+
+
+def another_shape():
+    if dist.get_rank() == 0:
+        dist.all_reduce(mine(4))
+    else:
+        dist.all_reduce(mine(5))
+
+
+def leaves():
+    sys.exit("enough")
+
+
+def returns_a_lock():
+    return threading.Lock()
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (all_fail, ["ranks 0 to 2: KeyError: 'no such layer'", '    {}, in all_fail: raise KeyError("no such layer")']),
+        (
+            one_fails,
+            [
+                "rank 1: ValueError: a bad batch",
+                '    {}, in one_fails: raise ValueError("a bad batch")',
+                "ranks 0 and 2 waited in all_reduce(float32[3], SUM).",
+            ],
+        ),
+        (
+            one_exits,
+            [
+                "rank 2 ended with exit code 3 before the end of the function, as by os._exit(3).",
+                "ranks 0 and 1 waited in barrier().",
+            ],
+        ),
+        (one_is_killed, ["rank 0 was killed by SIGKILL.", "ranks 1 and 2 waited in barrier()."]),
+        (
+            another_shape,
+            [
+                "ranks 0 to 2: Mismatch: the ranks of a group have to call the same collectives in the same order, and "
+                "did not. rank 0: all_reduce(float32[4], SUM); ranks 1 and 2: all_reduce(float32[5], SUM)",
+                "    rank 0: {}, in another_shape: dist.all_reduce(mine(4))",
+                "    ranks 1 and 2: {}, in another_shape: dist.all_reduce(mine(5))",
+            ],
+        ),
+        (leaves, ["ranks 0 to 2: SystemExit: enough", '    {}, in leaves: sys.exit("enough")']),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_one_error_says_what_went_wrong_on_which_rank_and_in_which_line(fault, says):
+    with pytest.raises(RankError) as raised:
+        ranks(3).run(fault)
+    lines = [without_number(line) for line in str(raised.value).splitlines()]
+    assert lines == [line.format("test_ranks.py, line N") for line in says]
+    assert all("Traceback" in text for text in raised.value.tracebacks.values())
+
+
+def without_number(line):
+    before, is_place, after = line.partition("test_ranks.py, line ")
+    return before + is_place + "N" + after.lstrip("0123456789") if is_place else line
+
+
+def test_where_nobody_failed_but_some_did_not_come_they_are_named():
+    says = r"ranks 1 and 2 waited in all_reduce\(float32\[3\], SUM\), and nobody will come: rank 0 has ended"
+    with pytest.raises(RankError, match=says):
+        ranks(3).run(one_is_missing)
+
+
+def test_what_cannot_travel_is_refused_in_a_line():
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match=r"cannot be sent to other processes: .*lock.* Make it on each rank"):
+        ranks(2).run(lambda: lock)
+    with pytest.raises(RankError, match=r"ranks 0 and 1: TypeError: What was returned cannot be sent .*lock"):
+        ranks(2).run(returns_a_lock)
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(ValueError, match=r"ranks\(0\): ask for a whole number of ranks, 1 to 64"):
+        ranks(0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'gpus'"):
+        ranks(2, gpus="V100")
+    with pytest.raises(RankError, match=r"ranks 0 and 1: ValueError: .*V1000"):
+        ranks(2, gpu="V1000").run(talking)
+
+
+def kills_the_warm_process():
+    print(os.getpid())
+    dist.barrier()
+    if dist.get_rank() == 1:
+        os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(600)
+
+
+def test_no_rank_outlives_the_warm_process_and_the_next_run_starts_another(capsys):
+    with pytest.raises(RuntimeError, match="the process that ranks are forked from has ended: run this again"):
+        ranks(2).run(kills_the_warm_process)
+    wait_until_gone(int(line.split()[-1]) for line in capsys.readouterr().out.splitlines())
+    assert ranks(2).run(dist.get_rank) == [0, 1]
+
+
+def wait_until_gone(ids):
+    deadline = time.monotonic() + 60
+    left = set(ids)
+    while left := {number for number in left if psutil.pid_exists(number)}:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def test_no_rank_is_left_after_a_run():
+    ranks(2).run(dist.get_rank)
+    assert psutil.Process(launch.warm_process()._process.pid).children() == []
+
+
+def test_where_a_fork_is_not_safe_each_rank_is_a_program_of_its_own(monkeypatch):
+    process = launch.WarmProcess(forks=False)
+    monkeypatch.setattr(launch, "_warm", process)
+    assert ranks(2).run(dist.get_rank) == [0, 1]
+    process._process.kill()
+
+
+# --- in a notebook --------------------------------------------------------------------------------------------------
+
+CELL = """%%ranks 3
+import torch.distributed as dist
+class Mine:
+    def __init__(self, number): self.number = number
+everybody = [None] * 3
+dist.all_gather_object(everybody, Mine(times * dist.get_rank()))
+print(__name__, dist.get_world_size())
+[one.number for one in everybody]
+"""
+FAILS = """%%ranks 2
+
+double(times) + "text"
+"""
+WORKS = """%%ranks 2
+print("at work")
+while True:
+    pass
+"""
+
+
+class Notebook:
+    def __init__(self):
+        self.manager, self.client = start_new_kernel(extra_arguments=["--InteractiveShell.colors=nocolor"], cwd=ROOT)
+
+    def run(self, cell, at=None):
+        """What a cell prints, and the lines of its error. `at`: what to do when it has printed something."""
+        said, failed = "", []
+        self.client.execute(cell)
+        while True:
+            message = self.client.get_iopub_msg(timeout=120)
+            kind, content = message["msg_type"], message["content"]
+            if kind == "stream":
+                said += content["text"]
+                if at is not None and said:
+                    at, _ = None, at()
+            elif kind == "error":
+                failed = content["traceback"]
+            elif kind == "status" and content["execution_state"] == "idle":
+                return said.splitlines(), failed
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    notebook = Notebook()
+    yield notebook
+    notebook.client.stop_channels()
+    notebook.manager.shutdown_kernel(now=True)
+
+
+def test_a_cell_on_ranks(notebook):
+    notebook.run("from utils.ranks import ranks\ntimes = 10\ndef double(x): return 2 * x")
+    said, failed = notebook.run(CELL)
+    assert failed == []
+    assert said == [f"rank {rank}: {line}" for rank in range(3) for line in ("__main__ 3", "[0, 10, 20]")]
+
+
+def test_functions_of_the_notebook_run_on_ranks(notebook):
+    said, _ = notebook.run("print(ranks(2).run(double, times))")
+    assert said == ["[20, 20]"]
+
+
+def test_an_error_of_a_cell_is_shown_with_its_line_and_no_more(notebook):
+    _, failed = notebook.run(FAILS)
+    assert failed[0] == "RankError: ranks 0 and 1: TypeError: unsupported operand type(s) for +: 'int' and 'str'"
+    assert failed[1].endswith(', line 2: double(times) + "text"')
+    assert "Cell In[" in failed[1]
+    assert len(failed) == 2
+
+
+def test_a_first_line_that_cannot_be_read(notebook):
+    _, failed = notebook.run("%%ranks four\n1")
+    assert "%%ranks four cannot be read" in failed[-1]
+
+
+def test_an_interrupt_ends_a_run_with_one_line(notebook):
+    said, failed = notebook.run(WORKS, at=notebook.manager.interrupt_kernel)
+    assert said[0] == "rank 0: at work"
+    assert failed == ["RanksInterrupted: ranks 0 and 1 were interrupted, and were ended."]
+    assert notebook.run("print(ranks(2).run(double, 1))") == (["[2, 2]"], []), "and the next run works"
+
+
+def test_nothing_is_left_of_a_kernel_that_is_restarted(notebook):
+    theirs = []
+
+    def restart():
+        theirs.extend(psutil.Process(notebook.manager.provisioner.pid).children(recursive=True))
+        notebook.manager.restart_kernel(now=True)
+        notebook.client.wait_for_ready(timeout=60)
+        raise queue.Empty
+
+    with pytest.raises(queue.Empty):
+        notebook.run(WORKS, at=restart)
+    assert len(theirs) >= 3, "the warm process and two ranks"
+    wait_until_gone(process.pid for process in theirs)

@@ -1,0 +1,155 @@
+"""What a rank does: take its place, run what it is given, and say what came of it."""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import pickle
+import random
+import re
+import signal
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import cloudpickle
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from utils import simgpu
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # another on each rank, for the same thing
+LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
+
+
+class Order(NamedTuple):
+    """What the notebook asks of all ranks: where they are, what machine they have, and the pickled call."""
+
+    ranks: int
+    machine: dict[str, Any]
+    port: int
+    folder: str
+    path: list[str]
+    environment: dict[str, str]
+    call: bytes
+
+
+class Failure(NamedTuple):
+    """An exception, as the notebook's process can tell it. The last two are those of simgpu's NobodyCame."""
+
+    kind: str
+    message: str
+    frames: list[tuple[str, int, str]]
+    text: str
+    waited_in: str = ""
+    reason: str = ""
+
+
+class Result(NamedTuple):
+    """What a rank returned, pickled."""
+
+    packed: bytes
+
+
+class Lost(NamedTuple):
+    """How a rank ended that has not said anything: an exit code, or a signal's number below 0."""
+
+    code: int
+
+
+class Unfinished(NamedTuple):
+    """A rank that was still at work when it was ended."""
+
+
+def be(rank: int, words: Connection, output: int) -> None:
+    """Be this rank. Never returns: what the copied process had been going to do at its end is not for a rank to do."""
+    _take_files(output)
+    order = pickle.loads(words.recv_bytes())
+    try:
+        said = _packed(_run(rank, order))
+    except BaseException as error:
+        said = _failure(error)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    words.send(said)
+    atexit._run_exitfuncs()  # simgpu tells the others that this rank has ended
+    os._exit(0)
+
+
+def _run(rank: int, order: Order) -> object:
+    os.chdir(order.folder)
+    sys.path[:] = order.path
+    _as_torchrun(rank, order)
+    torch.set_num_threads(1)
+    _forget_numbers()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    simgpu.enable(count=order.ranks, **order.machine)
+    torch.get_device_module("simgpu").set_device(rank)
+    dist.init_process_group(device_id=torch.device("simgpu", rank))
+    function, args, kwargs = pickle.loads(order.call)
+    return function(*args, **kwargs)
+
+
+def _take_files(output: int) -> None:
+    """What is printed, by Python or not, goes to the notebook; there is nothing to read."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for file, number in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(file, number)
+    os.close(nothing)
+    os.close(output)
+    sys.stdout.reconfigure(line_buffering=True)
+
+
+def _as_torchrun(rank: int, order: Order) -> None:
+    """The environment that torchrun gives a worker; the notebook's process is the agent that has the store."""
+    os.environ.clear()
+    os.environ |= {
+        "GLOO_SOCKET_IFNAME": LOOPBACK,
+        **order.environment,
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(order.ranks),
+        "LOCAL_WORLD_SIZE": str(order.ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(order.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+    }
+
+
+def _forget_numbers() -> None:
+    """Two runs draw different random numbers, as two programs do; copies of one process would draw the same."""
+    random.seed()
+    torch.seed()
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()
+
+
+class _Packing(cloudpickle.Pickler):
+    """Pickles a result with its simulated tensors as tensors of the CPU: the notebook need not have such GPUs."""
+
+    def reducer_override(self, thing):
+        if isinstance(thing, torch.Tensor) and thing.device.type == "simgpu":
+            there = thing.detach().cpu()
+            kept = nn.Parameter(there, thing.requires_grad) if isinstance(thing, nn.Parameter) else there
+            return kept.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return super().reducer_override(thing)
+
+
+def _packed(result: object) -> Result:
+    file = io.BytesIO()
+    try:
+        _Packing(file).dump(result)
+    except Exception as error:
+        raise TypeError(f"What was returned cannot be sent to the notebook: {error}") from None
+    return Result(file.getvalue())
+
+
+def _failure(error: BaseException) -> Failure:
+    frames = [(frame.filename, frame.lineno or 0, frame.name) for frame in traceback.extract_tb(error.__traceback__)]
+    text = "".join(traceback.format_exception(error))
+    waited = [getattr(error, name, "") for name in ("waited_in", "reason")]
+    return Failure(type(error).__name__, ADDRESS.sub("", str(error)), frames, text, *waited)

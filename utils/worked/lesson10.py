@@ -1,0 +1,17 @@
+def run_actions(actions, stages, devices, inputs, targets, loss_fn):
+    last, kept, sent = len(stages) - 1, {}, {}
+    for kind, stage, number in actions:
+        if kind == "F":
+            # What arrives begins a graph of its own, and collects the gradient that the stage before will want.
+            x = sent.pop(("F", stage, number)).requires_grad_() if stage else inputs[number]
+            output = stages[stage](x)
+            if stage == last:
+                output = loss_fn(output, targets[number]) / len(inputs)
+            else:
+                sent["F", stage + 1, number] = output.detach().to(devices[stage + 1])
+            kept[stage, number] = x, output
+        else:
+            x, output = kept.pop((stage, number))  # with them goes the graph of this stage and micro-batch
+            output.backward(sent.pop(("B", stage, number), None))  # a loss needs no gradient from anywhere
+            if stage:
+                sent["B", stage - 1, number] = x.grad.to(devices[stage - 1])
