@@ -1,0 +1,194 @@
+# %% wrong: received_wants_no_gradient
+# Forgets that what was received has to want a gradient, or there is none to send back.
+
+def stage_forward(stage, received):
+    output = stage(received)
+    return (received, output), output.detach()
+
+
+def stage_backward(kept, gradient):
+    received, output = kept
+    output.backward(gradient)
+    return received.grad
+
+
+# %% wrong: output_sent_with_its_graph
+# Sends the output as it is, with the whole graph behind it.
+
+def stage_forward(stage, received):
+    if received.is_floating_point():
+        received = received.detach().requires_grad_()
+    output = stage(received)
+    return (received, output), output
+
+
+def stage_backward(kept, gradient):
+    received, output = kept
+    output.backward(gradient)
+    return received.grad
+
+
+# %% wrong: backward_without_the_gradient
+# Starts the backward pass from the sum of the output, and not from the gradient that came back.
+
+def stage_forward(stage, received):
+    if received.is_floating_point():
+        received = received.detach().requires_grad_()
+    output = stage(received)
+    return (received, output), output.detach()
+
+
+def stage_backward(kept, gradient):
+    received, output = kept
+    output.sum().backward()
+    return received.grad
+
+
+# %% wrong: detached_is_kept
+# Cuts on the wrong side: keeps the output without its graph, so the stage learns nothing.
+
+def stage_forward(stage, received):
+    if received.is_floating_point():
+        received = received.detach().requires_grad_()
+    sent = stage(received).detach().requires_grad_()
+    return (received, sent), sent.detach()
+
+
+def stage_backward(kept, gradient):
+    received, output = kept
+    output.backward(gradient)
+    return received.grad if received.grad is not None else gradient
+
+
+# %% wrong: one_place_for_all
+# Keeps the last micro-batch only, with the stage: fine as long as one is on its way.
+
+def stage_forward(stage, received):
+    if received.is_floating_point():
+        received = received.detach().requires_grad_()
+    stage_forward.received, stage_forward.output = received, stage(received)
+    return None, stage_forward.output.detach()
+
+
+def stage_backward(kept, gradient):
+    stage_forward.output.backward(gradient, retain_graph=True)
+    return stage_forward.received.grad
+
+
+# %% wrong: zeroes_the_gradients
+# Clears the gradients before each backward pass, and loses those of the other micro-batches.
+
+def stage_forward(stage, received):
+    if received.is_floating_point():
+        received = received.detach().requires_grad_()
+    output = stage(received)
+    parameters = list(stage.parameters()) if isinstance(stage, nn.Module) else []
+    return (received, output, parameters), output.detach()
+
+
+def stage_backward(kept, gradient):
+    received, output, parameters = kept
+    for p in parameters:
+        p.grad = None
+    output.backward(gradient)
+    return received.grad
+
+
+# %% wrong: graph_retained
+# Has met "backward through the graph a second time", and keeps every graph from now on.
+
+def stage_forward(stage, received):
+    if received.is_floating_point():
+        received = received.detach().requires_grad_()
+    output = stage(received)
+    return (received, output), output.detach()
+
+
+def stage_backward(kept, gradient):
+    received, output = kept
+    output.backward(gradient, retain_graph=True)
+    return received.grad
+
+
+# %% wrong: every_input_wants_a_gradient
+# Does not think of a first stage that is given words.
+
+def stage_forward(stage, received):
+    received = received.detach().requires_grad_()
+    output = stage(received)
+    return (received, output), output.detach()
+
+
+def stage_backward(kept, gradient):
+    received, output = kept
+    output.backward(gradient)
+    return received.grad
+
+
+# %% wrong: gradient_of_the_output_returned
+# Sends back what came, as if the stage were not there.
+
+def stage_forward(stage, received):
+    if received.is_floating_point():
+        received = received.detach().requires_grad_()
+    output = stage(received)
+    return output, output.detach()
+
+
+def stage_backward(kept, gradient):
+    kept.backward(gradient)
+    return gradient
+
+
+# %% right: with_data
+# Marks the given tensor itself, and sends the values by a copy.
+
+def stage_forward(stage, received):
+    wants = received.dtype.is_floating_point
+    if wants:
+        received.requires_grad_(True)
+    output = stage(received)
+    return {"input": received if wants else None, "output": output}, output.detach().clone()
+
+
+def stage_backward(kept, gradient):
+    torch.autograd.backward([kept["output"]], [gradient])
+    return None if kept["input"] is None else kept["input"].grad
+
+
+# %% right: computes_again
+# Keeps the input only, and computes the stage again when the gradient is there.
+
+def stage_forward(stage, received):
+    with torch.no_grad():
+        sent = stage(received)
+    return [stage, received.detach()], sent
+
+
+def stage_backward(kept, gradient):
+    stage, received = kept
+    received = received.requires_grad_(received.is_floating_point())
+    output = stage(received)
+    output.backward(gradient)
+    return received.grad
+
+
+# %% right: a_closure
+# Keeps a function that knows the way back.
+
+def stage_forward(stage, received):
+    leaf = received.clone().detach()
+    if not leaf.dtype.is_floating_point:
+        output = stage(leaf)
+    else:
+        output = stage(leaf.requires_grad_())
+
+    def way_back(gradient):
+        output.backward(gradient)
+        return leaf.grad
+
+    return way_back, output.data
+
+
+def stage_backward(kept, gradient):
+    return kept(gradient)

@@ -1,0 +1,903 @@
+"""Lab 10's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
+
+A probe runs beside the student's code and tells plain data; the fact judges it here. Lists of actions are texts, a
+schedule's lines without their ranks. What is right is computed from PyTorch's own backward pass, and what a schedule
+takes by `utils.schedules`.
+"""
+
+import math
+from contextlib import contextmanager
+from itertools import groupby, pairwise
+
+import numpy as np
+import torch
+from torch import nn
+
+from utils.facts import Lab, StudentError, case, need, visible
+from utils.facts.probes import build, fill
+from utils.schedules import Action, Costs, gpipe, interleaved_1f1b, one_f_one_b, play
+from utils.simgpu.profiles import LINKS
+from utils.trace import Event
+
+lab = Lab("lab10", "Build a schedule")
+lesson = visible("lesson08")
+same, numbers, times = lesson.same, lesson.numbers, lesson.times
+
+AT_ALL = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def lines(schedule) -> list[str]:
+    """A schedule as the lab writes it: a text for each rank."""
+    return [" ".join(map(str, row)) for row in schedule.lists]
+
+
+def close(mine, theirs) -> bool:
+    return mine is not None and mine.shape == theirs.shape and np.allclose(mine, theirs, **AT_ALL)
+
+
+# --- ex1: one stage -------------------------------------------------------------------------------------------------
+
+ex1 = lab.exercise(
+    "ex1",
+    points=2,
+    title="One stage, cut off from the others",
+    hints=[
+        "A graph that ends at what the stage received: which tensor has to be a leaf that wants a gradient, and from "
+        "which moment on?",
+        "Two tensors have the values of the output. One has the graph behind it, and one has none. Which is sent, and "
+        "which is kept?",
+        "backward() without an argument starts from one number. From what does it start here?",
+        "Five micro-batches are on their way, through the same two functions. Where is each one's graph?",
+    ],
+)
+
+WORDS = [["Embedding", 7, 5], ["Linear", 5, 6], ["Tanh"]]  # a first stage
+MIDDLE = [["Linear", 6, 9], ["Tanh"], ["Linear", 9, 4]]
+LAST = [["Linear", 4, 8], ["ReLU"], ["Linear", 8, 1]]
+
+
+def run_stage(lab, device, stack, seed, pieces, gradients, order):
+    import torch
+
+    from utils.facts.probes import array, build, fill, kind_of
+
+    stage = build(stack)
+    fill(stage, seed)
+    stage.to(device)
+    for p in stage.parameters():
+        p.grad = torch.ones_like(p)  # of the micro-batches before
+
+    def ends_in_a_loss(received):
+        return stage(received).square().mean()
+
+    of_stage = stage if gradients else ends_in_a_loss
+    kept, sent, returned = [], [], [None] * len(pieces)
+    for piece in pieces:
+        found = lab.stage_forward(of_stage, torch.from_numpy(piece).to(device))
+        if not isinstance(found, (tuple, list)) or len(found) != 2:
+            return {"wrong": f"stage_forward returned {kind_of(found)}. Return two things, kept and sent."}
+        if not isinstance(found[1], torch.Tensor):
+            return {"wrong": f"what is sent is {kind_of(found[1])}. Send a tensor."}
+        kept.append(found[0])
+        sent.append([found[1].requires_grad or found[1].grad_fn is not None, str(found[1].device), array(found[1])])
+    early = [array(p.grad) for p in stage.parameters()]
+    for number in order:
+        gradient = torch.from_numpy(gradients[number]).to(device) if gradients else None
+        found = lab.stage_backward(kept[number], gradient)
+        returned[number] = array(found) if isinstance(found, torch.Tensor) else kind_of(found)
+    grads = [None if p.grad is None else array(p.grad) for p in stage.parameters()]
+    return {"wrong": "", "sent": sent, "early": early, "returned": returned, "gradients": grads}
+
+
+def expected_stage(stack, seed, pieces, gradients):
+    """What is sent and returned for each piece, and the parameters' gradients, begun with ones."""
+    stage = build(stack)
+    fill(stage, seed)
+    sent, returned, added = [], [], [np.ones(p.shape, np.float32) for p in stage.parameters()]
+    for number, piece in enumerate(pieces):
+        x = torch.from_numpy(piece)
+        wanted = [torch.nn.Parameter(x)] if x.is_floating_point() else []
+        output = stage(*wanted or [x])
+        total = (output * torch.from_numpy(gradients[number])).sum() if gradients else output.square().mean()
+        found = [each.numpy() for each in torch.autograd.grad(total, [*wanted, *stage.parameters()])]
+        sent.append((output if gradients else total).detach().numpy())
+        returned.append(found.pop(0) if wanted else None)
+        added = [before + more for before, more in zip(added, found, strict=True)]
+    return sent, returned, added
+
+
+def compare_stage(student, device, stack, rows, order, *, last=False, seed=3):
+    """`rows` has the rows of each micro-batch; `order` that of their backward passes."""
+    is_first = stack[0][0] == "Embedding"
+    shapes = [(count, 4, 1) if is_first else (count, stack[0][1]) for count in rows]
+    pieces = [numbers(*shape, seed=seed + n) for n, shape in enumerate(shapes)]
+    if is_first:
+        pieces = [(np.abs(piece[..., 0]) * 100).astype(np.int64) % stack[0][1] for piece in pieces]
+    outs = [size for kind, *size in stack if kind == "Linear"][-1][1]
+    gradients = [] if last else [numbers(*shape[:-1], outs, seed=seed + 10 + n) for n, shape in enumerate(shapes)]
+    sent, returned, expected = expected_stage(stack, seed, pieces, gradients)
+    what = "a last stage, which ends in the loss" if last else "a first stage of words" if returned[0] is None else None
+    with case(f"With {what or 'a stage in the middle'} and {len(rows)} micro-batches"):
+        run = student.run(run_stage, device, stack, seed, pieces, gradients, list(order))
+        need(not run["wrong"], run["wrong"])
+        for (has_graph, place, values), wanted in zip(run["sent"], sent, strict=True):
+            need(close(values, wanted), "what is sent has not the values of stage(received).")
+            need(
+                not has_graph,
+                "what is sent still has a graph behind it, or is the beginning of one. Another process would get the "
+                "values only: send those.",
+            )
+            need(place == device, f"what is sent is on {place}. Leave it on {device}; to copy it is somebody else's.")
+        need(
+            all((each == 1).all() for each in run["early"]),
+            "after the forward passes the gradients of the parameters have changed already.",
+        )
+        need_learning(run["gradients"], expected)
+        for number, (found, wanted) in enumerate(zip(run["returned"], returned, strict=True)):
+            if wanted is None:
+                need(found == "None", f"the gradient of whole numbers is {found}. There is none: return None.")
+                continue
+            need(
+                not isinstance(found, str),
+                f"stage_backward returned {found}. The stage before waits for the gradient of what it has sent.",
+            )
+            if not close(found, wanted):
+                given = [gradients[number]] if gradients else []
+                why = why_not(found, stack, seed, pieces[number : number + 1], given)
+                passes = f"{len(rows)} were on their way, and went back in the order {', '.join(map(str, order))}"
+                need(False, f"the gradient that goes back for micro-batch {number} is wrong: {why or passes}.")
+        alone = [[each[number]] if each else [] for number in order[-1:] for each in (pieces, gradients)]
+        compare_added(run["gradients"], expected, expected_stage(stack, seed, *alone)[2])
+
+
+def why_not(found, stack, seed, pieces, gradients) -> str:
+    """What a wrong gradient is instead, if that is known."""
+    if not gradients:
+        return ""
+    if close(found, gradients[0]):
+        return "it is the one that stage_backward was given. The stage changes it on the way"
+    if close(found, expected_stage(stack, seed, pieces, [np.ones_like(gradients[0])])[1][0]):
+        return "it is what comes back where the gradient of each number sent is one. Another one was given"
+    return ""
+
+
+def need_learning(found, expected):
+    need(all(each is not None for each in found), "afterwards a parameter has no gradient at all.")
+    need(
+        not all(close(mine, np.ones_like(right)) for mine, right in zip(found, expected, strict=True)),
+        "the stage learns nothing: the gradients of its parameters are what they were before. Where is the graph cut?",
+    )
+
+
+def compare_added(found, expected, last):
+    """The gradients of a stage's parameters, which were ones before. `last`: those of the last backward pass alone."""
+    if all(close(mine, right) for mine, right in zip(found, expected, strict=True)):
+        return
+    for lost, what in ((expected, "what was there before"), (last, "what earlier micro-batches had added")):
+        need(
+            not all(close(mine + 1, right) for mine, right in zip(found, lost, strict=True)),
+            f"the gradients of the parameters have lost {what}. Add to them.",
+        )
+    need(False, "the gradients of the parameters are not those of all micro-batches, added to what was there (ones).")
+
+
+@ex1.fact("a stage in the middle: values without a graph go on, the right gradient comes back, gradients are added")
+def _(student):
+    compare_stage(student, student.devices[0], MIDDLE, (3, 3), (0, 1))
+
+
+@ex1.fact("the last stage, whose output is the loss")
+def _(student):
+    compare_stage(student, student.devices[1], LAST, (3, 2), (0, 1), last=True)
+
+
+@ex1.fact("a first stage that is given whole numbers")
+def _(student):
+    compare_stage(student, student.devices[0], WORDS, (2, 3), (0, 1))
+
+
+def held_by_stage(lab, device, rows, width):
+    """Bytes held after a backward pass beyond those before the forward pass, while `kept` is still held."""
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+
+    if not is_simulated(device):
+        return None
+    gpu = torch.get_device_module(device)
+    stage = nn.Sequential(nn.Linear(8, width), nn.Tanh(), nn.Linear(width, 8)).to(device)
+    for p in stage.parameters():
+        p.grad = torch.zeros_like(p)
+    received, gradient = torch.randn(rows, 8).to(device), torch.randn(rows, 8).to(device)
+    before = gpu.memory_allocated(device)
+    kept, _ = lab.stage_forward(stage, received)
+    lab.stage_backward(kept, gradient)
+    return gpu.memory_allocated(device) - before
+
+
+@ex1.fact("afterwards the activations of the stage are no longer held (watched where devices are simulated)")
+def _(student):
+    rows, width = 32, 10_000
+    held = student.run(held_by_stage, student.devices[0], rows, width)
+    need(
+        held is None or held < rows * width * 4,
+        f"after stage_backward {(held or 0) / 1e6:.1f} MB are still held, and the layer's activations are "
+        f"{rows * width * 4 / 1e6:.1f} MB. Does anything say that the graph is to be kept?",
+    )
+
+
+# --- ex2: 1F1B ------------------------------------------------------------------------------------------------------
+
+ex2 = lab.exercise(
+    "ex2",
+    points=2,
+    title="The lists of 1F1B, under a cap",
+    hints=[
+        "Write the lists of 3 ranks and 4 micro-batches by hand first, beginning with the last rank.",
+        "Two counts say where a rank is: how many forward passes it has done, and how many backward passes. What is in "
+        "flight?",
+        "When may a rank not go forward? There are two reasons.",
+    ],
+)
+
+
+def ask_list(lab, rank, ranks, micro_batches, cap):
+    from utils.facts.probes import kind_of
+
+    found = lab.one_f_one_b(rank, ranks, micro_batches, cap)
+    if isinstance(found, str):
+        return str(found)
+    if isinstance(found, (list, tuple)):
+        return " ".join([str(each) for each in found])
+    return [kind_of(found)]
+
+
+def parsed(text) -> list[Action]:
+    need(isinstance(text, str), f"it returned {text[0]}. Return one text, such as F0.0 F0.1 B0.0 B0.1.")
+    try:
+        return [Action.parse(each) for each in text.split()]
+    except ValueError as error:
+        need(False, f"in what it returned, {error}.")
+
+
+def compare_list(student, rank, ranks, micro_batches, cap, wanted: str):
+    with case(f"one_f_one_b(rank={rank}, ranks={ranks}, micro_batches={micro_batches}, cap={cap})"):
+        found = parsed(student.run(ask_list, rank, ranks, micro_batches, cap))
+        right = parsed(wanted)
+        if found == right:
+            return
+        strange = [each for each in found if each.stage != rank]
+        need(not strange, f"{strange[0] if strange else ''} is in the list, and rank {rank} has stage {rank} only.")
+        twice = [each for each in found if found.count(each) > 1]
+        need(not twice, f"{twice[0] if twice else ''} is there {times(found.count(twice[0])) if twice else ''}.")
+        missing = [each for each in right if each not in found]
+        need(not missing, f"{', '.join(map(str, missing[:3]))} is missing. Every micro-batch goes forward and back.")
+        more = [each for each in found if each not in right]
+        need(not more, f"{more[0] if more else ''} is there, and the micro-batches are 0 to {micro_batches - 1}.")
+        need_flights(found, rank, ranks, cap)
+        backward = [each.micro_batch for each in found if each.kind == "B"]
+        need(
+            backward == sorted(backward),
+            f"its backward passes come in the order {', '.join(map(str, backward))}: the oldest is first.",
+        )
+        first = next(n for n, pair in enumerate(zip(found, right, strict=True)) if pair[0] != pair[1])
+        before = " ".join(map(str, right[:first])) or "nothing"
+        need(False, f"after {before} it says {found[first]}. {right[first]} can be done there, and comes first.")
+
+
+def need_flights(found, rank, ranks, cap):
+    """The words for a rank with too much in flight."""
+    flying = 0
+    for action in found:
+        flying += 1 if action.kind == "F" else -1
+        need(flying >= 0, f"{action} comes before its forward pass.")
+        need(flying <= cap, f"after {action} there are {flying} micro-batches in flight, and the cap is {cap}.")
+        need(
+            flying <= ranks - rank,
+            f"after {action} there are {flying} micro-batches in flight. In 1F1B the last rank, {ranks - 1}, never has "
+            f"more than one, and each rank before it one more than the next.",
+        )
+
+
+def compare_lists(student, ranks, micro_batches):
+    for rank, row in enumerate(lines(one_f_one_b(ranks, micro_batches))):
+        compare_list(student, rank, ranks, micro_batches, ranks, row)
+
+
+@ex2.fact("with room for all: 1F1B, on each rank")
+def _(student):
+    compare_lists(student, 2, 4)
+    compare_lists(student, 3, 5)
+
+
+@ex2.fact("fewer micro-batches than ranks, or as many")
+def _(student):
+    compare_lists(student, 4, 2)
+    compare_lists(student, 3, 3)
+
+
+@ex2.fact("under a cap no rank holds more, and no rank less than it may")
+def _(student):
+    compare_list(student, 0, 4, 4, 2, "F0.0 F0.1 B0.0 F0.2 B0.1 F0.3 B0.2 B0.3")
+    compare_list(student, 1, 4, 3, 1, "F1.0 B1.0 F1.1 B1.1 F1.2 B1.2")
+    compare_list(student, 3, 4, 2, 3, "F3.0 B3.0 F3.1 B3.1")
+
+
+# --- ex3: the first mistake -----------------------------------------------------------------------------------------
+
+ex3 = lab.exercise(
+    "ex3",
+    points=2,
+    title="The first mistake",
+    hints=[
+        "Step 1 needs one look at each action, and a set of those that came before.",
+        "Step 2 is a game for one: a place in each list, and a set of what is done. Go on until nobody can move.",
+        "When nobody can move, look at the action where each rank stands. What of its needs is not done, and in which "
+        "list is that?",
+        "In step 3 the rank's stages count together. Which number goes up with F and down with B?",
+    ],
+)
+
+RULES = ("rank", "twice", "dependency", "deadlock", "memory")
+
+
+def ask_mistake(lab, rows, placement, cap):
+    from utils.facts.probes import kind_of
+
+    found = lab.first_mistake(rows, placement, cap)
+    if found is None:
+        return None
+    if not isinstance(found, (list, tuple)) or len(found) != 3:
+        return f"{found!r:.60}, {kind_of(found)}"
+    rank, position, rule = found
+    if isinstance(rule, str) and all([hasattr(each, "__index__") for each in (rank, position)]):
+        return [int(rank), int(position), str(rule)]
+    return f"{found!r:.60}"
+
+
+def compare_mistake(student, rows, placement, cap, wanted, why=""):
+    shown = "; ".join(f"rank {rank}: {row}" for rank, row in enumerate(rows))
+    where = "" if list(placement) == list(range(len(rows))) else f", placement={list(placement)}"
+    with case(f"For {shown}{where}, cap={cap}"):
+        found = student.run(ask_mistake, rows, list(placement), cap)
+        need(
+            not isinstance(found, str),
+            f"it returned {found}. Return None, or a rank, a position and one of {', '.join(RULES)}.",
+        )
+        found = found and tuple(found)
+        need(found == wanted, f"it says {_told(rows, found)}, and {_told(rows, wanted)} is right. {why}".strip())
+
+
+def _told(rows, answer) -> str:
+    if answer is None:
+        return "that nothing is wrong (None)"
+    rank, position, rule = answer
+    row = rows[rank].split() if 0 <= rank < len(rows) else []
+    action = f", at {row[position]}" if 0 <= position < len(row) else ""
+    return f"({rank}, {position}, {rule!r}){action}"
+
+
+@ex3.fact("legal lists have no mistake: GPipe, 1F1B, two stages on each rank, unfinished lists")
+def _(student):
+    for make in (gpipe, one_f_one_b):
+        compare_mistake(student, lines(make(3, 4)), range(3), 4, None)
+    schedule = interleaved_1f1b(2, 4)
+    compare_mistake(student, lines(schedule), schedule.placement, 8, None)
+    unfinished = ["F0.0 F0.1 B0.0", "F1.0 B1.0"]
+    compare_mistake(student, unfinished, [0, 1], 2, None, "An action that nobody waits for may be missing.")
+
+
+@ex3.fact("actions by themselves: on the wrong rank, or there twice")
+def _(student):
+    compare_mistake(student, ["F0.0 B0.0", "F1.0 B1.0 F0.1"], [0, 1], 4, (1, 2, "rank"), "Stage 0 is on rank 0.")
+    compare_mistake(student, ["F0.0 F0.1 F0.0 B0.0", "F1.0 B1.0"], [0, 1], 4, (0, 2, "twice"), "F0.0 is done already.")
+    rows = ["F0.0 B1.0 B0.0", "F1.0 F1.0 B1.0"]
+    compare_mistake(student, rows, [0, 1], 4, (0, 1, "rank"), "Rank 0's list is read before rank 1's.")
+    rows = ["F0.0 F0.0 B0.0", "F1.0 B0.0 B1.0"]
+    compare_mistake(student, rows, [0, 1], 4, (0, 1, "twice"), "Rank 0's list is read before rank 1's.")
+
+
+@ex3.fact("what an action needs comes later in its own list, or nowhere")
+def _(student):
+    rows = ["F0.0 B0.0", "B1.0 F1.0"]
+    compare_mistake(student, rows, [0, 1], 4, (1, 0, "dependency"), "A backward pass needs its own forward pass.")
+    rows = ["F0.0 B0.0", "F1.0"]
+    compare_mistake(student, rows, [0, 1], 4, (0, 1, "dependency"), "Nobody does B1.0, which B0.0 waits for.")
+    rows = ["F0.0 B0.0 F0.1 B0.1", "F1.1 F1.0 B1.0", "B2.1 F2.0 B2.0"]
+    why = "Ranks 0 and 1 wait for each other. B2.1 waits for F2.1, which is in no list."
+    compare_mistake(student, rows, [0, 1, 2], 4, (2, 0, "dependency"), why)
+
+
+@ex3.fact("ranks that wait for each other")
+def _(student):
+    rows = ["F0.0 B0.0 F0.1 B0.1", "F1.0 F1.1 B1.0 B1.1"]
+    why = "Rank 0 waits at B0.0 for rank 1, which waits at F1.1 for rank 0."
+    compare_mistake(student, rows, [0, 1], 4, (0, 1, "deadlock"), why)
+
+
+@ex3.fact("more in flight than the cap, where all else is right")
+def _(student):
+    rows = lines(gpipe(2, 3))
+    compare_mistake(student, rows, [0, 1], 2, (0, 2, "memory"), "After F0.2 there are 3 in flight.")
+    rows = ["F0.0 F0.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1"]
+    compare_mistake(student, rows, [0, 1], 2, None, "There are never more than 2 in flight.")
+    why = "It has two stages, and with F2.0 three forward passes in flight."
+    rows = ["F0.0 F0.1 F2.0 B2.0 F2.1 B2.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1"]
+    compare_mistake(student, rows, [0, 1, 0], 2, (0, 2, "memory"), why)
+    rows = ["F0.0 F0.1 F0.2 B0.0", "F1.0 F1.0 B1.0"]
+    compare_mistake(student, rows, [0, 1], 2, (1, 1, "twice"), "The cap counts last.")
+
+
+# --- ex4: run any legal lists ---------------------------------------------------------------------------------------
+
+ENOUGH = 0.9  # of the bound of its own lists; the model answer reaches 0.99, copies on the streams that compute 0.77
+WIDE = 60_000  # numbers in a row of what is sent, where times are looked at
+PAR = 99  # percent: what the model answer reaches, measured by the scored function below
+ROOM = 1.5  # times the memory that the course's own executor needs; a leak of one tensor a micro-batch needs 2 and more
+
+ex4 = lab.exercise(
+    "ex4",
+    points=3,
+    title="Run any legal lists",
+    hints=[
+        "Your executor of the lesson runs lists on one device. What has to be known before an action can be launched, "
+        "and who tells the loop which rank can go on?",
+        "Two copies, one in each direction, should not stand in one queue. How many streams does that make, and on "
+        "which devices are they?",
+        "A copy waits for what it reads, and what reads the copy waits for it. An event marks one place in a stream.",
+        "What is left in your dictionaries when a micro-batch is done? What does that hold?",
+        "Three micro-batches of 4, 3 and 3 rows: how much does each count in the mean over 10 rows?",
+    ],
+)
+
+
+def run_lists(lab, places, rows, placement, widths, x, y):
+    """One step of `lists`; each stage is named, so that the timeline can tell whose kernels these are."""
+    import warnings
+    from collections import OrderedDict
+    from dataclasses import asdict
+    from itertools import pairwise
+
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+    from utils.facts.probes import array, fill, kind_of
+    from utils.trace import numbered, record
+
+    stages, here = [], [torch.device(places[rank]) for rank in placement]
+    for number, (ins, outs) in enumerate(pairwise(widths)):
+        first, second = nn.Linear(ins, outs + number), nn.Linear(outs + number, outs)
+        layers = [(f"s{number}a", first), ("between", nn.Tanh()), (f"s{number}b", second)]
+        stages.append(nn.Sequential(OrderedDict(layers)))
+    whole = nn.Sequential(*stages)
+    fill(whole, 5)
+    for stage, device in zip(stages, here, strict=True):
+        stage.to(device)
+    for p in whole.parameters():
+        p.grad = torch.ones_like(p)
+    x, y = torch.from_numpy(x).to(here[0]), torch.from_numpy(y).to(here[-1])
+    devices, data = [torch.device(place) for place in places], {}
+    simulated = all([is_simulated(place) for place in places])
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        if simulated:
+            with record(*places) as timeline, numbered(*stages):
+                loss = lab.run_schedule(stages, list(rows), x, y, nn.MSELoss(), devices)
+            data = asdict(timeline)
+        else:
+            loss = lab.run_schedule(stages, list(rows), x, y, nn.MSELoss(), devices)
+    if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+        loss = float(array(loss))
+    return {
+        "loss": loss if type(loss) is float else kind_of(loss),
+        "gradients": [None if p.grad is None else array(p.grad) for p in whole.parameters()],
+        "races": len([each for each in warned if "has not finished writing" in str(each)]),
+        "timeline": data,
+    }
+
+
+def expected_lists(widths, x, y):
+    stages = [
+        nn.Sequential(nn.Linear(ins, outs + number), nn.Tanh(), nn.Linear(outs + number, outs))
+        for number, (ins, outs) in enumerate(pairwise(widths))
+    ]
+    whole = nn.Sequential(*stages)
+    fill(whole, 5)
+    loss = nn.functional.mse_loss(whole(torch.from_numpy(x)), torch.from_numpy(y))
+    loss.backward()
+    return loss.item(), [p.grad.numpy() + 1 for p in whole.parameters()]
+
+
+def named(schedule) -> str:
+    return f"{schedule.name}, {schedule.ranks} ranks, {schedule.stages} stages, {schedule.micro_batches} micro-batches"
+
+
+@contextmanager
+def saying_what_is_missing():
+    """Where nothing is there for an action yet, a student's dictionary raises: say what that means."""
+    try:
+        yield
+    except StudentError as error:
+        if "KeyError" not in str(error):
+            raise
+        raise StudentError(
+            f"{error}\nWas everything there that this action needs? A rank whose next action cannot be done yet has "
+            "to wait, while other ranks go on. (Rank 0's list, launched to its end, gets no gradients from rank 1.)"
+        ) from None
+
+
+def compare_lists_run(student, places, schedule, widths, row_count, *, seed=4):
+    rows, placement = lines(schedule), list(schedule.placement)
+    x, y = numbers(row_count, widths[0], seed=seed), numbers(row_count, widths[-1], seed=seed + 1)
+    with case(f"{named(schedule)}, {row_count} rows, on {', '.join(places)}"):
+        with saying_what_is_missing():
+            run = student.run(run_lists, list(places), rows, placement, list(widths), x, y)
+        loss, gradients = expected_lists(widths, x, y)
+        need(not isinstance(run["loss"], str), f"run_schedule returned {run['loss']}. Return the loss.")
+        compare_step_gradients(run["gradients"], gradients)
+        need(
+            math.isclose(run["loss"], loss, rel_tol=1e-4),
+            f"the loss of the whole batch is {loss:.4f}, and run_schedule says {run['loss']:.4f}.",
+        )
+        need(
+            not run["races"],
+            f"a stream read {times(run['races'])} what another had not finished writing, and may have read anything. "
+            "What reads a copy waits for it, and a copy for what it reads.",
+        )
+        if run["timeline"]:
+            need_order(run["timeline"]["events"], schedule, places)
+
+
+def compare_step_gradients(found, expected):
+    need(all(each is not None for each in found), "afterwards a parameter has no gradient. What cuts the way to it?")
+    added, wanted = [mine - 1 for mine in found], [right - 1 for right in expected]
+    if all(close(mine, right) for mine, right in zip(found, expected, strict=True)):
+        return
+    need(
+        not all(close(mine, right) for mine, right in zip(found, wanted, strict=True)),
+        "the parameters had gradients before (ones), and these are lost. Who calls zero_grad is not run_schedule.",
+    )
+    ratio = math.sqrt(sum((g**2).sum() for g in added) / sum((g**2).sum() for g in wanted))
+    need(
+        False,
+        f"what was added to the gradients differs from those of the whole batch: it is {ratio:.2f} times as large. Is "
+        "each micro-batch's loss weighted by its share of the rows?",
+    )
+
+
+def need_order(events, schedule, places):
+    """Each rank's kernels, in the order in which its device began them, are its list."""
+    found = sorted((Event(*event) for event in events), key=lambda event: event.start)
+    for rank, row in enumerate(schedule.lists):
+        own = {stage: [a.micro_batch for a in row if a[:2] == ("F", stage)] for stage in schedule.stages_of(rank)}
+        done = [
+            (event.phase, stage, event.label)
+            for event in found
+            if event.device == places[rank] and event.flops and event.label
+            if (stage := stage_of(event.module)) in own
+        ]
+        actions = [
+            Action("F" if phase == "forward" else "B", stage, own[stage][int(label)])
+            for (phase, stage, label), _ in groupby(done)
+            if int(label) < len(own[stage])
+        ]
+        for position, (mine, right) in enumerate(zip(actions, row, strict=False)):
+            need(
+                mine == right,
+                f"rank {rank} did {mine} where its list has {right} (place {position}, counted from 0).",
+            )
+        need(len(actions) == len(row), f"rank {rank} did {len(actions)} actions, and its list has {len(row)}.")
+
+
+def stage_of(module: str) -> int | None:
+    """The stage of a kernel: its layers are called s0a, s0b, s1a and so on."""
+    return int(module[1:-1]) if module[:1] == "s" and module[1:-1].isdigit() else None
+
+
+@ex4.fact("GPipe and 1F1B on two devices: loss, gradients of the whole model, kernels in the order of the lists")
+def _(student):
+    for make in (gpipe, one_f_one_b):
+        compare_lists_run(student, student.devices, make(2, 4), (6, 7, 3), 12)
+
+
+@ex4.fact("rows that do not divide, and fewer micro-batches than ranks")
+def _(student):
+    device0, device1 = student.devices
+    compare_lists_run(student, student.devices, one_f_one_b(2, 3), (6, 7, 3), 10)
+    compare_lists_run(student, [device0, device1, device0], one_f_one_b(3, 2), (4, 7, 5, 3), 8)
+
+
+@ex4.fact("several stages on a rank")
+def _(student):
+    compare_lists_run(student, student.devices, interleaved_1f1b(2, 4), (6, 5, 7, 4, 3), 12)
+
+
+def hold_lists(lab, places, rows, placement, width, micro_batches):
+    """The peak on each device of the student's run, and of the course's own executor. Layers that hold, not compute."""
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+    from utils.schedules import run
+
+    if not all([is_simulated(place) for place in places]):
+        return None
+    devices = [torch.device(place) for place in places]
+    stages = [nn.Sequential(nn.PReLU(), nn.Tanh()).to(devices[rank]) for rank in placement]
+    x, y = torch.randn(4 * micro_batches, width), torch.randn(4 * micro_batches, width)
+    x, y = x.to(devices[placement[0]]), y.to(devices[placement[-1]])
+    gpu, peaks = torch.get_device_module(devices[0]), []
+    for own in (True, False):
+        before = [gpu.memory_allocated(device) for device in devices]
+        for device in devices:
+            gpu.reset_peak_memory_stats(device)
+        if own:
+            lab.run_schedule(stages, list(rows), x, y, nn.MSELoss(), devices)
+        else:
+            run(list(rows), stages, x, y, nn.MSELoss(), devices)
+        peaks.append([gpu.max_memory_allocated(device) - b for device, b in zip(devices, before, strict=True)])
+    return peaks
+
+
+def need_memory(student, places, schedule, width=10_000):
+    rows, placement = lines(schedule), list(schedule.placement)
+    with case(named(schedule)):
+        with saying_what_is_missing():
+            peaks = student.run(hold_lists, list(places), rows, placement, width, schedule.micro_batches)
+        for rank, (mine, course) in enumerate(zip(*(peaks or ((), ())), strict=True)):
+            need(
+                mine <= ROOM * course,
+                f"rank {rank} holds {mine / 1e6:.1f} MB at its fullest, and what these lists have in flight is "
+                f"{course / 1e6:.1f} MB. What of a micro-batch is still held after its backward pass?",
+            )
+
+
+@ex4.fact("nothing is held of what is done: the memory of what is in flight (watched where devices are simulated)")
+def _(student):
+    need_memory(student, student.devices, one_f_one_b(2, 8))
+
+
+def time_lists(lab, places, rows, placement, width, row_count):
+    """The timeline of the student's run, and what the actions cost, measured one by one."""
+    from dataclasses import asdict
+
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+    from utils.schedules import measure
+    from utils.trace import record
+
+    if not all([is_simulated(place) for place in places]):
+        return {"watched": False}
+    devices, stages = [torch.device(place) for place in places], []
+    # A sum of very many numbers for very few results is slow on a GPU and quick here. What is sent is wide, so that
+    # copies take a fifth of the time that a stage does.
+    for number, rank in enumerate(placement):
+        ins, outs = width if number else 8, width if number < len(placement) - 1 else 8
+        stages.append(nn.Sequential(nn.Linear(ins, 8), nn.Linear(8, outs, bias=False)).to(devices[rank]))
+    for stage in stages:
+        for p in stage.parameters():
+            p.grad = torch.zeros_like(p)
+    x, y = torch.ones(row_count, 8).to(devices[placement[0]]), torch.ones(row_count, 8).to(devices[placement[-1]])
+    costs = measure(rows, stages, x, y, nn.MSELoss(), devices)
+    with record(*places) as timeline:
+        lab.run_schedule(stages, list(rows), x, y, nn.MSELoss(), devices)
+    return {
+        "watched": "virtual clock" in timeline.source,
+        "span": timeline.span,
+        "costs": [list(each) for each in costs if each],
+        "timeline": asdict(timeline),
+    }
+
+
+def timed(student, places, schedule, rows):
+    args = lines(schedule), list(schedule.placement)
+    with saying_what_is_missing():
+        return student.run(time_lists, list(places), *args, WIDE, rows * schedule.micro_batches)
+
+
+def share_of(run, schedule) -> float:
+    """The time of the lists, where each way between two ranks has copies of its own, as a share of what it took."""
+    forward, backward, output = run["costs"]
+    bound = play(schedule, Costs(forward, backward, output=output), LINKS["nvlink2"]).span
+    return bound / run["span"] if run["span"] else 0.0
+
+
+def need_share(student, places, schedule, rows):
+    with case(named(schedule)):
+        run = timed(student, places, schedule, rows)
+        if not run["watched"]:
+            return
+        events = [Event(*event) for event in run["timeline"]["events"]]
+        computing = {(event.device, event.stream) for event in events if event.flops}
+        if any((event.device, event.stream) in computing for event in events if event.kind == "d2d"):
+            why = "Copies are on the streams that compute: on both devices everything behind a copy waits for it."
+        elif lesson.host_waited(sorted(event.launched for event in events)):
+            why = "Python waits for a device in the loop."
+        else:
+            why = "What stands in the queue of each stream, and what does it wait for?"
+        share = share_of(run, schedule)
+        need(
+            share >= ENOUGH,
+            f"on the simulated clock it reaches {share:.0%} of the bound of its own lists, and {ENOUGH:.0%} are "
+            f"wanted. {why}",
+        )
+
+
+@ex4.fact(f"the lists take no longer than they have to: {ENOUGH:.0%} of their bound (where devices are simulated)")
+def _(student):
+    need_share(student, student.devices, interleaved_1f1b(2, 4), 24)
+
+
+@ex4.timeline
+def _(student):
+    return timed(student, student.devices, interleaved_1f1b(2, 4), 24)["timeline"]
+
+
+@ex4.scored(par=PAR, unit="% of the bound of its own lists; more is better")
+def _(student):
+    schedule = interleaved_1f1b(2, 4)
+    run = timed(student, student.devices, schedule, 24)
+    return 100 * share_of(run, schedule) if run["watched"] else math.nan
+
+
+# --- ex5: a weight gradient that waits ------------------------------------------------------------------------------
+
+ex5 = lab.exercise(
+    "ex5",
+    points=1,
+    title="A weight gradient that waits",
+    hints=[
+        "Three gradients belong to a linear layer: of the input, of the weight, of the bias. Which tensors does each "
+        "need, and which of them does somebody wait for?",
+        "backward() of an autograd.Function returns a gradient for each input of its forward(). What says that one "
+        "gets none?",
+        "Where several backward passes wait, which one is done first, and what happens to a gradient that is there?",
+        "Where the input wants no gradient, something else has to want one, or there is no backward pass.",
+    ],
+)
+
+
+def run_later(lab, device, sizes, seed, pieces, gradients, wants):
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+    from utils.facts.probes import array, fill, kind_of
+    from utils.trace import record
+
+    layer, waiting = nn.Linear(*sizes), []
+    fill(layer, seed)
+    layer.to(device)
+    outputs, inputs, after, work = [], [], [], []
+
+    def told():
+        return [None if p.grad is None else array(p.grad).copy() for p in layer.parameters()]
+
+    for piece in pieces:
+        inputs.append(torch.from_numpy(piece).to(device).requires_grad_(wants))
+        outputs.append(lab.later_linear(inputs[-1], layer.weight, layer.bias, waiting))
+        if not isinstance(outputs[-1], torch.Tensor):
+            return {"wrong": f"later_linear returned {kind_of(outputs[-1])}. Return the output."}
+    if not outputs[0].requires_grad:
+        return {"wrong": "the output wants no gradient, though weight and bias do. There can be no backward pass."}
+    values, early = [array(each) for each in outputs], len(waiting)
+    upstream = [torch.from_numpy(each).to(device) for each in gradients]
+    if is_simulated(device):
+        with record(device) as timeline:
+            for output, gradient in zip(outputs, upstream, strict=True):
+                output.backward(gradient)
+        work.append(sum([event.flops for event in timeline.events]))
+    else:
+        for output, gradient in zip(outputs, upstream, strict=True):
+            output.backward(gradient)
+    lengths, before = [len(waiting)], told()
+    passed = [None if each.grad is None else array(each.grad) for each in inputs]
+    for _ in pieces:
+        if not waiting:
+            break
+        lab.backward_weights(waiting)
+        lengths.append(len(waiting))
+        after.append(told())
+    return {
+        "wrong": "",
+        "values": values,
+        "early": early,
+        "lengths": lengths,
+        "before": before,
+        "passed": passed,
+        "after": after,
+        "work": work,
+    }
+
+
+def compare_later(student, device, sizes, rows, wants=True, seed=2):
+    pieces = [numbers(count, sizes[0], seed=seed + n) for n, count in enumerate(rows)]
+    gradients = [numbers(count, sizes[1], seed=seed + 9 + n) for n, count in enumerate(rows)]
+    layer = nn.Linear(*sizes)
+    fill(layer, seed)
+    with case(f"With {count_of(len(rows), 'backward pass', 'es')}{'' if wants else ', where x wants no gradient'}"):
+        run = student.run(run_later, device, list(sizes), seed, pieces, gradients, wants)
+        need(not run["wrong"], run["wrong"])
+        expected = [layer(torch.from_numpy(piece)).detach().numpy() for piece in pieces]
+        need(
+            all(close(mine, right) for mine, right in zip(run["values"], expected, strict=True)),
+            "the output is not that of nn.functional.linear.",
+        )
+        if wants:
+            right = [gradients_of(layer, *pair)[0] for pair in zip(pieces, gradients, strict=True)]
+            need(
+                all(close(mine, wanted) for mine, wanted in zip(run["passed"], right, strict=True)),
+                "after backward() x has not the gradient that an ordinary linear layer gives.",
+            )
+        need(
+            all(each is None for each in run["before"]),
+            "after backward(), before W, the weight or the bias has a gradient already. These two wait.",
+        )
+        need(not run["early"], f"{count_of(run['early'], 'thing')} waits before there was any backward pass.")
+        need(
+            run["lengths"][0] == len(rows),
+            f"waiting has {count_of(run['lengths'][0], 'thing')} then. One for each backward pass is wanted.",
+        )
+        need(
+            run["lengths"] == [*range(len(rows), -1, -1)],
+            f"{count_of(run['lengths'][0], 'thing')} waited, and after each W so many are left: "
+            f"{', '.join(map(str, run['lengths'][1:]))}. Each W does one, and takes it out.",
+        )
+        compare_weights(run["after"], [gradients_of(layer, *pair) for pair in zip(pieces, gradients, strict=True)])
+        need_little_work(run["work"], sizes, rows, wants)
+
+
+def gradients_of(layer, x, gradient):
+    """Those of the input, the weight and the bias of an ordinary layer."""
+    x = nn.Parameter(torch.from_numpy(x))
+    total = (layer(x) * torch.from_numpy(gradient)).sum()
+    return [each.numpy() for each in torch.autograd.grad(total, [x, *layer.parameters()])]
+
+
+def compare_weights(after, each):
+    weight, bias = 0.0, 0.0
+    for number, (found, (_, alone, of_bias)) in enumerate(zip(after, each, strict=True)):
+        weight, bias = weight + alone, bias + of_bias
+        need(found[1] is not None, "after W the bias has no gradient.")
+        need(found[0] is not None, "after W the weight has no gradient.")
+        need(
+            not number or not close(found[0], alone),
+            "the second W replaces the weight's gradient. Add to the one that is there.",
+        )
+        so_far = "W" if len(each) == 1 else f"W number {number + 1}, with the oldest first,"
+        need(close(found[0], weight), f"after {so_far} the weight's gradient is not right.")
+        need(close(found[1], bias), f"after {so_far} the bias's gradient is not right.")
+
+
+def count_of(number: int, thing: str, ending: str = "s") -> str:
+    return f"{number} {thing}{'' if number == 1 else ending}"
+
+
+def need_little_work(work, sizes, rows, wants):
+    """backward() may do one product, that for the input, where an ordinary layer does two."""
+    product = 2 * sum(rows) * math.prod(sizes)
+    need(
+        not work or work[0] < (1.5 if wants else 0.5) * product,
+        f"backward() does {work[0] / product if work else 0:.1f} products of matrices, and "
+        f"{'one, for the gradient of x,' if wants else 'none'} is needed. The work for the weights waits, too, not "
+        "only its result.",
+    )
+
+
+@ex5.fact("x gets its gradient at once, weight and bias get theirs by W")
+def _(student):
+    compare_later(student, student.devices[0], (5, 4), (3,))
+
+
+@ex5.fact("several wait, the oldest is first, gradients are added, and the work is done in W")
+def _(student):
+    compare_later(student, student.devices[1], (40, 30), (8, 6, 7))
+
+
+@ex5.fact("the data of a first stage, which want no gradient")
+def _(student):
+    compare_later(student, student.devices[0], (12, 9), (4, 4), wants=False)
