@@ -1,5 +1,6 @@
-"""The game of schedules: levels, moves and their answers, the board as text."""
+"""The game of schedules: levels, moves and their answers, the board as text, and the widget."""
 
+import builtins
 import itertools
 import re
 import subprocess
@@ -11,7 +12,7 @@ from conftest import ROOT
 
 from utils.schedules import Memory, mistake, play, run
 from utils.schedules.rules import ticks
-from utils.widgets import schedule_game
+from utils.widgets import front_end, schedule_game
 from utils.widgets.game import search
 from utils.widgets.game.levels import BEST, LEVELS
 
@@ -193,6 +194,35 @@ def test_the_board_as_text(capsys):
         "B1.0 on rank 1, from 2 to 4.",
         "Legal next: rank 0: B0.0; rank 1: F1.1",
     ]
+
+
+def test_a_widget_sends_moves_and_follows_what_python_does(monkeypatch):
+    monkeypatch.setenv("COURSE_WIDGETS", "1")
+    monkeypatch.setattr(front_end, "in_kernel", lambda: True)
+    game = schedule_game()
+    widget = game._shown()
+    assert widget is game._shown(), "one widget, however often it is shown"
+    widget._handle_custom_msg("0 F", [])  # as a view sends it
+    assert widget.state["ranks"][0]["cells"] == [("F0.0", 0.0, 1.0)]
+    widget._handle_custom_msg("level 4", [])
+    assert (game.number, widget.state["level"]) == (4, 4)
+    game.move("0 B")
+    assert widget.state["tone"] == "refused"
+
+
+def test_without_anywidget_the_game_is_text(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "anywidget":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setenv("COURSE_WIDGETS", "1")
+    monkeypatch.setattr(front_end, "in_kernel", lambda: True)
+    monkeypatch.delitem(sys.modules, "utils.widgets.game.widget", raising=False)
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert schedule_game()._shown() is None
 
 
 def test_naming_the_game_imports_no_torch():

@@ -6,7 +6,7 @@
     run(game.schedule, stages, inputs, targets, loss, devices)      # utils.schedules.run: on real tensors
 
 `levels` has the tasks, with par (a published schedule) and the best known (best.json, found by `search`). `board` has
-the rules of the game over the engine in utils.schedules.
+the rules of the game over the engine in utils.schedules, and `widget` shows it.
 """
 
 from __future__ import annotations
