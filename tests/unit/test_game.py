@@ -1,7 +1,8 @@
-"""The game of schedules: levels, moves and their answers, the board as text, and the widget."""
+"""The game of schedules: levels, moves and their answers, the board as text, the widget and the page."""
 
 import builtins
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from utils.schedules.rules import ticks
 from utils.widgets import front_end, schedule_game
 from utils.widgets.game import search
 from utils.widgets.game.levels import BEST, LEVELS
+from utils.widgets.game.page import page
 
 NUMBERS = range(1, len(LEVELS) + 1)
 
@@ -243,3 +245,10 @@ def test_your_schedule_runs_on_real_tensors_with_the_gradients_of_the_undivided_
     loss(model(x), y).backward()
     for stage, gradient in zip(stages, found, strict=True):
         torch.testing.assert_close(gradient, stage.weight.grad)
+
+
+def test_the_page_loads_nothing_and_has_all_levels():
+    text = page()
+    assert not re.search(r"https?:|\bimport\b|\bfetch\b|src=|@import|url\(", text)
+    data = re.search(r"new Game\((\[.*\])\);", text)[1]
+    assert json.loads(data) == json.loads(json.dumps([level.data() for level in LEVELS]))

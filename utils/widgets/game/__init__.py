@@ -6,7 +6,8 @@
     run(game.schedule, stages, inputs, targets, loss, devices)      # utils.schedules.run: on real tensors
 
 `levels` has the tasks, with par (a published schedule) and the best known (best.json, found by `search`). `board` has
-the rules of the game over the engine in utils.schedules, and `widget` shows it.
+the rules of the game over the engine in utils.schedules, and `widget` shows it. `page` writes the game as one HTML file
+that needs no Python: there, engine.js stands for `board` and for what it needs of utils.schedules.
 """
 
 from __future__ import annotations
