@@ -152,7 +152,8 @@ LEVELS = (
         2,
         (
             "Stage 2 goes on where stage 1 ends, on the same rank: nothing to wait for.",
-            "Rank 1 has 12 to do and can begin at 1. On the way back, stage 1 first: rank 0 wants its I.",
+            "Rank 1 has 12 to do and can begin at 1. On its way back I of stage 1 comes right after that of stage 2: "
+            "rank 0 waits for it.",
         ),
     ),
     Level(
