@@ -29,6 +29,7 @@ from utils.schedules import (
     zero_bubble_v,
 )
 from utils.trace import Timeline, record
+from utils.widgets.game.levels import LEVELS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "schedules.md"
 SIZES = ((4, 8), (8, 32))
@@ -108,6 +109,20 @@ def under_caps() -> str:
     return "\n".join(rows) + "\n"
 
 
+def levels_of_the_game() -> str:
+    rows = [
+        "| | level | ranks x micro-batches | actions | cap | par | shortest known |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for number, level in enumerate(LEVELS, 1):
+        cap = "none" if level.cap is None else f"{level.cap:g}"
+        rows.append(
+            f"| {number} | {level.title} | {level.empty.ranks} x {level.micro_batches} | {', '.join(level.kinds)} "
+            f"| {cap} | {level.par:g}, {level.published.name} | {level.best_time:g} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
 def put(page: str, name: str, table: str) -> str:
     """The page with another table between the marks of a name."""
     before, rest = page.split(f"<!-- {name} -->\n")
@@ -116,7 +131,8 @@ def put(page: str, name: str, table: str) -> str:
 
 def main() -> None:
     page = put(PAGE.read_text(), "papers", "\n".join(beside_the_papers(*size) for size in SIZES))
-    PAGE.write_text(put(page, "caps", under_caps()))
+    page = put(page, "caps", under_caps())
+    PAGE.write_text(put(page, "levels", levels_of_the_game()))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     PYTHONPATH=tests .venv/bin/python tests/browser/screenshots.py
 
-Each cell below is run and photographed in the light and in the dark theme, 1200 pixels wide.
+Each cell below is run and photographed in the light and in the dark theme, 1200 pixels wide; the game as a page, too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from conftest import ROOT
 from PIL import Image
 
 from browser.lab import browser_page, copy_of_the_course, jupyterlab, open_notebook
+from utils.widgets.game.page import page as game_page
 
 IMAGES = ROOT / "docs" / "images"
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
@@ -31,7 +32,7 @@ from utils import plots, simgpu
 from utils.devices import synchronize
 from utils.monitor import GpuMonitor
 from utils.trace import micro_batch, record
-from utils.widgets import explore_split, live
+from utils.widgets import explore_split, live, schedule_game
 
 device0, device1 = "simgpu:0", "simgpu:1"
 torch.set_num_threads(1)
@@ -55,6 +56,13 @@ EXPLORER = """
 layers = [layer for _ in range(4) for layer in (nn.Linear(2048, 2048), nn.ReLU())]
 explore_split(nn.Sequential(*layers, nn.Linear(2048, 1000)), torch.empty(4096, 2048), cut=3)
 """
+GAME = """
+game = schedule_game(level=5)
+for move in "0F 0F 0F 1F 2F 2I 1F 1I 2F 2I 0I 0W 0F 1F 1I 2F 2I 1W 0I 0W 1F 2W 2F".split():
+    game.move(f"{move[0]} {move[1]}")
+game.move("1 W2")
+game
+"""
 # Before the live view, and not in the picture.
 PACED = """
 simgpu.enable(count=2, gpu="Instructional", link="instructional", clock="paced")
@@ -75,13 +83,14 @@ with GpuMonitor([device0, device1]) as m, live(m) as view:
             train_step(micro_batches)
             view.tick()
 """
-CELLS = (SETUP, TIMELINE, EXPLORER, PACED, MONITOR)
+CELLS = (SETUP, TIMELINE, EXPLORER, GAME, PACED, MONITOR)
 LAST_STEPS = "document.querySelectorAll('.course-percent').length === 2 && performance.now() - window.began > 5600"
 
 
 def main() -> None:
     os.environ["COURSE_WIDGETS"] = "1"
     IMAGES.mkdir(parents=True, exist_ok=True)
+    phone(IMAGES / "game-phone.png")
     with tempfile.TemporaryDirectory() as folder:
         folder = copy_of_the_course(Path(folder))
         cells = [nbformat.v4.new_code_cell(cell.strip(), id=f"cell{number}") for number, cell in enumerate(CELLS)]
@@ -101,11 +110,28 @@ def main() -> None:
                 photograph(page, TIMELINE, IMAGES / f"timeline-{name}.png")
                 run(page, EXPLORER)
                 photograph(page, EXPLORER, IMAGES / f"explorer-{name}.png")
+                run(page, GAME)
+                photograph(page, GAME, IMAGES / f"game-{name}.png")
                 run(page, PACED)
                 run(page, MONITOR, wait=False)
                 page.wait_for_function(LAST_STEPS, timeout=60_000)
                 photograph(page, MONITOR, IMAGES / f"monitor-{name}.png")
                 page.wait_for_function("window.ran", timeout=60_000)
+
+
+def phone(path: Path) -> None:
+    """The page of the game on a phone, in the dark: a level beyond par."""
+    with tempfile.TemporaryDirectory() as folder, browser_page(device_scale_factor=2, color_scheme="dark") as page:
+        file = Path(folder) / "game.html"
+        file.write_text(game_page(), encoding="utf-8")
+        page.set_viewport_size({"width": 360, "height": 640})
+        page.goto(file.as_uri())
+        page.get_by_label("Level").select_option("4")
+        page.locator(".sg-board").focus()
+        for key in ("f", "f", "ArrowDown", *"fifiww", "ArrowUp", *"iwiw"):
+            page.keyboard.press(key)
+        page.screenshot(path=path, full_page=True)
+    fewer_colours(path)
 
 
 def run(page, source: str, wait: bool = True) -> None:
@@ -128,11 +154,16 @@ def run(page, source: str, wait: bool = True) -> None:
 
 
 def photograph(page, source: str, path: Path) -> None:
-    """A cell with its output, as wide as the window, in few colours."""
+    """A cell with its output, as wide as the window."""
     box = page.locator(".jp-Notebook-cell").nth(CELLS.index(source)).bounding_box()
     left = page.locator(".jp-WindowedPanel-outer").bounding_box()["x"]
     clip = {"x": left, "y": box["y"], "width": WIDTH, "height": box["height"]}
     page.screenshot(path=path, clip=clip)
+    fewer_colours(path)
+
+
+def fewer_colours(path: Path) -> None:
+    """Make a picture small enough for a repository."""
     with Image.open(path) as image:
         few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     few.save(path, optimize=True)

@@ -1,10 +1,12 @@
-"""Questions, the live view and the explorer in a real JupyterLab: clicked, moved by keyboard, watched."""
+"""Questions, the live view, the explorer and the game in a real JupyterLab: clicked, moved by keyboard, watched."""
 
 import sys
 
 import nbformat
 import pytest
 from conftest import ROOT
+
+from utils.widgets.game.levels import LEVELS
 
 pytestmark = [
     pytest.mark.xdist_group("browser"),
@@ -58,7 +60,16 @@ with GpuMonitor(["simgpu:0", "simgpu:1"]) as m, live(m) as view:
         time.sleep(0.002 * (1 + int(now)))  # less and less busy
         view.tick()
 """
-CELLS = (SETUP, QUESTION, COMPARE, FREE, COMPARE_FREE, EXPLORE, LIVE)
+GAME = "from utils.widgets import schedule_game\n\ngame = schedule_game(level=1)\ngame"
+LAST_MOVE = 'print(game.move("0 B0.1"))'
+RUN_YOURS = """
+from utils.schedules import run
+
+stages = [nn.Linear(3, 3) for _ in range(2)]
+loss = run(game.schedule, stages, torch.randn(4, 3), torch.randn(4, 3), nn.functional.mse_loss, ["cpu", "cpu"])
+print(stages[0].weight.grad is not None, loss.shape)
+"""
+CELLS = (SETUP, QUESTION, COMPARE, FREE, COMPARE_FREE, EXPLORE, LIVE, GAME, LAST_MOVE, RUN_YOURS)
 PERCENT = ".course-percent"
 
 
@@ -192,3 +203,60 @@ def test_the_live_view_moves_while_the_cell_runs_and_its_end_stays(page, folder,
     kinds = [set(output.data) for output in saved if output.output_type == "display_data"]
     assert kinds == [{"image/png", "text/plain"}, {"text/html", "text/plain"}], "no widget that nobody can show"
     assert len(str(saved)) < 300_000
+
+
+# --- the game -------------------------------------------------------------------------------------------------------
+
+
+def press(page, keys: str, said: str) -> str:
+    """Press keys on whatever has the focus, until the game has answered; returns all of its answer."""
+    for key in keys.split():
+        page.keyboard.press(key)
+    answer = page.locator(".sg-said").filter(has_text=said)
+    answer.wait_for(timeout=20_000)
+    return answer.inner_text()
+
+
+def test_the_first_level_by_keyboard_alone_in_a_notebook(page):
+    from browser.lab import cells
+
+    run(page, GAME)
+    page.locator(".schedule-game select").focus(timeout=20_000)
+    page.keyboard.press("Tab")  # undo, hint, start over, the board
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "sg-board"
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+    refused = press(page, "b", "cannot")
+    assert (
+        refused == "rank 0 cannot do B0.0 as its first action: its own forward pass is F0.0, which it has not done yet"
+    )
+    assert page.locator(".sg-cell").count() == 0
+    assert len(cells(page)) == len(CELLS), "B was for the game, not for JupyterLab, which would insert a cell"
+
+    press(page, "f f", "F0.1 on rank 0, from 1 to 2.")
+    press(page, "u", "taken back")
+    press(page, "h", "Hint 1 of 3: ")
+    press(page, "f ArrowDown 1 f", "F1.1 on rank 1, from 2 to 3.")
+    press(page, "Backspace f", "F1.0 on rank 1, from 1 to 2.")
+    press(page, "b f b ArrowUp b", "B0.0 on rank 0, from 4 to 6.")
+    assert "Time 7. Bubble 29%; at most 75%" in page.locator(".sg-line").inner_text()
+    assert run(page, LAST_MOVE).startswith("B0.1 on rank 0, from 7 to 9. Complete in 9. That is par (GPipe: 9)")
+    page.locator(".sg-done").wait_for(timeout=20_000)  # what Python does is seen, too
+    assert "Time 9. Bubble 33%; 67% of the bound. Held at most: rank 0: 2, rank 1: 1." in page.content()
+    assert run(page, RUN_YOURS) == "True torch.Size([])\n"
+
+
+def test_one_level_beyond_par_by_keyboard_at_360_pixels_in_a_notebook(page):
+    page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.locator(".schedule-game select").focus()
+    for level in range(2, 5):
+        page.keyboard.press("ArrowDown")
+        page.locator(".schedule-game").get_by_text(f"Par {LEVELS[level - 1].par:g}").first.wait_for(timeout=20_000)
+    for _ in range(4):
+        page.keyboard.press("Tab")
+    told = press(page, "f f ArrowDown f i f i w w ArrowUp i w i w", "Complete")
+    assert told.endswith("Complete in 7. 2 below par (1F1B: 9); no shorter one is known.")
+    assert page.evaluate("(e => e.scrollWidth <= e.clientWidth)(document.querySelector('.schedule-game'))")
