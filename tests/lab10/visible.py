@@ -441,8 +441,8 @@ ex4 = lab.exercise(
     points=3,
     title="Run any legal lists",
     hints=[
-        "Your executor of the lesson runs lists on one device. What has to be known before an action can be launched, "
-        "and who tells the loop which rank can go on?",
+        "The lesson's run_actions was given one order for all ranks. Here you find it: what has to be launched before "
+        "an action can be, and how does your loop go on with another rank until then?",
         "Two copies, one in each direction, should not stand in one queue. How many streams does that make, and on "
         "which devices are they?",
         "A copy waits for what it reads, and what reads the copy waits for it. An event marks one place in a stream.",

@@ -32,6 +32,7 @@ BUNDLED = (
     "environment.yml",
     "docs/images",
     "docs/instructors.md",
+    "docs/schedules.md",
     "docs/simgpu.md",
     "docs/times.md",
     "tools",
