@@ -71,7 +71,7 @@ class Verdict:
         colour = "#2e8b57" if self.passed else "#d9822b"
         rows = "".join(
             f"<div>{'✓' if finding.holds else '✗'} {escape(finding.claim)}</div>"
-            + (f"<pre style='margin:.3em 0 .3em 1.4em;white-space:pre-wrap'>{escape(finding.found)}</pre>")
+            + (f"<pre style='margin:.3em 0 .3em 1.4em;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere'>{escape(finding.found)}</pre>")
             * bool(finding.found)
             for finding in self.findings
         )

@@ -282,7 +282,8 @@ def test_an_error_that_is_predicted_and_its_explanation_folded_where_nobody_look
     assert compared["data"]["text/markdown"].startswith("<details><summary>")
     assert notebook.cells[3].outputs[0]["data"]["text/plain"].startswith("You predicted: works. It is: raises.")
     [refused] = notebook.cells[5].outputs
-    assert refused["evalue"] == "no cell has run since the question: run the cell above, then this one again"
+    assert refused["evalue"] == "No cell has run since the question: run the cell above, then this one again."
+    assert refused["traceback"] == [refused["evalue"]]  # and nothing in red above it
     assert notebook.cells[7].outputs[-1]["data"]["text/plain"].splitlines() == [
         "1 of your 2 predictions came true. Look again at what surprised you:",
         "  What does 1 / 0 do?",
