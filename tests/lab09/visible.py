@@ -159,8 +159,8 @@ def need_ahead(student, device, micro_batches):
         first = min((event.launched for event in line.events if event.is_kernel), default=math.inf)
         early = sum(event.launched < first for event in line.events if event.kind == "h2d") > 1
         why = (
-            "The next copy is launched in time, but the rows before it wait for it, too. What had the stream for copies "
-            "been given when you called wait_stream?"
+            "The next copy is launched in time, but the rows before it wait for it, too. What had the stream for "
+            "copies been given when you called wait_stream?"
             if early
             else "When your function goes on after a yield, the result is there already, and the device has nothing to "
             "do. What has to be launched earlier?"
