@@ -25,6 +25,8 @@ from utils.environment import GRADING
 from utils.facts import Exercise, Finding, Lab, LocalStudent, judge, load_lab
 
 NO_VALUES = "this simulated machine keeps only shapes"  # simgpu's words where a value is asked for and there is none
+# JupyterLab breaks the lines of a <pre> within words unless told not to.
+WRAPPED = "margin:.3em 0 .3em 1.4em;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere"
 
 
 @dataclass
@@ -71,8 +73,7 @@ class Verdict:
         colour = "#2e8b57" if self.passed else "#d9822b"
         rows = "".join(
             f"<div>{'✓' if finding.holds else '✗'} {escape(finding.claim)}</div>"
-            + (f"<pre style='margin:.3em 0 .3em 1.4em;white-space:pre-wrap'>{escape(finding.found)}</pre>")
-            * bool(finding.found)
+            + f"<pre style='{WRAPPED}'>{escape(finding.found)}</pre>" * bool(finding.found)
             for finding in self.findings
         )
         # Each hint sits inside the one before it, so that one click opens one.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import io
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,7 @@ LINES = [
 ]
 WIDTH, DPI, QUICK_DPI = 8.0, 160, 110
 GIB = 2**30
+COLUMNS = 95  # of text under a picture: JupyterLab wraps longer lines, and does so within words
 
 
 @dataclass
@@ -72,7 +74,7 @@ class Picture:
 
         data, metadata = self._repr_mimebundle_()
         display(data, metadata=metadata, raw=True)
-        print(self.summary)
+        print(textwrap.fill(self.summary, COLUMNS, break_long_words=False, break_on_hyphens=False))
 
 
 def labelled_axes(height: float, source: str, title: str | None = None, layout: str | None = "constrained"):

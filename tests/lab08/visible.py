@@ -412,12 +412,6 @@ def _(student):
     return student.run(watch_overlapping, *student.devices, 64, 8)["timeline"]
 
 
-@ex3.scored(par=99, unit="% of the bound, with 8 micro-batches; more is better")  # what the model answer reaches here
-def _(student):
-    run = student.run(watch_overlapping, *student.devices, 128, 16)
-    return 100 * share_of(run, 8) if run["watched"] else math.nan
-
-
 # --- ex4: how near to the bound -------------------------------------------------------------------------------------
 
 ex4 = lab.exercise(

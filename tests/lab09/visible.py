@@ -29,10 +29,10 @@ ex1 = lab.exercise(
     hints=[
         "A function with yield gives one value at a time, and goes on from there when the next one is asked for. What "
         "should have been launched before each yield?",
+        "wait_stream(copying) waits for all that copying has been given until then. When the second copy has been "
+        "launched before the first rows are given, what do these rows wait for? An event marks one place in a stream.",
         "Which stream is current while your loop stands at the yield? Whoever asked for the rows computes on that one.",
         "Who reads the rows, and when may they be read? Let that stream wait, not the host.",
-        "Before the first rows are given, the second have to be launched. What would wait_stream(copying) then wait "
-        "for? An event marks one place in a stream.",
     ],
 )
 
@@ -153,20 +153,27 @@ def need_hidden(student, device, micro_batches):
 def need_ahead(student, device, micro_batches):
     """The next copy has to be launched before these rows are given: later may be too late."""
     with case(f"With {micro_batches} micro-batches on {device}, where the loop waits for each result"):
-        _, hidden = recording_of(student, device, micro_batches, True)
-        need(
-            hidden > 0.5,
-            f"the device computed during {hidden:.0%} of the time of the copies. When your function goes on after a "
-            "yield, the result is there already, and the device has nothing to do. What has to be launched earlier?",
+        line, hidden = recording_of(student, device, micro_batches, True)
+        if line is None:
+            return
+        first = min((event.launched for event in line.events if event.is_kernel), default=math.inf)
+        early = sum(event.launched < first for event in line.events if event.kind == "h2d") > 1
+        why = (
+            "The next copy is launched in time, but the rows before it wait for it, too. What had the stream for "
+            "copies been given when you called wait_stream?"
+            if early
+            else "When your function goes on after a yield, the result is there already, and the device has nothing to "
+            "do. What has to be launched earlier?"
         )
+        need(hidden > 0.5, f"the device computed during {hidden:.0%} of the time of the copies. {why}")
 
 
-@ex1.fact("while the device computes, the next rows are on their way (watched where devices are simulated)")
+@ex1.fact("in a loop that waits for nothing, the device computes while copies are on their way (if it is simulated)")
 def _(student):
     need_hidden(student, student.devices[0], 6)
 
 
-@ex1.fact("so they are where the loop waits for each result, as .item() does")
+@ex1.fact("so it does where the loop waits for each result, as .item() does: the next rows are on their way")
 def _(student):
     need_ahead(student, student.devices[0], 6)
 

@@ -154,6 +154,15 @@ def test_saving(tmp_path):
     assert (tmp_path / "bars.png").stat().st_size > 5000
 
 
+def test_the_line_below_a_picture_breaks_between_words(capsys):
+    picture = plots.Picture(None, "alt", " ".join(["virtual-clock"] * 40))
+    picture._repr_mimebundle_ = lambda: ({"text/plain": "alt"}, {})
+    picture._ipython_display_()
+    lines = capsys.readouterr().out.splitlines()[-6:]
+    assert max(map(len, lines)) <= plots.COLUMNS
+    assert {word for line in lines for word in line.split()} == {"virtual-clock"}
+
+
 def test_an_error_bar_does_not_reach_below_zero():
     pictures = (
         plots.bars({"noisy": (8.3, 9.3), "less": (-5.0, 2.0)}, SOURCE),

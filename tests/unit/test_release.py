@@ -224,6 +224,18 @@ def test_the_bundle_is_the_same_every_time(tmp_path):
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
 
 
+def test_the_files_of_the_bundle_are_as_old_as_the_course(tmp_path, monkeypatch):
+    root = folders(tmp_path)
+    bundle(tmp_path / "nowhere.zip", root)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1750000000")
+    bundle(tmp_path / "dated.zip", root)
+    dates = {}
+    for name in ("nowhere", "dated"):
+        with zipfile.ZipFile(tmp_path / f"{name}.zip") as archive:
+            dates[name] = {entry.date_time for entry in archive.infolist()}
+    assert dates == {"nowhere": {(1980, 1, 1, 0, 0, 0)}, "dated": {(2025, 6, 15, 15, 6, 40)}}
+
+
 def test_a_lab_that_was_edited_by_hand_stops_the_bundle(tmp_path):
     root = folders(tmp_path)
     edit(root / "labs/lab01/lab01_split_a_model.ipynb", lambda n: n.cells.pop())

@@ -282,7 +282,8 @@ def test_an_error_that_is_predicted_and_its_explanation_folded_where_nobody_look
     assert compared["data"]["text/markdown"].startswith("<details><summary>")
     assert notebook.cells[3].outputs[0]["data"]["text/plain"].startswith("You predicted: works. It is: raises.")
     [refused] = notebook.cells[5].outputs
-    assert refused["evalue"] == "no cell has run since the question: run the cell above, then this one again"
+    assert refused["evalue"] == "No cell has run since the question: run the cell above, then this one again."
+    assert refused["traceback"] == [refused["evalue"]]  # and nothing in red above it
     assert notebook.cells[7].outputs[-1]["data"]["text/plain"].splitlines() == [
         "1 of your 2 predictions came true. Look again at what surprised you:",
         "  What does 1 / 0 do?",
@@ -478,8 +479,9 @@ def test_the_explorer_shows_the_schedule_of_its_choice(explorer):
     copied = 2 * 2 * 128 * 512 * 4  # there and back, two micro-batches of 128 x 512 float32
     assert sum(explorer.timeline.moved().values()) == copied
     assert f"Copied: {copied / 1e6:.3g} MB" in explorer.text
-    assert "at most 2m/(m+1) = 1.33" in explorer.text
-    assert "at least 1/(m+1) = 33%" in explorer.text
+    assert repr(explorer).startswith("device1 starts at layer 2 of 0 to 5, 2 micro-batches")
+    explorer.move(micro_batches=1)
+    assert repr(explorer).startswith("device1 starts at layer 2 of 0 to 5, 1 micro-batch\n")
 
 
 def test_its_numbers_by_hand(explorer, monkeypatch):
@@ -513,6 +515,16 @@ def test_the_sliders_move_it(front_end, explorer):
     assert text != explorer._text_html.value
     assert "alt='Timeline over" in explorer._picture_html.value
     assert "1 ReLU" in explorer._strip_html.value
+
+
+def test_a_picture_that_is_not_yet_that_of_the_sliders_is_told_from_one_that_is(front_end, explorer, monkeypatch):
+    explorer._ipython_display_()
+    shown, move = [], explorer.move
+    monkeypatch.setattr(explorer, "move", lambda **to: (shown.append(explorer._text_html.value), move(**to)))
+    explorer._sliders[0].value = 5
+    assert shown == ["Computing ..."]
+    assert "ms a step" in explorer._text_html.value
+    assert explorer._picture(quick=True).figure.axes[0].get_title(loc="left") == "Cut 5, 4 micro-batches"
 
 
 def test_a_micro_batch_that_a_layer_refuses_is_said_and_changes_nothing(front_end):

@@ -123,16 +123,13 @@ class SplitExplorer:
 
     @property
     def text(self) -> str:
-        """The step in one line: its time, idle shares, bytes copied, and what m micro-batches could reach at best."""
-        from utils.pipeline import least_idle, most_speedup
-
+        """The step in one line: its time, idle shares and bytes copied."""
         m, line = self.micro_batches, self.timeline
         idle = ", ".join(f"{device} {1 - busy:.0%}" for device, busy in line.utilisation().items())
         copied = sum(line.moved().values())
         said = (
-            f"{line.span * 1e3:.3g} ms a step: {self.one_device / line.span:.2f} times as fast as one device (at most "
-            f"2m/(m+1) = {most_speedup(m):.2f}). Idle: {idle}, together {line.bubble_fraction():.0%} (at least "
-            f"1/(m+1) = {least_idle(m):.0%}). Copied: {copied / 1e6:.3g} MB."
+            f"{line.span * 1e3:.3g} ms a step: {self.one_device / line.span:.2f} times as fast as one device. "
+            f"Idle: {idle}, together {line.bubble_fraction():.0%}. Copied: {copied / 1e6:.3g} MB."
         )
         host = m * self._gpu.launch * sum(cost.kernels for cost in self.costs(m))
         if host > line.span:
@@ -160,16 +157,20 @@ class SplitExplorer:
         table = self.table()
         step = math.ceil(len(table) / SHOWN_CUTS)
         keep = {self.cut, table["ms"].idxmin(), *table.index[::step]}
-        return f"By cut, for {self.micro_batches} micro-batches:\n{table.loc[sorted(keep)].to_string()}"
+        return f"By cut, for {self._pieces}:\n{table.loc[sorted(keep)].to_string()}"
+
+    @property
+    def _pieces(self) -> str:
+        return f"{self.micro_batches} micro-batch{'es' if self.micro_batches > 1 else ''}"
 
     def __repr__(self) -> str:
         where = f"{self.devices[1]} starts at layer {self.cut} of 0 to {len(self.layers) - 1}"
-        return f"{where}, {self.micro_batches} micro-batches\n{self.text}\n{self._some_cuts()}\n({self.source})"
+        return f"{where}, {self._pieces}\n{self.text}\n{self._some_cuts()}\n({self.source})"
 
     def _picture(self, quick: bool):
         from utils import plots
 
-        picture = plots.timeline(self.timeline, quick=quick)
+        picture = plots.timeline(self.timeline, f"Cut {self.cut}, {self._pieces}", quick=quick)
         # The same scale wherever the sliders stand, so that a shorter step looks shorter.
         longest = max(self.timeline.span, self.at(self.cut, 1).span)
         picture.figure.axes[0].set_xlim(0, longest * 1e3 * 1.1)
@@ -211,6 +212,7 @@ class SplitExplorer:
 
     def _moved(self, _change) -> None:
         cut, micro = self._sliders
+        self._text_html.value = "Computing ..."  # the picture above is still that of the last choice
         try:
             self.move(cut=cut.value, micro_batches=micro.value)
         except ValueError as error:  # a layer may refuse small micro-batches, as BatchNorm does one example

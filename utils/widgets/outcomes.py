@@ -8,13 +8,20 @@ _last: str | None = None
 _told: set[int] = set()  # the shells that tell
 
 
+class NothingHasRun(RuntimeError):
+    """Cells were run out of their order. A notebook shows the message alone, because no line of code is at fault."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
 def outcome() -> str:
     """ "works" or "raises": how the cell that ran since the last question ended.
 
-    Raises RuntimeError where none has: whoever runs a lesson's cells out of their order is told the truth or nothing.
+    Raises NothingHasRun where none has: whoever runs a lesson's cells out of their order is told the truth or nothing.
     """
     if _last is None:
-        raise RuntimeError("no cell has run since the question: run the cell above, then this one again")
+        raise NothingHasRun("No cell has run since the question: run the cell above, then this one again.")
     return _last
 
 
