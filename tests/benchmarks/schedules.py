@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from utils import simgpu
+from utils import plots, simgpu
 from utils.schedules import (
     Costs,
     Schedule,
@@ -33,6 +33,7 @@ from utils.widgets.game.levels import LEVELS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "schedules.md"
 SIZES = ((4, 8), (8, 32))
+CAPS = (1, 2, 3, 4, 6, 8)  # micro-batches in flight
 WIDTH, ROWS, LAYERS = 4096, 512, 4  # of a rank
 
 
@@ -100,13 +101,25 @@ def beside_the_papers(ranks: int, number: int) -> str:
     return "\n".join(rows) + "\n"
 
 
-def under_caps() -> str:
-    rows = ["| at most in flight | one stage a rank | V |", "| --- | --- | --- |"]
-    for cap in (1, 2, 3, 4, 6, 8):
-        flat = play(greedy(4, 8, memory_cap=cap))
-        v = play(greedy(4, 8, Costs(0.5), cap, placement=v_shaped(4)), Costs(0.5))
-        rows.append(f"| {cap} | {flat.share:.1%} | {v.share:.1%} |")
+def under_caps() -> dict[str, list[float]]:
+    """The full use that `greedy` reaches under each of CAPS."""
+    halves = Costs(0.5)
+    return {
+        "one stage a rank": [play(greedy(4, 8, memory_cap=cap)).share for cap in CAPS],
+        "V": [play(greedy(4, 8, halves, cap, placement=v_shaped(4)), halves).share for cap in CAPS],
+    }
+
+
+def table_of_caps(shares: dict[str, list[float]]) -> str:
+    rows = [f"| at most in flight | {' | '.join(shares)} |", "| --- | --- | --- |"]
+    rows += [f"| {cap} | {flat:.1%} | {v:.1%} |" for cap, flat, v in zip(CAPS, *shares.values(), strict=True)]
     return "\n".join(rows) + "\n"
+
+
+def picture_of_caps(shares: dict[str, list[float]]) -> plots.Picture:
+    idle = {name: [100 * (1 - share) for share in values] for name, values in shares.items()}
+    source = "4 ranks, 8 micro-batches, F = I = W, searched by greedy; computed, not run"
+    return plots.sweep(CAPS, idle, source, x_label="micro-batches in flight, at most", y_label="idle, %", best=None)
 
 
 def levels_of_the_game() -> str:
@@ -131,7 +144,9 @@ def put(page: str, name: str, table: str) -> str:
 
 def main() -> None:
     page = put(PAGE.read_text(), "papers", "\n".join(beside_the_papers(*size) for size in SIZES))
-    page = put(page, "caps", under_caps())
+    shares = under_caps()
+    page = put(page, "caps", table_of_caps(shares))
+    picture_of_caps(shares).save(PAGE.parent / "images" / "memory-against-bubble.png")
     PAGE.write_text(put(page, "levels", levels_of_the_game()))
 
 
