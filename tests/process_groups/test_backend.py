@@ -95,7 +95,9 @@ def test_messages_arrive_and_the_late_receiver_keeps_the_sender_waiting(two, fou
         for rank, each in enumerate(told):
             assert each["messages"]["got"][:3] == [float((rank - 1) % ranks)] * 3
         assert told[1]["messages"]["got"][3] == 1_000_000
-        assert told[0]["messages"]["times"] == told[1]["messages"]["times"], "both ends have the same"
+        (sent, end), (received, same) = (each["messages"]["times"] for each in told[:2])
+        assert end == same, "both ends are over at the same time"
+        assert sent < received, "the sender was ready before the receiver, and waits"
 
 
 @pytest.mark.parametrize("what", ["ddp", "fsdp", "tensor_parallel"])
