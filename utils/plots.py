@@ -25,10 +25,12 @@ GREY, INK = "#8C8C8C", "#222222"
 PHASE_STYLE = {
     "forward": {"facecolor": BLUE, "hatch": ""},
     "backward": {"facecolor": ORANGE, "hatch": "///"},
-    "backward, weights": {"facecolor": SKY, "hatch": "|||"},
+    "backward, inputs (I)": {"facecolor": SKY, "hatch": "\\\\"},
+    "backward, weights (W)": {"facecolor": GREEN, "hatch": "|||"},
     "optimizer": {"facecolor": GREY, "hatch": "..."},
 }
-FOR_WEIGHTS = "for its weights"  # so ends the name of a half of a backward pass that utils.schedules plays
+# So end the names of the halves of a backward pass that utils.schedules plays.
+HALVES = {"for its inputs": "backward, inputs (I)", "for its weights": "backward, weights (W)"}
 COPY_STYLE = {"facecolor": GREEN, "hatch": "xxx"}
 TALK_STYLE = {"facecolor": PURPLE, "hatch": "\\\\\\"}
 WAIT_STYLE = {"facecolor": "#EBD3E0", "hatch": ""}
@@ -192,7 +194,7 @@ def _pieces(recorded, device):
     times: dict[tuple[str, str], list] = {}
     for event in recorded.events:
         if event.is_kernel and event.device == device:
-            phase = "backward, weights" if event.name.endswith(FOR_WEIGHTS) else event.phase
+            phase = HALVES.get(event.name.rpartition(", ")[2], event.phase)
             times.setdefault((phase, event.label), []).append((event.start, event.end))
     return {key: _close(intervals.union(value), recorded.span) for key, value in times.items()}
 

@@ -240,7 +240,7 @@ def test_memory_is_counted_in_what_it_is_given_in():
 
 def test_what_is_said_of_a_schedule():
     assert str(play(one_f_one_b(4, 8))) == (
-        "1F1B: 33 s, 72.7% of its bound, 27.3% idle; at most 4 micro-batches in flight on a rank"
+        "1F1B: 33 s, its busiest rank works 72.7% of that, 27.3% idle; at most 4 micro-batches in flight on a rank"
     )
 
 

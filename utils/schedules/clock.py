@@ -111,9 +111,10 @@ class Played:
 
     def __str__(self) -> str:
         name = self.schedule.name or "this schedule"
+        idle, held = self.timeline.bubble_fraction(), f"{max(self.peak):g} {self.unit}"
         return (
-            f"{name}: {self.span:.4g} s, {self.share:.1%} of its bound, {self.timeline.bubble_fraction():.1%} idle; "
-            f"at most {max(self.peak):g} {self.unit} in flight on a rank"
+            f"{name}: {self.span:.4g} s, its busiest rank works {self.share:.1%} of that, {idle:.1%} idle; "
+            f"at most {held} in flight on a rank"
         )
 
 
