@@ -167,8 +167,13 @@ def test_a_slider_of_the_explorer_is_moved_by_keyboard(page, tmp_path):
     handle = outputs.locator(".noUi-handle").first
     handle.focus()
     handle.press("ArrowRight")
-    page.wait_for_function(
-        "old => document.querySelector('.course-split').innerText !== old", arg=before[0], timeout=20_000
+    page.wait_for_function(  # it is not there while "Computing ..." is
+        """old => {
+            const text = document.querySelector('.course-split');
+            return text && text.innerText !== old;
+        }""",
+        arg=before[0],
+        timeout=20_000,
     )
     assert picture.get_attribute("src") != before[1]
     assert picture.get_attribute("alt") != before[2]
