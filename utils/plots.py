@@ -110,7 +110,7 @@ def timeline(
     span = recorded.span or 1.0
     end = max(until or 0.0, span)
     unit, scale = _unit(end)
-    seen = {}
+    seen, meetings = {}, recorded.meetings()
     for row, device in enumerate(devices):
         axes.barh(row, span * scale, height=0.62, color="#F0F0F0")
         by_phase = {}
@@ -130,7 +130,7 @@ def timeline(
             seen["copy"] = COPY_STYLE
             bars = [((start - recorded.begin) * scale, (end - start) * scale) for start, end in copies]
             _draw_pieces(axes, bars, (row + 0.17, 0.14), end * scale, 1.2, COPY_STYLE)
-        for name, style, times in _talks(recorded, device):
+        for name, style, times in _talks(recorded, meetings, device):
             seen[name] = style
             bars = [((start - recorded.begin) * scale, (end_ - start) * scale) for start, end_ in times]
             _draw_pieces(axes, bars, (row + 0.17, 0.14), end * scale, 0.4, style)
@@ -180,9 +180,9 @@ def _apart(recorded, device):
     return seen + _close(intervals.union(short), recorded.span)
 
 
-def _talks(recorded, device):
+def _talks(recorded, meetings, device):
     """(name, style, times) of a device's part in communication, and of its waiting there for others."""
-    mine = [meeting for meeting in recorded.meetings() if device in meeting.waited]
+    mine = [meeting for meeting in meetings if device in meeting.waited]
     waits = [(meeting.start - meeting.waited[device], meeting.start) for meeting in mine if meeting.waited[device] > 0]
     talks = [(meeting.start, meeting.end) for meeting in mine]
     named = (("communication", TALK_STYLE, talks), ("waits for a rank", WAIT_STYLE, waits))
