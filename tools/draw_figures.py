@@ -1,6 +1,7 @@
-"""The drawn figures of lessons 08 and 09, from schedules and recordings: `python tools/draw_pipeline_figures.py`.
+"""The drawn figures of lessons 08, 09 and 11, from what they show: `python tools/draw_figures.py`.
 
-It writes notebooks/figures/bubble.svg and two_streams.svg. The same code gives the same bytes, which a test compares.
+It writes notebooks/figures/bubble.svg, two_streams.svg and ring.svg. The same code gives the same bytes, which a test
+compares.
 """
 
 import io
@@ -13,7 +14,7 @@ from pathlib import Path
 import matplotlib as mpl
 import torch
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Polygon
+from matplotlib.patches import Patch, Polygon, Rectangle
 from torch import nn
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -165,7 +166,46 @@ def two_streams() -> str:
     return svg(figure, words)
 
 
-FIGURES_BY_NAME = {"bubble.svg": bubble, "two_streams.svg": two_streams}
+def ring_states(devices: int):
+    """Whose numbers are in each piece of each device, before a ring's first step and after each: sets, by device."""
+    held = [[{device} for _ in range(devices)] for device in range(devices)]
+    yield held
+    for step in range(2 * (devices - 1)):
+        before = [list(pieces) for pieces in held]
+        held = [list(pieces) for pieces in held]
+        for device in range(devices):
+            there, piece = (device + 1) % devices, (device - step) % devices
+            arrived = before[device][piece]
+            held[there][piece] = before[there][piece] | arrived if step < devices - 1 else arrived
+        yield held
+
+
+def ring() -> str:
+    """A ring of four devices: who has added up what, before the first step and after each."""
+    devices = 4
+    figure = Figure(figsize=(plots.WIDTH, 2.4), layout="constrained")
+    for step, (axes, held) in enumerate(zip(figure.subplots(1, 2 * devices - 1), ring_states(devices), strict=True)):
+        for device, pieces in enumerate(held):
+            for piece, whose in enumerate(pieces):
+                shade = plots.PHASE_STYLE["forward"]["facecolor"]
+                axes.add_patch(Rectangle((piece, device), 0.94, 0.9, facecolor=shade, alpha=0.12 + 0.2 * len(whose)))
+                text = "all" if len(whose) == devices else "".join(map(str, sorted(whose)))
+                axes.text(piece + 0.47, device + 0.45, text, ha="center", va="center", fontsize=7, color="black")
+        axes.set_title("before" if step == 0 else f"step {step}", fontsize=9, color=plots.INK)
+        axes.set(xlim=(0, devices), ylim=(devices, 0), xticks=[], yticks=[])
+        axes.set_frame_on(False)
+        if step == 0:
+            axes.set_yticks([row + 0.45 for row in range(devices)], [f"device{row}" for row in range(devices)])
+            axes.tick_params(length=0, labelsize=8)
+    words = (
+        f"A ring of {devices} devices, each with its gradients in {devices} pieces. In each step each device sends one "
+        f"piece to the next device. In the first {devices - 1} steps what arrives is added, so that each device has "
+        f"one piece to which all have added. In the last {devices - 1} steps the sums go round, until all have all."
+    )
+    return svg(figure, words)
+
+
+FIGURES_BY_NAME = {"bubble.svg": bubble, "two_streams.svg": two_streams, "ring.svg": ring}
 
 
 def main() -> None:
