@@ -57,34 +57,27 @@ class _Expected(NamedTuple):
         """The tensor; what is launched from now on waits for it."""
         for work in self.works:
             work.wait()
-        self.tensor.record_stream(torch.get_device_module(self.tensor.device).current_stream())
         return self.tensor
 
 
 class _Post:
-    """The messages of a rank. Their stream waits for what is sent, so that the one that computes need not."""
+    """The messages of a rank."""
 
     def __init__(self, schedule: Schedule, rank: int, group, rows: Sequence[torch.Tensor], counts: list[int]):
         self._schedule, self._rank, self._group, self._rows, self._counts = schedule, rank, group, rows, counts
-        self._gpu = torch.get_device_module(rows[0].device)
-        self._stream = self._gpu.Stream(rows[0].device)
         self._works: list[dist.Work] = []
 
     def exchange(self, step: Step, tick: list[tuple[int, Action]]) -> None:
         """Send what this rank has made in a tick, and receive what others have made for it, in one batch."""
-        computing = self._gpu.current_stream()
-        with self._gpu.stream(self._stream):
-            self.finish()  # of earlier ticks: what was sent is let go of
-            if step.made:
-                self._stream.wait_stream(computing)
-            messages = {action: message for who, action in tick if (message := self._message(step, who, action))}
-            self._works = dist.batch_isend_irecv([*messages.values()]) if messages else []
+        self.finish()  # what was sent at earlier ticks is let go of
+        messages = {action: message for who, action in tick if (message := self._message(step, who, action))}
+        self._works = dist.batch_isend_irecv([*messages.values()]) if messages else []
         for action, message in messages.items():
             if message.op is dist.irecv:
                 step.give(action, _Expected(message.tensor, self._works))
 
     def finish(self) -> None:
-        """The current stream waits for the last exchange."""
+        """What is launched from now on waits for the last exchange."""
         for work in self._works:
             work.wait()
         self._works = []
@@ -98,7 +91,6 @@ class _Post:
             if made is not None:
                 step.give(action, _Expected(made))
         elif giver == self._rank:
-            made.record_stream(self._stream)
             return dist.P2POp(dist.isend, made, group=self._group, group_peer=taker)
         elif taker == self._rank:
             row = self._rows[min(action.stage, stage)]  # a gradient is like the output that it is of
