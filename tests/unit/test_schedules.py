@@ -176,7 +176,7 @@ def test_zb_v_has_no_bubble_where_all_take_as_long_and_the_memory_of_1f1b(ranks)
         played = play(zero_bubble_v(ranks, number))
         assert played.bubble_rate == pytest.approx(0)
         assert played.peak == (ranks,) * ranks
-        assert played.span == played.bound + ranks - 1  # the last rank waits for the first input
+        assert played.span == played.work + ranks - 1  # the last rank waits for the first input
     assert play(zero_bubble_v(ranks, 2 * ranks - 2)).bubble_rate > 0
 
 
