@@ -117,6 +117,21 @@ def one_f_one_b(rank, ranks, micro_batches, cap):
     return "\n".join(rows)
 
 
+# %% wrong: a_list_of_texts
+# "It returns the list": so it returns a Python list. One text was asked for.
+
+def one_f_one_b(rank, ranks, micro_batches, cap):
+    actions, forward, backward = [], 0, 0
+    while backward < micro_batches:
+        if forward < micro_batches and forward - backward < min(ranks - rank, cap):
+            actions.append(f"F{rank}.{forward}")
+            forward += 1
+        else:
+            actions.append(f"B{rank}.{backward}")
+            backward += 1
+    return actions
+
+
 # %% right: three_parts
 # Warm-up, one and one, drain.
 
