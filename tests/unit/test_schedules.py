@@ -5,6 +5,7 @@ import re
 from itertools import pairwise
 
 import pytest
+from benchmarks.published_zero_bubble import RUNS
 
 from utils.schedules import (
     Action,
@@ -121,6 +122,15 @@ def test_where_stages_are():
 
 
 # --- what papers say ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("published", RUNS[:8], ids=lambda each: f"{each.model}, m = {each.micro_batches}")
+def test_with_the_times_of_the_zero_bubble_paper_come_its_bubble_rates(published):
+    in_turns, interleaved, h1 = [published.played(schedule) for schedule in published.schedules()]
+    assert round(in_turns.bubble_rate, 4) == published.rates[0]
+    assert round(h1.bubble_rate, 4) == published.rates[2]
+    less = interleaved.work / (1 - interleaved.bubble_rate) - published.ranks * published.message * 1e-3
+    assert 1 - interleaved.work / less == pytest.approx(published.rates[1], abs=1e-4)  # p messages fewer
 
 
 @pytest.mark.parametrize(("ranks", "number"), SIZES)
