@@ -147,7 +147,7 @@ def one_f_one_b(rank, ranks, micro_batches, cap):
 
 
 # %% right: a_queue
-# A queue of what is in flight. Gives a list of texts.
+# A queue of what is in flight.
 
 from collections import deque
 
@@ -159,4 +159,4 @@ def one_f_one_b(rank, ranks, micro_batches, cap):
             row.append(f"B{rank}.{flying.popleft()}")
         flying.append(m)
         row.append(f"F{rank}.{m}")
-    return row + [f"B{rank}.{m}" for m in flying]
+    return " ".join(row + [f"B{rank}.{m}" for m in flying])
