@@ -1,4 +1,4 @@
-"""Schedules beside their papers: writes the tables of docs/schedules.md. Run it by hand (half a minute):
+"""Schedules beside their papers: writes the tables of docs/schedules.md. Run it by hand (a minute or more):
 
     .venv/bin/python -m tests.benchmarks.schedules
 
@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
+from tests.benchmarks.published_zero_bubble import RUNS
 from utils import plots, simgpu
+from utils.ranks import ranks
 from utils.schedules import (
     Costs,
     Schedule,
@@ -24,6 +27,7 @@ from utils.schedules import (
     one_f_one_b,
     play,
     run,
+    run_rank,
     v_shaped,
     zero_bubble_h1,
     zero_bubble_v,
@@ -61,20 +65,71 @@ PUBLISHED = (
 )  # fmt: skip
 
 
-def timeline_of(schedule: Schedule) -> Timeline:
-    """A run on simulated GPUs."""
-    simgpu.enable(count=schedule.ranks, gpu="V100", link="nvlink2", compute=False)
+MACHINE = {"gpu": "V100", "link": "nvlink2", "compute": False}
+
+
+def stage_of(schedule: Schedule, device: torch.device) -> nn.Module:
+    linears = [nn.Linear(WIDTH, WIDTH, device=device) for _ in range(LAYERS * schedule.ranks // schedule.stages)]
+    return nn.Sequential(*[layer for linear in linears for layer in (linear, nn.Tanh())])
+
+
+def timeline_of(schedule: Schedule, **options) -> Timeline:
+    """A run on simulated GPUs, in one process."""
+    simgpu.enable(count=schedule.ranks, **MACHINE)
     devices = [torch.device("simgpu", rank) for rank in range(schedule.ranks)]
     places = [devices[rank] for rank in schedule.placement]
-    layers = LAYERS * schedule.ranks // schedule.stages
-    stages = []
-    for device in places:
-        linears = [nn.Linear(WIDTH, WIDTH, device=device) for _ in range(layers)]
-        stages.append(nn.Sequential(*[layer for linear in linears for layer in (linear, nn.Tanh())]))
+    stages = [stage_of(schedule, device) for device in places]
     x, y = (torch.empty(schedule.micro_batches * ROWS, WIDTH, device=places[stage]) for stage in (0, -1))
     with record(*devices) as timeline:
-        run(schedule, stages, x, y, nn.functional.mse_loss, devices)
+        run(schedule, stages, x, y, nn.functional.mse_loss, devices, **options)
     return timeline
+
+
+def seconds_of_a_rank(schedules: list[Schedule]) -> list[float]:
+    """What each takes, with a process for each rank: this is what one of them runs."""
+    rank, seconds = dist.get_rank(), []
+    device = torch.device("simgpu", rank)
+    for schedule in schedules:
+        stages = [stage_of(schedule, device) for _ in schedule.stages_of(rank)]
+        x = torch.empty(schedule.micro_batches * ROWS, WIDTH, device=device)
+        dist.barrier()  # all begin at one time
+        with record(all_ranks=True) as timeline:
+            run_rank(schedule, stages, x, x, nn.functional.mse_loss, x[0])
+        seconds.append(timeline.span)
+    return seconds
+
+
+def by_process(count: int, number: int) -> str:
+    rows = [
+        "| ms | one process, rank by rank | in turns | with streams for copies | a process for each rank |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    schedules = [each.make(count, number) for each in PUBLISHED]
+    apart = ranks(count, **MACHINE).run(seconds_of_a_rank, schedules)[0]
+    for schedule, span in zip(schedules, apart, strict=True):
+        ways = ({"overlap": False, "in_turns": False}, {"overlap": False}, {})
+        spans = [*(timeline_of(schedule, **way).span for way in ways), span]
+        rows.append(f"| {schedule.name} | {' | '.join(f'{each * 1e3:.1f}' for each in spans)} |")
+    return "\n".join(rows) + "\n"
+
+
+def with_published_times() -> str:
+    rows = [
+        "| model | p | m | 1F1B | interleaved | ZB-H1 | samples a second, 1F1B | interleaved |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for each in RUNS:
+        schedules = each.schedules()
+        rates = [
+            f"{published:.4f}, {each.played(schedule).bubble_rate:.4f}"
+            for published, schedule in zip(each.rates, schedules, strict=True)
+        ]
+        speeds = [
+            f"{measured:g}, {(mine := each.samples_a_second(schedule)):.3g} ({mine / measured - 1:+.0%})"
+            for measured, schedule in zip(each.samples, schedules, strict=False)
+        ]
+        rows.append(f"| {each.model} | {each.ranks} | {each.micro_batches} | {' | '.join(rates + speeds)} |")
+    return "\n".join(rows) + "\n"
 
 
 def in_own_time(timeline: Timeline) -> tuple[float, float]:
@@ -144,6 +199,8 @@ def put(page: str, name: str, table: str) -> str:
 
 def main() -> None:
     page = put(PAGE.read_text(), "papers", "\n".join(beside_the_papers(*size) for size in SIZES))
+    page = put(page, "profiled", with_published_times())
+    page = put(page, "processes", by_process(4, 8))
     shares = under_caps()
     page = put(page, "caps", table_of_caps(shares))
     picture_of_caps(shares).save(PAGE.parent / "images" / "memory-against-bubble.png")

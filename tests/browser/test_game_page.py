@@ -66,6 +66,31 @@ def test_a_page_is_played_by_keyboard_alone(alone):
     assert said.inner_text().startswith("rank 1 has F1.0 from 1 to 2, B1.0 from 2 to 4")
 
 
+def test_the_focus_goes_with_the_rank_that_is_chosen(alone):
+    alone.locator("select").select_option("1")
+    alone.get_by_role("button", name="rank 0", exact=True).click()
+    press(alone, "ArrowDown")
+    assert alone.evaluate("document.activeElement.name") == "rank 1"
+
+
+def test_a_click_anywhere_in_the_game_turns_the_keys_on_and_it_says_so(alone):
+    for level in ("2", "1"):  # anew
+        alone.locator("select").select_option(level)
+    alone.evaluate("document.activeElement.blur()")
+    keys = alone.locator(".sg-keys")
+    assert "Click here to use keys." in keys.inner_text()
+    alone.get_by_text("Par 9").click()
+    assert "Keys are on." in keys.inner_text()
+    press(alone, "f")
+    assert alone.get_by_role("alert").inner_text() == "F0.0 on rank 0, from 0 to 1."
+
+
+@pytest.mark.parametrize(("level", "kinds"), [(1, "F, B"), (4, "F, B, I, W")])
+def test_the_line_of_the_keys_names_what_the_level_has(alone, level, kinds):
+    alone.locator("select").select_option(str(level))
+    assert f" {kinds}: its next action of that kind." in alone.locator(".sg-keys").inner_text()
+
+
 def press(page, keys: str) -> None:
     for key in keys.split():
         page.keyboard.press(key)

@@ -246,11 +246,20 @@ def test_the_first_level_by_keyboard_alone_in_a_notebook(page):
     press(page, "f ArrowDown 1 f", "F1.1 on rank 1, from 2 to 3.")
     press(page, "Backspace f", "F1.0 on rank 1, from 1 to 2.")
     press(page, "b f b ArrowUp b", "B0.0 on rank 0, from 4 to 6.")
-    assert "Time 7. Bubble 29%; at most 75%" in page.locator(".sg-line").inner_text()
+    assert "Time 7. Bubble 29%, and at least 25% when complete." in page.locator(".sg-line").inner_text()
     assert run(page, LAST_MOVE).startswith("B0.1 on rank 0, from 7 to 9. Complete in 9. That is par (GPipe: 9)")
     page.locator(".sg-done").wait_for(timeout=20_000)  # what Python does is seen, too
-    assert "Time 9. Bubble 33%; 67% of the bound. Held at most: rank 0: 2, rank 1: 1." in page.content()
+    assert "Time 9. Bubble 33%. Held at most: rank 0: 2, rank 1: 1." in page.content()
     assert run(page, RUN_YOURS) == "True torch.Size([])\n"
+
+
+def test_a_click_beside_the_buttons_is_enough_for_keys_in_a_notebook(page):
+    from browser.lab import cells
+
+    page.locator(".schedule-game .sg-line").click()
+    press(page, "u", "taken back")
+    press(page, "b", "B0.1 on rank 0, from 7 to 9.")
+    assert len(cells(page)) == len(CELLS)
 
 
 def test_one_level_beyond_par_by_keyboard_at_360_pixels_in_a_notebook(page):

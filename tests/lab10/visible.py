@@ -58,8 +58,17 @@ LAST = [["Linear", 4, 8], ["ReLU"], ["Linear", 8, 1]]
 
 def run_stage(lab, device, stack, seed, pieces, gradients, order):
     import torch
+    from torch import nn
 
     from utils.facts.probes import array, build, fill, kind_of
+
+    class EndsInLoss(nn.Module):
+        def __init__(self, layers):
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, received):
+            return self.layers(received).square().mean()
 
     stage = build(stack)
     fill(stage, seed)
@@ -67,10 +76,7 @@ def run_stage(lab, device, stack, seed, pieces, gradients, order):
     for p in stage.parameters():
         p.grad = torch.ones_like(p)  # of the micro-batches before
 
-    def ends_in_a_loss(received):
-        return stage(received).square().mean()
-
-    of_stage = stage if gradients else ends_in_a_loss
+    of_stage = stage if gradients else EndsInLoss(stage)
     kept, sent, returned = [], [], [None] * len(pieces)
     for piece in pieces:
         found = lab.stage_forward(of_stage, torch.from_numpy(piece).to(device))
@@ -216,7 +222,7 @@ def held_by_stage(lab, device, rows, width):
     return gpu.memory_allocated(device) - before
 
 
-@ex1.fact("afterwards the activations of the stage are no longer held (watched where devices are simulated)")
+@ex1.fact("afterwards nothing is held of what the layers have computed (watched where devices are simulated)")
 def _(student):
     rows, width = 32, 10_000
     held = student.run(held_by_stage, student.devices[0], rows, width)
@@ -246,11 +252,7 @@ def ask_list(lab, rank, ranks, micro_batches, cap):
     from utils.facts.probes import kind_of
 
     found = lab.one_f_one_b(rank, ranks, micro_batches, cap)
-    if isinstance(found, str):
-        return str(found)
-    if isinstance(found, (list, tuple)):
-        return " ".join([str(each) for each in found])
-    return [kind_of(found)]
+    return str(found) if isinstance(found, str) else [kind_of(found)]
 
 
 def parsed(text) -> list[Action]:
@@ -394,6 +396,8 @@ def _(student):
     compare_mistake(student, ["F0.0 F0.1 F0.0 B0.0", "F1.0 B1.0"], [0, 1], 4, (0, 2, "twice"), "F0.0 is done already.")
     rows = ["F0.0 B1.0 B0.0", "F1.0 F1.0 B1.0"]
     compare_mistake(student, rows, [0, 1], 4, (0, 1, "rank"), "Rank 0's list is read before rank 1's.")
+    why = "Stage 0 is on rank 0. That F0.0 is there twice as well is asked after that."
+    compare_mistake(student, ["F0.0 B0.0", "F1.0 F0.0 B1.0"], [0, 1], 4, (1, 1, "rank"), why)
     rows = ["F0.0 F0.0 B0.0", "F1.0 B0.0 B1.0"]
     compare_mistake(student, rows, [0, 1], 4, (0, 1, "twice"), "Rank 0's list is read before rank 1's.")
 

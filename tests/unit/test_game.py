@@ -65,7 +65,7 @@ def test_three_levels_have_something_beyond_par():
 
 def test_par_is_for_as_much_work_whatever_the_size_of_stages():
     last = LEVELS[-1]
-    assert play(last.published).bound * 2 == play(last.best).bound
+    assert play(last.published).work * 2 == play(last.best).work
     assert last.par == 2 * play(last.published).span
     assert max(Memory().peak(last.published)) > last.cap, "the text says that 1F1B holds more"
 
@@ -168,14 +168,14 @@ def test_a_board_on_which_nothing_can_go_on_says_so():
     )
 
 
-def test_what_can_still_be_reached_falls_with_each_wait_and_ends_as_the_share():
-    game, shares = schedule_game(), []
+def test_the_least_bubble_when_complete_grows_with_each_wait_and_ends_as_the_bubble():
+    game, least = schedule_game(), []
     for move in moves(game.level.published):
-        shares.append(int(re.search(r"(\d+)% of the bound", game.line)[1]))
+        least.append(int(re.search(r"and at least (\d+)% when complete", game.line)[1]))
         game.move(move)
-    assert shares == sorted(shares, reverse=True)
-    assert f"; {100 * game.played.share:.0f}% of the bound. " in game.line
-    assert f"Bubble {100 * game.played.timeline.bubble_fraction():.0f}%" in game.line
+    assert least == sorted(least)
+    assert f"Bubble {100 * game.played.timeline.bubble_fraction():.0f}%. " in game.line
+    assert least[-1] == round(100 * (1 - game.played.share))
 
 
 # --- showing ----------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_the_board_as_text(capsys):
         "rank 0  F0.0 F0.1 .    .    .    .    .    .    .    .",
         "rank 1  .    F1.0 B1.0----- .    .    .    .    .    .",
         "",
-        "Time 4. Bubble 38%; at most 86% of the bound can still be reached. Held at most: rank 0: 2, rank 1: 1.",
+        "Time 4. Bubble 38%, and at least 14% when complete. Held at most: rank 0: 2, rank 1: 1.",
         "B1.0 on rank 1, from 2 to 4.",
         "Legal next: rank 0: B0.0; rank 1: F1.1",
     ]

@@ -5,6 +5,7 @@ import re
 from itertools import pairwise
 
 import pytest
+from benchmarks.published_zero_bubble import RUNS
 
 from utils.schedules import (
     Action,
@@ -123,6 +124,15 @@ def test_where_stages_are():
 # --- what papers say ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("published", RUNS[:7:3], ids=lambda each: f"{each.model}, m = {each.micro_batches}")
+def test_with_the_times_of_the_zero_bubble_paper_come_its_bubble_rates(published):
+    in_turns, interleaved, h1 = [published.played(schedule) for schedule in published.schedules()]
+    assert round(in_turns.bubble_rate, 4) == published.rates[0]
+    assert round(h1.bubble_rate, 4) == published.rates[2]
+    less = interleaved.work / (1 - interleaved.bubble_rate) - published.ranks * published.message * 1e-3
+    assert 1 - interleaved.work / less == pytest.approx(published.rates[1], abs=1e-4)  # p messages fewer
+
+
 @pytest.mark.parametrize(("ranks", "number"), SIZES)
 @pytest.mark.parametrize("make", ALL)
 def test_each_is_legal_and_complete_for_any_number_of_micro_batches(make, ranks, number):
@@ -176,7 +186,7 @@ def test_zb_v_has_no_bubble_where_all_take_as_long_and_the_memory_of_1f1b(ranks)
         played = play(zero_bubble_v(ranks, number))
         assert played.bubble_rate == pytest.approx(0)
         assert played.peak == (ranks,) * ranks
-        assert played.span == played.bound + ranks - 1  # the last rank waits for the first input
+        assert played.span == played.work + ranks - 1  # the last rank waits for the first input
     assert play(zero_bubble_v(ranks, 2 * ranks - 2)).bubble_rate > 0
 
 

@@ -6,8 +6,8 @@
 
 A schedule is data (`actions`). `published` has those of the papers, `from_pytorch` those of PyTorch, and `greedy`
 searches one. Your own lists do as well: `play(["F0.0 F0.1 B0.0 B0.1", "F1.0 B1.0 F1.1 B1.1"])`. `rules` says what is
-legal, `clock` when things happen, `memory` what is held meanwhile, and `executor` does it. docs/schedules.md compares
-them with their papers.
+legal, `clock` when things happen, and `memory` what is held meanwhile. `executor` does it in one process for all
+devices, and `processes` in a process for each. docs/schedules.md compares them with their papers.
 """
 
 from .actions import Action, Schedule, looped, v_shaped
@@ -15,6 +15,7 @@ from .clock import Costs, Played, play
 from .executor import measure, run
 from .from_torch import from_pytorch
 from .memory import Memory
+from .processes import run_rank
 from .published import gpipe, interleaved_1f1b, one_f_one_b, zero_bubble_h1, zero_bubble_v
 from .rules import Mistake, launches, mistake, refusal
 from .search import greedy
@@ -38,6 +39,7 @@ __all__ = [
     "play",
     "refusal",
     "run",
+    "run_rank",
     "v_shaped",
     "zero_bubble_h1",
     "zero_bubble_v",

@@ -86,14 +86,14 @@ class Played:
         return tuple(1 - busy / self.span if self.span else 0.0 for busy in self.busy)
 
     @property
-    def bound(self) -> float:
-        """Seconds that no schedule of the same work can beat: those of the rank that has most to compute."""
+    def work(self) -> float:
+        """Seconds that the rank computes which has most to compute. No schedule of the same work takes less."""
         return max(self.busy)
 
     @property
     def share(self) -> float:
-        """The bound as a share of the span: 1 is full use."""
-        return self.bound / self.span if self.span else 1.0
+        """The busiest rank's work as a share of the span: 1 is full use."""
+        return self.work / self.span if self.span else 1.0
 
     @property
     def bubble_rate(self) -> float:
@@ -104,7 +104,7 @@ class Played:
         """
         lanes = [self._of(row) for row in self.schedule.lists if row]
         whole = max((lane[-1][1] - lane[0][0] for lane in lanes), default=0.0)
-        return 1 - self.bound / whole if whole else 0.0
+        return 1 - self.work / whole if whole else 0.0
 
     def _of(self, row: Sequence[Action]) -> list[tuple[float, float]]:
         return [self.times[action] for action in row]

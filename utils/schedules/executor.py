@@ -1,4 +1,4 @@
-"""Does what a schedule says on real tensors: the graph cut between stages, and gradients carried over by hand."""
+"""One host that launches a schedule on all its devices, with copies between them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch
 from utils.trace import micro_batch, record
 
 from .actions import Action, Schedule
-from .clock import PHASES, Costs
-from .halves import backward_for_inputs, backward_for_weights
+from .clock import Costs
 from .rules import mistake, receiver, ticks
+from .step import Step
 
 
 def run(
@@ -41,12 +41,12 @@ def run(
     ValueError, one line, for an illegal schedule, with its first mistake, and for stages or devices that do not fit it.
     """
     schedule, devices = _checked(schedule, stages, inputs, devices)
-    step = _Step(schedule, stages, inputs, targets, loss, devices, _Copies(overlap))
+    step, copies = Step(schedule, stages, inputs, targets, loss), _Copies(schedule, devices, overlap)
     for tick in ticks(schedule, in_turns)[0]:
         for _, action in tick:
             step.do(action)
         for _, action in tick:
-            step.send(action)
+            copies.send(step, action)
     return torch.stack(step.losses).sum()
 
 
@@ -56,7 +56,7 @@ def measure(schedule, stages: Sequence[Callable], inputs, targets, loss: Callabl
     It does what `run` does, action by action, and takes the times of each stage's last micro-batch.
     """
     schedule, devices = _checked(schedule, stages, inputs, devices)
-    step = _Step(schedule, stages, inputs, targets, loss, devices, _Copies(overlap=False))
+    step, copies = Step(schedule, stages, inputs, targets, loss), _Copies(schedule, devices, overlap=False)
     seconds: dict[str, list[float]] = defaultdict(lambda: [0.0] * schedule.stages)
     output = [0] * schedule.stages
     for rank, action in chain.from_iterable(ticks(schedule)[0]):
@@ -65,78 +65,8 @@ def measure(schedule, stages: Sequence[Callable], inputs, targets, loss: Callabl
         seconds[action.kind][action.stage] = timeline.busy(devices[rank])
         if action.kind == "F" and action in step.made:
             output[action.stage] = step.made[action].nbytes
-        step.send(action)
+        copies.send(step, action)
     return Costs(seconds["F"], *(seconds.get(kind) for kind in "BIW"), output)
-
-
-class _Step:
-    """What a training step holds between its actions."""
-
-    def __init__(self, schedule: Schedule, stages, inputs, targets, loss, devices, copies: _Copies):
-        count = schedule.micro_batches
-        self.places = [devices[rank] for rank in schedule.placement]
-        self.stages, self.loss, self.last, self.copies = stages, loss, schedule.stages - 1, copies
-        self.inputs, self.targets = inputs.tensor_split(count), targets.tensor_split(count)
-        self.whole = inputs
-        self.received: dict[tuple[str, int, int], _Arrival] = {}
-        self.made: dict[Action, torch.Tensor] = {}  # what is to be sent
-        self.kept: dict[tuple[int, int], tuple] = {}  # input and output of each stage, from F to B or I
-        self.halves: dict[tuple[int, int], Callable] = {}  # the backward pass for weights, from I to W
-        self.losses: list[torch.Tensor] = []
-
-    def do(self, action: Action) -> None:
-        """Launch an action. What it makes for another stage is in `made`, until it is sent."""
-        ways = {"F": self.forward, "B": self.backward, "I": self.backward_inputs, "W": self.backward_weights}
-        with micro_batch(action.micro_batch):
-            made = ways[action.kind](action.stage, action.micro_batch)
-        if made is not None:
-            self.made[action] = made
-
-    def send(self, action: Action) -> None:
-        """Send what an action has made, if anything, to where it is wanted."""
-        if action in self.made:
-            stage = receiver(action, self.last + 1)
-            with micro_batch(action.micro_batch):
-                arrival = self.copies.send(self.made.pop(action), self.places[stage])
-            self.received[PHASES[action.kind], stage, action.micro_batch] = arrival
-
-    def forward(self, stage: int, number: int) -> torch.Tensor | None:
-        x = self._input(stage, number)
-        output = self.stages[stage](x)
-        if not isinstance(output, torch.Tensor):
-            raise ValueError(f"stage {stage} gives a {type(output).__name__}: between two ranks one tensor is sent")
-        if stage < self.last:
-            self.kept[stage, number] = x, output
-            return output.detach()
-        loss = self.loss(output, self.targets[number]) * (len(self.targets[number]) / len(self.whole))
-        self.losses.append(loss.detach())
-        self.kept[stage, number] = x, loss
-        return None
-
-    def backward(self, stage: int, number: int) -> torch.Tensor | None:
-        x, output = self.kept.pop((stage, number))
-        output.backward(self._gradient(stage, number))
-        return x.grad if stage else None
-
-    def backward_inputs(self, stage: int, number: int) -> torch.Tensor | None:
-        x, output = self.kept.pop((stage, number))
-        gradient = self._gradient(stage, number)
-        if stage == 0:  # nobody waits for the gradient of the data
-            self.halves[stage, number] = lambda: output.backward(gradient)
-            return None
-        passed, later = backward_for_inputs(output, x, gradient)
-        self.halves[stage, number] = lambda: backward_for_weights(later)
-        return passed
-
-    def backward_weights(self, stage: int, number: int) -> None:
-        self.halves.pop((stage, number))()
-
-    def _input(self, stage: int, number: int) -> torch.Tensor:
-        """A micro-batch of the data, or what the stage before has sent: the beginning of a graph of its own."""
-        return self.received.pop(("forward", stage, number)).take().requires_grad_() if stage else self.inputs[number]
-
-    def _gradient(self, stage: int, number: int) -> torch.Tensor | None:
-        return None if stage == self.last else self.received.pop(("backward", stage, number)).take()
 
 
 class _Arrival(NamedTuple):
@@ -157,11 +87,19 @@ class _Arrival(NamedTuple):
 class _Copies:
     """Copies between devices, each way with a stream of its own at both ends, or on the streams that compute."""
 
-    def __init__(self, overlap: bool):
+    def __init__(self, schedule: Schedule, devices: list[torch.device], overlap: bool):
+        self._places = [devices[rank] for rank in schedule.placement]
         self.overlap = overlap
         self._streams: dict[tuple, tuple] = {}
 
-    def send(self, tensor: torch.Tensor, device: torch.device) -> _Arrival:
+    def send(self, step: Step, action: Action) -> None:
+        """Send what an action has made, if anything, to where it is wanted."""
+        if action in step.made:
+            stage = receiver(action, len(self._places))
+            with micro_batch(action.micro_batch):
+                step.give(action, self._copied(step.made.pop(action), self._places[stage]))
+
+    def _copied(self, tensor: torch.Tensor, device: torch.device) -> _Arrival:
         if tensor.device == device or device.type == "cpu" or not self.overlap:
             return _Arrival(tensor.to(device))
         gpu = torch.get_device_module(device)

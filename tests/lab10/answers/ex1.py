@@ -192,3 +192,22 @@ def stage_forward(stage, received):
 
 def stage_backward(kept, gradient):
     return kept(gradient)
+
+
+# %% right: adds_by_hand
+# Asks for all gradients with torch.autograd.grad, those of the stage's parameters too, and adds them itself.
+
+def stage_forward(stage, received):
+    leaf = received.detach()
+    leaf.requires_grad_(leaf.is_floating_point())
+    output = stage(leaf)
+    return {"stage": stage, "leaf": leaf, "output": output}, output.detach()
+
+
+def stage_backward(kept, gradient):
+    parameters, leaf = list(kept["stage"].parameters()), kept["leaf"]
+    wanted = [*parameters, leaf] if leaf.requires_grad else parameters
+    found = torch.autograd.grad(kept.pop("output"), wanted, gradient)
+    for p, g in zip(parameters, found):
+        p.grad = g if p.grad is None else p.grad + g
+    return found[-1] if leaf.requires_grad else None

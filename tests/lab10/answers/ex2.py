@@ -117,6 +117,21 @@ def one_f_one_b(rank, ranks, micro_batches, cap):
     return "\n".join(rows)
 
 
+# %% wrong: a_list_of_texts
+# "It returns the list": so it returns a Python list. One text was asked for.
+
+def one_f_one_b(rank, ranks, micro_batches, cap):
+    actions, forward, backward = [], 0, 0
+    while backward < micro_batches:
+        if forward < micro_batches and forward - backward < min(ranks - rank, cap):
+            actions.append(f"F{rank}.{forward}")
+            forward += 1
+        else:
+            actions.append(f"B{rank}.{backward}")
+            backward += 1
+    return actions
+
+
 # %% right: three_parts
 # Warm-up, one and one, drain.
 
@@ -132,7 +147,7 @@ def one_f_one_b(rank, ranks, micro_batches, cap):
 
 
 # %% right: a_queue
-# A queue of what is in flight. Gives a list of texts.
+# A queue of what is in flight.
 
 from collections import deque
 
@@ -144,4 +159,4 @@ def one_f_one_b(rank, ranks, micro_batches, cap):
             row.append(f"B{rank}.{flying.popleft()}")
         flying.append(m)
         row.append(f"F{rank}.{m}")
-    return row + [f"B{rank}.{m}" for m in flying]
+    return " ".join(row + [f"B{rank}.{m}" for m in flying])

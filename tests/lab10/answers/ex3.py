@@ -394,6 +394,50 @@ def first_mistake(lists, placement, cap):
     return None
 
 
+# %% wrong: twice_before_rank
+# Asks first whether an action was there before, so a copy of another rank's action is "twice".
+
+def first_mistake(lists, placement, cap):
+    rows = [[tuple(Action.parse(text)) for text in row.split()] for row in lists]
+    every = [action for row in rows for action in row]
+    seen = set()
+    for rank, row in enumerate(rows):
+        for position, action in enumerate(row):
+            if action in seen:
+                return rank, position, "twice"
+            if placement[action[1]] != rank:
+                return rank, position, "rank"
+            seen.add(action)
+
+    def needs(kind, s, m):
+        if kind == "F":
+            return [("F", s - 1, m)] if s else []
+        return [("F", s, m)] + ([("B", s + 1, m)] if s + 1 < len(placement) else [])
+
+    done, places, moved = set(), [0] * len(rows), True
+    while moved:
+        moved = False
+        for rank, row in enumerate(rows):
+            if places[rank] < len(row) and all(need in done for need in needs(*row[places[rank]])):
+                done.add(row[places[rank]])
+                places[rank] += 1
+                moved = True
+    stuck = [rank for rank in range(len(rows)) if places[rank] < len(rows[rank])]
+    for rank in stuck:
+        missing = [need for need in needs(*rows[rank][places[rank]]) if need not in done]
+        if any(need not in every or need in rows[rank] for need in missing):
+            return rank, places[rank], "dependency"
+    if stuck:
+        return stuck[0], places[stuck[0]], "deadlock"
+    for rank, row in enumerate(rows):
+        flying = 0
+        for position, (kind, _, _) in enumerate(row):
+            flying += 1 if kind == "F" else -1
+            if flying > cap:
+                return rank, position, "memory"
+    return None
+
+
 # %% right: with_sets
 # As the lab says it, with numbers for the places.
 

@@ -125,16 +125,16 @@ class Game:
 
     @property
     def line(self) -> str:
-        """The schedule in figures: time, bubble, share of the bound, what is held."""
+        """The schedule in figures: time, bubble now and at the end at least, what is held."""
         played = self.played
         whole = played.span * self.schedule.ranks
-        share = _percent(self._work, max(self._earliest_end(rank, played) for rank in range(self.schedule.ranks)))
-        reached = f"{share} of the bound" if self.complete else f"at most {share} of the bound can still be reached"
+        end = max(self._earliest_end(rank, played) for rank in range(self.schedule.ranks))
+        least = "" if self.complete else f", and at least {_percent(end - self._work, end)} when complete"
         cap = "" if self.level.cap is None else f" of {self.level.cap:g}"
         held = ", ".join(f"rank {rank}: {peak:g}{cap}" for rank, peak in enumerate(played.peak))
         stuck = "" if self.complete or self._can_go_on() else " No move is legal any more: take some back."
         idle = _percent(whole - sum(played.busy), whole)
-        return f"Time {played.span:g}. Bubble {idle}; {reached}. Held at most: {held}.{stuck}"
+        return f"Time {played.span:g}. Bubble {idle}{least}. Held at most: {held}.{stuck}"
 
     def _earliest_end(self, rank: int, played: Played) -> float:
         """When a rank is done if it does not wait any more."""

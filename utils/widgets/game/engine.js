@@ -187,13 +187,13 @@ export class Game {
   line() {
     const { free, busy, span } = this.played();
     const whole = span * this.ranks.length;
-    const share = percent(this.work(), Math.max(...this.ranks.map((rank) => free[rank] + this.work() - busy[rank])));
-    const reached = this.complete() ? `${share} of the bound` : `at most ${share} of the bound can still be reached`;
+    const end = Math.max(...this.ranks.map((rank) => free[rank] + this.work() - busy[rank]));
+    const least = this.complete() ? "" : `, and at least ${percent(end - this.work(), end)} when complete`;
     const cap = this.level.cap === null ? "" : ` of ${this.level.cap}`;
     const held = this.ranks.map((rank) => `rank ${rank}: ${Math.max(0, ...this.held(this.row(rank)))}${cap}`).join(", ");
     const goesOn = this.complete() || this.ranks.some((rank) => this.offers(rank).some(([, legal]) => legal));
     const stuck = goesOn ? "" : " No move is legal any more: take some back.";
-    return `Time ${span}. Bubble ${percent(whole - sum(busy), whole)}; ${reached}. Held at most: ${held}.${stuck}`;
+    return `Time ${span}. Bubble ${percent(whole - sum(busy), whole)}${least}. Held at most: ${held}.${stuck}`;
   }
 
   verdict() {

@@ -54,7 +54,7 @@ class Level:
     def par(self) -> float:
         """The time of the published schedule, for as much work as there is here: it may have larger stages."""
         published = play(self.published)
-        return published.span * play(self.best).bound / published.bound
+        return published.span * play(self.best).work / published.work
 
     @property
     def all_hints(self) -> tuple[str, ...]:
@@ -73,7 +73,8 @@ LEVELS = (
     Level(
         "Two ranks",
         "Train two micro-batches on two ranks, in as little time as you can. F1.0 is the forward pass of stage 1 for "
-        "micro-batch 0 and takes 1; B1.0 is its backward pass and takes 2. Stage 0 is on rank 0, stage 1 on rank 1.",
+        "micro-batch 0 and takes 1; B1.0 is its backward pass and takes 2. Stage 0 is on rank 0, stage 1 on rank 1. "
+        "F1 needs what F0 has made, and B0 what B1 has made.",
         gpipe(2, 2),
         looped(2, 2),
         2,
@@ -86,7 +87,8 @@ LEVELS = (
     ),
     Level(
         "A cap on memory",
-        "Four micro-batches on three ranks. A rank holds a micro-batch from its F to its B, and may hold 3 at most.",
+        "Four micro-batches on three ranks, with one stage each. Memory is short: a rank holds a micro-batch from its "
+        "F to its B, and may hold 3 at most.",
         one_f_one_b(3, 4),
         looped(3, 3),
         4,
@@ -100,9 +102,9 @@ LEVELS = (
     ),
     Level(
         "Two stages a rank",
-        "The model of level 1 in four stages, each half as large: stages 0 and 2 are on rank 0, 1 and 3 on rank 1. "
-        "The clock ticks twice as fast: F takes 1 again. A micro-batch in one of its stages counts "
-        "half under the cap of 2.",
+        "The model of level 1 in four stages, each half as large: stages 0 and 2 are on rank 0, 1 and 3 on rank 1. F "
+        "is half the work, and still takes 1, because time is counted in halves here: par of level 1 would be 18. "
+        "What a rank holds counts half for each stage, and the cap is 2.",
         interleaved_1f1b(2, 2),
         looped(2, 4),
         2,
@@ -115,8 +117,9 @@ LEVELS = (
     ),
     Level(
         "The backward pass in halves",
-        "Level 1 again, and B may be cut in two, of 1 each: I makes the gradient of the inputs, for the rank before; W "
-        "makes the gradients of the weights, for nobody else. A micro-batch is held until its W. The cap is 2.",
+        "Level 1 again, and in the place of B, which takes 2, you may do its halves, which take 1 each. I makes the "
+        "gradient of the inputs, and the rank before waits for it. W makes those of the weights, for which nobody "
+        "waits, some time after its I. A micro-batch is held until its W. The cap is 2.",
         one_f_one_b(2, 2),
         looped(2, 2),
         2,
@@ -129,7 +132,7 @@ LEVELS = (
     ),
     Level(
         "Halves under the cap of 1F1B",
-        "Four micro-batches on three ranks once more, with halves, and still no rank may hold more than 3.",
+        "Level 2 again, with halves: four micro-batches on three ranks, and a rank may hold 3 at most, now until W.",
         zero_bubble_h1(3, 4),
         looped(3, 3),
         4,
@@ -142,9 +145,9 @@ LEVELS = (
     ),
     Level(
         "A V",
-        "Two stages a rank, down and up again: rank 0 has stages 0 and 3, rank 1 has stages 1 and 2, with halves. One "
-        "micro-batch in one of its stages counts half under the cap, 2. The paper's schedule is made for more "
-        "micro-batches than these two.",
+        "Level 3 with halves, and with its stages in a V, down and up again: rank 0 has stages 0 and 3, rank 1 has 1 "
+        "and 2. What a rank holds counts half for each stage, and the cap is 2. Par is what the paper's schedule "
+        "takes, which is made for more micro-batches than these two.",
         zero_bubble_v(2, 2),
         v_shaped(2),
         2,
@@ -158,7 +161,8 @@ LEVELS = (
     ),
     Level(
         "Less memory than 1F1B",
-        "The V with three micro-batches, and a cap of 1.5. 1F1B holds 2 for as much work. Beat it.",
+        "The V of level 6 with three micro-batches, and a cap of 1.5. Par is what 1F1B takes for as much work; it "
+        "holds 2. Beat it.",
         one_f_one_b(2, 3),
         v_shaped(2),
         3,

@@ -2,9 +2,9 @@
 // "hint", "level 2". What is chosen for the next move, rank, stage and micro-batch, is known here only.
 
 const KINDS = { F: "forward", B: "backward", I: "backward, inputs", W: "backward, weights" };
-const KEYS = "Arrow up and down: rank. F, B, I, W: its next action of that kind. A digit before: which micro-batch. " +
-  "U or Backspace: undo. H: hint.";
-const KEYS_FOR_STAGES = " Arrow left and right: stage.";
+const keysFor = (kinds, stages) =>
+  `Arrow up and down: rank. ${stages > 1 ? "Arrow left and right: stage. " : ""}${kinds.join(", ")}: its next action of ` +
+  "that kind. A digit before: which micro-batch. U or Backspace: undo. H: hint.";
 
 // JupyterLab's shortcuts (B: a new cell, arrow down: the next one) are not for keys on what says this, or are caught
 // on their way up, by its version.
@@ -51,6 +51,7 @@ export function gameView(root, send) {
 
   function chooseRank(which) {
     if (which < 0 || which >= state.ranks.length) return;
+    if (document.activeElement?.name === `rank ${rank}`) focusOn(`rank ${which}`);
     [rank, stage, number] = [which, null, null];
     const { cells, offers } = state.ranks[rank];
     const has = cells.map(([name, start, end]) => `${name} from ${start} to ${end}`).join(", ") || "nothing yet";
@@ -84,6 +85,10 @@ export function gameView(root, send) {
     event.preventDefault();
   }
   root.addEventListener("keydown", key);
+  // Keys are for the game once it has been clicked anywhere; the line of the keys says whether they are (view.css).
+  root.addEventListener("click", () => root.contains(document.activeElement) || board.focus({ preventScroll: true }));
+
+  const focusOn = (name) => (root.querySelector(`[name="${name}"]`) || board).focus({ preventScroll: true });
 
   const spans = (start, end) => `grid-column: ${start + 1} / ${end + 1}`;
 
@@ -129,7 +134,7 @@ export function gameView(root, send) {
   }
 
   function draw(words = state.said, tone = "") {
-    const focused = root.contains(document.activeElement) ? document.activeElement.name : null;
+    const focused = root.contains(document.activeElement) && document.activeElement.name;
     title.replaceChildren(...state.titles.map((text, place) => make("option", { value: place + 1 }, `${place + 1}. ${text}`)));
     title.value = state.level;
     board.style.setProperty("--columns", state.columns);
@@ -138,12 +143,15 @@ export function gameView(root, send) {
     parts.task.textContent = state.task;
     parts.goal.textContent = state.goal;
     parts.choices.replaceChildren(...choices());
-    parts.keys.textContent = KEYS + (stages().length > 1 ? KEYS_FOR_STAGES : "");
+    const kinds = new Set(state.ranks[rank].offers.map(([name]) => name[0]));
+    parts.keys.replaceChildren(
+      make("b", { class: "sg-listening" }, "Keys are on. "), make("b", { class: "sg-deaf" }, "Click here to use keys. "),
+      keysFor([...kinds], stages().length));
     offers.replaceChildren(...state.ranks[rank].offers.map(offer));
     line.textContent = state.line;
     said.textContent = words;
     said.className = `sg-said sg-${tone || "plain"}`;
-    if (focused) root.querySelector(`[name="${focused}"]`)?.focus({ preventScroll: true });
+    if (focused) focusOn(focused);
   }
 
   function follow() {
