@@ -31,3 +31,26 @@ def ring_sum_(flats, giving, taking):
                 pieces[rank][piece].add_(received)
             else:  # all have added to it by now
                 pieces[rank][piece].copy_(received)
+
+
+class Broadcast(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, gpus, *weights):
+        ctx.gpus = gpus
+        return tuple(w.view_as(w) if w.device == gpu else w.to(gpu) for gpu in gpus for w in weights)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        number, first = len(gradients) // len(ctx.gpus), ctx.gpus[0]
+        sums = [sum((g.to(first) for g in gradients[i + number :: number]), gradients[i]) for i in range(number)]
+        return None, *sums
+
+
+def data_parallel(model, x, gpus):
+    names, weights = zip(*model.named_parameters(), strict=True)
+    sent = Broadcast.apply(gpus, *weights)
+    outputs = []
+    for i, (gpu, share) in enumerate(zip(gpus, x.chunk(len(gpus)), strict=True)):
+        replica = dict(zip(names, sent[i * len(names) :], strict=False))
+        outputs.append(torch.func.functional_call(model, replica, share.to(gpu)))
+    return torch.cat([output.to(gpus[0]) for output in outputs])
