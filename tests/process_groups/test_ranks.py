@@ -14,6 +14,7 @@ import torch.distributed as dist
 from conftest import ROOT
 from jupyter_client.manager import start_new_kernel
 
+from utils import simgpu
 from utils.ranks import RankError, launch, ranks
 from utils.simgpu import torch_private
 
@@ -186,6 +187,12 @@ def test_where_nobody_failed_but_some_did_not_come_they_are_named():
     says = r"ranks 1 and 2 waited in all_reduce\(float32\[3\], SUM\), and nobody will come: rank 0 has ended"
     with pytest.raises(RankError, match=says):
         ranks(3).run(one_is_missing)
+
+
+def test_code_that_names_the_devices_module_can_travel():
+    simgpu.enable(count=2)
+    gpus = torch.simgpu
+    assert ranks(2).run(lambda: gpus.current_device()) == [0, 1]
 
 
 def test_what_cannot_travel_is_refused_in_a_line():

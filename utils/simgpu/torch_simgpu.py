@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -42,6 +43,10 @@ class DeviceModule(ModuleType):
 
     Stream = Stream
     Event = Event
+
+    def __reduce__(self):
+        """By its name, as other modules: code that uses it can be sent to another process."""
+        return importlib.import_module, (self.__name__,)
 
     # --- devices ----------------------------------------------------------------------------------------------
 
