@@ -1,0 +1,942 @@
+# %% wrong: waits_for_all_that_is_queued
+# Lets the own streams wait for everything that the others have been given, and the backward passes of most copies are queued whole.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_stream(self.gpu.current_stream(self.devices[rank]))
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: nobody_waits_at_the_end
+# Lets the optimizer read the gradients while the sums are still on their way.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: default_streams
+# Copies and adds on the streams that compute.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.current_stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: one_stream_in_all
+# Makes one stream, on the first device. The copies stand in the queues of the others' default streams.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(self.devices[0])] + [self.gpu.current_stream(d) for d in self.devices[1:]]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: all_in_finish
+# Averages after the backward passes, when nothing is left to hide behind.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_stream(self.gpu.current_stream(self.devices[rank]))
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for number in range(len(self.buckets)):
+            self.average(number)
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: first_copy_begins
+# Averages a bucket when the first copy has it, and takes from the others what is there.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.copies = [list(model.parameters()) for model in models]
+        self.gpu = torch.get_device_module(self.copies[0][0].device)
+        self.streams = [self.gpu.Stream(own[0].device) for own in self.copies]
+        self.buckets, self.seen = buckets, set()
+        for number, bucket in enumerate(buckets):
+            for index in bucket:
+                self.copies[0][index].register_post_accumulate_grad_hook(partial(self.came, number, index))
+
+    def came(self, number, index, parameter):
+        self.seen.add(index)
+        if all(each in self.seen for each in self.buckets[number]):
+            self.average(number)
+
+    def average(self, number):
+        bucket = self.buckets[number]
+        with ExitStack() as stack:
+            for stream, own in zip(self.streams, self.copies):
+                stream.wait_stream(self.gpu.current_stream(own[0].device))
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [
+                torch.cat([(own[i].grad if own[i].grad is not None else torch.zeros_like(own[i])).flatten() for i in bucket])
+                for own in self.copies
+            ]
+            mean = sum(flat.to(flats[0].device) for flat in flats) / len(flats)
+            for own in self.copies:
+                pieces = mean.to(own[0].device).split([own[i].numel() for i in bucket])
+                for i, piece in zip(bucket, pieces):
+                    own[i].grad = piece.view_as(own[i]).clone()
+
+    def finish(self):
+        for stream, own in zip(self.streams, self.copies):
+            self.gpu.current_stream(own[0].device).wait_stream(stream)
+        self.seen.clear()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: only_the_first_step
+# Counts the gradients once, and never begins anew.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: hooks_each_step
+# Registers the hooks again at the end of each step, and leaves the old ones where they are.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        self.listen()
+
+    def listen(self):
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(self.buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+        self.listen()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: summed
+# Adds up, and does not divide.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: added_to_what_is_there
+# Adds the mean to the gradient that is there.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.add_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: first_copy_only
+# Leaves the mean on one copy.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in [(self.copies[-1], self.devices[-1])]:
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: one_gradient_at_a_time
+# Sends each gradient as soon as it is there, as in the lesson. So there are no buckets, and very many small copies.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.copies = [list(model.parameters()) for model in models]
+        self.gpu = torch.get_device_module(self.copies[0][0].device)
+        self.streams = [self.gpu.Stream(own[0].device) for own in self.copies]
+        self.events = {}
+        for bucket in buckets:
+            for index in bucket:
+                self.events[index] = []
+                for own in self.copies:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, index))
+
+    def came(self, index, parameter):
+        self.events[index].append(self.gpu.current_stream(parameter.device).record_event())
+        if len(self.events[index]) < len(self.copies):
+            return
+        with ExitStack() as stack:
+            for stream, event in zip(self.streams, self.events[index]):
+                stream.wait_event(event)
+                stack.enter_context(self.gpu.stream(stream))
+            gradients = [own[index].grad for own in self.copies]
+            mean = sum(g.to(parameter.device, non_blocking=True) for g in gradients) / len(gradients)
+            for gradient in gradients:
+                gradient.copy_(mean, non_blocking=True)
+        self.events[index] = []
+
+    def finish(self):
+        for stream, own in zip(self.streams, self.copies):
+            self.gpu.current_stream(own[0].device).wait_stream(stream)
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: wrong_order_in_the_bucket
+# Packs a bucket in the order in which the gradients came, and unpacks it in the order of the parameters.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in sorted(self.buckets[number])]
+            for own, device in zip(self.copies, self.devices):
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(sorted(self.buckets[number]), pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% right: everybody_adds
+# Sends each packed bucket to all copies, and each adds up for itself.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                total = sum(flat.to(device, non_blocking=True) for flat in flats) / len(flats)
+                pieces = total.split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% right: packed_on_the_own_stream
+# Packs on the own streams when all copies have the bucket, and adds on the first device.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.params = [list(m.parameters()) for m in models]
+        self.gpu = torch.get_device_module(self.params[0][0].device)
+        self.comm = [self.gpu.Stream(ps[0].device) for ps in self.params]
+        self.buckets = buckets
+        self.where = {i: n for n, bucket in enumerate(buckets) for i in bucket}
+        self.arrived = [0] * len(buckets)
+        self.events = [[] for _ in buckets]
+        for ps in self.params:
+            for i in self.where:
+                ps[i].register_post_accumulate_grad_hook(lambda p, i=i: self.on_grad(p, i))
+
+    def on_grad(self, p, i):
+        n = self.where[i]
+        self.events[n].append((p.device, self.gpu.current_stream(p.device).record_event()))
+        if len(self.events[n]) == len(self.buckets[n]) * len(self.params):
+            self.reduce(n)
+
+    def reduce(self, n):
+        bucket = self.buckets[n]
+        for stream in self.comm:
+            for device, event in self.events[n]:
+                if device == stream.device:
+                    stream.wait_event(event)
+        with ExitStack() as on:
+            for stream in self.comm:
+                on.enter_context(self.gpu.stream(stream))
+            packed = [torch.cat([ps[i].grad.reshape(-1) for i in bucket]) for ps in self.params]
+            mean = packed[0] / len(packed)
+            for other in packed[1:]:
+                mean += other.to(mean.device, non_blocking=True) / len(packed)
+            for ps in self.params:
+                here, start = mean.to(ps[0].device, non_blocking=True), 0
+                for i in bucket:
+                    ps[i].grad.copy_(here[start : start + ps[i].numel()].view_as(ps[i]))
+                    start += ps[i].numel()
+
+    def finish(self):
+        for stream in self.comm:
+            self.gpu.current_stream(stream.device).wait_stream(stream)
+        self.events = [[] for _ in self.buckets]
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% right: a_ring
+# Adds up by a ring, in place on the packed buckets.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            totals = self.ring(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, total in zip(self.copies, totals):
+                pieces = (total / len(flats)).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def ring(self, flats):
+        count = len(flats)
+        pieces = [flat.tensor_split(count) for flat in flats]
+        for turn in range(2 * count - 2):
+            for rank in range(count):
+                to, piece = (rank + 1) % count, (rank - turn) % count
+                if turn < count - 1:
+                    pieces[to][piece].add_(pieces[rank][piece].to(flats[to].device, non_blocking=True))
+                else:
+                    pieces[to][piece].copy_(pieces[rank][piece], non_blocking=True)
+        return flats
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% right: written_at_the_end
+# Sends and adds behind the backward pass, and writes the gradients in finish.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.means = {}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            self.means[number] = [total.to(device, non_blocking=True).split(sizes) for device in self.devices]
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        for number, means in self.means.items():
+            for own, pieces in zip(self.copies, means):
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad = piece.view_as(own[index])
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish

@@ -1,0 +1,85 @@
+"""Lab 11's hidden facts, judged by the grader after the visible ones. Students do not get this file.
+
+They ask what a right answer does anyway and a lucky one does not: other numbers of copies, odd sizes, other devices,
+more steps, a training that is stopped elsewhere.
+"""
+
+import random
+
+from utils.facts import orders_of, visible
+
+seen = visible("lab11")
+lab = seen.lab
+
+
+@seen.ex1.fact("other devices and numbers of them, odd shapes, one device alone")
+def _(student):
+    for count, first, shape in (
+        (3, 1, (7,)),
+        (4, 2, (3, 5, 3)),
+        (2, 1, (1,)),
+        (3, 0, ()),
+        (4, 3, (257,)),
+        (1, 1, (4,)),
+    ):
+        seen.compare_ring(student, seen.places(student, count, first), shape, seed=count + first)
+    seen.compare_ring(student, seen.places(student, 4)[::-1], (2, 9), seed=9)
+
+
+@seen.ex2.fact("four copies, one copy, more steps, other optimizers and devices")
+def _(student):
+    for count, first, rows, optimizer in ((4, 1, 6, "Adam"), (1, 1, 3, "Adam"), (3, 2, 3, "SGD")):
+        seen.compare_copies(
+            student, seen.places(student, count, first), rows, optimizer=optimizer, seed=count, steps=5, frozen=(3,)
+        )
+    for device0, device1, order in orders_of(student):
+        with order:
+            seen.compare_copies(student, [device0, device1], 9)
+
+
+@seen.ex2.fact("three copies work at the same time")
+def _(student):
+    seen.need_together(student, seen.places(student, 3, 1))
+
+
+@seen.ex3.fact("many parameters, of several dtypes, with all kinds of limits")
+def _(student):
+    chance = random.Random(11)
+    for _ in range(40):
+        given = [
+            (
+                chance.randrange(1, 40),
+                chance.choice(("float32", "float32", "float16", "float64")),
+                chance.random() < 0.9,
+            )
+            for _ in range(chance.choice((1, 3, 12, 30)))
+        ]
+        seen.compare_buckets(student, given, chance.choice((1, 30, 80)), chance.choice((60, 120, 10_000)))
+
+
+@seen.ex4.fact("other copies, buckets and orders, one copy alone, more steps")
+def _(student):
+    sizes = (4, 6, 5, 3, 2)
+    last_first = [[7, 6, 5], [4], [3, 1], [0]]
+    seen.compare_overlapped(student, seen.places(student, 4, 1), sizes, last_first, steps=3, order=[2, 0, 3, 1])
+    seen.compare_overlapped(student, seen.places(student, 2, 2), sizes, [[0, 1, 2, 3, 4, 5, 6, 7]], steps=4)
+    seen.compare_overlapped(student, seen.places(student, 1, 1), sizes, last_first)
+    for device0, device1, order in orders_of(student):
+        with order:
+            seen.compare_overlapped(student, [device0, device1], sizes, [[1, 7], [6, 0]], order=[1, 0])
+
+
+@seen.ex4.fact("three copies, and other devices: the copies are hidden")
+def _(student):
+    seen.need_hidden(student, seen.places(student, 3))
+    seen.need_hidden(student, seen.places(student, 2, 1)[::-1])
+
+
+@seen.ex5.fact("stopped several times, anywhere, with other sizes, on either device")
+def _(student):
+    chance = random.Random(17)
+    for place, rows, size, steps in zip(student.devices, (11, 9), (3, 2), (14, 12), strict=True):
+        stops = [(chance.choice(("forward", "step", "save")), chance.randrange(2, 5)) for _ in range(3)]
+        seen.compare_lives(student, place, rows, size, steps, stops, seed=rows, again=True)
+    for what in ("forward", "step", "save"):
+        seen.compare_lives(student, student.devices[1], 7, 7, 5, [(what, 3)], seed=3)

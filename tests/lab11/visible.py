@@ -1,0 +1,947 @@
+"""Lab 11's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
+
+A probe runs beside the student's code and tells plain data; the fact judges it here. The notebook asks for four
+devices. Where there are fewer real ones, some stand in the list twice, and no link is looked at.
+"""
+
+import math
+import random
+from collections import Counter
+from itertools import chain, pairwise
+
+import numpy as np
+import torch
+from torch import nn
+
+from utils import intervals
+from utils.facts import Lab, StudentError, case, need, visible
+from utils.facts.probes import build, fill
+from utils.trace import Event, Timeline
+
+lab = Lab("lab11", "Copies of a model")
+lesson = visible("lesson08")
+numbers, times, host_waited = lesson.numbers, lesson.times, lesson.host_waited
+SIMULATED = [f"simgpu:{number}" for number in range(4)]  # those that the notebook asks for
+
+
+def places(student, count: int, first: int = 0) -> list[str]:
+    """So many of the student's devices, in their order, beginning with the one of number `first`."""
+    own = SIMULATED if student.devices[0] in SIMULATED else student.devices
+    return [own[(first + number) % len(own)] for number in range(count)]
+
+
+def close(mine, theirs) -> bool:
+    return mine is not None and mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+def all_close(mine, theirs) -> bool:
+    return all(close(one, other) for one, other in zip(mine, theirs, strict=True))
+
+
+# --- ex1: all-reduce in a ring --------------------------------------------------------------------------------------
+
+ex1 = lab.exercise(
+    "ex1",
+    points=2,
+    title="All-reduce in a ring",
+    hints=[
+        "Draw three devices and three pieces on paper. After the first half each device has the sum of one piece: "
+        "which one?",
+        "In each turn every device sends one piece to the next. Its number depends on the device and the turn.",
+        "In the second half nothing is added. Which piece is finished on which device when it begins, and so is sent "
+        "first?",
+        "Seven numbers for four devices: torch has a function that cuts them in four pieces, however many there are.",
+    ],
+)
+
+
+def run_ring(lab, where, pieces):
+    import numpy as np
+    import torch
+
+    from utils.devices import is_simulated
+    from utils.facts.probes import array, kind_of
+    from utils.trace import record
+
+    given = [torch.from_numpy(piece).to(place) for piece, place in zip(pieces, where, strict=True)]
+    ways = []
+    if all([is_simulated(place) for place in where]):
+        with record(*where) as timeline:
+            found = lab.ring_all_reduce(list(given))
+        ways = [[source, to, count] for (source, to), count in timeline.moved().items() if source != to]
+    else:
+        found = lab.ring_all_reduce(list(given))
+    if not isinstance(found, (list, tuple)) or not all([isinstance(each, torch.Tensor) for each in found]):
+        return {"wrong": f"it returned {kind_of(found)}. Return a list of tensors, one for each device."}
+    shown = [str(each.device) for each in found], [array(each).copy() for each in found]
+    kept = [array(each).copy() for each in given]
+    for each in found:
+        each.add_(1)
+    return {
+        "wrong": "",
+        "places": shown[0],
+        "values": shown[1],
+        "inputs": kept,
+        "same memory": not all([np.array_equal(array(each), old) for each, old in zip(given, kept, strict=True)]),
+        "ways": ways,
+    }
+
+
+def compare_ring(student, where, shape, seed=1):
+    count = len(where)
+    pieces = [numbers(math.prod(shape), seed=seed + number).reshape(shape) for number in range(count)]
+    size, total = math.prod(shape), np.sum(pieces, axis=0, dtype=np.float32)
+    with case(f"With tensors of the shape {tuple(shape)} on {', '.join(where)}"):
+        run = student.run(run_ring, list(where), pieces)
+        need(not run["wrong"], run["wrong"])
+        need(len(run["values"]) == count, f"it returned {len(run['values'])} tensors for {count} devices.")
+        need(
+            all((mine == theirs).all() for mine, theirs in zip(run["inputs"], pieces, strict=True)),
+            "the tensors that it was given have changed. Add into tensors of your own.",
+        )
+        shapes = {each.shape for each in run["values"]}
+        need(shapes == {tuple(shape)}, f"what it returned has the shape {', '.join(map(str, sorted(shapes)))}.")
+        need(run["places"] == list(where), f"the sums are on {', '.join(run['places'])}, in this order.")
+        need_sums(run["values"], pieces, total)
+        need(not run["same memory"], "what it returned is the input itself, and not a new tensor.")
+        if run["ways"]:
+            need_ring(run["ways"], count, size)
+
+
+def need_sums(found, pieces, total):
+    if all(close(mine, total) for mine in found):
+        return
+    count = len(pieces)
+    need(
+        not all(close(mine, total / count) for mine in found),
+        f"it returned the mean, {count} times less than the sum.",
+    )
+    wrong = [rank for rank, mine in enumerate(found) if not close(mine, total)]
+    right = [int(np.isclose(mine, total, rtol=1e-4, atol=1e-5).sum()) for mine in found]
+    shown = ", ".join(f"{each} of {total.size}" for each in right)
+    need(
+        False,
+        f"not every device has the whole sum. Numbers that are right, device by device: {shown}. The first wrong one "
+        f"is number {int(np.argmin(np.isclose(found[wrong[0]], total, rtol=1e-4, atol=1e-5)))} on that of rank "
+        f"{wrong[0]}.",
+    )
+
+
+def need_ring(ways, count, size):
+    """Each device sends to one other, and no link carries more than it has to: 2 (P - 1) pieces."""
+    most = max(ways, key=lambda way: way[2])
+    allowed = 2 * (count - 1) * math.ceil(size / count) * 4
+    need(
+        most[2] <= allowed,
+        f"{most[2]} bytes went from {most[0]} to {most[1]}. In the ring no link carries more than 2 x {count - 1} "
+        f"pieces, {allowed} bytes.",
+    )
+    sent = Counter(source for source, _, _ in ways)
+    device, others = max(sent.items(), key=lambda item: item[1])
+    need(others == 1, f"{device} sends to {others} others. In a ring each sends to its neighbour only.")
+
+
+@ex1.fact("two devices, four devices: everybody has the sum, and no link carries more than in a ring")
+def _(student):
+    compare_ring(student, places(student, 2), (6,))
+    compare_ring(student, places(student, 4), (8,))
+
+
+@ex1.fact("sizes that do not divide, other shapes")
+def _(student):
+    compare_ring(student, places(student, 4), (5,))
+    compare_ring(student, places(student, 3), (4, 2))
+    compare_ring(student, places(student, 4), (3,))
+
+
+# --- ex2: a data parallel step --------------------------------------------------------------------------------------
+
+# Of a device's work what is done while the next one works: 0.2 and more for right answers, 0 for one after another. (A
+# target that is copied after the forward pass was launched waits for it, because its memory is not pinned.)
+TOGETHER = 0.1
+
+ex2 = lab.exercise(
+    "ex2",
+    points=2,
+    title="One step of many copies",
+    hints=[
+        "Four rows and three rows: how much does each share's mean count in the mean of seven?",
+        "You may weigh the losses before backward, or the gradients after it. One of them is less to write.",
+        "Two sums of the same numbers, in another order, may differ in the last bit. Who adds up?",
+        "Python goes on while a device works. Which line would have to wait for it?",
+    ],
+)
+
+
+def run_copies(lab, where, stack, seed, batches, optimizer, frozen):
+    import torch
+
+    from utils.facts.probes import array, build, fill, kind_of
+
+    models = [build(stack) for _ in where]
+    for model, place in zip(models, where, strict=True):
+        fill(model, seed)
+        for number, p in enumerate(model.parameters()):
+            p.requires_grad_(number not in frozen)
+        model.to(place)
+        for p in model.parameters():
+            p.grad = torch.ones_like(p) if p.requires_grad else None  # of some step before
+    kind = {"Adam": torch.optim.Adam, "SGD": torch.optim.SGD}[optimizer]
+    optimizers = [kind(model.parameters(), lr=0.05) for model in models]
+    steps, rows, losses = [0 for _ in where], [[] for _ in where], []
+
+    def stepped(rank):
+        def count(*_):
+            steps[rank] += 1
+
+        return count
+
+    for rank, (model, own) in enumerate(zip(models, optimizers, strict=True)):
+        own.register_step_post_hook(stepped(rank))
+        model[0].register_forward_pre_hook(lambda module, inputs, seen=rows[rank]: seen.append(array(inputs[0]).copy()))
+    for x, y in batches:
+        found = lab.data_parallel_step(
+            list(models), list(optimizers), torch.nn.MSELoss(), torch.from_numpy(x), torch.from_numpy(y)
+        )
+        if isinstance(found, torch.Tensor) and found.numel() == 1:
+            found = float(array(found))
+        losses.append(found if type(found) is float else kind_of(found))
+    return {
+        "losses": losses,
+        "steps": steps,
+        "rows": rows,
+        "parameters": [[array(p) for p in model.parameters()] for model in models],
+    }
+
+
+def expected_copies(stack, seed, batches, optimizer, frozen):
+    model = build(stack)
+    fill(model, seed)
+    for number, p in enumerate(model.parameters()):
+        p.requires_grad_(number not in frozen)
+    own, losses = getattr(torch.optim, optimizer)(model.parameters(), lr=0.05), []
+    for x, y in batches:
+        own.zero_grad()
+        loss = nn.functional.mse_loss(model(torch.from_numpy(x)), torch.from_numpy(y))
+        loss.backward()
+        own.step()
+        losses.append(loss.item())
+    return losses, [p.detach().numpy() for p in model.parameters()]
+
+
+def compare_copies(student, where, row_count, *, optimizer="Adam", frozen=(), seed=2, steps=3):
+    stack = [["Linear", 5, 7], ["Tanh"], ["Linear", 7, 3]]
+    batches = [(numbers(row_count, 5, seed=seed + n), numbers(row_count, 3, seed=seed + 20 + n)) for n in range(steps)]
+    also = ", two parameters frozen" if frozen else ""
+    with case(f"With {len(where)} copies, {row_count} rows, {optimizer}{also}, {steps} steps"):
+        run = student.run(run_copies, list(where), stack, seed, batches, optimizer, list(frozen))
+        strange = [found for found in run["losses"] if not isinstance(found, float)]
+        need(not strange, f"it returned {strange[0] if strange else ''}. Return the loss.")
+        need_shares(run["rows"], batches[0][0])
+        need(
+            all(count == steps for count in run["steps"]),
+            f"the optimizers took {', '.join(map(str, run['steps']))} steps, and there were {steps} batches. Each copy "
+            "has its own optimizer.",
+        )
+        losses, expected = expected_copies(stack, seed, batches, optimizer, frozen)
+        first = run["parameters"][0]
+        need(
+            math.isclose(run["losses"][0], losses[0], rel_tol=1e-4),
+            f"the mean loss over all rows is {losses[0]:.5f}, and it returned {run['losses'][0]:.5f}.",
+        )
+        for rank, own in enumerate(run["parameters"]):
+            need(
+                all_close(own, first),
+                f"the copies are no copies any more: those on {where[0]} and {where[rank]} have different weights.",
+            )
+        need(
+            all_close(first, expected),
+            f"after {steps} steps the copies are equal, but not to one model that has seen the whole batches. Do all "
+            "rows count alike, and does nothing else count?",
+        )
+        for rank, own in enumerate(run["parameters"]):
+            need(
+                all((mine == theirs).all() for mine, theirs in zip(own, first, strict=True)),
+                f"the copies on {where[0]} and {where[rank]} differ in the last bits. In a long training they would "
+                "drift apart. Sum once, or everywhere in the same order.",
+            )
+
+
+def need_shares(rows, batch):
+    """Each copy has one share of the batch, and together they have it all."""
+    given = [own[0] for own in rows if own]
+    need(len(given) == len(rows), "a copy was given nothing to compute.")
+    counts = [len(own) for own in given]
+    need(
+        sum(counts) == len(batch) and max(counts) - min(counts) <= 1,
+        f"the copies were given {', '.join(map(str, counts))} rows of {len(batch)}.",
+    )
+    need(
+        len({row.tobytes() for own in given for row in own}) == len(batch),
+        "some rows were given to two copies, and others to none.",
+    )
+
+
+@ex2.fact("two copies, equal shares: all copies stay equal, and equal to one model with the whole batch")
+def _(student):
+    compare_copies(student, places(student, 2), 8)
+
+
+@ex2.fact("shares of different sizes, three copies")
+def _(student):
+    compare_copies(student, places(student, 2), 7)
+    compare_copies(student, places(student, 3), 5, optimizer="SGD")
+
+
+@ex2.fact("parameters that are frozen")
+def _(student):
+    compare_copies(student, places(student, 2), 5, frozen=(0, 1))
+
+
+def time_copies(lab, where, rows):
+    from dataclasses import asdict
+
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+    from utils.trace import record
+
+    if not all([is_simulated(place) for place in where]):
+        return {"watched": False}
+    # A sum of very many numbers for very few results is slow on a GPU and quick here.
+    models = []
+    for place in where:
+        layers = [layer for _ in range(3) for layer in (nn.Linear(8, 30_000, bias=False), nn.Linear(30_000, 8))]
+        models.append(nn.Sequential(*layers).to(place))
+    optimizers = [torch.optim.SGD(model.parameters(), lr=1e-6) for model in models]
+    x, y = torch.ones(rows, 8), torch.ones(rows, 8)
+    with record(*where) as timeline:
+        lab.data_parallel_step(models, optimizers, nn.MSELoss(), x, y)
+    return {"watched": "virtual clock" in timeline.source, "timeline": asdict(timeline)}
+
+
+def timeline_of(data) -> Timeline:
+    events = tuple(Event(*event) for event in data["events"])
+    return Timeline(tuple(data["devices"]), events, data["begin"], data["end"], data["source"])
+
+
+def need_together(student, where, rows=256):
+    with case(f"With {len(where)} copies"):
+        run = student.run(time_copies, where, rows * len(where))
+        if not run["watched"]:
+            return
+        line = timeline_of(run["timeline"])
+        for one, other in pairwise(where):
+            work = [line.busy_times(place) for place in (one, other)]
+            least = min(map(intervals.length, work))
+            share = intervals.length(intervals.common(*work)) / least if least else 0.0
+            need(
+                share > TOGETHER,
+                f"on the simulated clock {one} and {other} work at the same time for {share:.0%} of what they "
+                "do. Which line waits for a device before the next one has its work?",
+            )
+
+
+@ex2.fact("the copies work at the same time (watched where devices are simulated)")
+def _(student):
+    need_together(student, places(student, 2))
+
+
+@ex2.timeline
+def _(student):
+    return student.run(time_copies, places(student, 2), 512)["timeline"]
+
+
+# --- ex3: buckets ---------------------------------------------------------------------------------------------------
+
+ex3 = lab.exercise(
+    "ex3",
+    points=1,
+    title="Buckets",
+    hints=[
+        "In which order do the gradients come, if the last layer's is first?",
+        "A bucket of each dtype is open at a time. What closes it, and which limit has the next one?",
+        "A parameter knows how many numbers it has, and how many bytes one of them takes.",
+        "When all parameters are done, what is still open?",
+    ],
+)
+
+
+def ask_buckets(lab, given, first, cap):
+    import torch
+
+    from utils.facts.probes import kind_of
+
+    kinds = {"float32": torch.float32, "float16": torch.float16, "float64": torch.float64}
+    parameters = [torch.nn.Parameter(torch.zeros(count, dtype=kinds[kind]), wants) for count, kind, wants in given]
+    found = lab.buckets(parameters, first, cap)
+    if not isinstance(found, (list, tuple)) or not all([isinstance(each, (list, tuple)) for each in found]):
+        return f"it returned {kind_of(found)}. Return a list of lists of numbers."
+    if not all([hasattr(index, "__index__") for each in found for index in each]):
+        return "there is something else than numbers in its lists. Name parameters by their place in the list."
+    return [[int(index) for index in each] for each in found]
+
+
+def buckets_of(given, first: int, cap: int) -> list[list[int]]:
+    """DDP's buckets once it has seen in which order gradients come; test_lab11.py compares them with DDP's own."""
+    bytes_of = {"float64": 8, "float32": 4, "float16": 2}
+    full, filling, had, limit = [], {}, Counter(), {}
+    for index in reversed(range(len(given))):
+        count, kind, wants = given[index]
+        if wants:
+            filling.setdefault(kind, []).append(index)
+            had[kind] += count * bytes_of[kind]
+            if had[kind] >= limit.get(kind, first):
+                full.append(filling.pop(kind))
+                had[kind], limit[kind] = 0, cap
+    return full + list(filling.values())
+
+
+def compare_buckets(student, given, first, cap):
+    given = [list(each) for each in given]
+    shown = ", ".join(f"{count} {kind}{'' if wants else ' (frozen)'}" for count, kind, wants in given)
+    shown = shown if len(given) < 10 else f"{len(given)} parameters"
+    with case(f"For {shown}, first={first}, cap={cap}"):
+        found, wanted = student.run(ask_buckets, given, first, cap), buckets_of(given, first, cap)
+        need(not isinstance(found, str), found)
+        if found == wanted:
+            return
+        members = Counter(index for bucket in found for index in bucket)
+        strange = sorted(index for index in members if not 0 <= index < len(given))
+        need(not strange, f"there is no parameter {strange[0] if strange else ''}.")
+        frozen = sorted(index for index in members if not given[index][2])
+        need(
+            not frozen,
+            f"parameter {frozen[0] if frozen else ''} is frozen and gets no gradient. Its bucket would wait for ever.",
+        )
+        need(all(count == 1 for count in members.values()), "a parameter is in more than one bucket.")
+        missing = sorted({index for bucket in wanted for index in bucket} - set(members))
+        need(not missing, f"parameter {missing[0] if missing else ''} is in no bucket.")
+        mixed = [bucket for bucket in found if len({given[index][1] for index in bucket}) > 1]
+        need(not mixed, f"the bucket {mixed[0] if mixed else ''} has several dtypes. It has to be one tensor.")
+        need(
+            all(bucket == sorted(bucket, reverse=True) for bucket in found),
+            f"in one of {found} the parameters do not stand in the order in which their gradients come.",
+        )
+        number = next(n for n, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1])
+        need(
+            False,
+            f"bucket {number} (counted from 0) is {found[number]}, and {wanted[number]} is right. "
+            f"{why_bucket(found, wanted)}",
+        )
+
+
+def why_bucket(found, wanted) -> str:
+    if sorted(found) == sorted(wanted):
+        return "The buckets are right, in another order."
+    if found[0] and found[0][0] != wanted[0][0]:
+        return "The last parameter's gradient comes first."
+    return "A bucket is full as soon as it has the bytes of its limit or more, and then takes no more."
+
+
+F32 = "float32"
+
+
+@ex3.fact("the gradient that comes first is in the first bucket, which is small")
+def _(student):
+    compare_buckets(student, [(4, F32, True)] * 6, 4, 32)
+    compare_buckets(student, [(6, F32, True), (2, F32, True), (3, F32, True), (1, F32, True)], 16, 28)
+
+
+@ex3.fact("a bucket is full as soon as it has its limit, or more")
+def _(student):
+    compare_buckets(student, [(2, F32, True), (5, F32, True), (2, F32, True), (9, F32, True), (1, F32, True)], 8, 20)
+    compare_buckets(student, [(4, F32, True)] * 4, 16, 32)
+
+
+@ex3.fact("no bucket has two dtypes, and frozen parameters are in none")
+def _(student):
+    given = [
+        (5, F32, True),
+        (8, "float16", True),
+        (2, F32, False),
+        (3, F32, True),
+        (4, "float16", True),
+        (2, F32, True),
+    ]
+    compare_buckets(student, given, 8, 24)
+
+
+# --- ex4: behind the backward pass ----------------------------------------------------------------------------------
+
+HIDDEN = 0.6  # of the time of all copies, which the last bucket's can't be; model answer 0.8, after the last kernel 0
+BUCKETS = 6  # where times are looked at
+
+ex4 = lab.exercise(
+    "ex4",
+    points=3,
+    title="Behind the backward pass",
+    hints=[
+        "A hook runs when one gradient of one copy is there. Which two counts say that a bucket is there on one copy, "
+        "and on all?",
+        "The copies' backward passes are launched one after another. When the last hook of a bucket runs, how much has "
+        "the first copy's own stream been given already? An event marks one place in it.",
+        "A copy between two devices goes through a queue at each of its ends. Which stream is current there?",
+        "Unpacking is packing backwards: split() with the sizes of the gradients, in the same order.",
+        "Who reads the gradients after finish(), and on which streams? And what has to be as in the beginning when the "
+        "next step comes?",
+    ],
+)
+
+
+def run_overlapped(lab, where, sizes, buckets, batches, order):
+    import warnings
+    from itertools import pairwise
+
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import array, fill, kind_of
+
+    models = []
+    for place in where:
+        models.append(nn.Sequential(*[nn.Linear(*pair) for pair in pairwise(sizes)]))
+        fill(models[-1], 3)
+        models[-1].to(place)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        finish = lab.overlapped_mean(list(models), [list(bucket) for bucket in buckets])
+        if not callable(finish):
+            return {"wrong": f"overlapped_mean returned {kind_of(finish)}. Return a function, finish."}
+        found = []
+        for batch in batches:
+            losses = []
+            for model, x, place in zip(models, batch, where, strict=True):
+                model.zero_grad()
+                losses.append(model(torch.from_numpy(x).to(place)).square().mean())
+            for rank in order:
+                losses[rank].backward()
+            finish()
+            used = [[None if p.grad is None else p.grad * 1.0 for p in model.parameters()] for model in models]
+            found.append([[None if g is None else array(g) for g in own] for own in used])
+    races = len([each for each in warned if "has not finished writing" in str(each)])
+    return {"wrong": "", "gradients": found, "races": races}
+
+
+def expected_overlapped(sizes, buckets, batches):
+    """For each step the gradients of each copy by itself, and the means of those in buckets."""
+    model = nn.Sequential(*[nn.Linear(*pair) for pair in pairwise(sizes)])
+    fill(model, 3)
+    averaged, found = {index for bucket in buckets for index in bucket}, []
+    for batch in batches:
+        own = []
+        for x in batch:
+            loss = model(torch.from_numpy(x)).square().mean()
+            own.append([g.numpy() for g in torch.autograd.grad(loss, list(model.parameters()))])
+        means = [np.mean(same, axis=0) for same in zip(*own, strict=True)]
+        wanted = [[means[n] if n in averaged else g for n, g in enumerate(each)] for each in own]
+        found.append((own, wanted))
+    return found
+
+
+def compare_overlapped(student, where, sizes, buckets, *, steps=2, order=None, seed=4):
+    count = len(where)
+    order = list(range(count)) if order is None else order
+    batches = [[numbers(6, sizes[0], seed=seed + 10 * n + rank) for rank in range(count)] for n in range(steps)]
+    turns = "" if order == sorted(order) else f", backward in the order {', '.join(map(str, order))}"
+    with case(f"With {count} copies and the buckets {buckets}{turns}"):
+        run = student.run(run_overlapped, list(where), list(sizes), buckets, batches, order)
+        need(not run["wrong"], run["wrong"])
+        expected = expected_overlapped(sizes, buckets, batches)
+        for step, (found, (own, wanted)) in enumerate(zip(run["gradients"], expected, strict=True)):
+            with case(f"After step {step + 1}"):
+                need_means(found, own, wanted, buckets)
+        need(
+            not run["races"],
+            f"after finish() the default stream read {times(run['races'])} a gradient that another stream had not "
+            "finished writing, and may have read anything.",
+        )
+
+
+def need_means(found, own, wanted, buckets):
+    averaged = {index for bucket in buckets for index in bucket}
+    for rank, (mine, alone, means) in enumerate(zip(found, own, wanted, strict=True)):
+        for index, (gradient, first, mean) in enumerate(zip(mine, alone, means, strict=True)):
+            which = f"the gradient of parameter {index} on copy {rank}"
+            need(gradient is not None, f"{which} is gone.")
+            if close(gradient, mean):
+                continue
+            need(index in averaged, f"{which} has changed, and it is in no bucket.")
+            need(not close(gradient, first), f"{which} is still that of its own share. Nobody has averaged it.")
+            need(not close(gradient, mean * len(found)), f"{which} is the sum over the copies, and not their mean.")
+            need(not close(gradient, mean + first), f"{which} is the mean, and its own added to it.")
+            need(False, f"{which} is not the mean over the copies.")
+
+
+@ex4.fact("two steps, two copies: all copies have the mean, and may use it after finish()")
+def _(student):
+    compare_overlapped(student, places(student, 2), (5, 6, 4, 3), [[5], [4, 3, 2], [1, 0]])
+
+
+@ex4.fact("three copies, and parameters that are in no bucket")
+def _(student):
+    compare_overlapped(student, places(student, 3), (4, 7, 5, 2), [[5, 4], [2, 1, 0]], steps=3)
+
+
+def time_overlapped(lab, where, spare, buckets, width):
+    """The backward pass of copies whose layers wait for the beats of another device, so that their GPUs have time.
+
+    What is launched later on another stream finds room between two beats, as on a GPU that does several things at once.
+    """
+    from dataclasses import asdict
+    from functools import partial
+
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+    from utils.simgpu.streams import Stream
+    from utils.trace import record
+
+    if not all([is_simulated(place) for place in (*where, spare)]):
+        return {"watched": False}
+
+    def in_time(place, event, _):
+        Stream.wait_event(torch.simgpu.current_stream(torch.device(place)), event)
+
+    models, outputs = [], []
+    for place in where:
+        parts = [nn.Sequential(nn.Linear(width, width), nn.Linear(width, width)) for _ in range(buckets)]
+        models.append(nn.Sequential(*parts).to(place))
+    last = 4 * buckets - 1
+    finish = lab.overlapped_mean(list(models), [[last - 4 * n - k for k in range(4)] for n in range(buckets)])
+    for model, place in zip(models, where, strict=True):
+        outputs.append([torch.ones(4, width).to(place)])
+        for part in model:
+            outputs[-1].append(part(outputs[-1][-1]))
+    # A sum of very many numbers for very few results is slow on a GPU and quick here.
+    beat, x = nn.Linear(60_000, 8).requires_grad_(False).to(spare), torch.zeros(16, 60_000).to(spare)
+    losses = [own[-1].square().mean() for own in outputs]
+    with record(*where) as timeline:
+        for number in range(buckets):
+            for _ in range(8):
+                beat(x)
+            event = Stream.record_event(torch.simgpu.current_stream(torch.device(spare)))
+            for own, place in zip(outputs, where, strict=True):
+                torch.Tensor.register_hook(own[buckets - number], partial(in_time, place, event))
+        for loss in losses:
+            loss.backward()
+        finish()
+    return {"watched": "virtual clock" in timeline.source, "timeline": asdict(timeline)}
+
+
+def timed_overlapped(student, where):
+    [spare] = [place for place in SIMULATED if place not in where][:1] or [where[0]]
+    return student.run(time_overlapped, list(where), spare, BUCKETS, 96)
+
+
+def need_hidden(student, where):
+    count = len(where)
+    with case(f"With {count} copies and {BUCKETS} buckets of 4 parameters"):
+        run = timed_overlapped(student, where)
+        if not run["watched"]:
+            return
+        events = timeline_of(run["timeline"]).events
+        copies = [event for event in events if event.kind == "d2d"]
+        need(copies, "nothing was copied between the devices.")
+        most = 2 * count * (count - 1)  # a ring's; a star has 2 (P - 1)
+        need(
+            len(copies) <= BUCKETS * most,
+            f"there were {len(copies)} copies between devices. For each bucket {most} are enough for a ring, and fewer "
+            "for other ways. Pack a bucket into one tensor.",
+        )
+        computing = [event for event in events if event.phase == "backward" and event.module]
+        streams = {(event.device, event.stream) for event in computing}
+        need(
+            not any((event.device, event.stream) in streams for event in copies),
+            "copies are on a stream that computes. What that device was given later waits for them.",
+        )
+        end = max(event.end for event in computing)
+        on_their_way = sum(event.end - event.start for event in copies)
+        early = sum(max(0.0, min(event.end, end) - event.start) for event in copies)
+        why = (
+            "What does a stream wait for before it copies? The copies' backward passes are launched one after another, "
+            "and a stream that waits for all that another has been given waits for a whole one."
+            if min(event.launched for event in copies) < max(event.launched for event in computing)
+            else "The first one was launched behind the last kernel of the backward passes. Which moment is early "
+            "enough?"
+        )
+        need(
+            early > HIDDEN * on_their_way,
+            f"on the simulated clock {early / on_their_way:.0%} of the copies' time is before the end of the backward "
+            f"passes, and {HIDDEN:.0%} are wanted. {why}",
+        )
+
+
+@ex4.fact(f"a bucket is one tensor, and {HIDDEN:.0%} of the copies are hidden (watched where devices are simulated)")
+def _(student):
+    need_hidden(student, places(student, 2))
+
+
+@ex4.timeline
+def _(student):
+    return timed_overlapped(student, places(student, 2))["timeline"]
+
+
+# --- ex5: a training that goes on -----------------------------------------------------------------------------------
+
+ex5 = lab.exercise(
+    "ex5",
+    points=2,
+    title="A training that goes on",
+    hints=[
+        "Write down everything that changes from step to step. (Dropout asks somebody for numbers, and so does the "
+        "order of the rows.)",
+        "The GPU has a generator of its own: get_rng_state and set_rng_state, in torch and in torch's module for the "
+        "device.",
+        "In the middle of an epoch: which rows are still to come, and who knows that in the next process?",
+        "Stopped while it writes the file, what is left? os.replace puts one file in the place of another, at once.",
+        "How many steps are in the weights that you save, and how many does the file say?",
+    ],
+)
+
+
+def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
+    """Trains once undisturbed, and once in several lives: each stopped at (what, which time), the last one not.
+
+    A stop is as hard as a process that is killed: the folder is left as it was at that moment.
+    """
+    import os
+    import shutil
+    import tempfile
+    from collections import OrderedDict
+    from pathlib import Path
+
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import array, fill, kind_of
+
+    class Killed(BaseException):
+        pass
+
+    class Pickled:
+        def __reduce__(self):
+            passes("save")
+            return OrderedDict, ()
+
+        def cpu(self, *_, **__):
+            return self
+
+        clone = detach = to = cpu  # what one may do with each tensor of a state_dict
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 2))
+
+        def forward(self, x):
+            rows.append(array(x[:, 0]).copy())
+            passes("forward")
+            return self.layers(x)
+
+        def get_extra_state(self):
+            return Pickled()
+
+        def set_extra_state(self, state):
+            pass
+
+    rows, losses, passed, until, disk = [], [], {}, [None], []
+
+    def passes(what):
+        passed[what] = passed.get(what, 0) + 1
+        if until[0] == [what, passed[what]]:
+            for name in os.listdir(folder):
+                disk.append((name, Path.read_bytes(Path(folder, name))))
+            raise Killed
+
+    def loss_fn(output, target):
+        loss = nn.functional.mse_loss(output, target)
+        losses.append(float(array(loss)))
+        return loss
+
+    def live(stop, number):
+        """One process: it knows nothing but the file."""
+        rows.clear(), losses.clear(), passed.clear(), disk.clear()
+        until[0] = stop
+        torch.manual_seed(seed + 100 * number)
+        model = Model()
+        fill(model, seed + number)
+        model.to(place)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+        optimizer.register_step_post_hook(lambda *_: passes("step"))
+        found, killed = None, False
+        try:
+            found = lab.train_resumably(model, optimizer, loss_fn, x, y, size, steps, path)
+        except Killed:
+            killed = True
+            shutil.rmtree(folder)
+            os.mkdir(folder)
+            for name, content in disk:
+                Path.write_bytes(Path(folder, name), content)
+        if isinstance(found, list) and all([isinstance(each, float) for each in found]):
+            found = [float(each) for each in found]
+        else:
+            found = kind_of(found)
+        return {
+            "returned": found,
+            "killed": killed,
+            "rows": [[int(row) for row in batch] for batch in rows],
+            "losses": list(losses),
+            "updates": passed.get("step", 0),
+            "parameters": [] if killed else [array(p).copy() for p in model.parameters()],
+        }
+
+    x = torch.randn(row_count, 3, generator=torch.Generator().manual_seed(seed))
+    x[:, 0] = torch.arange(row_count)
+    y = torch.randn(row_count, 2, generator=torch.Generator().manual_seed(seed + 1))
+    lives = []
+    for plan in ([None], [*stops, None, *([None] if again else [])]):
+        folder = tempfile.mkdtemp()
+        path = os.path.join(folder, "checkpoint")
+        try:
+            lives.append([live(stop, number) for number, stop in enumerate(plan)])
+        finally:
+            shutil.rmtree(folder)
+    return {"alone": lives[0][0], "lives": lives[1]}
+
+
+MOMENTS = {"forward": "in forward pass", "step": "after update", "save": "in the middle of saving"}
+
+
+def compare_lives(student, place, rows, size, steps, stops, *, dropout=0.5, seed=5, again=False):
+    told = ", then ".join(f"{MOMENTS[what]} number {which}" for what, which in stops)
+    with case(f"With {rows} rows, size={size}, steps={steps}{', stopped ' if stops else ''}{told}"):
+        asked = [list(stop) for stop in stops]
+        try:
+            run = student.run(run_lives, place, rows, size, steps, dropout, asked, seed, again)
+        except StudentError as error:
+            if "saving" not in told or not any(word in str(error) for word in ("Error: PytorchStream", "EOFError")):
+                raise
+            raise StudentError(
+                f"{error}\nIt was stopped while it saved, and the next call finds half a file, and no other."
+            ) from None
+        alone, lives = run["alone"], run["lives"]
+        need_training(alone, rows, size, steps)
+        if not dropout:
+            need_weights(alone, rows, seed)
+        need(lives[0]["rows"], "called with another path, where there is no file, it computed nothing.")
+        done = lives[: len(stops) + 1]
+        for life, stop in zip(done, stops, strict=False):
+            need(
+                life["killed"],
+                f"it was not stopped {MOMENTS[stop[0]]} number {stop[1]}, because it did not come so far. Does it save "
+                "after every step?",
+            )
+        need_same(alone, done[-1], steps, first=lives[0])
+        passes = sum(len(life["rows"]) for life in done)
+        need(
+            passes <= steps + len(stops),
+            f"{steps} steps took {passes} forward passes, because some were done again. Only the step that was under "
+            "way when it was stopped has to be.",
+        )
+        if again:
+            need(
+                not lives[-1]["rows"] and lives[-1]["returned"] == alone["returned"],
+                "called once more when all steps are done, it does not return the same losses at once.",
+            )
+            need(
+                equal(lives[-1]["parameters"], alone["parameters"]),
+                "called once more when all steps are done, with a fresh model, that does not get the trained weights.",
+            )
+
+
+def equal(mine, theirs) -> bool:
+    return all((one == other).all() for one, other in zip(mine, theirs, strict=True))
+
+
+def need_training(run, rows, size, steps):
+    """It is a training as the task says, where nobody stops it."""
+    returned = run["returned"]
+    need(not isinstance(returned, str), f"it returned {returned}. Return a list of floats, a loss for each step.")
+    need(
+        len(run["rows"]) == steps and run["updates"] == steps,
+        f"{times(len(run['rows']))} the model was asked and {times(run['updates'])} the optimizer, for {steps} steps.",
+    )
+    need(len(returned) == steps, f"it returned {len(returned)} losses for {steps} steps.")
+    need(returned == run["losses"], "what it returned are not the losses that loss_fn gave, one for each step.")
+    a_round = -(-rows // size)
+    epochs = [list(chain(*run["rows"][n : n + a_round])) for n in range(0, steps, a_round)]
+    for number, epoch in enumerate(epochs):
+        whole = len(epoch) == rows
+        need(
+            len(set(epoch)) == len(epoch) and (whole or number == len(epochs) - 1),
+            f"in epoch {number + 1} it took the rows {', '.join(map(str, epoch))}. Each comes once.",
+        )
+    sizes = [len(batch) for batch in run["rows"][:a_round]]
+    need(
+        sizes == [min(size, rows - start) for start in range(0, rows, size)][:steps],
+        f"the batches of the first epoch have {', '.join(map(str, sizes))} rows.",
+    )
+    need(epochs[0] != sorted(epochs[0]), "the rows come in their order. Shuffle them in each epoch.")
+    need(len(epochs) < 2 or epochs[0][: len(epochs[1])] != epochs[1], "two epochs have the same order.")
+
+
+def need_weights(run, rows, seed):
+    """Without dropout: the weights that these batches give."""
+    x = torch.randn(rows, 3, generator=torch.Generator().manual_seed(seed))
+    x[:, 0] = torch.arange(rows)
+    y = torch.randn(rows, 2, generator=torch.Generator().manual_seed(seed + 1))
+    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2))
+    fill(model, seed)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for batch in run["rows"]:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x[batch]), y[batch]).backward()
+        optimizer.step()
+    need(
+        all_close(run["parameters"], [p.detach().numpy() for p in model.parameters()]),
+        "where nobody stops it, the weights are not those that these batches give. Is there one update for each?",
+    )
+
+
+def need_same(alone, last, steps, first):
+    found, wanted = last["returned"], alone["returned"]
+    need(not isinstance(found, str), f"when it goes on it returns {found}. Return a list of floats.")
+    need(
+        len(found) == steps,
+        f"it goes on, and returns {len(found)} losses. Return those of all {steps} steps, from the first on.",
+    )
+    known = len(first["losses"])
+    need(first["losses"] == wanted[:known], "before any stop the losses are not those of the undisturbed training.")
+    if found != wanted:
+        step = next(number for number, pair in enumerate(zip(found, wanted, strict=True)) if pair[0] != pair[1])
+        ahead = len(last["rows"]) - (steps - step)  # where in the last life that step was
+        rows = last["rows"][ahead] if 0 <= ahead < len(last["rows"]) else alone["rows"][step]
+        why = (
+            f"It used the rows {', '.join(map(str, rows))}, and undisturbed {', '.join(map(str, alone['rows'][step]))}."
+            if rows != alone["rows"][step]
+            else "Its rows are the right ones. What else does a loss depend on, or did the update before?"
+        )
+        need(False, f"from step {step + 1} on the losses differ from those of the undisturbed training. {why}")
+    need(
+        equal(last["parameters"], alone["parameters"]),
+        "the losses are right, and the weights after the last step are not those of the undisturbed training.",
+    )
+
+
+@ex5.fact("undisturbed, it is a training: shuffled epochs, one update for each batch, the losses of all steps")
+def _(student):
+    compare_lives(student, student.devices[0], 10, 4, 7, [], dropout=0.0)
+
+
+@ex5.fact("stopped in a forward pass, it goes on: losses and weights are those of the undisturbed training, bit by bit")
+def _(student):
+    compare_lives(student, student.devices[0], 10, 4, 8, [("forward", random.Random(1).randrange(4, 7))])
+
+
+@ex5.fact("stopped after an update, or while it saves")
+def _(student):
+    compare_lives(student, student.devices[0], 10, 4, 7, [("step", 5)])
+    compare_lives(student, student.devices[0], 10, 4, 7, [("save", 5)])
+
+
+@ex5.fact("called once more when all is done, it returns at once")
+def _(student):
+    compare_lives(student, student.devices[0], 8, 4, 4, [("forward", 3)], again=True)
