@@ -34,6 +34,11 @@ def keeps_the_peak_low(given):
     memory.allocated += 4096
     return given()
 
+def empties_a_storage(given):
+    kept = torch.empty(1000, device="simgpu:0")
+    kept.untyped_storage().resize_(0)
+    return given()
+
 def raises_the_capacity(given):
     memory = machine.gpu("simgpu:0").memory
     capacity, memory.capacity = memory.capacity, 2**60
@@ -84,7 +89,7 @@ def student():
         yield student
 
 
-@pytest.mark.parametrize("name", ["honest", "finds_the_look", "replaces_and_puts_back"])
+@pytest.mark.parametrize("name", ["honest", "empties_a_storage", "finds_the_look", "replaces_and_puts_back"])
 def test_who_changes_nothing_is_answered(student, name):
     assert student.run(hand_over, name) == 7.0
 

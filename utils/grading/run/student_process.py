@@ -95,7 +95,7 @@ def prepare() -> list[Callable[[bytes], None]]:
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), private)
     places = (f"{ROOT / 'utils'}/", f"{sys.prefix}/", f"{sys.base_prefix}/", "<frozen importlib")
     recorders = {getattr(Machine, name).__code__ for name in ("launch", "_copy", "configure")}
-    recorders |= {function.__code__ for function in (Memory.take, Memory.reset_peak, Storage.__del__)}
+    recorders |= {function.__code__ for function in (Memory.take, Memory.give, Memory.reset_peak, Storage.__del__)}
     return [private["remember"](answer, look_strictly, places, recorders)]
 
 

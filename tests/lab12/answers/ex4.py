@@ -1,0 +1,568 @@
+# %% wrong: saved_by_autograd
+# Gathers, computes and lets go of the name; autograd has saved the gathered weight for the backward pass.
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        pieces = linear.weight.detach().flatten().tensor_split(len(devices))
+        self.weights = nn.ParameterList([p.to(d) for p, d in zip(pieces, devices)])
+        self.biases = nn.ParameterList([p.to(d) for p, d in zip(linear.bias.detach().tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        outputs = []
+        for x in xs:
+            weight = torch.cat([s.to(x.device) for s in self.weights]).view(self.shape)
+            bias = torch.cat([s.to(x.device) for s in self.biases])
+            output = nn.functional.linear(x, weight, bias)
+            if output.requires_grad:
+                output.register_hook(lambda g: g / len(xs))
+            outputs.append(output)
+            del weight, bias
+        return outputs
+
+
+# %% wrong: saved_by_autograd_and_averaged
+# The same, where the gradients of the weights are averaged rightly.
+
+class Mean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, shard, device, count):
+        ctx.home, ctx.count = shard.device, count
+        return shard.to(device, copy=True)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return (gradient / ctx.count).to(ctx.home), None, None
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape, self.count = linear.weight.shape, len(devices)
+        pieces = linear.weight.detach().flatten().tensor_split(len(devices))
+        self.weights = nn.ParameterList([p.to(d) for p, d in zip(pieces, devices)])
+        self.biases = nn.ParameterList([p.to(d) for p, d in zip(linear.bias.detach().tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        outputs = []
+        for x in xs:
+            weight = torch.cat([Mean.apply(s, x.device, self.count) for s in self.weights]).view(self.shape)
+            bias = torch.cat([Mean.apply(s, x.device, self.count) for s in self.biases])
+            outputs.append(nn.functional.linear(x, weight, bias))
+        return outputs
+
+
+# %% wrong: gathered_once_and_kept
+# Keeps what it has gathered for the backward pass, in ctx.
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.devices = [s.device for s in shards]
+        flat = torch.cat([s.to(x.device) for s in shards])
+        weight, bias = flat[: -shape[0]].view(shape), flat[-shape[0] :]
+        ctx.save_for_backward(x, weight)
+        return nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        whole = torch.cat([(gradient.T @ x).flatten(), gradient.sum(0)]) / len(ctx.devices)
+        pieces = whole.tensor_split(len(ctx.devices))
+        return gradient @ weight, None, *[p.to(d) for p, d in zip(pieces, ctx.devices)]
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
+
+
+# %% wrong: never_freed
+# Keeps the gathered weights on the layer, to gather them less often: the shards are trained and the copies are old.
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, flat, shape, *shards):
+        ctx.flat, ctx.shape = flat, shape
+        ctx.devices = [s.device for s in shards]
+        ctx.save_for_backward(x)
+        return nn.functional.linear(x, flat[: -shape[0]].view(shape), flat[-shape[0] :])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        weight = ctx.flat[: -ctx.shape[0]].view(ctx.shape)
+        whole = torch.cat([(gradient.T @ x).flatten(), gradient.sum(0)]) / len(ctx.devices)
+        return gradient @ weight, None, None, *[p.to(d) for p, d in zip(whole.tensor_split(len(ctx.devices)), ctx.devices)]
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape, self.gathered = linear.weight.shape, {}
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        for x in xs:
+            if x.device not in self.gathered:
+                self.gathered[x.device] = torch.cat([s.detach().to(x.device) for s in self.shards])
+        return [Gathered.apply(x, self.gathered[x.device], self.shape, *self.shards) for x in xs]
+
+
+# %% wrong: sum_for_mean
+# Adds the gradients of the shares, each of which is a mean, and does not divide.
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.shape = shape
+        ctx.save_for_backward(x, *shards)
+        flat = torch.cat([s.to(x.device) for s in shards])
+        return nn.functional.linear(x, flat[: -shape[0]].view(shape), flat[-shape[0] :])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, *shards = ctx.saved_tensors
+        weight = torch.cat([s.to(x.device) for s in shards])[: -ctx.shape[0]].view(ctx.shape)
+        to_x = gradient @ weight
+        del weight
+        pieces = torch.cat([(gradient.T @ x).flatten(), gradient.sum(0)]).tensor_split(len(shards))
+        return to_x, None, *[p.to(s.device) for p, s in zip(pieces, shards)]
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
+
+
+# %% wrong: everything_divided
+# Divides the gradient that comes in, so that the layers before get less and less.
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.shape = shape
+        ctx.save_for_backward(x, *shards)
+        flat = torch.cat([s.to(x.device) for s in shards])
+        return nn.functional.linear(x, flat[: -shape[0]].view(shape), flat[-shape[0] :])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, *shards = ctx.saved_tensors
+        gradient = gradient / len(shards)
+        weight = torch.cat([s.to(x.device) for s in shards])[: -ctx.shape[0]].view(ctx.shape)
+        to_x = gradient @ weight
+        pieces = torch.cat([(gradient.T @ x).flatten(), gradient.sum(0)]).tensor_split(len(shards))
+        return to_x, None, *[p.to(s.device) for p, s in zip(pieces, shards)]
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
+
+
+# %% wrong: own_gradient_only
+# Keeps its own piece of its own share's gradient: nothing is added up.
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.shape = shape
+        ctx.save_for_backward(x, *shards)
+        flat = torch.cat([s.to(x.device) for s in shards])
+        return nn.functional.linear(x, flat[: -shape[0]].view(shape), flat[-shape[0] :])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, *shards = ctx.saved_tensors
+        weight = torch.cat([s.to(x.device) for s in shards])[: -ctx.shape[0]].view(ctx.shape)
+        to_x = gradient @ weight
+        pieces = torch.cat([(gradient.T @ x).flatten(), gradient.sum(0)]).tensor_split(len(shards))
+        return to_x, None, *[p if p.device == s.device else None for p, s in zip(pieces, shards)]
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
+
+
+# %% wrong: shards_get_no_gradient
+# Gathers from detached shards: the gathered weight is no part of any graph, and the shards learn nothing.
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        outputs = []
+        for x in xs:
+            with torch.no_grad():
+                flat = torch.cat([s.to(x.device) for s in self.shards])
+            outputs.append(nn.functional.linear(x, flat[: -self.shape[0]].view(self.shape), flat[-self.shape[0] :]))
+        return outputs
+
+
+# %% wrong: computed_again
+# Runs the whole layer again in backward, to let autograd find the gradients: gathers, and computes the product, too.
+
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.shape = shape
+        ctx.save_for_backward(x, *shards)
+        flat = torch.cat([s.to(x.device) for s in shards])
+        return nn.functional.linear(x, flat[: -shape[0]].view(shape), flat[-shape[0] :])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, *shards = ctx.saved_tensors
+        shape, count = ctx.shape, len(shards)
+        x = x.detach().requires_grad_()
+        flat = torch.cat([s.detach().to(x.device) for s in shards]).requires_grad_()
+        with torch.enable_grad():
+            output = nn.functional.linear(x, flat[: -shape[0]].view(shape), flat[-shape[0] :])
+        to_x, whole = torch.autograd.grad(output, (x, flat), gradient)
+        pieces = (whole / count).tensor_split(count)
+        return to_x, None, *[p.to(s.device) for p, s in zip(pieces, shards)]
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        return [Again.apply(x, self.shape, *self.shards) for x in xs]
+
+
+# %% wrong: whole_weight_on_the_first
+# Keeps the layer on the first device, and sends it to the others when they need it.
+
+class Sent(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias, count):
+        ctx.count = count
+        ctx.save_for_backward(x, weight)
+        return nn.functional.linear(x, weight.to(x.device), bias.to(x.device))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        to_w, to_b = gradient.T @ x / ctx.count, gradient.sum(0) / ctx.count
+        return gradient @ weight.to(x.device), to_w.to(weight.device), to_b.to(weight.device), None
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.weight = nn.Parameter(linear.weight.detach().to(devices[0]))
+        self.bias = nn.Parameter(linear.bias.detach().to(devices[0]))
+
+    def forward(self, xs):
+        return [Sent.apply(x, self.weight, self.bias, len(xs)) for x in xs]
+
+
+# %% wrong: reduced_to_everybody
+# Adds up the whole gradient on all devices, and each takes its piece of that.
+
+class Together(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, shape, count, *tensors):
+        xs, shards = tensors[:count], tensors[count:]
+        ctx.shape, ctx.count = shape, count
+        ctx.save_for_backward(*tensors)
+        outputs = []
+        for x in xs:
+            flat = torch.cat([s.to(x.device) for s in shards])
+            outputs.append(nn.functional.linear(x, flat[: -shape[0]].view(shape), flat[-shape[0] :]))
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        xs, shards = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
+        to_xs, wholes = [], []
+        for x, g in zip(xs, gradients):
+            flat = torch.cat([s.to(x.device) for s in shards])
+            to_xs.append(g @ flat[: -ctx.shape[0]].view(ctx.shape))
+            del flat
+            wholes.append(torch.cat([(g.T @ x).flatten(), g.sum(0)]))
+        sums = all_reduce(wholes)
+        pieces = [(total / ctx.count).tensor_split(ctx.count)[n].clone() for n, total in enumerate(sums)]
+        return None, None, *to_xs, *pieces
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        return list(Together.apply(self.shape, len(xs), *xs, *self.shards))
+
+
+# %% wrong: shards_are_views_of_the_whole
+# Cuts after moving: each shard is a view of a whole weight that its device then keeps.
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.shape = shape
+        ctx.save_for_backward(x, *shards)
+        flat = torch.cat([s.to(x.device) for s in shards])
+        return nn.functional.linear(x, flat[: -shape[0]].view(shape), flat[-shape[0] :])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, *shards = ctx.saved_tensors
+        weight = torch.cat([s.to(x.device) for s in shards])[: -ctx.shape[0]].view(ctx.shape)
+        to_x = gradient @ weight
+        del weight
+        pieces = torch.cat([(gradient.T @ x).flatten(), gradient.sum(0)]).tensor_split(len(shards))
+        return to_x, None, *[p.to(s.device) / len(shards) for p, s in zip(pieces, shards)]
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([flat.to(d).tensor_split(len(devices))[n] for n, d in enumerate(devices)])
+
+    def forward(self, xs):
+        return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
+
+
+# %% right: gathers_again_in_a_function
+# An autograd.Function for each device: it saves the share and the shards, and gathers in both passes.
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.shape = shape
+        ctx.save_for_backward(x, *shards)
+        flat = torch.cat([s.to(x.device) for s in shards])
+        return nn.functional.linear(x, flat[: -shape[0]].view(shape), flat[-shape[0] :])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, *shards = ctx.saved_tensors
+        weight = torch.cat([s.to(x.device) for s in shards])[: -ctx.shape[0]].view(ctx.shape)
+        to_x = gradient @ weight
+        del weight
+        pieces = torch.cat([(gradient.T @ x).flatten(), gradient.sum(0)]).tensor_split(len(shards))
+        return to_x, None, *[p.to(s.device) / len(shards) for p, s in zip(pieces, shards)]
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
+
+
+# %% right: saved_tensors_hooks
+# Ordinary layers; what autograd would save of the gathered weight is packed as a note, and unpacked by gathering again.
+
+from torch.autograd.graph import saved_tensors_hooks
+
+
+class Mean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, shard, device, count):
+        ctx.home, ctx.count = shard.device, count
+        return shard.to(device, copy=True)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return (gradient / ctx.count).to(ctx.home), None, None
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        count = len(devices)
+        self.rows = nn.ParameterList([r.to(d) for r, d in zip(linear.weight.detach().tensor_split(count), devices)])
+        self.biases = nn.ParameterList([b.to(d) for b, d in zip(linear.bias.detach().tensor_split(count), devices)])
+
+    def forward(self, xs):
+        outputs = []
+        for x in xs:
+            weight = torch.cat([Mean.apply(r, x.device, len(xs)) for r in self.rows])
+            bias = torch.cat([Mean.apply(b, x.device, len(xs)) for b in self.biases])
+            device = x.device
+
+            def pack(tensor, x=x):
+                if tensor.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
+                    return tensor
+                return "as it was" if tensor.is_contiguous() else "transposed"
+
+            def unpack(packed, device=device):
+                if isinstance(packed, torch.Tensor):
+                    return packed
+                weight = torch.cat([r.detach().to(device) for r in self.rows])
+                return weight if packed == "as it was" else weight.T
+
+            with saved_tensors_hooks(pack, unpack):
+                outputs.append(nn.functional.linear(x, weight, bias))
+        return outputs
+
+
+# %% right: resized_storage
+# As PyTorch's own first FSDP: the gathered weight stays, its storage is emptied, and a hook fills it again.
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def gather(self, device):
+        return torch.cat([s.detach().to(device) for s in self.shards])
+
+    def forward(self, xs):
+        return [self.one(x) for x in xs]
+
+    def one(self, x):
+        flat = self.gather(x.device).requires_grad_()
+        size = flat.untyped_storage().nbytes()
+        output = nn.functional.linear(x, flat[: -self.shape[0]].view(self.shape), flat[-self.shape[0] :])
+        if not output.requires_grad:
+            return output
+        flat.untyped_storage().resize_(0)
+
+        def fill(gradient):
+            flat.untyped_storage().resize_(size)
+            flat.data.copy_(self.gather(x.device))
+
+        def scatter(flat):
+            for shard, piece in zip(self.shards, flat.grad.tensor_split(len(self.shards))):
+                piece = piece.to(shard.device) / len(self.shards)
+                shard.grad = piece if shard.grad is None else shard.grad + piece
+            flat.grad = None
+            flat.untyped_storage().resize_(0)
+
+        output.register_hook(fill)
+        flat.register_post_accumulate_grad_hook(scatter)
+        return output
+
+
+# %% right: all_devices_in_one_function
+# One autograd.Function for all devices, with padded shards in one parameter each, and the sum made where the shard is.
+
+class Together(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, layer, count, *tensors):
+        ctx.layer, ctx.count = layer, count
+        ctx.save_for_backward(*tensors[:count])
+        outputs = []
+        for x in tensors[:count]:
+            weight, bias = layer.gathered(x.device)
+            outputs.append(x @ weight.T + bias)
+            del weight, bias
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        layer, to_xs, wholes = ctx.layer, [], []
+        for x, g in zip(ctx.saved_tensors, gradients):
+            weight, _ = layer.gathered(x.device)
+            to_xs.append(g @ weight)
+            del weight, _
+            whole = torch.cat([(g.T @ x).flatten(), g.sum(0)])
+            wholes.append(nn.functional.pad(whole, (0, layer.padding)).chunk(ctx.count))
+            del whole
+        sums = []
+        for n, shard in enumerate(layer.shards):
+            total = torch.zeros_like(shard)
+            for pieces in wholes:
+                total += pieces[n].to(shard.device)
+            sums.append(total / ctx.count)
+        return None, None, *to_xs, *sums
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.out, self.ins = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.numbers = flat.numel()
+        self.padding = -flat.numel() % len(devices)
+        flat = nn.functional.pad(flat, (0, self.padding))
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.chunk(len(devices)), devices)])
+
+    def gathered(self, device):
+        flat = torch.cat([s.detach().to(device) for s in self.shards])[: self.numbers]
+        return flat[: self.out * self.ins].view(self.out, self.ins), flat[self.out * self.ins :]
+
+    def forward(self, xs):
+        return Together.apply(self, len(xs), *xs, *self.shards)
+
+
+# %% right: a_checkpoint_that_stops_early
+# A checkpoint gathers again, and stops before the product: all that backward needs is there by then.
+
+from torch.utils.checkpoint import checkpoint
+
+
+class Mean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, shard, device, count):
+        ctx.home, ctx.count = shard.device, count
+        return shard.to(device, copy=True)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return (gradient / ctx.count).to(ctx.home), None, None
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def compute(self, x, *shards):
+        flat = torch.cat([Mean.apply(s, x.device, len(shards)) for s in shards])
+        return nn.functional.linear(x, flat[: -self.shape[0]].view(self.shape), flat[-self.shape[0] :])
+
+    def forward(self, xs):
+        return [checkpoint(self.compute, x, *self.shards, use_reentrant=False) for x in xs]

@@ -1,0 +1,40 @@
+"""Lab 12's hidden facts, judged by the grader after the visible ones. Students do not get this file.
+
+They ask what a right answer does anyway and a lucky one does not: other numbers of devices, in another order, other
+sizes, more steps.
+"""
+
+from utils.facts import visible
+
+seen = visible("lab12")
+lab = seen.lab
+
+
+@seen.ex1.fact("other shapes, one copy, more copies than numbers, frozen parameters in mixed precision")
+def _(student):
+    seen.compare_fills(student, [(17, 9), (9,), (9, 5), (5,)], 3, frozen=2, mixed=True)
+    seen.compare_fills(student, [(17, 9), (9,), (1,)], 64, mixed=True)
+    seen.compare_fills(student, [(17, 9), (9,), (1,)], 1, frozen=1)
+    seen.compare_fills(student, seen.WHOLE_BLOCKS, 8, frozen=2)
+
+
+@seen.ex2.fact("one, three and four devices, in another order, and other sizes")
+def _(student):
+    seen.compare_parallel(student, seen.places_of(student, 1), (4, 6, 2), 3, seed=5)
+    seen.compare_parallel(student, seen.places_of(student, 3), (9, 6, 11), 5, seed=6)
+    seen.compare_parallel(student, seen.places_of(student, 4)[::-1], (3, 20, 8), 1, seed=7)
+    seen.need_parts(student, seen.places_of(student, 3)[::-1], (64, 768, 192), 5)
+
+
+@seen.ex3.fact("three devices, in another order, more steps, and other sizes")
+def _(student):
+    seen.compare_sharded(student, seen.places_of(student, 3)[::-1], seen.ODD, 2, steps=5, seed=8)
+    seen.compare_sharded(student, seen.places_of(student, 4)[::-1], seen.EVEN, 5, frozen=1, seed=9)
+    seen.need_shards(student, seen.places_of(student, 3)[::-1], seen.LARGE)
+
+
+@seen.ex4.fact("three devices, in another order, one row each, other sizes")
+def _(student):
+    seen.compare_chain(student, seen.places_of(student, 3)[::-1], 8, 2, 1, seed=5)
+    seen.compare_chain(student, seen.places_of(student, 4)[::-1], 5, 4, 3, seed=6)
+    seen.need_freed(student, seen.places_of(student, 3)[::-1], 150, 16)

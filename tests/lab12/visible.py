@@ -1,0 +1,871 @@
+"""Lab 12's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
+
+A probe runs beside the student's code and tells plain data; the fact judges it here. What is right is computed by the
+undivided layers on the CPU. Memory and bytes are those that simulated devices have counted; on real ones they are not
+looked at, for libraries need memory of their own there.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+from utils.facts import Lab, case, need, visible
+from utils.facts.probes import build, fill
+
+lab = Lab("lab12", "Shards of a model")
+lesson = visible("lesson08")
+numbers = lesson.numbers
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+BLOCK = 512  # bytes: a tensor takes whole blocks of memory
+ROUNDED = 1.05  # times the bytes that have to be moved: what does not divide is rounded up somewhere
+
+
+def close(mine, theirs) -> bool:
+    return mine.shape == theirs.shape and np.allclose(mine, theirs, **CLOSE)
+
+
+def name_devices(lab, count):
+    from utils.devices import devices
+
+    return [str(device) for device in devices(count, quiet=True)]
+
+
+def places_of(student, count) -> list[str]:
+    """The names of as many devices as the notebook has, or fewer."""
+    return student.run(name_devices, 4)[:count]
+
+
+def megabytes(size) -> str:
+    return f"{size / 1e6:.2f} MB"
+
+
+# --- ex1: what fills a device ---------------------------------------------------------------------------------------
+
+ex1 = lab.exercise(
+    "ex1",
+    points=1,
+    title="What fills a device",
+    hints=[
+        "Take one parameter of 10 numbers, and 4 devices. How many numbers has the largest shard?",
+        "For each of the three kinds: how many bytes has it for one number, from which technique on is it cut, and for "
+        "which parameters is it there at all?",
+        "In mixed precision there is a third tensor in the optimizer's state. Which dtype have all three?",
+    ],
+)
+
+KINDS = ("weights", "gradients", "optimizer state")
+TECHNIQUES = ("copies", "optimizer state", "gradients", "weights")  # each cuts one kind more than the one before
+
+
+def ask_fills(lab, shapes, frozen, copies, technique, mixed):
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import kind_of
+
+    parameters = [nn.Parameter(torch.zeros(shape), requires_grad=n >= frozen) for n, shape in enumerate(shapes)]
+    found = (
+        lab.what_fills(parameters, copies, technique, mixed) if mixed else lab.what_fills(parameters, copies, technique)
+    )
+    if not isinstance(found, dict):
+        return kind_of(found)
+    return {
+        key if isinstance(key, str) else kind_of(key): float(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+        else kind_of(value)
+        for key, value in found.items()
+    }
+
+
+def measure_fills(lab, device, counts, mixed):
+    """What one device's part of a training holds, measured: of each kind, so many numbers in each tensor."""
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+
+    if not is_simulated(device):
+        return None
+    gpu, sizes = torch.get_device_module(device), []
+    low = torch.bfloat16 if mixed else torch.float32
+    before = gpu.memory_allocated(device)
+    weights = [torch.ones(n, dtype=low, device=device) for n in counts[0]]
+    sizes.append(gpu.memory_allocated(device) - before)
+    before = gpu.memory_allocated(device)
+    gradients = [torch.ones(n, dtype=low, device=device) for n in counts[1]]
+    sizes.append(gpu.memory_allocated(device) - before)
+    before = gpu.memory_allocated(device)
+    updated = [nn.Parameter(torch.ones(n, device=device)) for n in counts[2]]
+    extra = 0 if mixed else gpu.memory_allocated(device) - before  # these are the weights themselves, counted above
+    optimizer = torch.optim.Adam(updated)
+    for parameter in updated:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    for parameter in updated:
+        parameter.grad = None
+    sizes.append(gpu.memory_allocated(device) - before - extra)
+    return sizes if weights or gradients or optimizer else None
+
+
+def expected_fills(shapes, frozen, copies, technique, mixed):
+    """Of each kind, the numbers in each tensor on the fullest device; and their bytes in all."""
+    level = TECHNIQUES.index(technique)
+    whole = [math.prod(shape) for shape in shapes]
+    shards = [-(-count // copies) for count in whole]
+    trained = slice(frozen, None)
+    counts = [
+        shards if level >= 3 else whole,
+        (shards if level >= 2 else whole)[trained],
+        (shards if level >= 1 else whole)[trained],
+    ]
+    sizes = (2, 2, 12) if mixed else (4, 4, 8)
+    return counts, [size * sum(each) for size, each in zip(sizes, counts, strict=True)]
+
+
+def compare_fills(student, shapes, copies, *, frozen=0, mixed=False, techniques=TECHNIQUES):
+    for technique in techniques:
+        told = f"Parameters of the shapes {', '.join(map(str, map(tuple, shapes)))}"
+        told += f", the first {frozen} of them frozen" if frozen else ""
+        with case(f"{told}; {copies} copies, {technique!r}{', mixed precision' if mixed else ''}"):
+            found = student.run(ask_fills, [list(each) for each in shapes], frozen, copies, technique, mixed)
+            need(not isinstance(found, str), f"what_fills returned {found}. Return a dict.")
+            counts, sizes = expected_fills(shapes, frozen, copies, technique, mixed)
+            aligned = all(count * (2 if mixed else 4) % BLOCK == 0 for each in counts for count in each)
+            measured = student.run(measure_fills, student.devices[0], counts, mixed) if aligned else None
+            for kind, size in zip(KINDS, measured or sizes, strict=True):
+                need(
+                    kind in found, f"{kind!r} is missing in what it returned. It has: {', '.join(found) or 'nothing'}."
+                )
+                need(not isinstance(found[kind], str), f"{kind!r} has {found[kind]}. Write a number of bytes.")
+                need(
+                    found[kind] == size,
+                    f"{kind!r} has {found[kind]:.0f} bytes, and "
+                    f"{'measured on a device' if measured else 'counted by hand'} it is {size}.",
+                )
+            extra = [key for key in found if key not in KINDS]
+            need(not extra, f"it has {', '.join(map(repr, extra))}, which nobody asked for.")
+
+
+WHOLE_BLOCKS = [(64, 128), (64, 64), (1024,)]  # also when cut in 2, 4 or 8, and with two bytes a number
+
+
+@ex1.fact("plain copies: each device has everything, as measured on one")
+def _(student):
+    compare_fills(student, WHOLE_BLOCKS, 4, techniques=TECHNIQUES[:1])
+
+
+@ex1.fact("each technique cuts one kind more, and the fullest device has as much as one measured")
+def _(student):
+    compare_fills(student, WHOLE_BLOCKS, 4)
+    compare_fills(student, WHOLE_BLOCKS, 2)
+
+
+@ex1.fact("mixed precision")
+def _(student):
+    compare_fills(student, WHOLE_BLOCKS, 4, mixed=True)
+
+
+@ex1.fact("parameters that do not divide, each rounded up by itself")
+def _(student):
+    compare_fills(student, [(3, 5), (3,), (2,)], 4)
+
+
+@ex1.fact("a frozen parameter is a weight, and nothing else")
+def _(student):
+    compare_fills(student, WHOLE_BLOCKS, 4, frozen=1)
+
+
+# --- ex2: column and row --------------------------------------------------------------------------------------------
+
+ex2 = lab.exercise(
+    "ex2",
+    points=3,
+    title="One MLP over several devices",
+    hints=[
+        "nn.Linear keeps its weight as (outputs, inputs). Which of the two do you cut in the first layer, which in the "
+        "second, and what does each device then have in between without asking anybody?",
+        "Every part of the second layer gives a part of a sum. Which bias may be in the parts, and which not?",
+        "You need two autograd.Functions. One adds up in forward() and does nothing in backward(), the other the "
+        "opposite. Where does each stand?",
+        "apply(*tensors) takes any number of tensors; forward() returns a tuple, and backward() takes and returns as "
+        "many gradients.",
+    ],
+)
+
+
+def run_parallel(lab, places, sizes, seed, batches, lr):
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+    from utils.facts.probes import array, fill, kind_of
+    from utils.trace import record
+
+    ins, hidden, outs = sizes
+    first, last = nn.Linear(ins, hidden), nn.Linear(hidden, outs)
+    fill(first, seed)
+    fill(last, seed + 1)
+    devices, simulated = [torch.device(place) for place in places], all([is_simulated(place) for place in places])
+    gpu = torch.get_device_module(devices[0])
+    before = [gpu.memory_allocated(device) for device in devices] if simulated else []
+    model = lab.ParallelMLP(first, last, list(devices))
+    held = [gpu.memory_allocated(d) - b for d, b in zip(devices, before, strict=True)] if simulated else []
+    if not isinstance(model, nn.Module):
+        return {"wrong": f"ParallelMLP makes {kind_of(model)}. Make it an nn.Module."}
+    parameters = list(model.parameters())
+    if not parameters:
+        return {
+            "wrong": "PyTorch sees no parameters in the model. An ordinary list hides them: nn.ParameterList does not."
+        }
+    optimizer, steps, bytes_moved = torch.optim.SGD(parameters, lr=lr), [], []
+    for x, y in batches:
+        xs = [torch.from_numpy(x).to(device).requires_grad_() for device in devices]
+        ys = [torch.from_numpy(y).to(device) for device in devices]
+        with record(*places) as there:
+            outputs = model(xs)
+        if not isinstance(outputs, (list, tuple)):
+            return {"wrong": f"the model returned {kind_of(outputs)}. Return a list with an output for each device."}
+        for output in outputs:
+            if not isinstance(output, torch.Tensor):
+                return {"wrong": f"in what the model returned is {kind_of(output)}. Return tensors."}
+        if [str(output.device) for output in outputs] != list(places):
+            where = ", ".join([str(output.device) for output in outputs])
+            return {"wrong": f"the outputs are on {where}. Return one on each device, in the order of the devices."}
+        for output in outputs:
+            if not output.requires_grad:
+                return {"wrong": "an output has no graph behind it: there is no way back to the weights."}
+        losses = [(output - target).square().mean() for output, target in zip(outputs, ys, strict=True)]
+        with record(*places) as back:
+            torch.autograd.backward(losses)
+        moved = [sum([event.bytes for event in each.events if event.kind == "d2d"]) for each in (there, back)]
+        bytes_moved = moved if simulated else []
+        steps.append(
+            {
+                "outputs": [array(output) for output in outputs],
+                "gradients": [None if each.grad is None else array(each.grad) for each in xs],
+                "missing": len([p for p in parameters if p.grad is None]),
+            }
+        )
+        optimizer.step()
+        for p in parameters:
+            p.grad = None
+    return {"wrong": "", "steps": steps, "held": held, "moved": bytes_moved}
+
+
+def expected_parallel(sizes, seed, batches, lr, bias_times=1.0):
+    """Outputs and gradients of the input, step by step. `bias_times`: how often the last bias gets its gradient."""
+    ins, hidden, outs = sizes
+    first, last = nn.Linear(ins, hidden), nn.Linear(hidden, outs)
+    fill(first, seed)
+    fill(last, seed + 1)
+    steps = []
+    for x, y in batches:
+        x = nn.Parameter(torch.from_numpy(x))
+        output = last(nn.functional.gelu(first(x)))
+        loss = (output - torch.from_numpy(y)).square().mean()
+        parameters = [*first.parameters(), *last.parameters()]
+        to_x, *found = torch.autograd.grad(loss, [x, *parameters])
+        found[-1] = found[-1] * bias_times
+        steps.append((output.detach().numpy(), to_x.numpy()))
+        with torch.no_grad():
+            for p, gradient in zip(parameters, found, strict=True):
+                p -= lr * gradient
+    return steps, last.bias.detach().numpy()
+
+
+def parallel(student, places, sizes, rows, seed, steps=2, lr=0.5):
+    batches = [[numbers(rows, sizes[n], seed=seed + 10 * k + n) for n in (0, 2)] for k in range(steps)]
+    return student.run(run_parallel, list(places), list(sizes), seed, batches, lr), batches
+
+
+def told_parallel(places, sizes, rows) -> str:
+    return f"{sizes[0]}, {sizes[1]} and {sizes[2]} numbers, {rows} rows, on {', '.join(places)}"
+
+
+def compare_parallel(student, places, sizes, rows, *, seed=3, lr=0.5):
+    count = len(places)
+    with case(told_parallel(places, sizes, rows)):
+        run, batches = parallel(student, places, sizes, rows, seed, lr=lr)
+        need(not run["wrong"], run["wrong"])
+        expected, _ = expected_parallel(sizes, seed, batches, lr)
+        mean_bias, _ = expected_parallel(sizes, seed, batches, lr, bias_times=float(count))
+        last = nn.Linear(sizes[1], sizes[2])
+        fill(last, seed + 1)
+        bias = last.bias.detach().numpy()
+        for number, (step, (output, to_x)) in enumerate(zip(run["steps"], expected, strict=True)):
+            for place, mine in zip(places, step["outputs"], strict=True):
+                if number:
+                    need(
+                        count == 1 or not close(mine, mean_bias[number][0]),
+                        "after a step of SGD the last bias has moved "
+                        f"{count} times as far as it should: each of its parts got the whole gradient.",
+                    )
+                    need(
+                        close(mine, output),
+                        f"after a step of SGD the output on {place} is not that of the undivided MLP after this step. "
+                        "Which parameter had a wrong gradient?",
+                    )
+                need(
+                    not close(mine, output + (count - 1) * bias) or count == 1,
+                    f"the output on {place} has the last bias {count} times in it.",
+                )
+                need(close(mine, output), f"the output on {place} is not that of the undivided MLP.")
+            compare_inputs(step["gradients"], to_x, places)
+            need(not step["missing"], f"after backward() {step['missing']} of the parameters have no gradient.")
+
+
+def compare_inputs(found, right, places):
+    for place, mine in zip(places, found, strict=True):
+        need(mine is not None, f"after backward() x on {place} has no gradient.")
+        need(
+            len(places) == 1 or not close(mine / len(places), right),
+            f"the gradient of x on {place} is {len(places)} times as large as that of the undivided MLP. Every device "
+            "has the same loss, so what comes back to an output is the whole gradient already: nothing is to be added "
+            "there.",
+        )
+    total = sum(found)
+    need(
+        len(places) == 1 or not close(total, right),
+        "the gradients of x on the devices are parts: they only add up to that of the undivided MLP. x is the output "
+        "of a layer before, which needs the whole gradient on each device.",
+    )
+    for place, mine in zip(places, found, strict=True):
+        need(close(mine, right), f"the gradient of x on {place} is not that of the undivided MLP.")
+
+
+@ex2.fact("two devices: outputs, gradient of x, and the outputs after a step of SGD are those of the undivided MLP")
+def _(student):
+    compare_parallel(student, places_of(student, 2), (5, 8, 3), 4)
+
+
+@ex2.fact("four devices")
+def _(student):
+    compare_parallel(student, places_of(student, 4), (6, 16, 5), 7)
+
+
+def need_parts(student, places, sizes, rows=8):
+    """No device holds more than its part, and there is one sum each way."""
+    ins, hidden, outs = sizes
+    with case(told_parallel(places, sizes, rows)):
+        run, _ = parallel(student, places, sizes, rows, 4, steps=1)
+        need(not run["wrong"], run["wrong"])
+        whole, others = 4 * hidden * (ins + 1 + outs), len(places) - 1
+        room = whole / len(places) * ROUNDED + 4 * outs + 8 * BLOCK
+        for place, held in zip(places, run["held"], strict=False):
+            need(
+                held <= room,
+                f"{place} holds {megabytes(held)} of weights. The whole MLP has {megabytes(whole)}, so a part of it "
+                f"is {megabytes(whole / len(places))}.",
+            )
+        for words, size, moved in zip(("forward", "backward"), (outs, ins), run["moved"], strict=False):
+            least = 2 * others * 4 * rows * size
+            what = "output" if words == "forward" else "input"
+            need(
+                moved <= ROUNDED * least + BLOCK,
+                f"in the {words} pass the devices send each other {moved} bytes. One sum of tensors of the size of the "
+                f"{what} takes 2 (P - 1) times its bytes, {least} here. What else is sent?",
+            )
+
+
+@ex2.fact("each device holds its part only, and there is one sum each way (watched where devices are simulated)")
+def _(student):
+    need_parts(student, places_of(student, 2), (128, 512, 128))
+    need_parts(student, places_of(student, 4), (128, 512, 128))
+
+
+def record_parallel(lab, places, width):
+    from dataclasses import asdict
+
+    import torch
+    from torch import nn
+
+    from utils.trace import record
+
+    devices = [torch.device(place) for place in places]
+    # Long sums of few results are slow on a GPU and quick here.
+    model = lab.ParallelMLP(nn.Linear(8, width), nn.Linear(width, 8), devices)
+    xs = [torch.ones(64, 8, device=device).requires_grad_() for device in devices]
+    with record(*places) as timeline:
+        outputs = model(xs)
+        torch.autograd.backward([output.square().mean() for output in outputs])
+    return asdict(timeline)
+
+
+@ex2.timeline
+def _(student):
+    return student.run(record_parallel, places_of(student, 4), 120_000)
+
+
+# --- ex3: Adam in shards --------------------------------------------------------------------------------------------
+
+ex3 = lab.exercise(
+    "ex3",
+    points=3,
+    title="Adam's state in shards",
+    hints=[
+        "tensor.view(-1).tensor_split(P)[n] is the shard of device n, in the memory of the tensor. In which dtype is "
+        "it to be updated, and where does what was not rounded stay until the next step?",
+        "For one shard, in order: who sends what to its owner, what does the owner compute, and who gets what then?",
+        "torch.optim.Adam takes any list of tensors, and looks into .grad of each.",
+        "After a step look at all that you hold on a device: three float32 tensors of its shards, and what else?",
+    ],
+)
+
+
+def run_sharded(lab, places, stack, frozen, seed, batches, lr, scale):
+    import torch
+
+    from utils.devices import is_simulated
+    from utils.facts.probes import array, build, fill, kind_of
+    from utils.trace import record
+
+    copies, gradients, simulated = [], [], all([is_simulated(place) for place in places])
+    for place in places:
+        copy = build(stack)
+        fill(copy, seed)
+        for number, p in enumerate(copy.parameters()):
+            p.requires_grad_(number >= frozen)
+        copies.append(copy.to(place).to(torch.bfloat16))
+    gpu = torch.get_device_module(places[0])
+    before = [gpu.memory_allocated(place) for place in places] if simulated else []
+    step, steps, bytes_moved, held = lab.sharded_adam(list(copies), lr), [], [], []
+    if not callable(step):
+        return {
+            "wrong": f"sharded_adam returned {kind_of(step)}. Return a function, step, to be called without arguments."
+        }
+    for x, y in batches:
+        xs, ys = (
+            torch.tensor_split(torch.from_numpy(x), len(places)),
+            torch.tensor_split(torch.from_numpy(y), len(places)),
+        )
+        for copy, place, share, target in zip(copies, places, xs, ys, strict=True):
+            loss = (copy(share.to(place).to(torch.bfloat16)) - target.to(place)).square().mean() * scale
+            loss.backward()
+        del loss
+        found = [[None if p.grad is None else array(p.grad.float()).copy() for p in c.parameters()] for c in copies]
+        gradients.append(found)
+        with record(*places) as timeline:
+            step()
+        for copy in copies:
+            for p in copy.parameters():
+                p.grad = None
+        if simulated:
+            bytes_moved.append(sum([event.bytes for event in timeline.events if event.kind == "d2d"]))
+        steps.append([[array(p.float()).copy() for p in copy.parameters()] for copy in copies])
+    if simulated:
+        held = [gpu.memory_allocated(place) - b for place, b in zip(places, before, strict=True)]
+    where = [[str(p.device) for p in copy.parameters()] for copy in copies]
+    return {"wrong": "", "steps": steps, "gradients": gradients, "moved": bytes_moved, "held": held, "where": where}
+
+
+def expected_sharded(stack, frozen, seed, gradients, lr):
+    """The rounded weights before and after each step: Adam in float32, with the mean of the gradients of the copies."""
+    model = build(stack)
+    fill(model, seed)
+    model.to(torch.bfloat16).float()
+    parameters = list(model.parameters())
+    optimizer = torch.optim.Adam(parameters, lr=lr)
+    steps = [[p.detach().bfloat16().float().numpy() for p in parameters]]
+    for copies in gradients:
+        for number, p in enumerate(parameters):
+            p.grad = None
+            if number >= frozen:
+                p.grad = torch.from_numpy(np.mean([copy[number] for copy in copies], axis=0, dtype=np.float32))
+        optimizer.step()
+        steps.append([p.detach().bfloat16().float().numpy() for p in parameters])
+    return steps
+
+
+def sharded(student, places, stack, rows, *, frozen=0, steps=3, seed=5, lr=0.05, scale=1.0, again=False):
+    """A run of the student's, and the weights of an undivided one before and after each step."""
+    sizes = [each[1:] for each in stack if each[0] == "Linear"]
+    shapes = (rows * len(places), sizes[0][0]), (rows * len(places), sizes[-1][1])
+    seeds = [seed if again else seed + 9 * k for k in range(steps)]
+    batches = [[numbers(*shape, seed=each + n) for n, shape in enumerate(shapes)] for each in seeds]
+    run = student.run(run_sharded, list(places), stack, frozen, seed, batches, lr, scale)
+    need(not run["wrong"], run["wrong"])
+    return run, expected_sharded(stack, frozen, seed, run["gradients"], lr)
+
+
+def told_sharded(places, stack, frozen=0) -> str:
+    sizes = [f"{ins} to {outs}" for kind, *(ins, outs) in (each for each in stack if each[0] == "Linear")]
+    return f"Layers {', '.join(sizes)}{', the first one frozen' if frozen else ''}, on {', '.join(places)}"
+
+
+def compare_sharded(student, places, stack, rows, *, frozen=0, steps=3, seed=5, lr=0.05, scale=1.0, again=False):
+    with case(told_sharded(places, stack, frozen)):
+        run, expected = sharded(
+            student, places, stack, rows, frozen=frozen, steps=steps, seed=seed, lr=lr, scale=scale, again=again
+        )
+        for place, where in zip(places, run["where"], strict=True):
+            away = [each for each in where if each != place]
+            need(not away, f"afterwards a parameter of the copy on {place} is on {away[0] if away else ''}.")
+        for number, copies in enumerate(run["steps"]):
+            compare_after(copies, expected[number], expected[number + 1], places, number + 1, lr)
+
+
+def compare_after(copies, before, right, places, number, lr):
+    """The copies' weights after a step, beside those of the undivided model before and after it."""
+    after = f"after step {number}"
+    for k, wanted in enumerate(right):
+        each = [copy[k] for copy in copies]
+        what = f"the parameter of the shape {wanted.shape}"
+        near = {"rtol": ULP, "atol": 0.02 * lr}
+        for place, mine in zip(places, each, strict=True):
+            need(
+                mine.shape == wanted.shape,
+                f"{after} {what} has on {place} the shape {mine.shape}.",
+            )
+            same = np.isclose(mine, wanted, **near)
+            still = (mine == before[k]) & ~same
+            need(
+                not still.any(),
+                f"{after} {still.sum()} of the {wanted.size} numbers of {what} on {place} are what they were before "
+                "it. Which device updates them, and who is told?",
+            )
+        need(
+            all(np.array_equal(mine, each[0]) for mine in each),
+            f"{after} {what} is not the same on {' and '.join((places[0], places[-1]))}: the copies have come apart.",
+        )
+        need(
+            np.allclose(each[0], wanted, **near),
+            f"{after} {what} is not what torch.optim.Adam gives in float32 with the mean gradient: at most it "
+            f"differs by {np.abs(each[0] - wanted).max() / lr:.2f} times the learning rate.",
+        )
+
+
+ULP = 2**-7  # two neighbours in bfloat16 differ by so much of themselves at most
+EVEN = [["Linear", 8, 16], ["Tanh"], ["Linear", 16, 4]]
+ODD = [["Linear", 5, 7], ["Tanh"], ["Linear", 7, 1]]  # of 35, 7, 7 and 1 numbers
+LARGE = [["Linear", 256, 256], ["Tanh"], ["Linear", 256, 8]]  # nearly all is one parameter
+
+
+@ex3.fact("two devices: after each of three steps all copies have the weights that torch.optim.Adam gives, rounded")
+def _(student):
+    compare_sharded(student, places_of(student, 2), EVEN, 3)
+
+
+@ex3.fact("four devices, and parameters that do not divide: one has a single number")
+def _(student):
+    compare_sharded(student, places_of(student, 4), ODD, 3)
+
+
+@ex3.fact("a frozen parameter stays as it is")
+def _(student):
+    compare_sharded(student, places_of(student, 2), EVEN, 3, frozen=2)
+
+
+@ex3.fact("the gradients' mean, and not their sum (they are so small here that Adam's eps, 1e-8, counts)")
+def _(student):
+    compare_sharded(student, places_of(student, 4), EVEN, 3, scale=1e-7)
+
+
+@ex3.fact("many small updates, each too small for bfloat16, are not lost")
+def _(student):
+    compare_sharded(student, places_of(student, 2), EVEN, 3, steps=8, lr=3e-4, again=True)
+
+
+def need_shards(student, places, stack, rows=1):
+    """Each device holds three float32 tensors of its shards, and 2 (P - 1) times the weights go around in a step."""
+    with case(told_sharded(places, stack)):
+        run, expected = sharded(student, places, stack, rows, steps=2)
+        count, whole = len(expected[0]), 2 * sum(p.size for p in expected[0])
+        state = 6 * whole / len(places)
+        for place, held in zip(places, run["held"], strict=False):
+            need(
+                held <= ROUNDED * state + 3 * count * BLOCK,
+                f"after two steps {place} holds {megabytes(held)} beside the bfloat16 weights. Three float32 "
+                f"tensors of its shards are {megabytes(state)}, and of all parameters {megabytes(6 * whole)}.",
+            )
+        least = 2 * (len(places) - 1) * whole
+        for moved in run["moved"]:
+            need(
+                moved <= ROUNDED * least,
+                f"in a step the devices send each other {megabytes(moved)}, {moved / whole:.1f} times the weights. To "
+                f"add up gradients where they are needed, and to send the new weights back, takes 2 (P - 1) = "
+                f"{2 * (len(places) - 1)} times. What is sent that nobody needs, or larger than it has to be?",
+            )
+
+
+@ex3.fact("each device holds its part of the state, and nothing needless is sent (watched where devices are simulated)")
+def _(student):
+    need_shards(student, places_of(student, 2), LARGE)
+    need_shards(student, places_of(student, 4), LARGE)
+
+
+# --- ex4: weights in shards -----------------------------------------------------------------------------------------
+
+ex4 = lab.exercise(
+    "ex4",
+    points=3,
+    title="FSDP by hand",
+    hints=[
+        "What does autograd save for the backward pass of a linear layer? Whoever saves the gathered weight holds it "
+        "until then.",
+        "In an autograd.Function you say what is saved. What is small enough, and enough to gather again from?",
+        "backward() has to return a gradient for each shard, on the shard's device. What does autograd do with "
+        "several gradients for one shard, one from each device?",
+        "The loss of each share is a mean over that share. What is the mean over all of them, if the shares are equal?",
+        "A name that still refers to a gathered weight keeps it, too. del forgets a name.",
+    ],
+)
+PAR = 68  # percent of the whole layers: what the model answer holds, measured by the scored function below
+FORWARD, BETWEEN, BACKWARD = 4, 1, 5  # layers that a device may have beyond its shards; the model answer has 2, 0 and 2
+
+
+def run_chain(lab, places, width, depth, seed, batches, lr):
+    """Steps of SGD with a chain of the student's layers: outputs, memory, bytes and work."""
+    import torch
+    from torch import nn
+
+    from utils.devices import is_simulated
+    from utils.facts.probes import array, fill, kind_of
+    from utils.trace import record
+
+    devices, simulated = [torch.device(place) for place in places], all([is_simulated(place) for place in places])
+    gpu, chain = torch.get_device_module(devices[0]), []
+
+    def memory():
+        return [gpu.memory_allocated(device) for device in devices] if simulated else []
+
+    def peak():
+        return [gpu.max_memory_allocated(device) for device in devices] if simulated else []
+
+    def begin_peak():
+        for device in devices if simulated else ():
+            gpu.reset_peak_memory_stats(device)
+
+    before = memory()
+    for number in range(depth):
+        layer = nn.Linear(*width)
+        fill(layer, seed + number)
+        chain.append(lab.ShardedLinear(layer, list(devices)))
+        if not isinstance(chain[-1], nn.Module):
+            return {"wrong": f"ShardedLinear makes {kind_of(chain[-1])}. Make it an nn.Module."}
+    parameters = [p for layer in chain for p in layer.parameters()]
+    if not parameters:
+        return {
+            "wrong": "PyTorch sees no parameters in the layer. An ordinary list hides them: nn.ParameterList does not."
+        }
+    held, steps = memory(), []
+    optimizer = torch.optim.SGD(parameters, lr=lr)
+    for x, y in batches:
+        inputs = [
+            s.to(d).requires_grad_()
+            for s, d in zip(torch.tensor_split(torch.from_numpy(x), len(places)), devices, strict=True)
+        ]
+        ys = [s.to(d) for s, d in zip(torch.tensor_split(torch.from_numpy(y), len(places)), devices, strict=True)]
+        start, xs, told = memory(), inputs, {}
+        begin_peak()
+        with record(*places) as there:
+            for layer in chain:
+                xs = layer(xs)
+                if not isinstance(xs, (list, tuple)):
+                    return {"wrong": f"forward() returned {kind_of(xs)}. Return a list with an output for each share."}
+                for output in xs:
+                    if not isinstance(output, torch.Tensor):
+                        return {"wrong": f"in what forward() returned is {kind_of(output)}. Return tensors."}
+                if [str(output.device) for output in xs] != list(places):
+                    where = ", ".join([str(output.device) for output in xs])
+                    return {"wrong": f"the outputs are on {where}. Each share stays on its device."}
+                xs = [output.tanh() for output in xs]
+        told["forward"], told["between"] = peak(), memory()
+        told["outputs"] = [array(output).copy() for output in xs]
+        losses = [(output - target).square().mean() for output, target in zip(xs, ys, strict=True)]
+        del output, xs
+        begin_peak()
+        with record(*places) as back:
+            torch.autograd.backward(losses)
+        told["backward"] = peak()
+        del losses
+        told["after"], told["start"] = memory(), start
+        told["moved"] = [sum([event.bytes for event in each.events if event.kind == "d2d"]) for each in (there, back)]
+        told["flops"] = [sum([event.flops for event in each.events]) for each in (there, back)]
+        told["to inputs"] = [None if each.grad is None else array(each.grad) for each in inputs]
+        told["gradients"] = [None if p.grad is None else array(p.grad) for p in parameters]
+        steps.append(told)
+        optimizer.step()
+        for p in parameters:
+            p.grad = None
+    sizes = [p.numel() for p in parameters]
+    return {
+        "wrong": "",
+        "steps": steps,
+        "held": [h - b for h, b in zip(held, before, strict=True)],
+        "sizes": sizes,
+        "simulated": simulated,
+    }
+
+
+def expected_chain(width, depth, seed, batches, lr, shares):
+    chain = [nn.Linear(*width) for _ in range(depth)]
+    for number, layer in enumerate(chain):
+        fill(layer, seed + number)
+    parameters, steps = [p for layer in chain for p in layer.parameters()], []
+    for x, y in batches:
+        x = nn.Parameter(torch.from_numpy(x))
+        output = x
+        for layer in chain:
+            output = layer(output).tanh()
+        loss = (output - torch.from_numpy(y)).square().mean()
+        to_x, *found = (g.numpy() for g in torch.autograd.grad(loss, [x, *parameters]))
+        steps.append((np.array_split(output.detach().numpy(), shares), np.array_split(to_x * shares, shares), found))
+        with torch.no_grad():
+            for p, gradient in zip(parameters, found, strict=True):
+                p -= lr * torch.from_numpy(gradient)
+    return steps
+
+
+def chain_of(student, places, width, depth, rows, *, steps=3, seed=2, lr=0.5):
+    batches = [[numbers(rows * len(places), width, seed=seed + 9 * k + n) for n in (0, 1)] for k in range(steps)]
+    run = student.run(run_chain, list(places), [width, width], depth, seed, batches, lr)
+    need(not run["wrong"], run["wrong"])
+    return run, expected_chain((width, width), depth, seed, batches, lr, len(places))
+
+
+def told_chain(places, width, depth) -> str:
+    layers = "One layer" if depth == 1 else f"A chain of {depth} layers"
+    return f"{layers} of {width} to {width} numbers, on {', '.join(places)}"
+
+
+def compare_chain(student, places, width, depth, rows, *, seed=2):
+    count = len(places)
+    with case(told_chain(places, width, depth)):
+        run, expected = chain_of(student, places, width, depth, rows, seed=seed)
+        whole = depth * (width * width + width)
+        for number, (told, (outputs, to_x, gradients)) in enumerate(zip(run["steps"], expected, strict=True)):
+            when = f"after {number} {'step' if number == 1 else 'steps'} of SGD " if number else ""
+            for place, mine, right in zip(places, told["outputs"], outputs, strict=True):
+                need(
+                    close(mine, right),
+                    f"{when}the output on {place} is not that of the undivided layers"
+                    f"{'. Are the weights gathered anew, from the shards that were updated?' if number else '.'}",
+                )
+            compare_shards(told["gradients"], gradients, count)
+            for place, mine, right in zip(places, told["to inputs"], to_x, strict=True):
+                need(mine is not None, f"after backward() the share on {place} has no gradient.")
+                need(
+                    close(mine, right),
+                    f"the gradient of the share on {place} is not what it is with whole layers, "
+                    f"{ratio_of([mine], [right]):.2f} times as large. It goes on to the layer before, for this share.",
+                )
+        size = sum(run["sizes"])
+        need(
+            size <= whole + 2 * depth * count,
+            f"the layers have {whole} numbers, and all their parameters together {size}. Each number lies on one "
+            "device only.",
+        )
+
+
+def ratio_of(found, right) -> float:
+    return math.sqrt(sum((g**2).sum() for g in found) / sum((g**2).sum() for g in right))
+
+
+def compare_shards(found, right, count):
+    missing = sum(each is None for each in found)
+    need(
+        not missing,
+        f"after backward() {missing} of {len(found)} shards have no gradient. What the optimizer is to update has to "
+        "get one.",
+    )
+    ratio = ratio_of(found, right)
+    need(
+        count == 1 or abs(ratio - count) > 0.01 * count,
+        f"the gradients of the shards are {ratio:.2f} times as large as the mean over the whole batch, and there are "
+        f"{count} shares. Each share's loss is a mean already.",
+    )
+    need(
+        abs(ratio - 1) < 1e-3,
+        f"the gradients of all shards together are {ratio:.3f} times as large as the mean over the whole batch.",
+    )
+
+
+@ex4.fact("one layer, two devices: outputs, and the gradients' mean over the whole batch, in three steps of SGD")
+def _(student):
+    compare_chain(student, places_of(student, 2), 6, 1, 3)
+
+
+@ex4.fact("a chain of layers, four devices, and sizes that do not divide")
+def _(student):
+    compare_chain(student, places_of(student, 4), 7, 3, 2)
+
+
+def need_freed(student, places, width, depth, rows=2):
+    count = len(places)
+    with case(told_chain(places, width, depth)):
+        run, _ = chain_of(student, places, width, depth, rows, steps=2)
+        if not run["simulated"]:
+            return
+        layer = 4 * (width * width + width)
+        shards, small = depth * layer / count, 4 * depth * BLOCK + 6 * depth * rows * width * 4
+        for place, held in zip(places, run["held"], strict=True):
+            need(
+                held <= ROUNDED * shards + small,
+                f"before anything is computed, {place} holds {megabytes(held)}. The shards of {depth} layers are "
+                f"{megabytes(shards)} on each device, and the whole layers {megabytes(depth * layer)}.",
+            )
+        for told in run["steps"]:
+            for n, place in enumerate(places):
+                peak, between, back, after = (
+                    told[k][n] - told["start"][n] for k in ("forward", "between", "backward", "after")
+                )
+                need(
+                    between <= BETWEEN * layer + small,
+                    f"between the forward and the backward pass {place} holds {between / layer:.1f} layers beside its "
+                    "shards. Who still refers to the gathered weights? (Autograd does, to what it saves for backward.)",
+                )
+                need(
+                    peak <= FORWARD * layer + small,
+                    f"in the forward pass {place} holds {peak / layer:.1f} layers beside its shards. One is needed at "
+                    "a time, with what gathering takes.",
+                )
+                need(
+                    back <= BACKWARD * layer + ROUNDED * shards + small,
+                    f"in the backward pass {place} holds {back / layer:.1f} layers beside its shards, which is "
+                    f"more than their gradients, {shards / layer:.1f}, and what one layer takes at a time.",
+                )
+                need(
+                    after <= ROUNDED * shards + small,
+                    f"after the backward pass {place} holds {after / layer:.1f} layers beside its shards, and their "
+                    f"gradients are {shards / layer:.1f}.",
+                )
+            need_bytes(told["moved"], (count - 1) * depth * layer)
+            there, back = told["flops"]
+            need(
+                back <= 2.4 * there,
+                f"the backward pass does {back / there:.1f} times the work of the forward pass. For the two gradients "
+                "of a layer it is 2: to gather a weight again is not to compute the layer again.",
+            )
+
+
+def need_bytes(moved, once):
+    """`once`: the bytes of gathering all layers on all devices."""
+    for words, found, times in zip(("forward", "backward"), moved, (1, 2), strict=True):
+        home = "; to bring the gradients where their shards are, as much again" if times == 2 else ""
+        need(
+            found <= ROUNDED * times * once,
+            f"in the {words} pass the devices send each other {megabytes(found)}. To gather every layer once takes "
+            f"(P - 1) times its bytes, {megabytes(once)} in all{home}. What is sent that nobody needs?",
+        )
+
+
+@ex4.fact("no more than a layer at a time is whole, it is gathered again, and not computed again (simulated devices)")
+def _(student):
+    need_freed(student, places_of(student, 2), 128, 12)
+    need_freed(student, places_of(student, 4), 128, 12)
+
+
+@ex4.scored(par=PAR, unit="% of the whole layers at the fullest moment; less is better")
+def _(student):
+    run, _ = chain_of(student, places_of(student, 4), 128, 12, 2, steps=2)
+    if not run["simulated"]:
+        return math.nan
+    told, whole = run["steps"][-1], 12 * 4 * (128 * 128 + 128)
+    fullest = max(
+        max(f, b) - s + h
+        for f, b, s, h in zip(told["forward"], told["backward"], told["start"], run["held"], strict=True)
+    )
+    return 100 * fullest / whole
