@@ -40,6 +40,8 @@ SYSTEM_NEEDS = {
     "gcc": "cc",
     "libc6-dev": "/usr/include/stdio.h",
 }
+# What is used first: Python compiles a module when it is first imported, and all of them would take a minute.
+USED_FIRST = "matplotlib.pyplot, pandas, ipykernel.kernelapp, ipywidgets, anywidget, nbclient, jupyterlab.labapp"
 # Packages that come with PyTorch: left alone where PyTorch is already installed.
 WITH_TORCH = re.compile(r"^(torch|torchvision|triton|nvidia-(?!ml-py).*|cuda-.*)$")
 
@@ -182,16 +184,25 @@ def install(purpose: str, wish: str) -> None:
     constraints.write_text("\n".join(lines) + "\n")
     if not pip_install("--constraint", str(constraints), "--editable", f"{ROOT}[{EXTRAS[purpose]}]"):
         stop("pip could not install the packages (its reason is above). Check the network, then run this again")
-    found = subprocess.run([VENV_PYTHON, "-c", "import torch, torchvision"], capture_output=True, text=True, cwd="/")
+    import_once()
+    (VENV / stamp_name(purpose)).touch()
+
+
+def import_once() -> None:
+    """See that PyTorch can be imported, and compile it and what else is used first."""
+    say("importing everything once")
+    with subprocess.Popen([VENV_PYTHON, "-c", f"import {USED_FIRST}"], stderr=subprocess.DEVNULL, cwd="/"):
+        found = subprocess.run(
+            [VENV_PYTHON, "-c", "import torch, torchvision"], stderr=subprocess.PIPE, text=True, cwd="/"
+        )
     if found.returncode:
         reason = (found.stderr.strip().splitlines() or ["no reason given"])[-1]
         stop(f"PyTorch is installed and cannot be imported: {reason}. Remove {VENV.name}/ (make clean), then try again")
-    (VENV / stamp_name(purpose)).touch()
 
 
 def pip_install(*what: str) -> bool:
     packages = next((VENV / "lib").glob("python*/site-packages"))
-    return run_pip([VENV_PYTHON, "-m", "pip", "install", *what], packages, VENV / "setup.log", cwd=ROOT)
+    return run_pip([VENV_PYTHON, "-m", "pip", "install", "--no-compile", *what], packages, VENV / "setup.log", cwd=ROOT)
 
 
 def install_system_needs() -> None:
