@@ -86,7 +86,7 @@ def test_a_zip_of_something_else_is_left_alone(tmp_path):
 def test_in_the_course_itself_it_finds_the_course():
     code = FIRST_CELL + "print('found:', sys.path[0])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "notebooks", capture_output=True, text=True)
-    assert f"found: {ROOT}\n" in done.stdout, done.stderr
+    assert done.stdout == f"found: {ROOT}\n", done.stderr
 
 
 def test_the_page_about_colab_shows_this_very_cell():

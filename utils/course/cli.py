@@ -131,6 +131,18 @@ def refresh(
         print(f"ran {path}")
 
 
+@app.command()
+def badges() -> None:
+    """For authors: buttons for Colab, Kaggle and Binder, if pyproject.toml names a repository; else take them out."""
+    from utils.course import badges as buttons
+
+    changed = buttons.put()
+    for path in changed:
+        print(f"changed {path.relative_to(buttons.ROOT)}")
+    where = buttons.repository() or "no repository ([tool.course] in pyproject.toml): no buttons"
+    print(f"{where}: {len(changed)} page{'s' if len(changed) != 1 else ''} changed")
+
+
 def main() -> None:
     """Run the command. What the user can mend is told in one line, without a traceback."""
     try:
