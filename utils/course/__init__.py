@@ -3,5 +3,8 @@
 cli.py        the command `course`
 release.py    from the sources of the labs to what students get
 lessons.py    running a lesson and keeping its outputs
+measure.py    what this machine's GPUs really do
+measured.py   a file of that: written, checked, shown beside predictions
+operators.py  the operators that are measured
 badges.py     buttons that open a page on Colab, Kaggle or Binder
 """

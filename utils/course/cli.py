@@ -132,6 +132,32 @@ def refresh(
 
 
 @app.command()
+def measure(
+    out: Annotated[Path, typer.Argument(metavar="OUT.json", help="The file to write, for yourself or to send in.")],
+    simulated: Annotated[
+        str | None, typer.Option(metavar="GPU", help="Measure two simulated GPUs of this kind, such as T4, instead.")
+    ] = None,
+) -> None:
+    """Measure the GPUs of this machine and the links between them: a minute or two for each."""
+    from utils.course import measure as measuring
+    from utils.course import measured
+
+    devices = measuring.simulated_devices(simulated) if simulated else measuring.real_devices()
+    measured.write(out, measuring.measure_all(devices, told=lambda what: print(f"measuring {what}", flush=True)))
+    print(measured.table(measured.read(out)))
+    print(f"made {out}. It says what the GPUs are and how fast, and nothing about you.")
+
+
+@app.command()
+def measurements(files: Annotated[list[Path], typer.Argument(help="Files that `course measure` has made.")]) -> None:
+    """Check files of measurements, and show them beside what a simulated GPU of that kind takes."""
+    from utils.course import measured
+
+    for path in files:
+        print(measured.table(measured.read(path)))
+
+
+@app.command()
 def badges() -> None:
     """For authors: buttons for Colab, Kaggle and Binder, if pyproject.toml names a repository; else take them out."""
     from utils.course import badges as buttons
