@@ -6,5 +6,6 @@ lessons.py    running a lesson and keeping its outputs
 measure.py    what this machine's GPUs really do
 measured.py   a file of that: written, checked, shown beside predictions
 operators.py  the operators that are measured
+doctor.py     what works on this machine, and what to do about the rest
 badges.py     buttons that open a page on Colab, Kaggle or Binder
 """

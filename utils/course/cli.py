@@ -15,11 +15,27 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="course",
-    help="Make the labs that students get, and grade what they hand in.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from utils.course.release import course_version
+
+        print(course_version())
+        raise typer.Exit
+
+
+@app.callback()
+def course(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say the version of the course.", is_eager=True, callback=_say_version)
+    ] = False,
+) -> None:
+    """Make the labs that students get, grade what they hand in, and see what works here."""
 
 
 @app.command()
@@ -129,6 +145,27 @@ def refresh(
             raise Problem(f"there is no notebook {path}")
         lessons.refresh(path)
         print(f"ran {path}")
+
+
+@app.command()
+def pack(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the two zips go.")],
+) -> None:
+    """Make the zip for students and the one for instructors, with the version in their names."""
+    from utils.course import release as releasing
+
+    for path, count in releasing.pack(folder):
+        print(f"made {path}: {count} files, {path.stat().st_size / 1e6:.1f} MB")
+
+
+@app.command()
+def doctor() -> None:
+    """Try what the course needs on this machine, and say what to do about what does not work."""
+    from utils.course import doctor as doctors
+
+    found = list(doctors.findings())
+    print(f"{doctors.report(found)}\n{doctors.verdict(found)}")
+    raise typer.Exit(any(finding.works is False for finding in found))
 
 
 @app.command()
