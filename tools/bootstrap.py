@@ -72,8 +72,8 @@ def main() -> None:
         return
     started = time.monotonic()
     make_venv(wish)
-    if needed := {} if keeps_torch(wish) else what_to_fetch():
-        fetch_torch(needed, wish)
+    if not keeps_torch(wish) and any((version_here(name) or "").split("+")[0] != v for name, v in tested().items()):
+        fetch_torch(wish)
     install(purpose, wish)
     say(f"done in {time.monotonic() - started:.0f} s, in {VENV.name}/")
 
@@ -123,6 +123,7 @@ def make_venv(wish: str) -> None:
     if is_made() and works([VENV_PYTHON, "-m", "pip", "--version"]) and not other and (here or wish != "keep"):
         return
     if other:
+        choose(wish)  # or stop, with what is there as it was
         say(f"{torch_build.VARIABLE}={wish}, and {VENV.name}/ has torch {here}: making it anew")
     kept = existing_torch()
     kept = None if torch_build.contradicts(wish, kept) else kept
@@ -147,19 +148,22 @@ def keeps_torch(wish: str) -> bool:
     return wish == "keep" or sees_the_system()
 
 
-def what_to_fetch() -> dict[str, str]:
-    """The versions of PyTorch's packages, unless .venv has them."""
-    tested = dict(re.findall(r"^(torch|torchvision)==(\S+)$", CONSTRAINTS.read_text(), re.MULTILINE))
-    there = {name: (version_here(name) or "").split("+")[0] for name in tested}
-    return {} if there == tested else tested
+def tested() -> dict[str, str]:
+    """The versions of PyTorch's packages that the course was tested with."""
+    return dict(re.findall(r"^(torch|torchvision)==(\S+)$", CONSTRAINTS.read_text(), re.MULTILINE))
 
 
-def fetch_torch(versions: dict[str, str], wish: str) -> None:
-    """Say which build of PyTorch is taken and why, and fetch it if it is the CPU's; pip finds the usual one itself."""
+def choose(wish: str) -> torch_build.Choice:
+    """Which build to take, or stop where the one that is asked for cannot be had."""
     try:
-        index, why = torch_build.choose(wish, versions)
+        return torch_build.choose(wish, tested())
     except torch_build.Unanswered as reason:
         stop(f"{torch_build.VARIABLE}={wish}, but {reason}. Unset it to take the usual build")
+
+
+def fetch_torch(wish: str) -> None:
+    """Say which build of PyTorch is taken and why, and fetch it if it is the CPU's; pip finds the usual one itself."""
+    index, why = choose(wish)
     small = index is not None
     say(f"PyTorch: {'the CPU build' if small else 'the usual build'} ({EXPECT[small]}), because {why}")
     free = shutil.disk_usage(ROOT).free / 1e9
@@ -167,7 +171,7 @@ def fetch_torch(versions: dict[str, str], wish: str) -> None:
         stop(f"{free:.0f} GB free on this disk, and the environment needs {NEEDED[small]}: PyTorch is large")
     if not small:
         return
-    pinned = [f"{name}=={version}{torch_build.CPU}" for name, version in versions.items()]
+    pinned = [f"{name}=={version}{torch_build.CPU}" for name, version in tested().items()]
     if pip_install("--no-deps", "--timeout", "15", "--retries", "1", "--index-url", index, *pinned):
         return
     if wish == "cpu":

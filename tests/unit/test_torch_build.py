@@ -189,6 +189,9 @@ def test_the_cpu_build_is_set_up_and_stays(place, tmp_path):
     code, said = place.set_up(COURSE_TORCH="cuda")
     assert "COURSE_TORCH=cuda, and .venv/ has torch" in said
     assert place.has() == USUAL
+    code, said = place.set_up(COURSE_TORCH="cpu")  # which is not to be had: what is there stays
+    assert said.startswith("setup: COURSE_TORCH=cpu, but 127.0.0.1 answers 404")
+    assert (code, place.has()) == (1, USUAL)
 
 
 @pytest.mark.slow
