@@ -3,7 +3,7 @@
     python3 tools/bootstrap.py lab     what a student needs
     python3 tools/bootstrap.py test    that, and what the tests need, also from the system
 
-Safe to repeat. The second time it finds a stamp and returns at once.
+Safe to repeat. The second time it finds a stamp and returns at once. Which build of PyTorch: torch_build.py.
 """
 
 from __future__ import annotations
@@ -18,12 +18,18 @@ import sys
 import time
 from pathlib import Path
 
+import torch_build
+from progress import run_pip
+
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
+CONSTRAINTS = ROOT / "constraints.txt"
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 11)
-GIGABYTES_NEEDED = 9
+# Free on the disk, in gigabytes, and what a person may expect: of the CPU's build of PyTorch, and of the usual one.
+NEEDED = {True: 4, False: 9}
+EXPECT = {True: "about 250 MB to fetch with all the rest, 1.2 GB on disk", False: "about 3 GB to fetch, 6 GB on disk"}
 EXTRAS = {"lab": "lab,grade", "test": "lab,grade,cluster,nbgrader,test"}
 # The tests' needs outside Python, by Debian package: a program, a library (playwright's driver loads that one), or a
 # file. The compiler is for the stand-in of NVIDIA's library.
@@ -34,6 +40,8 @@ SYSTEM_NEEDS = {
     "gcc": "cc",
     "libc6-dev": "/usr/include/stdio.h",
 }
+# What is used first: Python compiles a module when it is first imported, and all of them would take a minute.
+USED_FIRST = "matplotlib.pyplot, pandas, ipykernel.kernelapp, ipywidgets, anywidget, nbclient, jupyterlab.labapp"
 # Packages that come with PyTorch: left alone where PyTorch is already installed.
 WITH_TORCH = re.compile(r"^(torch|torchvision|triton|nvidia-(?!ml-py).*|cuda-.*)$")
 
@@ -55,66 +63,150 @@ def main() -> None:
         stop(f"this is Python {have}, and the course needs {need} or newer. Name one: make PYTHON=python{need} ...")
     if purpose == "test":
         install_system_needs()
-    if (VENV / stamp_name("test")).exists() or (VENV / stamp_name(purpose)).exists():
+    try:
+        wish = torch_build.wish()
+    except ValueError as error:
+        stop(str(error))
+    stamped = (VENV / stamp_name("test")).exists() or (VENV / stamp_name(purpose)).exists()
+    if stamped and not torch_build.contradicts(wish, version_here("torch")):
         return
     started = time.monotonic()
-    make_venv()
-    install(purpose)
+    make_venv(wish)
+    if not keeps_torch(wish) and any((version_here(name) or "").split("+")[0] != v for name, v in tested().items()):
+        fetch_torch(wish)
+    install(purpose, wish)
     say(f"done in {time.monotonic() - started:.0f} s, in {VENV.name}/")
 
 
 def stamp_name(purpose: str) -> str:
     """A file that says 'installed for this purpose, from these requirements, with this Python'."""
     state = hashlib.sha256()
-    for part in (ROOT / "pyproject.toml", ROOT / "constraints.txt", Path(__file__)):
+    for part in (ROOT / "pyproject.toml", CONSTRAINTS, Path(__file__)):
         state.update(part.read_bytes())
     state.update(f"{sys.base_prefix} {sys.version}".encode())
     return f"installed-for-{purpose}-{state.hexdigest()[:16]}"
 
 
+def version_here(package: str) -> str | None:
+    """The version of a package that .venv has or can see, else None."""
+    ask = f"from importlib.metadata import version; print(version({package!r}))"
+    found = subprocess.run([VENV_PYTHON, "-c", ask], capture_output=True, text=True, cwd="/") if is_made() else None
+    return found.stdout.strip() if found and found.returncode == 0 else None
+
+
+def is_made() -> bool:
+    return VENV_PYTHON.exists()
+
+
+def sees_the_system() -> bool:
+    """Whether .venv keeps what the Python has that it was made with."""
+    return "include-system-site-packages=true" in (VENV / "pyvenv.cfg").read_text().lower().replace(" ", "")
+
+
 def existing_torch() -> str | None:
     """The version of a PyTorch that this Python already has and the course can use, else None."""
-    if VENV_PYTHON.exists() and sys.prefix == str(VENV):
+    if is_made() and sys.prefix == str(VENV):
         return None
+    # Asked from a virtual environment, `venv` passes on what the Python below it has.
+    python = Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}")
     probe = "import torch, torchvision; print(torch.__version__)"
-    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, cwd="/")
+    found = subprocess.run([python, "-c", probe], capture_output=True, text=True, cwd="/")
     version = found.stdout.strip()
     numbers = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
     return version if found.returncode == 0 and numbers >= OLDEST_TORCH else None
 
 
-def make_venv() -> None:
-    if VENV_PYTHON.exists() and works([VENV_PYTHON, "-m", "pip", "--version"]):
+def make_venv(wish: str) -> None:
+    """Make .venv, unless there is one that works and has no other build of PyTorch than `wish` asks for."""
+    here = version_here("torch")
+    other = torch_build.contradicts(wish, here)
+    if is_made() and works([VENV_PYTHON, "-m", "pip", "--version"]) and not other and (here or wish != "keep"):
         return
+    if other:
+        choose(wish)  # or stop, with what is there as it was
+        say(f"{torch_build.VARIABLE}={wish}, and {VENV.name}/ has torch {here}: making it anew")
+    kept = existing_torch()
+    kept = None if torch_build.contradicts(wish, kept) else kept
+    if wish == "keep" and not kept:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        stop(
+            f"{torch_build.VARIABLE}=keep, and {sys.executable} has no PyTorch {oldest} or newer with torchvision. "
+            f"Install one, or unset {torch_build.VARIABLE}"
+        )
     try:
         import ensurepip  # noqa: F401  (Debian keeps it in a package of its own)
     except ImportError:
         package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
         install_debian_packages([package], "Python cannot make virtual environments here")
-    kept = existing_torch()
     say(f"making {VENV.name}/" + (f", keeping the torch {kept} that is already here" if kept else ""))
     options = ["--clear"] + (["--system-site-packages"] if kept else [])
     if subprocess.run([sys.executable, "-m", "venv", *options, VENV]).returncode:
         stop(f"could not make {VENV}: is the folder writable, and is the disk full?")
 
 
-def install(purpose: str) -> None:
-    kept = works([VENV_PYTHON, "-c", "import torch, torchvision"])
+def keeps_torch(wish: str) -> bool:
+    return wish == "keep" or sees_the_system()
+
+
+def tested() -> dict[str, str]:
+    """The versions of PyTorch's packages that the course was tested with."""
+    return dict(re.findall(r"^(torch|torchvision)==(\S+)$", CONSTRAINTS.read_text(), re.MULTILINE))
+
+
+def choose(wish: str) -> torch_build.Choice:
+    """Which build to take, or stop where the one that is asked for cannot be had."""
+    try:
+        return torch_build.choose(wish, tested())
+    except torch_build.Unanswered as reason:
+        stop(f"{torch_build.VARIABLE}={wish}, but {reason}. Unset it to take the usual build")
+
+
+def fetch_torch(wish: str) -> None:
+    """Say which build of PyTorch is taken and why, and fetch it if it is the CPU's; pip finds the usual one itself."""
+    index, why = choose(wish)
+    small = index is not None
+    say(f"PyTorch: {'the CPU build' if small else 'the usual build'} ({EXPECT[small]}), because {why}")
     free = shutil.disk_usage(ROOT).free / 1e9
-    if not kept and free < GIGABYTES_NEEDED:
-        stop(f"{free:.0f} GB free on this disk, and the environment needs {GIGABYTES_NEEDED}: PyTorch is large")
-    say("installing packages" + ("" if kept else " (PyTorch is large: about 3 GB to fetch, 6 GB on disk)"))
+    if free < NEEDED[small]:
+        stop(f"{free:.0f} GB free on this disk, and the environment needs {NEEDED[small]}: PyTorch is large")
+    if not small:
+        return
+    pinned = [f"{name}=={version}{torch_build.CPU}" for name, version in tested().items()]
+    if pip_install("--no-deps", "--timeout", "15", "--retries", "1", "--index-url", index, *pinned):
+        return
+    if wish == "cpu":
+        stop("the CPU build could not be fetched (pip's reason is above). Run this again, or unset COURSE_TORCH")
+    say("the CPU build could not be fetched (pip's reason is above): taking the usual one, " + EXPECT[False])
+
+
+def install(purpose: str, wish: str) -> None:
+    say("installing the packages")
     constraints = VENV / "constraints.txt"
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    shared = (VENV / "pyvenv.cfg").read_text().lower().replace(" ", "")
-    if "include-system-site-packages=true" in shared:
+    lines = CONSTRAINTS.read_text().splitlines()
+    if keeps_torch(wish):
         lines = [line for line in lines if not WITH_TORCH.match(line.split("==")[0].strip())]
     constraints.write_text("\n".join(lines) + "\n")
-    command = [VENV_PYTHON, "-m", "pip", "install", "--disable-pip-version-check"]
-    command += ["--constraint", constraints, "--editable", f"{ROOT}[{EXTRAS[purpose]}]"]
-    if subprocess.run(command, cwd=ROOT).returncode:
+    if not pip_install("--constraint", str(constraints), "--editable", f"{ROOT}[{EXTRAS[purpose]}]"):
         stop("pip could not install the packages (its reason is above). Check the network, then run this again")
+    import_once()
     (VENV / stamp_name(purpose)).touch()
+
+
+def import_once() -> None:
+    """See that PyTorch can be imported, and compile it and what else is used first."""
+    say("importing everything once")
+    with subprocess.Popen([VENV_PYTHON, "-c", f"import {USED_FIRST}"], stderr=subprocess.DEVNULL, cwd="/"):
+        found = subprocess.run(
+            [VENV_PYTHON, "-c", "import torch, torchvision"], stderr=subprocess.PIPE, text=True, cwd="/"
+        )
+    if found.returncode:
+        reason = (found.stderr.strip().splitlines() or ["no reason given"])[-1]
+        stop(f"PyTorch is installed and cannot be imported: {reason}. Remove {VENV.name}/ (make clean), then try again")
+
+
+def pip_install(*what: str) -> bool:
+    packages = next((VENV / "lib").glob("python*/site-packages"))
+    return run_pip([VENV_PYTHON, "-m", "pip", "install", "--no-compile", *what], packages, VENV / "setup.log", cwd=ROOT)
 
 
 def install_system_needs() -> None:

@@ -1,7 +1,8 @@
 """How near simulated times come to what others measured on real GPUs (tests/measurements). Run it by hand:
 
-    .venv/bin/python -m tests.benchmarks.measured
+    .venv/bin/python -m tests.benchmarks.measured [FILE.json ...]
 
+Files are what `course measure` has made on real GPUs: they are checked, and come beside the published rows.
 It prints operators by set, GPU, family and dtype, and recurrent layers; then how well constants do that are fitted on
 half of the sources or GPUs and judged on the other half; then whole models. It draws docs/images/measured.png. The
 predictions are those that a student sees: the operator called on simulated tensors. `ratio` is the median of predicted
@@ -11,6 +12,7 @@ longer, would predict. A group is the rows of one set, GPU, family, dtype and di
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -212,7 +214,14 @@ def _whole(row: Row, each) -> float:
     return max(each.flops / gpu.peak(dtype), each.bytes / gpu.bandwidth)
 
 
-def draw(rows: list[Row], predicted: list[float]) -> None:
+USED = {
+    "fitted": ("tab:blue", "o", "constants were fitted on"),
+    "compared": ("tab:orange", "^", "only compared"),
+    "sent in": ("tab:green", "s", "sent in by learners"),
+}
+
+
+def draw(rows: list[Row], predicted: list[float], figure_path: Path = FIGURE) -> None:
     """Predicted over measured, every row a point."""
     import matplotlib
 
@@ -220,9 +229,10 @@ def draw(rows: list[Row], predicted: list[float]) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 6.4), dpi=110, layout="constrained")
-    for used, colour, marker in (("fitted", "tab:blue", "o"), ("compared", "tab:orange", "^")):
+    for used, (colour, marker, says) in USED.items():
         points = [(row.seconds, seconds) for row, seconds in zip(rows, predicted, strict=True) if row.used == used]
-        says = "constants were fitted on" if used == "fitted" else "only compared"
+        if not points:
+            continue
         axes.scatter(*zip(*points, strict=True), s=14, alpha=0.45, c=colour, marker=marker, linewidths=0,
                      label=f"{says} ({len(points)})")  # fmt: skip
     ends = [min(row.seconds for row in rows) / 2, max(row.seconds for row in rows) * 2]
@@ -233,16 +243,20 @@ def draw(rows: list[Row], predicted: list[float]) -> None:
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
     axes.set_xlabel("measured on a real GPU (seconds)", fontsize=14)
     axes.set_ylabel("predicted by simgpu (seconds)", fontsize=14)
-    axes.set_title(f"{len(rows):,} operators on T4, P100, V100 and A100", fontsize=15)
+    more = len({row.gpu for row in rows if row.used == "sent in"})
+    also = f", and {more} GPU{'s' if more > 1 else ''} sent in" if more else ""
+    axes.set_title(f"{len(rows):,} operators on T4, P100, V100 and A100{also}", fontsize=15)
     axes.tick_params(labelsize=12)
     axes.legend(fontsize=12, loc="upper left")
-    figure.savefig(FIGURE)
+    figure.savefig(figure_path)
     pyplot.close(figure)
 
 
 def main() -> None:
     begin = time.perf_counter()
     rows = measurements.operators()
+    for path in sys.argv[1:]:
+        rows += measurements.sent_in(Path(path))
     predicted = measurements.predicted(rows)
     took = time.perf_counter() - begin
     ratios = [seconds / row.seconds for row, seconds in zip(rows, predicted, strict=True)]

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch.nn import functional
 
 from utils import simgpu
+from utils.course import measured
+from utils.course import operators as operators_of
+from utils.course.operators import kernel_seconds
+from utils.problem import Problem
 from utils.simgpu import cost
-from utils.simgpu.profiles import GPUS
+from utils.simgpu.profiles import GPUS, add_gpu
 
 FOLDER = Path(__file__).parents[1] / "measurements"
 DEVICE = "simgpu:0"
@@ -64,6 +67,26 @@ def recurrent_layers() -> list[Row]:
     return _rows("recurrent.csv")
 
 
+def sent_in(path: Path) -> list[Row]:
+    """What somebody has measured with `course measure`. Raises Problem for a bad file, and for a simulated GPU's.
+
+    A GPU that simgpu has no profile of is predicted by the rates that were measured on it.
+    """
+    rows = []
+    for gpu in measured.read(path)["gpus"]:
+        if gpu["simulated"]:
+            raise Problem(f"{path.name} was measured on a simulated GPU: it says nothing about real ones")
+        profile = measured.profile_of(gpu["name"])
+        if profile is None:
+            add_gpu(measured.own_profile(gpu))
+            profile = measured.own_profile(gpu).name
+        PROFILES[gpu["name"]] = profile
+        for row in gpu["operators"]:
+            what = (row["op"], row["dtype"], "fwd", row["params"])
+            rows.append(Row("sent in", gpu["name"], *what, row["seconds"], "sent in"))
+    return rows
+
+
 def _rows(name: str) -> list[Row]:
     with open(FOLDER / name, newline="") as file:
         return [_row(line) for line in csv.DictReader(file)]
@@ -77,15 +100,6 @@ def _row(line: dict) -> Row:
 def simulate(gpu: str) -> None:
     """One simulated GPU of the kind that was measured, without values and with memory for anything."""
     simgpu.enable(count=1, gpu=PROFILES[gpu], compute=False, memory=2**60)
-
-
-def kernel_seconds(work: Callable[[], object], before: Callable[[], object]) -> float:
-    """The time of the kernels that some work starts, which are the log afterwards."""
-    before()
-    simgpu.keep_log(0)
-    simgpu.keep_log()
-    work()
-    return sum(kernel.end - kernel.start for kernel in simgpu.log())
 
 
 def predicted(rows: Iterable[Row], before: Callable[[], object] = lambda: None) -> list[float]:
@@ -115,7 +129,7 @@ def predicted_of_states(row: Row) -> float:
 
 
 def _kernels_of(row: Row, before) -> float:
-    operands, call = _call(row)
+    operands, call = operators_of.call(row.op, row.params, row.dtype, DEVICE)
     if row.direction == "fwd" or row.op == "mm":
         with torch.no_grad():
             return kernel_seconds(lambda: call(*operands), before)
@@ -125,49 +139,3 @@ def _kernels_of(row: Row, before) -> float:
     out = call(*operands)
     gradient = torch.empty_like(out)
     return kernel_seconds(lambda: torch.autograd.grad(out, wanted, gradient), before)
-
-
-UNARY = {
-    "addu": lambda x: x + 2.0, "divu": lambda x: x / 2.0, "mulu": lambda x: x * 2.0, "powu": lambda x: x**2.0,
-    "relu": functional.relu, "gelu": functional.gelu, "tanh": torch.tanh,
-    "relu_": torch.relu_, "mulu_": lambda x: x.mul_(0.9), "fill_": lambda x: x.zero_(),
-    "dropout": lambda x: functional.dropout(x, 0.1),
-    "softmax": lambda x: x.softmax(-1),
-    "max_pool2d": lambda x: functional.max_pool2d(x, 3, 2, 1),
-}  # fmt: skip
-BINARY = {
-    "add": torch.add, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "add_": lambda x, y: x.add_(y),
-}  # fmt: skip
-
-
-def _call(row: Row) -> tuple[list[torch.Tensor], Callable]:
-    """The operands of a measured operator, and what to call with them."""
-
-    def empty(*shape):
-        return torch.empty(*shape, device=DEVICE, dtype=getattr(torch, row.dtype))
-
-    p, op = row.params, row.op
-    if op in UNARY:
-        return [empty(p["x"])], UNARY[op]
-    if op in BINARY:
-        return [empty(p["x"]), empty(p["x"])], BINARY[op]
-    if op == "mm":
-        return [empty(p["m"], p["k"]), empty(p["k"], p["n"])], torch.mm
-    if op == "bmm":
-        return [empty(p["b"], p["m"], p["k"]), empty(p["b"], p["k"], p["n"])], torch.bmm
-    if op == "addmm":
-        return [empty(p["m"], p["k"]), empty(p["k"], p["n"]), empty(p["n"])], lambda x, w, b: torch.addmm(b, x, w)
-    if op == "linear":
-        bias = [empty(p["out"])] if p["bias"] else []
-        return [empty(p["x"]), empty(p["out"], p["x"][-1]), *bias], functional.linear
-    if op == "conv2d":
-        settings = {"stride": p["stride"], "padding": p["padding"]}
-        return [empty(p["x"]), empty(p["w"])], lambda x, w: functional.conv2d(x, w, **settings)
-    if op == "ln":
-        size = p["x"][-1]
-        return [empty(p["x"]), empty(size), empty(size)], lambda x, w, b: functional.layer_norm(x, (size,), w, b)
-    if op == "batch_norm":
-        mean, variance = empty(p["x"][1]), empty(p["x"][1])
-        operands = [empty(p["x"]), empty(p["x"][1]), empty(p["x"][1])]
-        return operands, lambda x, w, b: functional.batch_norm(x, mean, variance, w, b, training=True)
-    raise ValueError(f"{row.set}: there is no operator called {op!r} here")

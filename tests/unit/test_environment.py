@@ -1,6 +1,7 @@
 """Ranges in pyproject.toml, tested versions in constraints.txt, and environment.yml: they have to agree."""
 
 import importlib.metadata
+import json
 import re
 import sys
 import tomllib
@@ -56,3 +57,25 @@ def test_pytorch_is_the_ordinary_one():
     assert str(names["torch"].specifier) == ">=2.11"
     assert names["torch"].url is None
     assert "torchvision" in names
+
+
+def test_the_version_is_the_same_wherever_it_stands():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == PROJECT["version"]
+    newest = re.search(r"^## (\S+) \((\S+)\)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest.groups() == (PROJECT["version"], str(citation["date-released"]))
+
+
+def test_the_editors_and_the_workflow_name_what_there_is():
+    container = (ROOT / ".devcontainer" / "devcontainer.json").read_text()
+    container = json.loads("\n".join(line for line in container.split("\n") if not line.startswith("//")))
+    assert container["postCreateCommand"] == "make setup"
+    recommended = json.loads((ROOT / ".vscode" / "extensions.json").read_text())["recommendations"]
+    assert container["customizations"]["vscode"]["extensions"] == recommended
+    json.loads((ROOT / ".vscode" / "settings.json").read_text())
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "course.yml").read_text())["jobs"]
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    runs = [step["run"].split() for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert {words[1] for words in runs if words[0] == "make"} == {"test", "nbval"} <= set(targets)
+    tried = {row["python"] for row in jobs["notebooks"]["strategy"]["matrix"]["include"]}
+    assert all(Requirement(f"python{PROJECT['requires-python']}").specifier.contains(python) for python in tried)

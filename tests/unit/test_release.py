@@ -3,6 +3,7 @@
 import posixpath
 import re
 import shutil
+import tomllib
 import zipfile
 from pathlib import PurePosixPath
 
@@ -16,8 +17,10 @@ from utils.course.release import (
     bundle,
     lab_path,
     leaked,
+    pack,
     release,
     student_notebook,
+    tracked,
 )
 from utils.environment import GRADING
 from utils.facts import LocalStudent, judge, lab_sources, load_lab
@@ -234,6 +237,33 @@ def test_the_files_of_the_bundle_are_as_old_as_the_course(tmp_path, monkeypatch)
         with zipfile.ZipFile(tmp_path / f"{name}.zip") as archive:
             dates[name] = {entry.date_time for entry in archive.infolist()}
     assert dates == {"nowhere": {(1980, 1, 1, 0, 0, 0)}, "dated": {(2025, 6, 15, 15, 6, 40)}}
+
+
+def test_one_command_makes_both_zips(tmp_path):
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    (students, few), (instructors, many) = pack(tmp_path)
+    assert [path.name for path in (students, instructors)] == [
+        f"course-{version}-students.zip",
+        f"course-{version}-instructors.zip",
+    ]
+    bundle(tmp_path / "bundle.zip")
+    assert students.read_bytes() == (tmp_path / "bundle.zip").read_bytes()
+    with zipfile.ZipFile(instructors) as archive:
+        names = set(archive.namelist())
+        assert archive.testzip() is None
+        assert archive.getinfo("course/.ci/run").external_attr >> 16 & 0o100
+    assert few < many == len(names)
+    assert names == {f"course/{path.relative_to(ROOT)}" for path in tracked()}
+    assert {"course/tests/lab01/hidden.py", "course/.devcontainer/devcontainer.json"} < names
+    assert not [name for name in names if "__pycache__" in name or ".venv" in name]
+
+
+def test_without_a_repository_no_zip_is_made(tmp_path):
+    root = folders(tmp_path / "course")
+    shutil.copy(ROOT / "pyproject.toml", root)
+    with pytest.raises(Problem, match="are made in a clone of the course's repository"):
+        pack(tmp_path / "dist", root)
+    assert not (tmp_path / "dist").exists()
 
 
 def test_a_lab_that_was_edited_by_hand_stops_the_bundle(tmp_path):

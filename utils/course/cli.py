@@ -15,11 +15,27 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="course",
-    help="Make the labs that students get, and grade what they hand in.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from utils.course.release import course_version
+
+        print(course_version())
+        raise typer.Exit
+
+
+@app.callback()
+def course(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say the version of the course.", is_eager=True, callback=_say_version)
+    ] = False,
+) -> None:
+    """Make the labs that students get, grade what they hand in, and see what works here."""
 
 
 @app.command()
@@ -129,6 +145,65 @@ def refresh(
             raise Problem(f"there is no notebook {path}")
         lessons.refresh(path)
         print(f"ran {path}")
+
+
+@app.command()
+def pack(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the two zips go.")],
+) -> None:
+    """Make the zip for students and the one for instructors, with the version in their names."""
+    from utils.course import release as releasing
+
+    for path, count in releasing.pack(folder):
+        print(f"made {path}: {count} files, {path.stat().st_size / 1e6:.1f} MB")
+
+
+@app.command()
+def doctor() -> None:
+    """Try what the course needs on this machine, and say what to do about what does not work."""
+    from utils.course import doctor as doctors
+
+    found = list(doctors.findings())
+    print(f"{doctors.report(found)}\n{doctors.verdict(found)}")
+    raise typer.Exit(any(finding.works is False for finding in found))
+
+
+@app.command()
+def measure(
+    out: Annotated[Path, typer.Argument(metavar="OUT.json", help="The file to write, for yourself or to send in.")],
+    simulated: Annotated[
+        str | None, typer.Option(metavar="GPU", help="Measure two simulated GPUs of this kind, such as T4, instead.")
+    ] = None,
+) -> None:
+    """Measure the GPUs of this machine and the links between them: a minute or two for each."""
+    from utils.course import measure as measuring
+    from utils.course import measured
+
+    devices = measuring.simulated_devices(simulated) if simulated else measuring.real_devices()
+    measured.write(out, measuring.measure_all(devices, told=lambda what: print(f"measuring {what}", flush=True)))
+    print(measured.table(measured.read(out)))
+    print(f"made {out}. It says what the GPUs are and how fast, and nothing about you.")
+
+
+@app.command()
+def measurements(files: Annotated[list[Path], typer.Argument(help="Files that `course measure` has made.")]) -> None:
+    """Check files of measurements, and show them beside what a simulated GPU of that kind takes."""
+    from utils.course import measured
+
+    for path in files:
+        print(measured.table(measured.read(path)))
+
+
+@app.command()
+def badges() -> None:
+    """For authors: buttons for Colab, Kaggle and Binder, if pyproject.toml names a repository; else take them out."""
+    from utils.course import badges as buttons
+
+    changed = buttons.put()
+    for path in changed:
+        print(f"changed {path.relative_to(buttons.ROOT)}")
+    where = buttons.repository() or "no repository ([tool.course] in pyproject.toml): no buttons"
+    print(f"{where}: {len(changed)} page{'s' if len(changed) != 1 else ''} changed")
 
 
 def main() -> None:

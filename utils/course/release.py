@@ -12,6 +12,7 @@ import re
 import subprocess
 import tempfile
 import time
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -28,6 +29,10 @@ STUB = ["# YOUR CODE HERE", "raise NotImplementedError()"]
 BUNDLED = (
     "README.md",
     "LICENSE",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    ".devcontainer",
+    ".vscode",
     "Makefile",
     "pyproject.toml",
     "constraints.txt",
@@ -37,6 +42,7 @@ BUNDLED = (
     "docs/schedules.md",
     "docs/simgpu.md",
     "docs/times.md",
+    "docs/environments.md",
     "tools",
     "notebooks",
     "labs",
@@ -154,21 +160,55 @@ def bundle(out: Path, root: Path = ROOT) -> int:
     for path in files:
         if secret := _secret(path, root):
             raise Problem(f"{path.relative_to(root)} must not go to students: {secret}")
+    _write_zip(out, {path: _for_students(path) for path in files}, root)
+    return len(files)
+
+
+def pack(folder: Path, root: Path = ROOT) -> list[tuple[Path, int]]:
+    """Write the zip for students and the one for instructors. Returns them, each with the number of its files.
+
+    Instructors get what is in the repository. Raises Problem as `bundle` does, and where this is none.
+    """
+    release = course_version(root)
+    students, instructors = (folder / f"course-{release}-{who}.zip" for who in ("students", "instructors"))
+    files = tracked(root)
+    count = bundle(students, root)
+    _write_zip(instructors, {path: path.read_bytes() for path in files}, root)
+    return [(students, count), (instructors, len(files))]
+
+
+def course_version(root: Path = ROOT) -> str:
+    """The version of the course, as it stands in pyproject.toml."""
+    return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+
+def tracked(root: Path = ROOT) -> list[Path]:
+    """The files of the repository, and nothing that a run has left. Raises Problem where there is no repository."""
+    try:
+        listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise Problem(
+            "the zips are made in a clone of the course's repository: there is no git, or none of it here"
+        ) from None
+    return [path for name in listed.stdout.split("\0") if name and (path := root / name).is_file()]
+
+
+def _write_zip(out: Path, contents: dict[Path, bytes], root: Path) -> None:
+    """Write files into a zip below the folder `course`, whole or not at all; the same files give the same bytes."""
     out.parent.mkdir(parents=True, exist_ok=True)
     descriptor, beside = tempfile.mkstemp(dir=out.parent, prefix=".bundle-")
     try:
         with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             date = time.gmtime(max(_date(root), EARLIEST))[:6]
-            for path in files:
+            for path, content in contents.items():
                 entry = zipfile.ZipInfo(f"course/{path.relative_to(root).as_posix()}", date)
-                entry.external_attr = 0o100644 << 16
-                archive.writestr(entry, _for_students(path), zipfile.ZIP_DEFLATED)
+                entry.external_attr = (0o100755 if path.stat().st_mode & 0o100 else 0o100644) << 16
+                archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
         os.chmod(beside, 0o644)
         os.replace(beside, out)
     except BaseException:
         os.unlink(beside)
         raise
-    return len(files)
 
 
 def _date(root: Path) -> int:

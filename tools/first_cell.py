@@ -1,0 +1,27 @@
+# The first cell on Colab or Kaggle: finds the course, or fetches it. In the course's own folders it says nothing.
+import glob, os, subprocess, sys, zipfile
+
+REPOSITORY = ""  # owner/name on GitHub, to fetch the course from where no zip of it and no dataset is here
+
+
+def course():
+    attached = ["/kaggle/input" + "/*" * depth for depth in range(1, 6)]
+    for folder in [".", "..", "../..", "course", "/content/course", "/kaggle/working/course", *attached]:
+        for place in glob.iglob(folder + "/utils/simgpu/__init__.py"):
+            return os.path.abspath(place + "/../../..")
+
+
+for path in [] if course() else glob.glob("*.zip") + glob.glob("/content/*.zip") + glob.glob("/kaggle/input/*/*.zip"):
+    with zipfile.ZipFile(path) as archive:
+        if "course/utils/simgpu/__init__.py" in archive.namelist():
+            archive.extractall()
+if not course() and REPOSITORY:
+    subprocess.run(["git", "clone", "-q", "--depth=1", f"https://github.com/{REPOSITORY}", "course"], check=False)
+if course():
+    sys.path.insert(0, course())
+    if course() not in [os.path.abspath(folder) for folder in [".", "..", "../.."]]:
+        from utils.anywhere import set_up
+
+        set_up()
+else:
+    print("The course is not here. Upload course.zip beside this notebook, or attach it as a dataset; run this again.")
