@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Sequence
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 
@@ -419,7 +419,9 @@ class SimBackend(torch_private.Backend):
                 data()
         elif machine.compute and self.alone:
             _as_if_all_were_equal(name, inputs, outputs, self.ranks, details)
-        _arrivals.update((storage_of(tensor), end) for tensor in _flat(outputs) if type(tensor) is SimTensor)
+        _arrivals.update(
+            (storage_of(tensor), (end, ref(tensor))) for tensor in _flat(outputs) if type(tensor) is SimTensor
+        )
         return self._keep(SimWork(outputs, gpu, end))
 
     def _ready(self, gpu: Gpu) -> tuple[float, float]:
@@ -477,14 +479,18 @@ class SimBackend(torch_private.Backend):
             value.div_(self.ranks, rounding_mode=None if value.is_floating_point() or value.is_complex() else "trunc")
 
 
-# When what a collective makes is there. PyTorch looks for the work of a tensor by its storage, and here a view has one
-# of its own: DTensor's products of what was gathered would not wait.
+# When what a collective makes is there, and the tensor that PyTorch knows its work by. It looks by storage, and here a
+# view has one of its own: DTensor's products of what was gathered would not wait, and the work never be given away.
 _arrivals: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def _wait_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    if type(tensor) is SimTensor:
-        machine.queue(tensor._gpu).wait_until(_arrivals.get(storage_of(tensor), 0.0))
+    if type(tensor) is SimTensor and (arrival := _arrivals.pop(storage_of(tensor), None)) is not None:
+        end, known = arrival
+        machine.queue(tensor._gpu).wait_until(end)
+        if (made := known()) is not None:
+            torch_private.kernel_of_collectives(WAIT)(made)
+            return tensor
     return torch_private.kernel_of_collectives(WAIT)(tensor)
 
 
