@@ -221,6 +221,21 @@ def beside_megatron() -> Iterator[str]:
     yield f"\nMedian error {median(map(abs, errors)):.0%}, from {min(errors):+.0%} to {max(errors):+.0%}."
 
 
+# Of the same paper's table 2: 174.6 billion weights by ZeRO-3 (DeepSpeed), batch 1536: GPUs, micro-batch, teraFLOP/s
+ZERO3 = ((384, 4, 144), (768, 2, 88), (1536, 1, 44))
+
+
+def beside_zero3() -> Iterator[str]:
+    yield "| GPUs | micro-batch | published TFLOP/s/GPU | predicted | | GPUs without work |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for gpus, rows, published in ZERO3:
+        layout = Layout(shard=gpus, rows=rows, recompute="full")
+        ours = estimate(megatron(96, 12288, 96), selene(gpus), layout)
+        found = teraflops(96, 12288, 96, 1536, ours.seconds, gpus)
+        off = found / published - 1
+        yield f"| {gpus} | {rows} | {published} | {found:.0f} | {off:+.0%} | {ours.waiting:.0%} |"
+
+
 # model, tokens, GPUs, micro-batch, micro-batches, recomputation, tokens a second a GPU
 MPT = {"70b": (64, 8192, 80), "30b": (56, 7168, 48), "13b": (40, 5120, 40), "7b": (32, 4096, 32)}
 MOSAIC = (
@@ -292,6 +307,7 @@ def page() -> str:
         "SIMULATION": beside_simulation,
         "TORCHTITAN": beside_torchtitan,
         "MEGATRON": beside_megatron,
+        "ZERO3": beside_zero3,
         "MOSAIC": beside_mosaic,
         "SEARCH": beside_search,
     }
