@@ -494,7 +494,7 @@ def _wait_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return torch_private.kernel_of_collectives(WAIT)(tensor)
 
 
-WAIT = torch.ops._c10d_functional.wait_tensor.default
+WAIT = torch_private.WAIT_FOR_COLLECTIVE
 
 
 class _Message:
