@@ -5,6 +5,7 @@ import json
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -38,6 +39,10 @@ def main():
     parts = [torch.empty(2, device="simgpu:0") for _ in range(RANKS)]
     dist.all_gather(parts, x)
     told["all_gather"] = [part.tolist() for part in parts]
+    large = torch.empty(10**6, device="simgpu:0")
+    funcol.all_gather_tensor(large, 0, dist.group.WORLD).view(-1, 1) + 1  # as DTensor does: it waits for the view
+    gathering, adding = simgpu.log()[-2:]
+    told["what is gathered is waited for"] = (gathering.name, adding.name, adding.start >= gathering.end)
     share = torch.empty(1, device="simgpu:0")
     dist.reduce_scatter_tensor(share, torch.arange(4.0, device="simgpu:0"))
     told["reduce_scatter"] = share.tolist()

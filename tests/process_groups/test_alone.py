@@ -28,6 +28,7 @@ def test_one_rank_stands_for_four_that_do_the_same():
     assert told == {
         "all_reduce": [12.0] * 2,
         "all_gather": [[12.0] * 2] * 4,
+        "what is gathered is waited for": ["all_gather", "add", True],
         "reduce_scatter": [0.0],
         "a share of each weight": [4.0] * 4,
         "steps": True,

@@ -1,4 +1,4 @@
-"""The course's one command: `course release` makes the labs, `course grade` grades what comes back."""
+"""The course's one command: `release` makes the labs, `grade` grades what comes back, `plan` plans a training step."""
 
 from __future__ import annotations
 
@@ -204,6 +204,42 @@ def badges() -> None:
         print(f"changed {path.relative_to(buttons.ROOT)}")
     where = buttons.repository() or "no repository ([tool.course] in pyproject.toml): no buttons"
     print(f"{where}: {len(changed)} page{'s' if len(changed) != 1 else ''} changed")
+
+
+@app.command()
+def plan(
+    layers: Annotated[int, typer.Option(help="Of a Llama-like model.")] = 32,
+    width: Annotated[int, typer.Option(help="Of the numbers between layers.")] = 4096,
+    heads: Annotated[int, typer.Option(help="Of attention.")] = 32,
+    kv_heads: Annotated[
+        int | None, typer.Option(help="That share keys and values; as many as heads if left out.")
+    ] = None,
+    hidden: Annotated[int, typer.Option(help="Width inside of an MLP.")] = 14336,
+    vocabulary: Annotated[int, typer.Option(help="Words.")] = 128256,
+    length: Annotated[int, typer.Option(help="Tokens in a row of the batch.")] = 8192,
+    batch: Annotated[int, typer.Option(help="Rows in a training step, on all GPUs together.")] = 64,
+    gpus: Annotated[int, typer.Option(help="In all.")] = 8,
+    per_node: Annotated[int, typer.Option(help="GPUs in a node.")] = 8,
+    gpu: Annotated[str, typer.Option(help="A profile's name, such as A100 or H100.")] = "H100",
+    link: Annotated[str, typer.Option(help="Between the GPUs of a node, such as pcie4 or nvlink4.")] = "nvlink4",
+    network: Annotated[str, typer.Option(help="Between nodes, for each GPU: 25G, 100G, 200G or 400G.")] = "400G",
+    best: Annotated[int, typer.Option(min=1, help="How many of the fastest to print.")] = 10,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write all layouts, with reasons.")] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the memory of the fastest.")] = None,
+) -> None:
+    """Estimate every layout of a training step on a cluster: data x shard x tensor x pipeline, and what fits."""
+    from utils import planner
+
+    model = planner.llama(layers, width, heads, kv_heads, hidden, vocabulary, length)
+    found = planner.plan(model, planner.Cluster(gpu, gpus, per_node, link, network), batch)
+    print(found)
+    if found.fits:
+        print(found.table(best).round(2).to_string(index=False))
+    print(found.reasons().head(5).to_string())
+    if out is not None:
+        found.table(everything=True).to_csv(out, index=False)
+    if picture is not None:
+        found.draw(best).save(picture)
 
 
 def main() -> None:

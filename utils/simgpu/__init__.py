@@ -17,9 +17,10 @@ import torch
 from . import torch_private
 from .attention import register_attention
 from .autocast import register_autocast
+from .collectives import Fabric
 from .cuda_code import as_cuda, register_magic
-from .distributed import register_backend
-from .estimates import Estimate, estimate
+from .distributed import PAIR, register_backend
+from .estimates import AttentionInOneKernel, Estimate, estimate, operator_seconds
 from .hardware import DEVICE_TYPE, LOG_LENGTH, HostCopy, Record, Settings, machine, settings_from
 from .loading import register_loading
 from .measure import measure_link, measure_profile
@@ -35,7 +36,10 @@ from .torch_simgpu import device_module, publish
 __all__ = [
     "BLOCK",
     "LOG_LENGTH",
+    "PAIR",
+    "AttentionInOneKernel",
     "Estimate",
+    "Fabric",
     "HostCopy",
     "Reader",
     "Record",
@@ -54,6 +58,7 @@ __all__ = [
     "measure_link",
     "measure_profile",
     "now",
+    "operator_seconds",
     "recording",
     "settings",
     "storage_of",

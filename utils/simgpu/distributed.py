@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary, ref
 
 import torch
 
@@ -28,7 +29,7 @@ from . import torch_private
 from .collectives import PROTOCOLS, Fabric
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .moves import pinned
-from .tensor import SimTensor, value_of
+from .tensor import SPECIAL, SimTensor, storage_of, value_of
 from .waiting import Mismatch, Waiting, of_this_life
 
 NAME = "simccl"
@@ -418,6 +419,9 @@ class SimBackend(torch_private.Backend):
                 data()
         elif machine.compute and self.alone:
             _as_if_all_were_equal(name, inputs, outputs, self.ranks, details)
+        _arrivals.update(
+            (storage_of(tensor), (end, ref(tensor))) for tensor in _flat(outputs) if type(tensor) is SimTensor
+        )
         return self._keep(SimWork(outputs, gpu, end))
 
     def _ready(self, gpu: Gpu) -> tuple[float, float]:
@@ -473,6 +477,24 @@ class SimBackend(torch_private.Backend):
         self._gloo.allreduce([numbers], _options("Allreduce", reduceOp=reduction)).wait()
         if op == "AVG":
             value.div_(self.ranks, rounding_mode=None if value.is_floating_point() or value.is_complex() else "trunc")
+
+
+# When what a collective makes is there, and the tensor that PyTorch knows its work by. It looks by storage, and here a
+# view has one of its own: DTensor's products of what was gathered would not wait, and the work never be given away.
+_arrivals: WeakKeyDictionary = WeakKeyDictionary()
+
+
+def _wait_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    if type(tensor) is SimTensor and (arrival := _arrivals.pop(storage_of(tensor), None)) is not None:
+        end, known = arrival
+        machine.queue(tensor._gpu).wait_until(end)
+        if (made := known()) is not None:
+            torch_private.kernel_of_collectives(WAIT)(made)
+            return tensor
+    return torch_private.kernel_of_collectives(WAIT)(tensor)
+
+
+WAIT = torch_private.WAIT_FOR_COLLECTIVE
 
 
 class _Message:
@@ -649,4 +671,5 @@ def register_backend() -> None:
     """Let torch.distributed find the backend, and pick it for simulated GPUs, where this PyTorch has what it needs."""
     if torch_private.has_python_backends():
         torch_private.let_ddp_find_unused_parameters(pinned.add)
+        SPECIAL[WAIT] = _wait_tensor
         torch.distributed.Backend.register_backend(NAME, SimBackend, extended_api=True, devices=[DEVICE_TYPE])

@@ -7,11 +7,14 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
-from .cost import Work, seconds_for, size_of, work_of
+from .attention import scaled_dot_product_attention
+from .cost import Work, seconds_for, size_of, streaming, work_of
 from .hardware import machine
 from .profiles import GPUS, GpuProfile, find
-from .tensor import Operator
+from .tensor import COPIES, operator_of
 from .torch_private import DispatchMode
 
 
@@ -28,6 +31,30 @@ class Estimate(NamedTuple):
         return size_of(self.output)
 
 
+def operator_seconds(gpu: GpuProfile, func, args, kwargs, out) -> float | None:
+    """What an operator that has run on tensors of any device would take on a GPU; None where it starts no kernel."""
+    work = _work(func, args, kwargs, out)
+    return seconds_for(gpu, work) if work is not None and work.bytes else None
+
+
+def _work(func, args, kwargs, out) -> Work | None:
+    operator = operator_of(func)
+    if operator.only_views or operator.free:
+        return None
+    if func in COPIES:  # read and written, as the machine charges them
+        return streaming(2 * size_of(out))
+    return work_of(operator.packet, args, kwargs or {}, out)
+
+
+class AttentionInOneKernel(TorchFunctionMode):
+    """Inside, attention on any device is the one operator that it is on simulated GPUs."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is functional.scaled_dot_product_attention:
+            func = scaled_dot_product_attention
+        return func(*args, **(kwargs or {}))
+
+
 class _Watch(DispatchMode):
     """Notes what each operator has to do."""
 
@@ -37,9 +64,8 @@ class _Watch(DispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        operator = Operator(func)
-        if not (operator.only_views or operator.free):
-            self.work.append(work_of(operator.packet, args, kwargs or {}, out))
+        if (work := _work(func, args, kwargs, out)) is not None:
+            self.work.append(work)
         return out
 
 
@@ -58,7 +84,7 @@ def estimate(call: Callable, batch: torch.Tensor, gpu: GpuProfile | str | None =
         held = {**dict(call.named_parameters()), **dict(call.named_buffers())}
         held = {name: torch.empty(tuple(t.shape), dtype=t.dtype, device="meta") for name, t in held.items()}
         run = partial(torch.func.functional_call, call, held)
-    with torch.no_grad(), _Watch() as watch:
+    with torch.no_grad(), AttentionInOneKernel(), _Watch() as watch:
         out = run(meta)
     work = [each for each in watch.work if each.bytes]
     return Estimate(sum(seconds_for(profile, each) for each in work), len(work), out)

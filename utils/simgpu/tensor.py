@@ -387,6 +387,11 @@ SPECIAL: dict[object, Callable] = {}
 _operators: dict[int, Operator] = {}  # by the id of the operator, whose own hash is a Python function
 
 
+def operator_of(func) -> Operator:
+    """What is known about an operator."""
+    return _operators.get(id(func)) or _operator_of(func)
+
+
 def _operator_of(func) -> Operator:
     operator = _operators[id(func)] = Operator(func)
     _kept.append(func)  # or its id could become another's

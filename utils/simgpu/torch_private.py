@@ -407,6 +407,10 @@ COLLECTIVES = {
 }
 
 
+# The operator by which DTensor, and whoever uses functional collectives, waits for one.
+WAIT_FOR_COLLECTIVE = torch.ops._c10d_functional.wait_tensor.default
+
+
 def being_compiled() -> bool:
     """Whether torch.compile is at work on this thread."""
     guards = sys.modules.get("torch._guards")

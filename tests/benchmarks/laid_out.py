@@ -1,0 +1,239 @@
+"""A training step of a Llama-like model on simulated GPUs, laid out by PyTorch: what the planner is held against.
+
+    .venv/bin/python -m tests.benchmarks.laid_out '[{"shard": 8, "tensor": 2}]'
+
+Shapes only. Without a pipeline one process is one rank of as many as asked for, which all do the same, with PyTorch's
+own `parallelize_module` and `fully_shard` on a mesh. A pipeline is run by this course's executor on as many GPUs of
+one process, each stage in bfloat16. Prints a line of JSON for each layout: seconds of the second step, bytes of the
+fullest GPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import warnings
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils.checkpoint import checkpoint
+
+from utils import schedules, simgpu
+from utils.planner.llama import Head, Layer, kept_in_part
+from utils.simgpu.profiles import GPUS
+
+GPU = "simgpu:0"
+SIZES = {"layers": 8, "width": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336, "vocabulary": 128256, "length": 4096}
+LAYOUT = {
+    "data": 1, "shard": 1, "tensor": 1, "pipeline": 1, "schedule": "1F1B", "chunks": 1, "rows": 1, "micro_batches": 1,
+    "recompute": "none", "reshard": True,
+}  # fmt: skip
+MACHINE = {"gpu": "H100", "link": "nvlink4", "network": "400G"}
+ENOUGH = 10**14  # bytes: what does not fit is measured too
+ATTENTION = {
+    "attention": PrepareModuleInput(input_layouts=(Shard(1), None), desired_input_layouts=(Replicate(), None)),
+    **{f"attention.{name}": ColwiseParallel() for name in "qkv"},
+    "attention.o": RowwiseParallel(output_layouts=Shard(1)),
+}
+MLP = {
+    "mlp": PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),)),
+    **{f"mlp.{name}": ColwiseParallel() for name in ("gate", "up")},
+    "mlp.down": RowwiseParallel(output_layouts=Shard(1)),
+}
+NORMS = {"norm1": SequenceParallel(), "norm2": SequenceParallel()}
+ENDS = {
+    "words": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+    "head.norm": SequenceParallel(),
+    "head.output": ColwiseParallel(input_layouts=Shard(1)),
+}
+
+
+class Llama(nn.Module):
+    def __init__(self, sizes: dict, recompute: str, reduce=None):
+        super().__init__()
+        width, self.recompute = sizes["width"], recompute
+        self.words = nn.Embedding(sizes["vocabulary"], width)
+        self.layers = nn.ModuleList(layer(sizes) for _ in range(sizes["layers"]))
+        self.head = Head(width, sizes["vocabulary"], reduce)
+
+    def forward(self, tokens, angles):
+        x = self.words(tokens)
+        for each in self.layers:
+            x = through(each, x, angles, self.recompute)
+        return self.head(x, tokens)
+
+
+def layer(sizes: dict) -> Layer:
+    heads = sizes["heads"]
+    return Layer(sizes["width"], heads, sizes["kv_heads"], sizes["hidden"], sizes["width"] // heads)
+
+
+def through(each: nn.Module, x, angles, recompute: str):
+    if recompute == "none":
+        return each(x, angles)
+    more = {"context_fn": kept_in_part} if recompute == "selective" else {}
+    return checkpoint(each, x, angles, use_reentrant=False, **more)
+
+
+def batch_of(rows: int, sizes: dict):
+    size = sizes["width"] // sizes["heads"]
+    tokens = torch.zeros(rows, sizes["length"], dtype=torch.int64, device=GPU)
+    return tokens, torch.empty(1, sizes["length"], 1, size // 2, dtype=torch.complex64, device=GPU)
+
+
+def second_step(step) -> dict[str, float]:
+    """Of two steps the second: the first makes the optimizer's state."""
+    for _ in range(2):
+        torch.simgpu.synchronize()
+        count = torch.simgpu.device_count()
+        for number in range(count):
+            torch.simgpu.reset_peak_memory_stats(number)
+        begin = simgpu.now()
+        step()
+        for number in range(count):
+            torch.simgpu.synchronize(number)
+    peak = max(torch.simgpu.max_memory_allocated(number) for number in range(count))
+    return {"seconds": simgpu.now() - begin, "bytes": peak}
+
+
+def on_ranks(layout: dict, sizes: dict, per_node: int) -> dict[str, float]:
+    """A layout without a pipeline, by one rank that stands for all."""
+    world = layout["data"] * layout["shard"] * layout["tensor"]
+    simgpu.enable(count=1, nodes=max(1, world // per_node), compute=False, memory=ENOUGH, **MACHINE)
+    simgpu.keep_log(0)
+    dist.init_process_group("simccl", store=FakeStore(), rank=0, world_size=world)
+    names = ("data", "shard", "tensor")
+    mesh = init_device_mesh("simgpu", tuple(layout[name] for name in names), mesh_dim_names=names)
+    model = laid_out(layout, sizes, mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens, angles = batch_of(layout["rows"], sizes)
+
+    def step():
+        for number in range(layout["micro_batches"]):
+            if not layout["reshard"]:
+                last = number == layout["micro_batches"] - 1
+                model.set_is_last_backward(last)
+                model.set_requires_gradient_sync(last)
+                model.set_reshard_after_backward(last)
+            model(tokens, angles).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return second_step(step)
+
+
+def laid_out(layout: dict, sizes: dict, mesh) -> Llama:
+    group = mesh["tensor"].get_group()
+    operations = {"max": dist.ReduceOp.MAX, "sum": dist.ReduceOp.SUM}
+
+    def reduce(tensor, operation):
+        dist.all_reduce(tensor, operations[operation], group=group)
+        return tensor
+
+    with torch.device("meta"):
+        model = Llama(sizes, layout["recompute"], reduce if layout["tensor"] > 1 else None)
+    if layout["tensor"] > 1:
+        parallelize_module(model, mesh["tensor"], ENDS)
+        for each in model.layers:
+            parallelize_module(each, mesh["tensor"], ATTENTION | MLP | NORMS)
+    over = mesh["data", "shard"] if layout["data"] > 1 else mesh["shard"]
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+    shard = partial(fully_shard, mesh=over, mp_policy=policy, reshard_after_forward=layout["reshard"])
+    for part in (model.words, *model.layers, model.head, model):
+        shard(part)
+    return model.to_empty(device=GPU)
+
+
+def in_stages(layout: dict, sizes: dict, per_node: int) -> dict[str, float]:
+    """A pipeline without anything else, by this course's executor."""
+    ranks, chunks, count = layout["pipeline"], layout["chunks"], layout["micro_batches"]
+    # One host launches for all GPUs here, and each has its own in a cluster: so this one is as fast as all together.
+    usual = GPUS[MACHINE["gpu"]]
+    hosts = {"gpu": dataclasses.replace(usual, launch=usual.launch / ranks)}
+    simgpu.enable(count=ranks, nodes=max(1, ranks // per_node), compute=False, memory=ENOUGH, **MACHINE | hosts)
+    simgpu.keep_log(0)
+    devices = [f"simgpu:{rank}" for rank in range(ranks)]
+    with torch.device("meta"):
+        model = Llama(sizes, layout["recompute"]).to(torch.bfloat16)
+    tokens, angles = batch_of(layout["rows"] * count, sizes)
+    stages, begin = [], 0
+    counts = [len(part) for part in torch.arange(sizes["layers"]).tensor_split(ranks * chunks)]
+    for stage, own in enumerate(counts):
+        device = devices[stage % ranks]
+        parts = [each.to_empty(device=device) for each in model.layers[begin : begin + own]]
+        words = model.words.to_empty(device=device) if stage == 0 else None
+        stages.append(Stage(words, parts, angles.to(device), layout["recompute"]))
+        begin += own
+    model.head.to_empty(device=devices[-1])
+    made = (
+        schedules.one_f_one_b(ranks, count)
+        if layout["schedule"] == "1F1B"
+        else schedules.interleaved_1f1b(ranks, count, chunks)
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    targets = tokens.to(devices[-1])
+
+    def step():
+        schedules.run(made, stages, tokens, targets, model.head, devices)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return second_step(step)
+
+
+class Stage:
+    def __init__(self, words, layers, angles, recompute: str):
+        self.words, self.layers, self.angles, self.recompute = words, layers, angles, recompute
+
+    def __call__(self, x):
+        x = x if self.words is None else self.words(x)
+        for each in self.layers:
+            x = through(each, x, self.angles, self.recompute)
+        return x
+
+
+def simulated(wanted: dict) -> dict[str, float]:
+    """Seconds and bytes of one layout, given with the sizes and `per_node` that are not the usual ones."""
+    layout = {name: wanted.get(name, usual) for name, usual in LAYOUT.items()}
+    sizes = {name: wanted.get(name, usual) for name, usual in SIZES.items()}
+    run = on_ranks if layout["pipeline"] == 1 else in_stages
+    return run(layout, sizes, wanted.get("per_node", 8))
+
+
+def each_in_a_process(wanted: list[dict]):
+    """`simulated` for each, one after the other, each in a process of its own: a process has one process group."""
+    for one in wanted:
+        reading, writing = os.pipe()
+        if (child := os.fork()) == 0:
+            os.close(reading)
+            with os.fdopen(writing, "w") as file:
+                json.dump(simulated(one), file)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as file:
+            text = file.read()
+        os.waitpid(child, 0)
+        if not text:
+            raise RuntimeError(f"the simulation of {one} failed: what it wrote is above")
+        yield json.loads(text)
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    for found in each_in_a_process(json.loads(sys.argv[1])):
+        print(json.dumps(found), flush=True)

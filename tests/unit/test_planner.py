@@ -1,0 +1,146 @@
+"""The planner: beside shapes-only simulation, what has to grow with what, and what it is asked wrongly."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from conftest import ROOT
+from torch import nn
+
+from utils.planner import Cluster, Layout, estimate, llama, of_module, plan
+from utils.problem import Problem
+from utils.simgpu import torch_private
+
+SIZES = {"layers": 4, "width": 1024, "heads": 8, "kv_heads": 4, "hidden": 4096, "vocabulary": 8192, "length": 2048}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return llama(**SIZES)
+
+
+def cost(model, gpus=None, **fields):
+    layout = Layout(**fields)
+    return estimate(model, Cluster("H100", gpus or layout.gpus), layout)
+
+
+@pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
+def test_it_comes_near_to_shapes_only_simulation(model):
+    wide = {"width": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336}
+    cases = [
+        {"shard": 8, "rows": 4},
+        {"shard": 4, "tensor": 2, "rows": 4},
+        {"pipeline": 2, "micro_batches": 4} | wide,
+    ]
+    asked = json.dumps([SIZES | case for case in cases])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    run = [sys.executable, "-m", "tests.benchmarks.laid_out", asked]
+    done = subprocess.run(run, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for case, line in zip(cases, done.stdout.splitlines(), strict=True):
+        piped, simulated = "pipeline" in case, json.loads(line)
+        fields = {name: value for name, value in case.items() if name not in wide}
+        ours = cost(llama(**SIZES | wide) if piped else model, **fields, fsdp=not piped, reshard=not piped)
+        assert ours.seconds == pytest.approx(simulated["seconds"], rel=0.1), case
+        assert ours.peak == pytest.approx(simulated["bytes"], rel=0.15), case
+
+
+def test_memory_and_time_go_the_right_way(model):
+    alone, sharded = cost(model), cost(model, shard=8)
+    assert sharded.memory["optimizer"] == pytest.approx(alone.memory["optimizer"] / 8, rel=0.01)
+    assert cost(model, recompute="full", rows=4).peak < cost(model, recompute="selective", rows=4).peak
+    assert cost(model, recompute="selective", rows=4).peak < cost(model, rows=4).peak
+    assert cost(model, recompute="full", rows=4).seconds > cost(model, rows=4).seconds
+    assert cost(model, rows=8).seconds > cost(model, rows=4).seconds
+    assert cost(model, tensor=2, rows=4).memory["weights"] < cost(model, rows=4).memory["weights"]
+
+
+def test_more_micro_batches_and_chunks_shrink_the_bubble(model):
+    few, many = (cost(model, pipeline=2, micro_batches=count, rows=4, reshard=False) for count in (2, 32))
+    assert few.bubble > many.bubble > 0
+    # Of a pipeline of p with m micro-batches (p - 1) / (m + p - 1), where all stages take as long.
+    assert few.bubble == pytest.approx(1 / 3, abs=0.1)
+    chunked = {"pipeline": 2, "schedule": "interleaved", "chunks": 2, "micro_batches": 2, "rows": 4, "reshard": False}
+    assert cost(model, **chunked).bubble < few.bubble
+
+
+def test_a_group_that_leaves_its_node_is_slower(model):
+    inside = estimate(model, Cluster("H100", 8, 8), Layout(shard=8))
+    outside = estimate(model, Cluster("H100", 8, 2, network="25G"), Layout(shard=8))
+    assert outside.seconds > inside.seconds
+    assert inside.moved["network"] == 0 < inside.moved["link"]
+    assert outside.moved["link"] == 0 < outside.moved["network"]
+
+
+def test_many_micro_batches_cost_what_a_few_more_cost_more(model):
+    four, five, ten = (cost(model, shard=2, micro_batches=count).seconds for count in (4, 5, 10))
+    assert ten - four == pytest.approx(6 * (five - four), rel=0.02)
+
+
+def test_the_plan_is_sorted_and_says_why_not(model):
+    found = plan(model, Cluster("H100", 8), 16, most_rows=2, recompute=("none", "full"))
+    seconds = [each.seconds for each in found.fits]
+    assert seconds == sorted(seconds)
+    assert found.best(3) == found.fits[:3]
+    assert all(each.layout.batch == 16 and each.layout.gpus == 8 for each in found.fits)
+    everything = found.table(everything=True)
+    assert len(everything) == found.count
+    assert set(everything.reason.dropna()) == {reason for _, reason in found.refused}
+    assert "stages are more than the 4 layers" in " ".join(found.reasons().index)
+    assert "The fastest is" in found.draw(3).summary
+
+
+def test_what_does_not_fit_is_told_with_its_largest_part():
+    large = llama(layers=80, width=8192, heads=64, kv_heads=8, hidden=28672, length=2048)
+    ours = estimate(large, Cluster("A100", 1), Layout())
+    assert ours.reason.startswith("needs ")
+    assert "optimizer" in ours.reason
+    assert ours.reason.endswith("a A100 has 37.3")
+
+
+def test_any_module_is_planned_by_its_parts():
+    module = nn.Sequential(*(nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512)) for _ in range(4)))
+    weights = sum(parameter.numel() for parameter in module.parameters())
+    found = plan(of_module(module, torch.empty(512)), Cluster("T4", 4, link="pcie3"), 64)
+    assert found.fits
+    alone = estimate(found.model, Cluster("T4", 1), Layout())
+    assert alone.memory["weights"] == weights * 4
+    assert "plain nn.Module" in " ".join(found.reasons().index)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: llama(layers=0), "layers=0: give a whole number, 1 or more"),
+        (lambda: llama(width=100, heads=32), "width=100 is no even multiple of heads=32"),
+        (lambda: llama(heads=32, kv_heads=5), "heads=32 is no multiple of kv_heads=5"),
+        (lambda: Cluster("H1000"), "H1000"),
+        (lambda: Cluster(gpus=12), "12 GPUs do not fill nodes of 8"),
+        (lambda: plan(llama(), Cluster(), 0), "batch=0: give a whole number of rows"),
+        (lambda: plan(llama(), Cluster(), 8, colour=1), "a layout has no 'colour'"),
+        (lambda: plan(llama(), Cluster(), 8, tensor=3), "no layout uses 8 GPUs and divides a batch of 8 with tensor=3"),
+        (lambda: plan(nn.Linear(2, 2), Cluster(), 8), "needs `row`"),
+        (lambda: of_module(nn.ReLU(), torch.empty(2)), "has no weights"),
+        (lambda: of_module(nn.Linear(2, 2), torch.empty(3)), "block 0, Linear, cannot take (1, 3)"),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_clear_line(ask, words):
+    with pytest.raises(Problem) as caught:
+        ask()
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_command_prints_the_best_layouts():
+    from typer.testing import CliRunner
+
+    from utils.course.cli import app
+
+    sizes = [f"--{name.replace('_', '-')}={value}" for name, value in SIZES.items()]
+    done = CliRunner().invoke(app, ["plan", *sizes, "--batch=4", "--gpus=4", "--per-node=4", "--best=2"])
+    assert done.exit_code == 0, done.output
+    assert "fit" in done.output
+    assert "tokens/s/GPU" in done.output

@@ -1,0 +1,31 @@
+"""Which layouts of a training step fit a cluster, and what each costs: before there is a cluster.
+
+    model = llama(layers=32, width=4096, heads=32, kv_heads=8, hidden=14336, vocabulary=128256, length=8192)
+    found = plan(model, Cluster("H100", gpus=64, per_node=8, link="nvlink4", network="400G"), batch=128)
+    found.table(10); found.best(3); found.draw()
+
+Blocks are traced once for each shape (`trace`), simgpu's cost model says what their kernels take, NCCL's model what
+collectives take where a group lies in the nodes (`cluster`), a replay of FSDP2's order what overlaps (`replay`), and
+`utils.schedules.play` what a pipeline waits (`estimate`). Nothing is fitted; docs/planner.md holds it against
+shapes-only simulation and against published layouts.
+"""
+
+from .cluster import Cluster
+from .estimate import Estimate, estimate
+from .layouts import Layout, layouts, why_not
+from .models import Model, llama, of_module
+from .planning import Plan, plan
+
+__all__ = [
+    "Cluster",
+    "Estimate",
+    "Layout",
+    "Model",
+    "Plan",
+    "estimate",
+    "layouts",
+    "llama",
+    "of_module",
+    "plan",
+    "why_not",
+]

@@ -1,0 +1,61 @@
+"""A cluster: GPUs in nodes, what links them, and which links a group of ranks has to cross."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from utils.problem import Problem
+from utils.simgpu import Fabric
+from utils.simgpu.profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile, find
+
+
+@dataclass(frozen=True)
+class GpuName:
+    """A GPU profile that can be a key: profiles hold dicts."""
+
+    profile: GpuProfile
+
+    def __hash__(self) -> int:
+        return hash(self.profile.name)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """So many GPUs of a kind, `per_node` in a node. Profiles are those of simgpu or their names."""
+
+    gpu: GpuProfile | str = "H100"
+    gpus: int = 8
+    per_node: int = 8
+    link: LinkProfile | str = "nvlink4"
+    network: LinkProfile | str = "400G"
+
+    def __post_init__(self):
+        for name in ("gpus", "per_node"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise Problem(f"{name}={number!r}: give a whole number, 1 or more")
+        if self.gpus > self.per_node and self.gpus % self.per_node:
+            raise Problem(f"{self.gpus} GPUs do not fill nodes of {self.per_node}: give a multiple of {self.per_node}")
+        for name, known in (("gpu", GPUS), ("link", LINKS), ("network", NETWORKS)):
+            try:
+                object.__setattr__(self, name, find(name, known, getattr(self, name)))
+            except ValueError as error:
+                raise Problem(str(error)) from None
+
+    @cached_property
+    def nodes(self) -> int:
+        return max(1, self.gpus // self.per_node)
+
+    def group(self, ranks: int, stride: int) -> Fabric:
+        """The group of so many ranks whose numbers are `stride` apart, which begins at rank 0."""
+        nodes = len({rank * stride // self.per_node for rank in range(ranks)})
+        return Fabric(ranks, nodes, self.link, self.network)
+
+    def way(self, stride: int) -> LinkProfile:
+        """What links two ranks that are so far apart."""
+        return self.link if stride < self.per_node else self.network
+
+    def __str__(self) -> str:
+        where = f"{self.nodes} nodes of {self.per_node}" if self.nodes > 1 else "one node"
+        return f"{self.gpus} {self.gpu.name} in {where}, {self.link.name}, {self.network.name}"

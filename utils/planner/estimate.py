@@ -1,0 +1,406 @@
+"""What a layout costs: seconds of a step, memory of the fullest GPU by what it is for, bytes on each kind of link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import nan
+from typing import NamedTuple
+
+import torch
+
+from utils.schedules import Costs, Memory, Schedule, interleaved_1f1b, one_f_one_b
+from utils.schedules.clock import clock
+from utils.simgpu import PAIR
+
+from .cluster import Cluster, GpuName
+from .layouts import Layout
+from .models import Block, Model
+from .optimizer import STATES, adamw
+from .replay import SHARE, WORK, Groups, Replay
+from .trace import Trace
+
+KINDS = ("weights", "gradients", "optimizer", "activations", "temporary")
+ALIKE = 6  # of so many equal layers in a row, the others cost what the last of these has cost more
+FEW = 3  # micro-batches, likewise; and of pipelines, rounds of as many as there are ranks
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`memory` in bytes by kind, `moved` in bytes a GPU by kind of link, `bubble` as a share of the step."""
+
+    layout: Layout
+    seconds: float
+    tokens_per_second: float  # a GPU
+    memory: dict[str, float]
+    moved: dict[str, float]
+    bubble: float
+    waiting: float  # the share of the step in which a GPU computes nothing, bubbles with it
+    reason: str | None = None  # why it does not fit
+
+    @property
+    def peak(self) -> float:
+        return sum(self.memory.values())
+
+
+def estimate(model: Model, cluster: Cluster, layout: Layout, timed: bool = True) -> Estimate:
+    """What a layout that makes sense (`layouts.why_not`) costs on a cluster, and whether it fits.
+
+    Without `timed` one that does not fit is given no time: the search needs none.
+    """
+    stages = _stages(model, cluster, layout)
+    memory = max(_memories(layout, stages, cluster), key=_total)
+    too_large = _total(memory) > cluster.gpu.memory
+    if too_large and not timed:
+        step = Step(nan, nan, nan, {})
+    else:
+        step = _alone(layout, stages, cluster) if layout.pipeline == 1 else _piped(layout, stages, cluster)
+    tokens = layout.batch * model.tokens / cluster.gpus / step.seconds
+    waiting = max(0.0, 1 - step.busy / step.seconds)  # lines that were continued meet to a percent or so
+    reason = None
+    if too_large:
+        most = max(memory, key=memory.get)
+        reason = (
+            f"needs {_total(memory) / 2**30:.1f} GiB, {memory[most] / 2**30:.1f} of them {most}, "
+            f"and a {cluster.gpu.name} has {cluster.gpu.memory / 2**30:.1f}"
+        )
+    return Estimate(layout, step.seconds, tokens, memory, step.moved, step.bubble, waiting, reason)
+
+
+def _total(memory: dict[str, float]) -> float:
+    return sum(memory.values())
+
+
+class Blocks(tuple):
+    """Traces, which are told apart by which they are: each is made once, and they are long."""
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self)))
+
+    def __eq__(self, other) -> bool:
+        return len(self) == len(other) and all(one is two for one, two in zip(self, other, strict=True))
+
+
+class Step(NamedTuple):
+    seconds: float
+    busy: float
+    bubble: float
+    moved: dict[str, float]
+
+
+# --- what each stage has ------------------------------------------------------------------------------------------
+
+
+def cut(model: Model, stages: int) -> list[tuple[Block, ...]]:
+    """The blocks of each stage: layers as evenly as it goes; words are with the first and the head with the last.
+
+    A layer more where there is one left over goes to stages in the middle, which have neither words nor head.
+    """
+    if stages == 1:
+        return [model.blocks]
+    first, last = (1, 1) if model.ends else (0, 0)
+    layers = model.blocks[first : len(model.blocks) - last]
+    counts = [len(layers) // stages] * stages
+    for stage in sorted(range(stages), key=lambda stage: abs(stage - (stages - 1) / 2))[: len(layers) % stages]:
+        counts[stage] += 1
+    parts, begin = [], first
+    for stage, count in enumerate(counts):
+        end = begin + count
+        parts.append(model.blocks[0 if stage == 0 else begin : len(model.blocks) if stage == stages - 1 else end])
+        begin = end
+    return parts
+
+
+def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
+    gpu = GpuName(cluster.gpu)
+    ends = (model.blocks[0], model.blocks[-1]) if model.ends else ()
+
+    def traced(block: Block) -> Trace:
+        return _traced(block, gpu, layout.rows, layout.tensor, "none" if block in ends else layout.recompute)
+
+    known = {block: traced(block) for block in set(model.blocks)}
+    return [Blocks(known[block] for block in part) for part in cut(model, layout.stages)]
+
+
+@lru_cache(maxsize=4096)
+def _traced(block: Block, gpu: GpuName, rows: int, tensor: int, recompute: str) -> Trace:
+    if recompute != "full":
+        return block.traced(gpu, rows, tensor, recompute == "selective")
+    plain = block.traced(gpu, rows, tensor, False)
+    given = sum(each.numel() * each.element_size() for each in block.inputs(rows, tensor)[:1])
+    # Backward it runs once more, with its input and the gradient of its output there.
+    again = max(plain.backward_peak + given * (plain.kept < plain.forward_peak), plain.forward_peak + plain.output)
+    return plain._replace(backward=plain.forward + plain.backward, kept=given, backward_peak=again)
+
+
+def _groups(layout: Layout, cluster: Cluster) -> Groups:
+    return Groups(
+        cluster.group(layout.data, layout.shard * layout.tensor),
+        cluster.group(layout.shard, layout.tensor),
+        cluster.group(layout.tensor, 1),
+    )
+
+
+def _share(layout: Layout, blocks: Sequence[Trace]) -> int:
+    """Weights that a GPU trains."""
+    return sum(-(-block.numbers // layout.shard) for block in blocks)
+
+
+def _dtype(layout: Layout) -> torch.dtype:
+    return torch.float32 if layout.fsdp else torch.bfloat16
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+
+def _alone(layout: Layout, stages, cluster: Cluster) -> Step:
+    """A step without a pipeline: all micro-batches one after the other."""
+    few, more = _shorter(stages[0], ALIKE), _shorter(stages[0], ALIKE + 2)
+    step = _whole_step(layout, few[0], cluster)
+    if not few[1]:
+        return step
+    other = _whole_step(layout, more[0], cluster)
+    return _further(step, other, few[1] / 2)
+
+
+def _shorter(blocks: Sequence[Trace], alike: int) -> tuple[Blocks, int]:
+    """The blocks with no more than so many equal ones in a row, and how many were left out."""
+    kept, run = [], 0
+    for number, block in enumerate(blocks):
+        run = run + 1 if number and block is blocks[number - 1] else 1
+        if run <= alike:
+            kept.append(block)
+    return Blocks(kept), len(blocks) - len(kept)
+
+
+def _further(step: Step, other: Step, times: float) -> Step:
+    """The line through two steps, continued."""
+    seconds, busy, bubble = (a + (b - a) * times for a, b in zip(step[:3], other[:3], strict=True))
+    moved = {kind: size + (other.moved[kind] - size) * times for kind, size in step.moved.items()}
+    return Step(seconds, busy, bubble, moved)
+
+
+def _whole_step(layout: Layout, blocks: Sequence[Trace], cluster: Cluster) -> Step:
+    if layout.micro_batches > FEW + 1:
+        first, second = (_micro_batches(layout, blocks, cluster, count) for count in (FEW, FEW + 1))
+        return _further(first, second, layout.micro_batches - FEW)
+    return _micro_batches(layout, blocks, cluster, layout.micro_batches)
+
+
+def _micro_batches(layout: Layout, blocks: Sequence[Trace], cluster: Cluster, count: int) -> Step:
+    replay = Replay(cluster.gpu, _groups(layout, cluster), layout.fsdp)
+    for number in range(count):
+        held = not layout.reshard
+        replay.forward(blocks, held=held and number > 0)
+        replay.backward(blocks, held=held or not layout.fsdp, first=number == 0, last=number == count - 1)
+    replay.finish()
+    replay.run(adamw(cluster.gpu, _share(layout, blocks), _dtype(layout))[0])
+    return Step(replay.finish(), replay.busy, 0.0, _links(layout, cluster, replay.talked))
+
+
+def _links(layout: Layout, cluster: Cluster, talked: dict[str, float], sent: float = 0.0) -> dict[str, float]:
+    """Bytes that a GPU passes on: in a ring (n - 1) / n of the whole, twice for an all-reduce."""
+    groups, moved = _groups(layout, cluster), {"link": 0.0, "network": 0.0}
+    for name, size in talked.items():
+        group = getattr(groups, name)
+        share = (group.ranks - 1) / group.ranks * (2 if name == "data" else 1)
+        moved["network" if group.nodes > 1 else "link"] += size * share
+    way = cluster.way(layout.data * layout.shard * layout.tensor)
+    moved["network" if way is cluster.network else "link"] += sent
+    return moved
+
+
+class _Stage(NamedTuple):
+    """Seconds of a stage's passes for one micro-batch, and what comes once a step."""
+
+    forward: float
+    backward: float
+    before: float
+    after: float
+    busy: float
+    once: float  # busy, with the once
+    talked: dict[str, float]
+    talked_once: dict[str, float]
+
+
+def _timed_stage(layout: Layout, blocks: Sequence[Trace], cluster: Cluster) -> _Stage:
+    """A stage that has all that it waits for."""
+    groups = _groups(layout, cluster)
+    few, left_out = _shorter(blocks, ALIKE)
+    stage = _replayed(few, groups, GpuName(cluster.gpu), layout.fsdp)
+    if not left_out:
+        return stage
+    other = _replayed(_shorter(blocks, ALIKE + 2)[0], groups, GpuName(cluster.gpu), layout.fsdp)
+    return _Stage(*(_line(one, two, left_out / 2) for one, two in zip(stage, other, strict=True)))
+
+
+def _line(one, two, times: float):
+    if isinstance(one, dict):
+        return {kind: _line(size, two[kind], times) for kind, size in one.items()}
+    return one + (two - one) * times
+
+
+@lru_cache(maxsize=4096)
+def _replayed(blocks: Blocks, groups: Groups, gpu: GpuName, fsdp: bool) -> _Stage:
+    """Three micro-batches: the second counts, the first and the last have more to do."""
+    replay = Replay(gpu.profile, groups, fsdp)
+    marks = [0.0]
+    for number in range(3):
+        replay.forward(blocks, held=number > 0 or not fsdp)
+        marks.append(replay.finish())
+        replay.backward(blocks, held=True, first=number == 0, last=number == 2)
+        marks.append(replay.finish())
+        if number == 0:
+            busy, talked = replay.busy, dict(replay.talked)
+        if number == 1:
+            steady = replay.busy - busy
+            each = {kind: size - talked[kind] for kind, size in replay.talked.items()}
+    forward, backward = marks[3] - marks[2], marks[4] - marks[3]
+    once = {kind: size - 3 * each[kind] for kind, size in replay.talked.items()}
+    before, after = marks[1] - forward, marks[6] - marks[5] - backward
+    return _Stage(forward, backward, before, after, steady, replay.busy - 3 * steady, each, once)
+
+
+def _piped(layout: Layout, stages, cluster: Cluster) -> Step:
+    known = {blocks: _timed_stage(layout, blocks, cluster) for blocks in set(stages)}
+    timed = [known[blocks] for blocks in stages]
+    ranks, count = layout.pipeline, layout.micro_batches
+    link = _Way(cluster.way(cluster.gpus // ranks))
+    costs = Costs(
+        tuple(stage.forward for stage in timed),
+        tuple(stage.backward for stage in timed),
+        output=tuple(blocks[-1].output for blocks in stages),
+    )
+    span, bubble = _played(layout.schedule, ranks, layout.chunks, count, costs, link)
+    own = [[stage for number, stage in enumerate(timed) if number % ranks == rank] for rank in range(ranks)]
+    share = max(
+        _share(layout, [b for number, blocks in enumerate(stages) if number % ranks == rank for b in blocks])
+        for rank in range(ranks)
+    )
+    optimizer = Replay(cluster.gpu, _groups(layout, cluster))
+    optimizer.run(adamw(cluster.gpu, share, _dtype(layout))[0])
+    once = max(sum(stage.before for stage in each) for each in own)
+    once += max(sum(stage.after for stage in each) for each in own) + optimizer.finish()
+    busy = max(sum(count * stage.busy + stage.once for stage in each) for each in own) + optimizer.busy
+    most = max(own, key=lambda each: sum(sum(stage.talked.values()) for stage in each))
+    talked = {
+        kind: sum(count * stage.talked[kind] + stage.talked_once[kind] for stage in most) for kind in most[0].talked
+    }
+    sent = 2 * count * layout.chunks * max(blocks[-1].output for blocks in stages)
+    seconds = span + once
+    return Step(seconds, busy, bubble * span / seconds, _links(layout, cluster, talked, sent))
+
+
+class _Way(NamedTuple):
+    """A link as `play` wants it: what a send and its receive take."""
+
+    link: object
+
+    @property
+    def latency(self) -> float:
+        return PAIR + self.link.latency
+
+    @property
+    def bandwidth(self) -> float:
+        return self.link.bandwidth
+
+
+@lru_cache(maxsize=4096)
+def _schedule(name: str, ranks: int, chunks: int, count: int):
+    return one_f_one_b(ranks, count) if name == "1F1B" else interleaved_1f1b(ranks, count, chunks)
+
+
+@lru_cache(maxsize=4096)
+def _played(name: str, ranks: int, chunks: int, count: int, costs: Costs, link) -> tuple[float, float]:
+    """(span, idle share of all ranks). With many micro-batches it is a line: two points of it are played."""
+    each, rest = sum(costs.forward) + sum(costs.backward), count % ranks
+    if count < 3 * ranks:
+        span = _span(_schedule(name, ranks, chunks, count), costs, link)
+    else:
+        one, two = (_span(_schedule(name, ranks, chunks, k * ranks + rest), costs, link) for k in (1, 2))
+        span = one + (two - one) * ((count - rest) / ranks - 1)
+    return span, 1 - count * each / ranks / span
+
+
+def _span(schedule: Schedule, costs: Costs, link) -> float:
+    """What `utils.schedules.play` says, which also draws it: the clock alone is all that is needed here."""
+    return max(step.end for step in clock(schedule, costs, link) if step.taker is None)
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+def _memories(layout: Layout, stages: Sequence[Blocks], cluster: Cluster) -> list[dict[str, float]]:
+    """What each rank of the pipeline holds when it is fullest; of equal ones, once."""
+    ranks = layout.pipeline
+    few = min(layout.micro_batches, 2 * ranks)
+    flying = _in_flight(layout.schedule, ranks, layout.chunks, few) if ranks > 1 else (0.0,)
+    different = {(tuple(stages[rank::ranks]), flying[rank]) for rank in range(ranks)}
+    return [_memory(layout, parts, in_flight, cluster) for parts, in_flight in different]
+
+
+def _memory(layout: Layout, parts: Sequence[Blocks], in_flight: float, cluster: Cluster) -> dict[str, float]:
+    """Bytes of a rank when it is fullest, by what they are for: in its passes, or in the optimizer's step."""
+    share, size = _share(layout, [block for part in parts for block in part]), _dtype(layout).itemsize
+    always = {"weights": share * size, "gradients": 0.0, "optimizer": STATES * share * size}
+    passes = _in_passes(layout, parts, in_flight)
+    step = {"gradients": share * size, "activations": 0.0, "temporary": adamw(cluster.gpu, share, _dtype(layout))[1]}
+    return max((always | passes, always | step), key=_total)
+
+
+@lru_cache(maxsize=4096)
+def _in_flight(name: str, ranks: int, chunks: int, count: int) -> tuple[float, ...]:
+    """Stages of micro-batches whose activations each rank holds at most."""
+    return Memory(1.0).peak(_schedule(name, ranks, chunks, count))
+
+
+def _in_passes(layout: Layout, parts: Sequence[Sequence[Trace]], in_flight: float) -> dict[str, float]:
+    """What is there beside weights that are trained and the optimizer's state, at the worst moment of the passes."""
+    blocks = [block for part in parts for block in part]
+    several = layout.micro_batches > 1
+    waits = several and not (layout.fsdp and layout.reshard)
+    kept = sum(block.kept for block in blocks)
+    before = max((in_flight - len(parts)) / len(parts) * kept, 0.0) if in_flight else 0.0
+    worst: dict[str, float] = {}
+    for last in (False, True) if waits else (True,):
+        found = _worst_block(layout, blocks, before, waits, last)
+        if several and not waits:  # the shares of the micro-batches before
+            found["gradients"] = sum(block.numbers for block in blocks) / layout.shard * SHARE
+        worst = max(worst, found, key=_total)
+    return worst
+
+
+def _worst_block(layout: Layout, blocks, before: float, several: bool, last: bool) -> dict[str, float]:
+    """In the passes of each block, for the last micro-batch or another."""
+    whole = [block.numbers * WORK if layout.fsdp else 0 for block in blocks]
+    comes_and_goes = layout.fsdp and layout.reshard
+    held = 0 if comes_and_goes else sum(whole)
+    summed = SHARE if layout.fsdp else WORK
+    kept = before + sum(block.kept for block in blocks)
+    waiting = sum(block.numbers for block in blocks) * summed if several else 0.0
+    worst: dict[str, float] = {}
+    reduced = 0.0  # gradients that have been reduced, or that plain weights have by now
+    for number in range(len(blocks) - 1, -1, -1):
+        block = blocks[number]
+        kept -= block.kept
+        own = whole[number] if comes_and_goes else 0
+        asked_for = whole[number - 1] if comes_and_goes and layout.shard > 1 and number else 0
+        being_reduced = blocks[number + 1].numbers * SHARE if layout.fsdp and last and number + 1 < len(blocks) else 0
+        gradients = reduced + (waiting if layout.fsdp or several else 0.0)
+        moments = [
+            (kept, block.forward_peak + held + (1 + (layout.shard > 1)) * own),
+            (kept + block.kept, block.backward_peak - block.kept + held + own + asked_for + being_reduced),
+        ]
+        if layout.fsdp and last:
+            buffers = block.numbers * (SHARE + (0 if several else WORK) + SHARE / layout.shard)
+            moments.append((kept, buffers + held + asked_for))
+        for activations, temporary in moments:
+            found = {"gradients": gradients, "activations": activations, "temporary": temporary}
+            worst = max(worst, found, key=_total)
+        if layout.fsdp and last:
+            waiting -= block.numbers * summed if several else 0
+            reduced += block.numbers / layout.shard * SHARE
+        elif not layout.fsdp and not several:
+            reduced += block.numbers * WORK
+    return worst

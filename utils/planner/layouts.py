@@ -1,0 +1,114 @@
+"""Ways to lay a training step out over GPUs, and which of them make sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from .cluster import Cluster
+from .models import Model
+
+MOST_STAGES = 32  # that are searched
+RECOMPUTE = ("none", "selective", "full")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many GPUs share what, and how the batch goes through.
+
+    `data` groups hold the same weights, each group's weights are cut over `shard` GPUs (FSDP2), each block's work over
+    `tensor` GPUs (with sequence parallelism), and the blocks over `pipeline` ranks with `chunks` stages each. A GPU has
+    `micro_batches` of `rows` rows a step. With `reshard` weights are gathered anew
+    for every pass and each micro-batch's gradients reduced, else both once a step.
+    `fsdp=False` is for one rank of everything but the pipeline: weights in bfloat16 as they are, nothing wrapped.
+    """
+
+    data: int = 1
+    shard: int = 1
+    tensor: int = 1
+    pipeline: int = 1
+    schedule: str = "1F1B"
+    chunks: int = 1
+    rows: int = 1
+    micro_batches: int = 1
+    recompute: str = "none"
+    reshard: bool = True
+    fsdp: bool = True
+
+    @property
+    def gpus(self) -> int:
+        return self.data * self.shard * self.tensor * self.pipeline
+
+    @property
+    def batch(self) -> int:
+        return self.data * self.shard * self.rows * self.micro_batches
+
+    @property
+    def stages(self) -> int:
+        return self.pipeline * self.chunks
+
+    def __str__(self) -> str:
+        parts = [f"{name} {count}" for name, count in zip(("data", "shard", "tensor"), self[:3], strict=True)]
+        schedule = f" {self.schedule}" + (f" x{self.chunks}" if self.chunks > 1 else "") if self.pipeline > 1 else ""
+        parts += [f"pipeline {self.pipeline}{schedule}", f"{self.micro_batches} x {self.rows} rows"]
+        kept = "" if self.reshard or self.shard == 1 else ", weights stay gathered"
+        return " x ".join(parts[:4]) + f", {parts[4]}, recompute {self.recompute}{kept}"
+
+    def __getitem__(self, which: slice) -> tuple:
+        return (self.data, self.shard, self.tensor, self.pipeline)[which]
+
+
+def layouts(model: Model, cluster: Cluster, batch: int, most_rows: int = 4) -> Iterator[Layout]:
+    """All layouts that use every GPU and divide the batch; of micro-batches, 1, 2, 4, ... `most_rows` rows.
+
+    Tensor parallelism stays in a node, and pipelines have no more than `MOST_STAGES` stages: others are not searched.
+    """
+    for tensor in (each for each in _divisors(cluster.gpus) if each <= cluster.per_node):
+        for pipeline in _divisors(cluster.gpus // tensor):
+            copies = cluster.gpus // tensor // pipeline
+            if batch % copies:
+                continue
+            for shard in _divisors(copies):
+                for rows in (2**power for power in range(most_rows.bit_length())):
+                    if rows <= most_rows and batch // copies % rows == 0:
+                        yield from _variants(
+                            Layout(
+                                copies // shard,
+                                shard,
+                                tensor,
+                                pipeline,
+                                rows=rows,
+                                micro_batches=batch // copies // rows,
+                            )
+                        )
+
+
+def _variants(layout: Layout) -> Iterator[Layout]:
+    ways = [("1F1B", 1)] if layout.pipeline == 1 else [("1F1B", 1), ("interleaved", 2), ("interleaved", 4)]
+    # As torchtitan has it: within a pipeline weights stay gathered for the whole step.
+    reshards = (False,) if layout.pipeline > 1 else (True,) if layout.micro_batches == 1 else (True, False)
+    for recompute in RECOMPUTE:
+        for schedule, chunks in ways:
+            if layout.pipeline * chunks > MOST_STAGES:
+                continue
+            for reshard in reshards if layout.shard > 1 else reshards[-1:]:
+                yield replace(layout, schedule=schedule, chunks=chunks, recompute=recompute, reshard=reshard)
+
+
+def _divisors(number: int) -> list[int]:
+    return [each for each in range(1, number + 1) if number % each == 0]
+
+
+def why_not(layout: Layout, model: Model, cluster: Cluster) -> str | None:
+    """Why a layout makes no sense, in one line; None where it does."""
+    if layout.tensor > cluster.per_node:
+        return f"tensor parallelism of {layout.tensor} leaves the node of {cluster.per_node} GPUs"
+    if reason := model.why_not(layout.tensor):
+        return reason
+    if layout.stages > model.layers:
+        return f"{layout.stages} stages are more than the {model.layers} layers"
+    if layout.chunks > 1 and layout.micro_batches % layout.pipeline:
+        return f"interleaved, {layout.micro_batches} micro-batches are no multiple of {layout.pipeline} ranks"
+    if layout.pipeline > 1 and layout.micro_batches < layout.pipeline:
+        return f"{layout.micro_batches} micro-batches do not fill a pipeline of {layout.pipeline}"
+    return None

@@ -1,0 +1,290 @@
+"""A model as the planner sees it: blocks one after the other, each of which can be traced for a share of its work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import nn
+
+from utils.problem import Problem
+
+from . import llama as written
+from .cluster import GpuName
+from .trace import Trace, note, trace
+
+Inputs = tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a model. Blocks of equal `key` do the same.
+
+    `make(tensor)` is the module of one of so many GPUs that share it, `inputs(rows, tensor)` what it gets there, on
+    "meta", and `norms` how wide each of its norms is, whose gradients those GPUs add up.
+    """
+
+    key: tuple
+    make: Callable[[int], nn.Module]
+    inputs: Callable[[int, int], Inputs]
+    norms: tuple[int, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other) -> bool:
+        return self.key == other.key
+
+    @lru_cache(maxsize=4096)  # noqa: B019  blocks are few, and equal ones are one
+    def traced(self, gpu: GpuName, rows: int, tensor: int, selective: bool) -> Trace:
+        """What it does with so many rows of the batch."""
+
+        def make():
+            module = self.make(tensor).to(torch.bfloat16)
+            return written.Selective(module) if selective else module
+
+        found = trace(make, self.inputs(rows, tensor), gpu.profile)
+        if tensor == 1:
+            return found
+        shared = tuple(each for width in self.norms for each in (gpu.profile.shortest, ("all_reduce", 4 * width)))
+        return found._replace(backward=found.backward + shared)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Blocks, of which the first and the last may be special and those between are layers.
+
+    `tokens` are what one row of the batch counts for, and `heads` what tensor parallelism has to divide, by name.
+    """
+
+    name: str
+    blocks: tuple[Block, ...]
+    tokens: int
+    divided: tuple[tuple[str, int], ...] | None = None
+
+    def why_not(self, tensor: int) -> str | None:
+        """Why so many GPUs cannot share each block; None where they can."""
+        if tensor == 1:
+            return None
+        if self.divided is None:
+            return "tensor parallelism needs a model whose cut is known: this one is a plain nn.Module"
+        wrong = next((f"{name} ({count})" for name, count in self.divided if count % tensor), None)
+        return wrong and f"tensor parallelism of {tensor} does not divide the {wrong}"
+
+    @property
+    def layers(self) -> int:
+        return len(self.blocks) - self.ends
+
+    @property
+    def ends(self) -> int:
+        """How many blocks are no layers: embedding and head."""
+        return 2 if self.divided is not None else 0
+
+
+# --- a Llama-like one ---------------------------------------------------------------------------------------------
+
+
+def llama(
+    layers: int = 32,
+    width: int = 4096,
+    heads: int = 32,
+    kv_heads: int | None = None,
+    hidden: int = 14336,
+    vocabulary: int = 128256,
+    length: int = 8192,
+    name: str = "",
+) -> Model:
+    """A Llama-like model by its sizes. Problem, in one line, for sizes that make none."""
+    kv_heads = heads if kv_heads is None else kv_heads
+    sizes = {"layers": layers, "width": width, "heads": heads, "kv_heads": kv_heads, "hidden": hidden}
+    for what, number in (sizes | {"vocabulary": vocabulary, "length": length}).items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise Problem(f"{what}={number!r}: give a whole number, 1 or more")
+    if width % (2 * heads):
+        raise Problem(f"width={width} is no even multiple of heads={heads}: rotary positions turn pairs of numbers")
+    if heads % kv_heads:
+        raise Problem(
+            f"heads={heads} is no multiple of kv_heads={kv_heads}: heads share keys and values in equal groups"
+        )
+    size = width // heads
+
+    def rows(count: int, tensor: int) -> torch.Tensor:
+        return torch.empty(count, length // tensor, width, dtype=torch.bfloat16, device="meta")
+
+    def words(count: int) -> torch.Tensor:
+        return torch.empty(count, length, dtype=torch.int64, device="meta")
+
+    angles = torch.empty(1, length, 1, size // 2, dtype=torch.complex64, device="meta")
+    first = Block(
+        ("words", vocabulary, width, length),
+        lambda t: nn.Embedding(vocabulary, width) if t == 1 else _Words(vocabulary // t, width, t),
+        lambda count, t: (words(count),),
+    )
+
+    def layer(t: int) -> nn.Module:
+        module = written.Layer(width, heads // t, kv_heads // t, hidden // t, size)
+        if t > 1:
+            module.attention, module.mlp = _Shared(module.attention, t), _Shared(module.mlp, t)
+        return module
+
+    middle = Block(
+        ("layer", width, heads, kv_heads, hidden, length),
+        layer,
+        lambda count, t: (rows(count, t), angles),
+        (width, width),
+    )
+
+    def head(t: int) -> nn.Module:
+        module = written.Head(width, vocabulary // t, _add_up if t > 1 else None)
+        if t > 1:
+            module.output = _Gathered(module.output, t)
+        return module
+
+    last = Block(("head", vocabulary, width, length), head, lambda count, t: (rows(count, t), words(count)), (width,))
+    divided = ("heads", heads), ("kv_heads", kv_heads), ("hidden", hidden), ("words", vocabulary), ("tokens", length)
+    return Model(name or f"Llama-like, {layers} x {width}", (first, *[middle] * layers, last), length, divided)
+
+
+def _add_up(tensor: torch.Tensor, _) -> torch.Tensor:
+    note("all_reduce", tensor.numel() * tensor.element_size())
+    return tensor
+
+
+class _Gather(torch.autograd.Function):
+    """Each GPU has some tokens, and gets all of them; backward the sums go to where the tokens are."""
+
+    @staticmethod
+    def forward(ctx, x, tensor):
+        ctx.tensor = tensor
+        return _all_gather(x, tensor)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return _reduce_scatter(gradient, ctx.tensor), None
+
+
+class _Scatter(torch.autograd.Function):
+    """The sums of all GPUs, to where the tokens are; backward all get them."""
+
+    @staticmethod
+    def forward(ctx, x, tensor):
+        ctx.tensor = tensor
+        return _reduce_scatter(x, tensor)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return _all_gather(gradient, ctx.tensor), None
+
+
+def _all_gather(x: torch.Tensor, tensor: int) -> torch.Tensor:
+    rows, tokens, width = x.shape
+    whole = x.new_empty(tensor * rows, tokens, width)
+    note("all_gather", whole.numel() * whole.element_size())
+    # It comes rank by rank, and is put in the order of tokens where there are several rows.
+    return whole.view(1, -1, width) if rows == 1 else torch.cat(whole.chunk(tensor), 1)
+
+
+def _reduce_scatter(x: torch.Tensor, tensor: int) -> torch.Tensor:
+    parts = torch.cat(x.chunk(tensor, 1))
+    note("reduce_scatter", parts.numel() * parts.element_size())
+    return parts.new_empty(x.shape[0], x.shape[1] // tensor, x.shape[2])
+
+
+class _Gathered(nn.Module):
+    """A module that gets all tokens."""
+
+    def __init__(self, module: nn.Module, tensor: int):
+        super().__init__()
+        self.module, self.tensor = module, tensor
+
+    def forward(self, x, *more):
+        return self.module(_Gather.apply(x, self.tensor), *more)
+
+
+class _Shared(_Gathered):
+    """A module that gets all tokens, and whose results are added up and go to where the tokens are."""
+
+    def forward(self, x, *more):
+        return _Scatter.apply(super().forward(x, *more), self.tensor)
+
+
+class _Words(nn.Module):
+    """An embedding of some of the words: of the others zeros, until all are added up. As DTensor has it."""
+
+    def __init__(self, words: int, width: int, tensor: int):
+        super().__init__()
+        self.words, self.embedding, self.tensor = words, nn.Embedding(words, width), tensor
+
+    def forward(self, tokens):
+        elsewhere = (tokens < 0) | (tokens >= self.words)
+        own = (tokens.clone() - 0).masked_fill_(elsewhere, 0)
+        found = self.embedding(own)
+        return _Scatter.apply(_Masked.apply(found, elsewhere), self.tensor)
+
+
+class _Masked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, mask):
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(mask)
+        return x.masked_fill_(mask[..., None], 0)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+# --- any module ---------------------------------------------------------------------------------------------------
+
+
+def of_module(module: nn.Module, row: torch.Tensor, name: str = "") -> Model:
+    """A model of any module, and `row`: one row of its batch, on any device. Parts of an nn.Sequential are its blocks.
+
+    What it is trained for is taken to be the mean of its output. Problem, in one line, for what it cannot run.
+    """
+    if not isinstance(module, nn.Module):
+        raise Problem(f"a model is an nn.Module or sizes of a Llama-like one, and this is a {type(module).__name__}")
+    parts = list(module.children()) if isinstance(module, nn.Sequential) else [module]
+    if not any(True for _ in module.parameters()):
+        raise Problem(f"this {type(module).__name__} has no weights: there is nothing to train")
+    parts = [each.to("meta") for each in parts]
+    shape, blocks = _as_input(row), []
+    for number, part in enumerate(parts):
+        given = shape
+        try:
+            with torch.no_grad():
+                out = part.to(torch.bfloat16)(torch.empty_like(given, device="meta"))
+        except Exception as error:
+            raise Problem(f"block {number}, {type(part).__name__}, cannot take {tuple(given.shape)}: {error}") from None
+        sizes = tuple(tuple(each.shape) for each in part.parameters())
+        is_last = number == len(parts) - 1
+        key = (repr(part), sizes, tuple(given.shape), given.dtype, is_last)
+        blocks.append(Block(key, _maker(part, is_last), _rows(given)))
+        shape = out.detach()
+    return Model(name or type(module).__name__, tuple(blocks), row.shape[0] if row.dim() else 1)
+
+
+def _maker(part: nn.Module, is_last: bool) -> Callable[[int], nn.Module]:
+    import copy
+
+    return lambda tensor: _Mean(copy.deepcopy(part)) if is_last else copy.deepcopy(part)
+
+
+def _rows(row: torch.Tensor) -> Callable[[int, int], Inputs]:
+    return lambda count, tensor: (torch.empty(count, *row.shape[1:], dtype=row.dtype, device="meta"),)
+
+
+def _as_input(row: torch.Tensor) -> torch.Tensor:
+    dtype = torch.bfloat16 if row.is_floating_point() else row.dtype
+    return torch.empty(1, *row.shape, dtype=dtype, device="meta")
+
+
+class _Mean(nn.Module):
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x).float().mean()

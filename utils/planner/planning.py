@@ -1,0 +1,176 @@
+"""The search: every layout of a model on a cluster that makes sense, what each costs, as a table and drawn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+import torch
+from matplotlib.patches import Patch
+
+from utils.memory_picture import STYLE
+from utils.plots import INK, Picture, labelled_axes
+from utils.problem import Problem
+
+from .cluster import Cluster
+from .estimate import KINDS, Estimate, estimate
+from .layouts import Layout, layouts, why_not
+from .models import Model, of_module
+
+GIB, GB = 2**30, 1e9
+STYLES = STYLE | {"optimizer": STYLE["optimizer state"]}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `plan` found: `fits` with the fastest first, `too_large` with the smallest first, and `refused` with why."""
+
+    model: Model
+    cluster: Cluster
+    batch: int
+    fits: tuple[Estimate, ...]
+    too_large: tuple[Estimate, ...]
+    refused: tuple[tuple[Layout, str], ...]
+    seconds: float  # of this computer's processor, for the search
+
+    @property
+    def count(self) -> int:
+        return len(self.fits) + len(self.too_large) + len(self.refused)
+
+    def best(self, n: int = 5) -> tuple[Estimate, ...]:
+        """The n fastest that fit."""
+        return self.fits[:n]
+
+    @cached_property
+    def _rows(self) -> pd.DataFrame:
+        rows = [_row(each) for each in (*self.fits, *self.too_large)]
+        rows += [_columns(layout) | {"reason": reason} for layout, reason in self.refused]
+        return pd.DataFrame(rows)
+
+    def table(self, n: int | None = None, *, everything: bool = False) -> pd.DataFrame:
+        """The n fastest layouts that fit, or all of them; with `everything` the others too, each with its reason."""
+        table = self._rows if everything else self._rows.head(len(self.fits)).drop(columns="reason", errors="ignore")
+        return table if n is None else table.head(n)
+
+    def reasons(self) -> pd.Series:
+        """How many layouts failed for which reason, without their numbers."""
+        words = [f"does not fit, above all {max(each.memory, key=each.memory.get)}" for each in self.too_large]
+        return pd.Series([*words, *(reason for _, reason in self.refused)], dtype=object).value_counts()
+
+    def draw(self, n: int = 12, title: str | None = None) -> Picture:
+        """Memory by kind of the n fastest that fit, stacked, beside what a step of each takes."""
+        return picture(self.best(n), self.cluster, title or f"{self.model.name}, batch {self.batch}")
+
+    def __str__(self) -> str:
+        head = f"{self.model.name} on {self.cluster}, batch {self.batch}: {self.count} layouts in {self.seconds:.1f} s"
+        return f"{head}; {len(self.fits)} fit, {len(self.too_large)} are too large, {len(self.refused)} make no sense."
+
+
+def plan(
+    model: Model | torch.nn.Module, cluster: Cluster, batch: int, row: torch.Tensor | None = None, **limits
+) -> Plan:
+    """Every layout of a training step of `batch` rows, estimated.
+
+    `model` is one of `llama(...)`, or any nn.Module with `row`, one row of its batch. `limits` fix or bound fields of
+    layouts: `tensor=8`, `pipeline=(1, 2, 4)`, `recompute="full"`; `most_rows` is the largest micro-batch (4).
+
+    Problem, in one line, for what cannot be planned.
+    """
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+        raise Problem(f"batch={batch!r}: give a whole number of rows, 1 or more")
+    if not isinstance(model, Model):
+        if row is None:
+            raise Problem("a plain nn.Module needs `row`: one row of its batch, for its shape and dtype")
+        model = of_module(model, row)
+    begin = time.process_time()
+    found = list(layouts(model, cluster, batch, limits.pop("most_rows", 4)))
+    _require_fields(limits)
+    found = [
+        layout for layout in found if all(_allowed(getattr(layout, name), limit) for name, limit in limits.items())
+    ]
+    if not found:
+        raise Problem(_nothing(cluster, batch, limits))
+    refused = [(layout, reason) for layout in found if (reason := why_not(layout, model, cluster))]
+    senseless = {layout for layout, _ in refused}
+    costs = [estimate(model, cluster, layout, timed=False) for layout in found if layout not in senseless]
+    fits = tuple(sorted((each for each in costs if each.reason is None), key=lambda each: each.seconds))
+    too_large = tuple(sorted((each for each in costs if each.reason), key=lambda each: each.peak))
+    return Plan(model, cluster, batch, fits, too_large, tuple(refused), time.process_time() - begin)
+
+
+def _require_fields(limits) -> None:
+    known = [name for name in Layout.__dataclass_fields__ if name != "fsdp"]
+    if wrong := [name for name in limits if name not in known]:
+        raise Problem(f"a layout has no {wrong[0]!r}. It has: {', '.join(known)}, and plan() most_rows")
+
+
+def _allowed(value, limit) -> bool:
+    return value in limit if isinstance(limit, (tuple, list, set, range)) else value == limit
+
+
+def _nothing(cluster: Cluster, batch: int, limits) -> str:
+    asked = ", ".join(f"{name}={limit!r}" for name, limit in limits.items())
+    return f"no layout uses {cluster.gpus} GPUs and divides a batch of {batch}" + (f" with {asked}" if asked else "")
+
+
+def _columns(layout: Layout) -> dict[str, object]:
+    return {
+        "data": layout.data,
+        "shard": layout.shard,
+        "tensor": layout.tensor,
+        "pipeline": layout.pipeline,
+        "schedule": (layout.schedule + (f" x{layout.chunks}" if layout.chunks > 1 else ""))
+        if layout.pipeline > 1
+        else "",
+        "micro-batches": layout.micro_batches,
+        "rows": layout.rows,
+        "recompute": layout.recompute,
+        "gathered": "each pass" if layout.reshard and layout.shard > 1 else "each step" if layout.shard > 1 else "",
+    }
+
+
+def _row(found: Estimate) -> dict[str, object]:
+    return (
+        _columns(found.layout)
+        | {"step, s": found.seconds, "tokens/s/GPU": found.tokens_per_second, "GiB": found.peak / GIB}
+        | {kind: found.memory[kind] / GIB for kind in KINDS}
+        | {f"{kind}, GB": size / GB for kind, size in found.moved.items()}
+        | {"bubble": found.bubble, "GPU idle": found.waiting}
+        | ({"reason": found.reason} if found.reason else {})
+    )
+
+
+def picture(found: Sequence[Estimate], cluster: Cluster, title: str | None = None) -> Picture:
+    """Estimates as bars: what each GPU's memory is for, and beside each bar what a step takes."""
+    figure, axes = labelled_axes(1.6 + 0.42 * max(len(found), 1), f"estimated from shapes: {cluster}", title)
+    for place, each in enumerate(found):
+        left = 0.0
+        for kind in KINDS:
+            axes.barh(place, each.memory[kind] / GIB, left=left, height=0.66, edgecolor="white", **STYLES[kind])
+            left += each.memory[kind] / GIB
+        words = f"{each.seconds:.3g} s, {each.tokens_per_second:.0f} tokens/s/GPU"
+        axes.text(left + cluster.gpu.memory / GIB / 100, place, words, va="center", fontsize=8, color=INK)
+    axes.axvline(cluster.gpu.memory / GIB, color=INK, linewidth=1, linestyle=":")
+    axes.set_yticks(range(len(found)), [_short(each.layout) for each in found], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(0, max([cluster.gpu.memory, *(each.peak for each in found)]) / GIB * 1.35)
+    axes.set_xlabel("GiB of the fullest GPU", fontsize=9, color=INK)
+    patches = [Patch(label=kind, edgecolor="white", **STYLES[kind]) for kind in KINDS]
+    figure.legend(handles=patches, loc="outside upper right", ncols=len(patches), fontsize=9, frameon=False)
+    told = [f"{each.layout}: {each.seconds:.3g} s, {each.peak / GIB:.1f} GiB" for each in found]
+    summary = f"The fastest is {told[0]} (estimated)." if told else "No layout fits."
+    return Picture(figure, f"Memory of layouts by kind. {'; '.join(told)}. {cluster}.", summary)
+
+
+def _short(layout: Layout) -> str:
+    pipeline = (
+        f" P{layout.pipeline}" + (f"x{layout.chunks}" if layout.chunks > 1 else "") if layout.pipeline > 1 else ""
+    )
+    gathered = "" if layout.reshard or layout.shard == 1 or layout.pipeline > 1 else " held"
+    return (
+        f"D{layout.data} S{layout.shard} T{layout.tensor}{pipeline} {layout.micro_batches}x{layout.rows} "
+        f"{layout.recompute}{gathered}"
+    )

@@ -1,0 +1,157 @@
+"""What a block of a model does in one forward and one backward pass, from shapes: kernels, collectives, memory.
+
+The block runs once on PyTorch's "meta" device, where nothing is computed and nothing is held. What each operator would
+take comes from simgpu's cost model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from utils import simgpu
+from utils.simgpu import torch_private
+from utils.simgpu.profiles import GpuProfile
+
+Collective = tuple[str, int]  # its name, and the bytes of the whole
+Event = float | Collective  # a kernel's seconds, or a collective
+
+
+class Trace(NamedTuple):
+    """A block's forward and backward pass. Sizes are bytes of one micro-batch.
+
+    `kept` is what autograd holds from one to the other, the block's input with it where that is needed. `forward_peak`
+    and `backward_peak` are the most that there is meanwhile, without weights, and with the gradients of weights.
+    """
+
+    forward: tuple[Event, ...]
+    backward: tuple[Event, ...]
+    kept: int
+    forward_peak: int
+    backward_peak: int
+    output: int
+    weights: tuple[int, ...]  # how many numbers each has, on this GPU
+
+    @property
+    def numbers(self) -> int:
+        return sum(self.weights)
+
+
+class Watch(torch_private.DispatchMode):
+    """Notes the kernels of what runs inside, and how much memory its tensors hold after each."""
+
+    def __init__(self, gpu: GpuProfile):
+        super().__init__()
+        self.gpu, self.events = gpu, []
+        self.held = self.peak = 0
+        self._others: set[int] = set()  # memory that is not counted: of weights, and of inputs that are data
+        self._alive: dict[int, tuple[int, Callable[[], bool]]] = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if func is not torch.ops.aten.detach.default and func.namespace != "profiler":
+            if (seconds := simgpu.operator_seconds(self.gpu, func, args, kwargs, out)) is not None:
+                self.events.append(seconds)
+            self.count(out)
+        return out
+
+    def count(self, out=()) -> int:
+        """Bytes held now, with the tensors of `out` if they are new."""
+        for key, (size, is_gone) in list(self._alive.items()):
+            if is_gone():
+                del self._alive[key]
+                self.held -= size
+        for tensor in _tensors(out):
+            storage = tensor.untyped_storage()
+            if (key := storage._cdata) not in self._alive and key not in self._others:
+                size = -(-storage.nbytes() // simgpu.BLOCK) * simgpu.BLOCK
+                self._alive[key] = size, torch_private.weak_storage(storage).expired
+                self.held += size
+        self.peak = max(self.peak, self.held)
+        return self.held
+
+    def leave_out(self, tensors) -> None:
+        """Do not count the memory of these."""
+        self._others |= {tensor.untyped_storage()._cdata for tensor in tensors}
+
+    def take_events(self) -> tuple[Event, ...]:
+        events, self.events = tuple(self.events), []
+        return events
+
+
+def _tensors(out):
+    if isinstance(out, torch.Tensor):
+        yield out
+    elif isinstance(out, (list, tuple)):
+        for each in out:
+            yield from _tensors(each)
+
+
+class _Begin(torch.autograd.Function):
+    """What another block has made: its memory is counted, and nothing but the graph keeps it."""
+
+    @staticmethod
+    def forward(ctx, leaf, watch):
+        made = torch.empty_like(leaf)
+        watch.count(made)
+        return made
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+class _End(torch.autograd.Function):
+    """Another block takes it from here, and gives its gradient."""
+
+    @staticmethod
+    def forward(ctx, out, watch):
+        ctx.shape, ctx.dtype, ctx.watch = out.shape, out.dtype, watch
+        return torch.empty((), device="meta")
+
+    @staticmethod
+    def backward(ctx, gradient):
+        made = torch.empty(ctx.shape, dtype=ctx.dtype, device="meta")
+        ctx.watch.count(made)
+        ctx.watch.events.clear()  # no block begins with the gradient of what stands for it here
+        return made, None
+
+
+# The watch of the trace that is going on, for the collectives of its block.
+_watching: list[Watch] = []
+
+
+def note(collective: str, size: int) -> None:
+    """A block's collective, of so many bytes together, which what follows waits for."""
+    _watching[-1].events.append((collective, size))
+
+
+def trace(make: Callable[[], nn.Module], inputs: tuple[torch.Tensor, ...], gpu: GpuProfile) -> Trace:
+    """The trace of the module that `make` makes, for inputs whose first is what another block has made (or data)."""
+    with torch.device("meta"):
+        module = make()
+    watch, weights = Watch(gpu), list(module.parameters())
+    first = inputs[0].detach()
+    if first.is_floating_point():
+        first.requires_grad_()
+    watch.leave_out([*weights, *module.buffers(), *inputs])
+    _watching.append(watch)
+    try:
+        with simgpu.AttentionInOneKernel(), watch, torch.device("meta"):
+            x = _Begin.apply(first, watch) if first.requires_grad else first
+            watch.events.clear()
+            out = module(x, *inputs[1:])
+            size = 0 if out.dim() == 0 else out.numel() * out.element_size()
+            forward, forward_peak = watch.take_events(), watch.peak
+            end = out if out.dim() == 0 else _End.apply(out, watch)
+            del x, out
+            watch.events.clear()
+            kept = watch.peak = watch.count()
+            end.backward()
+    finally:
+        _watching.pop()
+    backward = watch.take_events()
+    return Trace(forward, backward, kept, forward_peak, watch.peak, size, tuple(w.numel() for w in weights))
