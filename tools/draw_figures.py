@@ -1,7 +1,7 @@
-"""The drawn figures of lessons 08, 09 and 11, from what they show: `python tools/draw_figures.py`.
+"""The drawn figures of lessons 08, 09, 11 and 12, from what they show: `python tools/draw_figures.py`.
 
-It writes notebooks/figures/bubble.svg, two_streams.svg and ring.svg. The same code gives the same bytes, which a test
-compares.
+It writes notebooks/figures/bubble.svg, two_streams.svg, ring.svg and choose.svg. The same code gives the same
+bytes, which a test compares.
 """
 
 import io
@@ -205,7 +205,40 @@ def ring() -> str:
     return svg(figure, words)
 
 
-FIGURES_BY_NAME = {"bubble.svg": bubble, "two_streams.svg": two_streams, "ring.svg": ring}
+QUESTIONS = [
+    ("Does training fit on one GPU?", "copies: DDP", "lesson 11"),
+    ("Do shards of everything fit,\nand one whole layer?", "FSDP", "lesson 12"),
+    ("Is one layer too large, or are\nthere too few rows to share?", "tensor parallel,\ninside a machine", "lesson 12"),
+    (
+        "Slow links between machines,\nor still too large?",
+        "stages of a pipeline,\nbetween machines",
+        "lessons 08 to 10",
+    ),
+]
+
+
+def choose() -> str:
+    """Which way for which model and machine: a question, its answer, and the lesson that has it."""
+    figure = Figure(figsize=(plots.WIDTH, 3.6), layout="constrained")
+    axes = figure.subplots()
+    style = {"ha": "center", "va": "center", "fontsize": 9}
+    for row, (question, answer, lesson) in enumerate(QUESTIONS):
+        axes.text(0, row, question, bbox={"boxstyle": "round,pad=0.4", "facecolor": "white"}, **style)
+        shade = {"boxstyle": "square,pad=0.4", "facecolor": "#D6E6F2", "edgecolor": plots.INK}
+        axes.text(1.35, row, answer, bbox=shade, **style)
+        axes.text(2.2, row, lesson, color=plots.INK, **style)
+        axes.annotate("", (0.98, row), (0.52, row), arrowprops={"arrowstyle": "->"})
+        axes.text(0.75, row - 0.14, "yes", fontsize=8, ha="center")
+        if row:
+            axes.annotate("", (0, row - 0.3), (0, row - 0.7), arrowprops={"arrowstyle": "->"})
+            axes.text(0.05, row - 0.45, "no, or not only", fontsize=8)
+    axes.set(xlim=(-0.6, 2.6), ylim=(len(QUESTIONS) - 0.5, -0.5))
+    axes.set_axis_off()
+    steps = "; ".join(f"{' '.join(q.split())} If so, {' '.join(a.split())} ({lesson})" for q, a, lesson in QUESTIONS)
+    return svg(figure, f"A decision diagram, read from above. {steps}.")
+
+
+FIGURES_BY_NAME = {"bubble.svg": bubble, "two_streams.svg": two_streams, "ring.svg": ring, "choose.svg": choose}
 
 
 def main() -> None:
