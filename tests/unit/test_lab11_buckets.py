@@ -14,7 +14,7 @@ def of_ddp(given, first: int, cap: int) -> list[list[int]]:
     """What DDP does when it builds its buckets anew, in the order in which the gradients came."""
     order = [index for index in reversed(range(len(given))) if given[index][2]]
     tensors = [torch.empty(given[index][0], dtype=getattr(torch, given[index][1])) for index in order]
-    return dist._compute_bucket_assignment_by_size(tensors, [first, cap], [False] * len(given), order)[0]
+    return dist._compute_bucket_assignment_by_size(tensors, [first, cap], [], order)[0]
 
 
 def test_the_buckets_of_the_lab_are_those_of_ddp():
