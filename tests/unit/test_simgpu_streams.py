@@ -296,6 +296,33 @@ def test_backward_runs_on_the_stream_of_forward_and_waits_for_what_it_needs():
     )
 
 
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("kind", ["of a parameter", "of a tensor"])
+def test_what_a_hook_does_on_a_stream_of_its_own_waits_for_what_it_is_told_to(kind, waits):
+    weight, side = on(0).requires_grad_(), torch.simgpu.Stream("simgpu:0")
+
+    def send(given):
+        gradient = given.grad if kind == "of a parameter" else given
+        if waits:
+            side.wait_stream(torch.simgpu.current_stream("simgpu:0"))
+        with torch.simgpu.stream(side):
+            gradient.to("simgpu:1", non_blocking=True)
+
+    if kind == "of a parameter":
+        weight.register_post_accumulate_grad_hook(send)
+        product = weight * 3
+    else:
+        product = weight * 3
+        product.register_hook(send)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        (product * 5).backward(torch.ones_like(product))
+    [copy] = records("d2d")
+    first, second = [r for r in records("kernel") if r.phase == "backward"]
+    assert (copy.start >= (second if kind == "of a parameter" else first).end) is waits
+    assert [warning.category for warning in told] == ([] if waits else [RuntimeWarning])
+
+
 def test_backward_of_what_ran_on_default_streams_runs_there_whatever_is_current():
     stream, x = torch.simgpu.Stream("simgpu:0"), torch.ones(MB, device="simgpu:0", requires_grad=True)
     loss = x.exp().sum()

@@ -113,6 +113,7 @@ class _Current(threading.local):
     def __init__(self):
         self.gpu = 0
         self.queues: dict[Gpu, Queue] = {}
+        self.around_backward: dict[Gpu, Queue] | None = None  # the queues with which the backward pass was begun
 
 
 class Machine:
@@ -215,6 +216,8 @@ class Machine:
     @contextlib.contextmanager
     def backward(self) -> Iterator[None]:
         """Around a backward pass. One that fails may have begun calls that it did not end."""
+        here = self.here
+        before, here.around_backward = here.around_backward, here.queues
         try:
             with self.clock.backward(), origin.backward():
                 yield
@@ -222,6 +225,8 @@ class Machine:
             for gpu in self.gpus:
                 gpu.within = 0
             raise
+        finally:
+            here.around_backward = before
 
     def launch(self, gpu: Gpu, seconds: float, name: str, moved: int, flops: int, queue: Queue | None = None) -> None:
         """A kernel of `seconds` on this queue of `gpu`, its current stream's if None."""

@@ -4,7 +4,8 @@ In a forward pass the order between streams is the user's business, as on CUDA: 
 finished writing gets a warning, which CUDA would not give. In a backward pass PyTorch's engine runs each node on
 the stream of its forward operation, and lets it wait for the nodes that it takes gradients from ("Stream semantics
 of backward passes" in PyTorch's CUDA notes). So it is here, but for one thing: of a copy between two devices CUDA's
-engine restores the stream of the device that received, and here the streams of both are restored.
+engine restores the stream of the device that received, and here the streams of both are restored. What a hook does on
+a stream that it has made current itself is the user's business again.
 """
 
 from __future__ import annotations
@@ -36,11 +37,16 @@ _thread = _Thread()
 
 
 def queues() -> tuple[dict, bool]:
-    """The queues that are current for the operation that runs now, and whether it is one of a backward pass."""
-    node = _current_node()
+    """The queues that are current for the operation that runs now, and whether PyTorch's engine sees to their order.
+
+    It does in a backward pass, but for what a hook, or the backward of a Function, does on a stream that it has chosen.
+    """
+    node, current, streams = _current_node(), machine.here.queues, _thread.streams
     if node is not None:
-        return _thread.streams.get(_number_of(node), machine.here.queues), True
-    current, streams = machine.here.queues, _thread.streams
+        of_forward = streams.get(_number_of(node))
+        if current is machine.here.around_backward or current is of_forward:
+            return (current if of_forward is None else of_forward), True
+        return current, False
     streams.setdefault(_next_number() - 1, current)
     if len(streams) > LOG_LENGTH:
         streams.popitem(last=False)
