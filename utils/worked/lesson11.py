@@ -47,10 +47,11 @@ class Broadcast(torch.autograd.Function):
 
 
 def data_parallel(model, x, gpus):
+    shares = [share.to(gpu) for gpu, share in zip(gpus, x.chunk(len(gpus)), strict=True)]
     names, weights = zip(*model.named_parameters(), strict=True)
     sent = Broadcast.apply(gpus, *weights)
     outputs = []
-    for i, (gpu, share) in enumerate(zip(gpus, x.chunk(len(gpus)), strict=True)):
+    for i, share in enumerate(shares):
         replica = dict(zip(names, sent[i * len(names) :], strict=False))
-        outputs.append(torch.func.functional_call(model, replica, share.to(gpu)))
+        outputs.append(torch.func.functional_call(model, replica, share))
     return torch.cat([output.to(gpus[0]) for output in outputs])
