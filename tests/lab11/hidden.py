@@ -23,7 +23,7 @@ def _(student):
         (1, 1, (4,)),
     ):
         seen.compare_ring(student, seen.places(student, count, first), shape, seed=count + first)
-    seen.compare_ring(student, seen.places(student, 4)[::-1], (2, 9), seed=9)
+    seen.compare_ring(student, seen.places(student, 4)[::-1], (2, 9), seed=9, dtype="float64")
 
 
 @seen.ex2.fact("four copies, one copy, more steps, other optimizers and devices")
@@ -81,5 +81,6 @@ def _(student):
     for place, rows, size, steps in zip(student.devices, (11, 9), (3, 2), (14, 12), strict=True):
         stops = [(chance.choice(("forward", "step", "save")), chance.randrange(2, 5)) for _ in range(3)]
         seen.compare_lives(student, place, rows, size, steps, stops, seed=rows, again=True)
+    seen.compare_lives(student, student.devices[1], 7, 7, 6, [("file", 5), ("file", 3)], seed=3)
     for what in ("forward", "step", "save"):
         seen.compare_lives(student, student.devices[1], 7, 7, 5, [(what, 3)], seed=3)

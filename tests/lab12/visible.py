@@ -21,6 +21,7 @@ numbers = lesson.numbers
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 BLOCK = 512  # bytes: a tensor takes whole blocks of memory
 ROUNDED = 1.05  # times the bytes that have to be moved: what does not divide is rounded up somewhere
+MOST_OF = 0.9  # of the bytes that have to be moved: whoever moves fewer has not moved all, or not between the devices
 
 
 def close(mine, theirs) -> bool:
@@ -220,6 +221,12 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
         return {
             "wrong": "PyTorch sees no parameters in the model. An ordinary list hides them: nn.ParameterList does not."
         }
+    away = [str(p.device) for p in parameters if str(p.device) not in places]
+    if away:
+        return {
+            "wrong": f"{len(away)} of the model's {len(parameters)} parameters are on {away[0]}. Each device holds its "
+            "parts itself, so that no weights are sent when it computes."
+        }
     optimizer, steps, bytes_moved = torch.optim.SGD(parameters, lr=lr), [], []
     for x, y in batches:
         xs = [torch.from_numpy(x).to(device).requires_grad_() for device in devices]
@@ -368,6 +375,11 @@ def need_parts(student, places, sizes, rows=8):
                 f"in the {words} pass the devices send each other {moved} bytes. One sum of tensors of the size of the "
                 f"{what} takes 2 (P - 1) times its bytes, {least} here. What else is sent?",
             )
+            need(
+                moved >= MOST_OF * least,
+                f"in the {words} pass the devices send each other {moved} bytes. For each to have the sum of tensors "
+                f"of the size of the {what}, {least} are needed. Does it take a way over the CPU?",
+            )
 
 
 @ex2.fact("each device holds its part only, and there is one sum each way (watched where devices are simulated)")
@@ -415,7 +427,7 @@ ex3 = lab.exercise(
 )
 
 
-def run_sharded(lab, places, stack, frozen, seed, batches, lr, scale):
+def run_sharded(lab, places, stack, frozen, seed, batches, lr, scale, large):
     import torch
 
     from utils.devices import is_simulated
@@ -427,6 +439,7 @@ def run_sharded(lab, places, stack, frozen, seed, batches, lr, scale):
         copy = build(stack)
         fill(copy, seed)
         for number, p in enumerate(copy.parameters()):
+            p.data.copy_(p.data * large)
             p.requires_grad_(number >= frozen)
         copies.append(copy.to(place).to(torch.bfloat16))
     gpu = torch.get_device_module(places[0])
@@ -461,10 +474,12 @@ def run_sharded(lab, places, stack, frozen, seed, batches, lr, scale):
     return {"wrong": "", "steps": steps, "gradients": gradients, "moved": bytes_moved, "held": held, "where": where}
 
 
-def expected_sharded(stack, frozen, seed, gradients, lr):
+def expected_sharded(stack, frozen, seed, gradients, lr, large):
     """The rounded weights before and after each step: Adam in float32, with the mean of the gradients of the copies."""
     model = build(stack)
     fill(model, seed)
+    for p in model.parameters():
+        p.data *= large
     model.to(torch.bfloat16).float()
     parameters = list(model.parameters())
     optimizer = torch.optim.Adam(parameters, lr=lr)
@@ -479,15 +494,15 @@ def expected_sharded(stack, frozen, seed, gradients, lr):
     return steps
 
 
-def sharded(student, places, stack, rows, *, frozen=0, steps=3, seed=5, lr=0.05, scale=1.0, again=False):
+def sharded(student, places, stack, rows, *, frozen=0, steps=3, seed=5, lr=0.05, scale=1.0, large=1.0, again=False):
     """A run of the student's, and the weights of an undivided one before and after each step."""
     sizes = [each[1:] for each in stack if each[0] == "Linear"]
     shapes = (rows * len(places), sizes[0][0]), (rows * len(places), sizes[-1][1])
     seeds = [seed if again else seed + 9 * k for k in range(steps)]
     batches = [[numbers(*shape, seed=each + n) for n, shape in enumerate(shapes)] for each in seeds]
-    run = student.run(run_sharded, list(places), stack, frozen, seed, batches, lr, scale)
+    run = student.run(run_sharded, list(places), stack, frozen, seed, batches, lr, scale, large)
     need(not run["wrong"], run["wrong"])
-    return run, expected_sharded(stack, frozen, seed, run["gradients"], lr)
+    return run, expected_sharded(stack, frozen, seed, run["gradients"], lr, large)
 
 
 def told_sharded(places, stack, frozen=0) -> str:
@@ -495,11 +510,9 @@ def told_sharded(places, stack, frozen=0) -> str:
     return f"Layers {', '.join(sizes)}{', the first one frozen' if frozen else ''}, on {', '.join(places)}"
 
 
-def compare_sharded(student, places, stack, rows, *, frozen=0, steps=3, seed=5, lr=0.05, scale=1.0, again=False):
+def compare_sharded(student, places, stack, rows, *, frozen=0, lr=0.05, **asked):
     with case(told_sharded(places, stack, frozen)):
-        run, expected = sharded(
-            student, places, stack, rows, frozen=frozen, steps=steps, seed=seed, lr=lr, scale=scale, again=again
-        )
+        run, expected = sharded(student, places, stack, rows, frozen=frozen, lr=lr, **asked)
         for place, where in zip(places, run["where"], strict=True):
             away = [each for each in where if each != place]
             need(not away, f"afterwards a parameter of the copy on {place} is on {away[0] if away else ''}.")
@@ -568,6 +581,11 @@ def _(student):
     compare_sharded(student, places_of(student, 2), EVEN, 3, steps=8, lr=3e-4, again=True)
 
 
+@ex3.fact("large weights: an update depends on the gradients only, and not on how large the weights are")
+def _(student):
+    compare_sharded(student, places_of(student, 2), [["Linear", 8, 4]], 3, steps=4, lr=1.0, large=100.0)
+
+
 def need_shards(student, places, stack, rows=1):
     """Each device holds three float32 tensors of its shards, and 2 (P - 1) times the weights go around in a step."""
     with case(told_sharded(places, stack)):
@@ -587,6 +605,11 @@ def need_shards(student, places, stack, rows=1):
                 f"in a step the devices send each other {megabytes(moved)}, {moved / whole:.1f} times the weights. To "
                 f"add up gradients where they are needed, and to send the new weights back, takes 2 (P - 1) = "
                 f"{2 * (len(places) - 1)} times. What is sent that nobody needs, or larger than it has to be?",
+            )
+            need(
+                moved >= MOST_OF * least,
+                f"in a step the devices send each other {megabytes(moved)}. For the gradients to come to their owners, "
+                f"and the new weights back, {megabytes(least)} are needed. Does something take a way over the CPU?",
             )
 
 
@@ -849,6 +872,11 @@ def need_bytes(moved, once):
             found <= ROUNDED * times * once,
             f"in the {words} pass the devices send each other {megabytes(found)}. To gather every layer once takes "
             f"(P - 1) times its bytes, {megabytes(once)} in all{home}. What is sent that nobody needs?",
+        )
+        need(
+            found >= MOST_OF * times * once,
+            f"in the {words} pass the devices send each other {megabytes(found)}. For each to have every layer whole "
+            f"once, {megabytes(once)} are needed{home}. Was the layer gathered, from the other devices?",
         )
 
 

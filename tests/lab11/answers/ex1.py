@@ -165,6 +165,26 @@ def ring_all_reduce(tensors):
             pieces[to][piece].copy_(pieces[rank][piece])
 
 
+# %% wrong: sums_in_float32
+# Makes room for the sums without saying which dtype, so they are float32 whatever is added.
+
+def ring_all_reduce(tensors):
+    count, size = len(tensors), tensors[0].numel()
+    sums = [torch.zeros(size, device=tensor.device) for tensor in tensors]
+    for own, tensor in zip(sums, tensors):
+        own += tensor.flatten()
+    pieces = [own.tensor_split(count) for own in sums]
+    for turn in range(2 * count - 2):
+        for rank in range(count):
+            piece, neighbour = (rank - turn) % count, (rank + 1) % count
+            arrived = pieces[rank][piece].to(sums[neighbour].device)
+            if turn < count - 1:
+                pieces[neighbour][piece].add_(arrived)
+            else:
+                pieces[neighbour][piece].copy_(arrived)
+    return [own.view(tensor.shape) for own, tensor in zip(sums, tensors)]
+
+
 # %% right: padded
 # Adds zeros at the end, so that the pieces are equal, and cuts them off again.
 

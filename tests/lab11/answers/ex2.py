@@ -279,6 +279,30 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
     return loss.item()
 
 
+# %% wrong: zeros_for_frozen_ones
+# Fills in zeros where there is no gradient, because they change no sum. But then weight decay shrinks what is frozen.
+
+def data_parallel_step(models, optimizers, loss_fn, x, y):
+    whole = 0.0
+    losses = []
+    for model, optimizer, inputs, targets in zip(
+        models, optimizers, x.tensor_split(len(models)), y.tensor_split(len(models))
+    ):
+        optimizer.zero_grad()
+        device = next(model.parameters()).device
+        loss = loss_fn(model(inputs.to(device)), targets.to(device)) * (len(inputs) / len(x))
+        loss.backward()
+        losses.append(loss.detach())
+    for same in zip(*(model.parameters() for model in models)):
+        found = [torch.zeros_like(p) if p.grad is None else p.grad for p in same]
+        total = sum(gradient.to(same[0].device) for gradient in found)
+        for p in same:
+            p.grad = total.to(p.device, copy=True)
+    for optimizer in optimizers:
+        optimizer.step()
+    return whole + sum(float(loss) for loss in losses)
+
+
 # %% right: gradients_weighed
 # Weighs the gradients and not the losses, and sums on the last device.
 

@@ -705,6 +705,118 @@ def overlapped_mean(models, buckets):
     return OverlappedMean(models, buckets).finish
 
 
+# %% wrong: python_waits_for_events
+# Lets Python wait until a bucket is packed (event.synchronize()), and not the stream that copies it.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                self.packed[number][rank][1].synchronize()
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                total = sum(flat.to(device, non_blocking=True) for flat in flats) / len(flats)
+                pieces = total.split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: python_waits_in_finish
+# Whoever calls finish() wants the gradients, so it returns when all devices are done.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                total = sum(flat.to(device, non_blocking=True) for flat in flats) / len(flats)
+                pieces = total.split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for device in self.devices:
+            self.gpu.synchronize(device)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
 # %% right: everybody_adds
 # Sends each packed bucket to all copies, and each adds up for itself.
 

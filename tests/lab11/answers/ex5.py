@@ -517,6 +517,43 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
 import copy
 
 
+# %% wrong: removed_before_renaming
+# Writes a new file, removes the old one, and renames. Stopped in between, there is no checkpoint under its name.
+
+import os
+
+
+def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
+    device = next(model.parameters()).device
+    gpu = torch.get_device_module(device)
+    losses, order = [], None
+    if os.path.exists(path):
+        saved = torch.load(path)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses, order = saved["losses"], saved["order"]
+        torch.set_rng_state(saved["cpu"])
+        gpu.set_rng_state(saved["gpu"], device)
+    epoch = -(-len(x) // size)
+    while len(losses) < steps:
+        place = len(losses) % epoch
+        if place == 0:
+            order = torch.randperm(len(x))
+        rows = order[place * size : (place + 1) * size]
+        optimizer.zero_grad()
+        loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "order": order}
+        saved |= {"cpu": torch.get_rng_state(), "gpu": gpu.get_rng_state(device)}
+        torch.save(saved, path + ".new")
+        if os.path.exists(path):
+            os.remove(path)
+        os.rename(path + ".new", path)
+    return losses
+
+
 # %% right: seed_of_the_epoch
 # Makes the order of each epoch from its number, so that only the GPU's random numbers are to be saved.
 
@@ -593,6 +630,44 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
         left = left[1:]
         losses.append(loss.item())
     save()
+    return losses
+
+
+# %% right: put_aside_first
+# Puts the old checkpoint aside before the new one takes its name, and goes on from whichever is there.
+
+import os
+
+
+def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
+    device = next(model.parameters()).device
+    gpu = torch.get_device_module(device)
+    losses, order = [], None
+    there = [name for name in (path, path + ".old") if os.path.exists(name)]
+    if there:
+        saved = torch.load(there[0])
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses, order = saved["losses"], saved["order"]
+        torch.set_rng_state(saved["cpu"])
+        gpu.set_rng_state(saved["gpu"], device)
+    epoch = -(-len(x) // size)
+    while len(losses) < steps:
+        place = len(losses) % epoch
+        if place == 0:
+            order = torch.randperm(len(x))
+        rows = order[place * size : (place + 1) * size]
+        optimizer.zero_grad()
+        loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "order": order}
+        saved |= {"cpu": torch.get_rng_state(), "gpu": gpu.get_rng_state(device)}
+        torch.save(saved, path + ".new")
+        if os.path.exists(path):
+            os.rename(path, path + ".old")
+        os.rename(path + ".new", path)
     return losses
 
 

@@ -385,6 +385,89 @@ class ParallelMLP(nn.Module):
         return [y + b for y, b in zip(AddUp.apply(*partial), self.bias2)]
 
 
+# %% wrong: parts_sent_in_each_pass
+# Leaves the two layers on the CPU, and sends each device its part whenever it computes.
+
+class Added(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *parts):
+        return tuple(all_reduce(parts))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+class Shared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *xs):
+        return tuple(x.view_as(x) for x in xs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return tuple(all_reduce(gradients))
+
+
+class ParallelMLP(nn.Module):
+    def __init__(self, first, last, devices):
+        super().__init__()
+        self.first, self.last, self.count = first, last, len(devices)
+
+    def forward(self, xs):
+        columns = self.first.weight.chunk(self.count), self.first.bias.chunk(self.count)
+        rows, parts = self.last.weight.chunk(self.count, 1), []
+        for x, column, bias, row in zip(Shared.apply(*xs), *columns, rows):
+            hidden = nn.functional.gelu(nn.functional.linear(x, column.to(x.device), bias.to(x.device)))
+            parts.append(hidden @ row.to(x.device).T)
+        parts[0] = parts[0] + self.last.bias.to(xs[0].device)
+        return list(Added.apply(*parts))
+
+
+# %% wrong: sums_made_on_the_cpu
+# Adds up on the CPU, because all devices can reach it.
+
+def on_the_cpu(tensors):
+    total = sum(tensor.cpu() for tensor in tensors)
+    return tuple(total.to(tensor.device) for tensor in tensors)
+
+
+class Added(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *parts):
+        return on_the_cpu(parts)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+class Shared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *xs):
+        return tuple(x.view_as(x) for x in xs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return on_the_cpu(gradients)
+
+
+class ParallelMLP(nn.Module):
+    def __init__(self, first, last, devices):
+        super().__init__()
+        cuts = (first.weight, 0), (first.bias, 0), (last.weight, 1)
+        self.columns, self.biases, self.rows = (
+            nn.ParameterList([p.detach().to(d) for p, d in zip(tensor.chunk(len(devices), dim), devices)])
+            for tensor, dim in cuts
+        )
+        self.last_bias = nn.Parameter(last.bias.detach().to(devices[0]))
+
+    def forward(self, xs):
+        layers = zip(Shared.apply(*xs), self.columns, self.biases, self.rows)
+        parts = [nn.functional.gelu(x @ column.T + bias) @ row.T for x, column, bias, row in layers]
+        parts[0] = parts[0] + self.last_bias
+        return list(Added.apply(*parts))
+
+
 # %% right: by_linear_layers
 # Two lists of nn.Linear, of which only the first of the second list has a bias; the two sums as autograd.Functions.
 

@@ -340,6 +340,49 @@ def sharded_adam(copies, lr):
         torch.optim.Adam(copy.parameters(), lr=lr).step()
 
 
+# %% wrong: adamw_decays
+# Takes AdamW for Adam. Its weight decay, 0.01, is on where nobody says otherwise.
+
+def sharded_adam(copies, lr):
+    count = len(copies)
+    trained = [[p for p in copy.parameters() if p.requires_grad] for copy in copies]
+    masters = [[p.detach().view(-1).tensor_split(count)[n].float() for p in own] for n, own in enumerate(trained)]
+    optimizers = [torch.optim.AdamW(own, lr=lr) for own in masters]
+
+    def step():
+        for n, (own, optimizer) in enumerate(zip(masters, optimizers)):
+            for master, *parameters in zip(own, *trained):
+                parts = [p.grad.view(-1).tensor_split(count)[n].to(master.device).float() for p in parameters]
+                master.grad = sum(parts) / count
+            optimizer.step()
+            optimizer.zero_grad()
+            for master, *parameters in zip(own, *trained):
+                for p in parameters:
+                    p.data.view(-1).tensor_split(count)[n].copy_(master.bfloat16())
+
+    return step
+
+
+# %% wrong: optimizer_on_the_cpu
+# Keeps Adam and the float32 weights on the CPU, where there is more memory (which is offloading, and no shards).
+
+def sharded_adam(copies, lr):
+    trained = [[p for p in copy.parameters() if p.requires_grad] for copy in copies]
+    masters = [p.detach().cpu().float() for p in trained[0]]
+    optimizer = torch.optim.Adam(masters, lr=lr)
+
+    def step():
+        for master, *parameters in zip(masters, *trained):
+            master.grad = sum(p.grad.cpu().float() for p in parameters) / len(parameters)
+        optimizer.step()
+        optimizer.zero_grad()
+        for master, *parameters in zip(masters, *trained):
+            for p in parameters:
+                p.data.copy_(master.bfloat16())
+
+    return step
+
+
 # %% right: torchs_adam_on_float32_shards
 # PyTorch's Adam has the float32 shards; gradients are added by their owner, and rounded weights go out.
 

@@ -365,6 +365,54 @@ class ShardedLinear(nn.Module):
         return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
 
 
+# %% wrong: rows_sent_to_the_shards
+# Sends each share to all shards and gathers the outputs, as in exercise 2: there are fewer rows than weights.
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        pieces = linear.weight.detach().tensor_split(len(devices)), linear.bias.detach().tensor_split(len(devices))
+        self.weights, self.biases = (nn.ParameterList([p.to(d) for p, d in zip(own, devices)]) for own in pieces)
+        for parameter in self.parameters():
+            parameter.register_hook(lambda gradient: gradient / len(devices))
+
+    def forward(self, xs):
+        outputs = []
+        for x in xs:
+            layers = zip(self.weights, self.biases)
+            parts = [nn.functional.linear(x.to(weight.device), weight, bias) for weight, bias in layers]
+            outputs.append(torch.cat([part.to(x.device) for part in parts], 1))
+        return outputs
+
+
+# %% wrong: gathered_weight_kept_on_the_cpu
+# Does not gather a second time: what autograd saves of the gathered weight waits on the CPU for the backward pass.
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+        for shard in self.shards:
+            shard.register_hook(lambda gradient: gradient / len(devices))
+
+    def forward(self, xs):
+        outputs = []
+        for x in xs:
+            whole = torch.cat([shard.to(x.device) for shard in self.shards])
+            memory = whole.untyped_storage().data_ptr()
+
+            def away(tensor, memory=memory):
+                return tensor.cpu() if tensor.untyped_storage().data_ptr() == memory else tensor
+
+            with torch.autograd.graph.saved_tensors_hooks(away, lambda tensor, device=x.device: tensor.to(device)):
+                weight, bias = whole[: -self.shape[0]].view(self.shape), whole[-self.shape[0] :]
+                outputs.append(nn.functional.linear(x, weight, bias))
+            del whole, weight, bias
+        return outputs
+
+
 # %% right: gathers_again_in_a_function
 # An autograd.Function for each device: it saves the share and the shards, and gathers in both passes.
 
