@@ -248,7 +248,7 @@ FAULTS = {
     ),
     "nobody receives": (
         lambda: dist.send(mine(), 1) if me() == 0 else None,
-        "rank 0 waited in send(float32[6], dst=1), and nobody will come: rank 1 has ended; rank 2 has ended|" + ALL,
+        "rank 0 waited in send(float32[6], dst=1), and nobody will come: ranks 1 and 2 have ended|" + ALL,
     ),
     "a message of another shape": (
         lambda: [lambda: dist.send(mine(4), 1), lambda: dist.recv(mine(8), 0), int][me()](),
@@ -278,8 +278,7 @@ FAULTS = {
     ),
     "a group that one rank does not make": (
         lambda: dist.new_group([0, 1]) if me() != 1 else None,
-        "rank 0 waited in new_group() of ranks 0 and 1, and nobody will come: rank 1 has ended; rank 2 has ended|"
-        + ALL,
+        "rank 0 waited in new_group() of ranks 0 and 1, and nobody will come: ranks 1 and 2 have ended|" + ALL,
     ),
     "begun twice": (
         lambda: dist.init_process_group(),

@@ -62,6 +62,13 @@ def _ended(ranks: list[int]) -> str:
     return f"{named(ranks)} {ENDED if len(ranks) == 1 else 'have ended'}"
 
 
+def _told(states: dict[int, str]) -> str:
+    """What the others do. Where all have ended it is said as `why_broken` says it, who may come first."""
+    if set(states.values()) == {ENDED}:
+        return _ended(list(states))
+    return "; ".join(f"rank {rank} {state}" for rank, state in states.items())
+
+
 @dataclass
 class _State:
     """What a rank shows of itself: how often it has shown it, how many waits it has begun, and what it waits for."""
@@ -264,8 +271,7 @@ class _Guard:
                     continue
                 settled, self._seen = bool(states) and states == self._seen, states or {}
             if settled:
-                others = "; ".join(f"rank {rank} {state}" for rank, state in states.items() if rank != self._rank)
-                waits[0].broken_off(f"nobody will come: {others}")
+                waits[0].broken_off(f"nobody will come: {_told(states)}")
 
     def _look(self) -> dict[int, str] | None:
         """What all others wait for, or why they never will again; None as long as one may still come."""
