@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / "constraints.txt"
+SIMGPU = ROOT / "utils" / "simgpu"
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 11)
 # Free on the disk, in gigabytes, and what a person may expect: of the CPU's build of PyTorch, and of the usual one.
@@ -81,7 +82,7 @@ def main() -> None:
 def stamp_name(purpose: str) -> str:
     """A file that says 'installed for this purpose, from these requirements, with this Python'."""
     state = hashlib.sha256()
-    for part in (ROOT / "pyproject.toml", CONSTRAINTS, Path(__file__)):
+    for part in (ROOT / "pyproject.toml", SIMGPU / "pyproject.toml", CONSTRAINTS, Path(__file__)):
         state.update(part.read_bytes())
     state.update(f"{sys.base_prefix} {sys.version}".encode())
     return f"installed-for-{purpose}-{state.hexdigest()[:16]}"
@@ -186,7 +187,9 @@ def install(purpose: str, wish: str) -> None:
     if keeps_torch(wish):
         lines = [line for line in lines if not WITH_TORCH.match(line.split("==")[0].strip())]
     constraints.write_text("\n".join(lines) + "\n")
-    if not pip_install("--constraint", str(constraints), "--editable", f"{ROOT}[{EXTRAS[purpose]}]"):
+    # simgpu by itself, too: so that SIMGPU=2 gives any script simulated GPUs.
+    editable = ["--editable", f"{ROOT}[{EXTRAS[purpose]}]", "--editable", str(SIMGPU)]
+    if not pip_install("--constraint", str(constraints), *editable):
         stop("pip could not install the packages (its reason is above). Check the network, then run this again")
     import_once()
     (VENV / stamp_name(purpose)).touch()

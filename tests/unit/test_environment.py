@@ -47,7 +47,8 @@ def test_what_is_installed_is_what_was_tested():
 def test_conda_reads_the_same_two_files():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     pip = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
-    assert pip == ["--constraint constraints.txt", f"--editable .[{','.join(EXTRAS)}]"]
+    editable = [f"--editable .[{','.join(EXTRAS)}]", "--editable ./utils/simgpu"]
+    assert pip == ["--constraint constraints.txt", *editable]
     python = next(entry for entry in environment["dependencies"] if str(entry).startswith("python="))
     assert Requirement(f"python{PROJECT['requires-python']}").specifier.contains(python.split("=")[1] + ".0")
 

@@ -128,6 +128,17 @@ def test_a_word_that_is_none_is_refused(monkeypatch):
 # --- the whole set-up, in a project of nothing but what it needs -------------------------------------------------
 
 
+def stand_in_project(folder, name, metadata=""):
+    """A project whose build is a wheel that is there already."""
+    wheel = f"{name}-0-py3-none-any.whl"
+    stand_in_wheel(folder / "built", name, "0", "py3-none-any", metadata)
+    backend = f"import os, shutil\nNAME = {wheel!r}\n\n\n"
+    backend += "def build_editable(folder, *settings):\n    shutil.copy(os.path.join('built', NAME), folder)\n"
+    (folder / "backend.py").write_text(f"{backend}    return NAME\n\n\nbuild_wheel = build_editable\n")
+    system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    (folder / "pyproject.toml").write_text(f'{system}[project]\nname = "{name}"\nversion = "0"\n')
+
+
 class Place:
     """A folder with the course's set-up and its constraints, and indexes of stand-ins."""
 
@@ -139,12 +150,8 @@ class Place:
         metadata = (
             "Requires-Dist: torch>=2.11\nRequires-Dist: torchvision\nProvides-Extra: lab\nProvides-Extra: grade\n"
         )
-        stand_in_wheel(root / "built", "course", "0", "py3-none-any", metadata)
-        backend = "import os, shutil\nNAME = 'course-0-py3-none-any.whl'\n\n\n"
-        backend += "def build_editable(folder, *settings):\n    shutil.copy(os.path.join('built', NAME), folder)\n"
-        (root / "backend.py").write_text(f"{backend}    return NAME\n\n\nbuild_wheel = build_editable\n")
-        system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-        (root / "pyproject.toml").write_text(f'{system}[project]\nname = "course"\nversion = "0"\n')
+        stand_in_project(root, "course", metadata)
+        stand_in_project(root / "utils" / "simgpu", "simgpu")
         venv.create(root / "python", with_pip=False)  # one that has nothing of its own
 
     def set_up(self, **more):

@@ -12,7 +12,12 @@ package imports nothing else from the course.
 
 from __future__ import annotations
 
+import sys
+
 import torch
+
+if __name__ != "simgpu" and "simgpu" in sys.modules:  # PyTorch takes a device once
+    raise ImportError("SIMGPU is set, so this program has simulated GPUs already: unset it, or import simgpu instead")
 
 from . import torch_private
 from .attention import register_attention
