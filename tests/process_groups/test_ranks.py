@@ -343,3 +343,30 @@ def test_nothing_is_left_of_a_kernel_that_is_restarted(notebook):
         notebook.run(WORKS, at=restart)
     assert len(theirs) >= 3, "the warm process and two ranks"
     wait_until_gone(process.pid for process in theirs)
+
+
+def of_one_rank():
+    x = torch.arange(3.0, device="simgpu:0") + 1
+    gathered, scattered = torch.zeros_like(x), torch.zeros_like(x)
+    dist.all_gather_single(gathered, x)
+    dist.reduce_scatter_single(scattered, x)
+    objects = [None]
+    dist.all_gather_object(objects, "me")
+    return gathered.cpu(), scattered.cpu(), objects
+
+
+def test_collectives_of_one_rank_give_what_they_were_given():
+    [(gathered, scattered, objects)] = ranks(1).run(of_one_rank)
+    assert gathered.tolist() == scattered.tolist() == [1, 2, 3]
+    assert objects == ["me"]
+
+
+def of_a_mesh():
+    mesh = dist.init_device_mesh("simgpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    shared = mine()
+    dist.all_reduce(shared, group=mesh.get_group("tensor"))
+    return shared.tolist()
+
+
+def test_a_mesh_of_two_dimensions_makes_its_groups():
+    assert ranks(4).run(of_a_mesh) == [[3.0] * 3, [3.0] * 3, [7.0] * 3, [7.0] * 3]

@@ -417,7 +417,7 @@ class SimBackend(torch_private.Backend):
         if machine.compute and self.ranks > 1 and not self.alone:
             with self._waiting(what):
                 data()
-        elif machine.compute and self.alone:
+        elif machine.compute:  # one process stands for all, or is all
             _as_if_all_were_equal(name, inputs, outputs, self.ranks, details)
         _arrivals.update(
             (storage_of(tensor), (end, ref(tensor))) for tensor in _flat(outputs) if type(tensor) is SimTensor
