@@ -80,3 +80,8 @@ def _(student):
 @seen.ex5.fact("a large model in nodes of four")
 def _(student):
     seen.compare_plan(student, seen.Case("70B on H100", 16, 4, 96e9, "nvlink4", "400G", 128))
+
+
+@seen.ex5.fact("a small model in four nodes")
+def _(student):
+    seen.compare_plan(student, seen.Case("1B on H100", 4, 4, 24e9, "nvlink4", "100G", 128))

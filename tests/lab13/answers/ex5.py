@@ -19,7 +19,7 @@ def plan(model, cluster, batch):
                     continue
                 rows = batch // data // m
                 inside = 4 * seconds_to_add_up(rows * model["output"], tensor, 1, cluster)
-                turn = layers * (rows * (layer["forward"] + layer["backward"]) + inside)
+                turn = layers * (rows * (layer["forward"] + layer["backward"]) + layer["fixed"] + inside)
                 nodes = min(data, cluster["nodes"])
                 once = seconds_to_add_up(2 * layers * layer["weights"], data, nodes, cluster)
                 time = (m + pipeline - 1) * turn + once
@@ -50,7 +50,7 @@ def plan(model, cluster, batch):
                 if rest or layers * (16 * layer["weights"] + rows * layer["kept"]) > cluster["memory"]:
                     continue
                 inside = 4 * seconds_to_add_up(rows * model["output"], tensor, nodes["tensor"], cluster)
-                turn = layers * (rows * (layer["forward"] + layer["backward"]) + inside)
+                turn = layers * (rows * (layer["forward"] + layer["backward"]) + layer["fixed"] + inside)
                 found.append(((m + pipeline - 1) * turn + once, sizes, m))
     best = min(found, key=lambda each: each[0])
     return best[1:]
@@ -78,7 +78,7 @@ def plan(model, cluster, batch):
                 if rest or layers * (16 * layer["weights"] + rows * m * layer["kept"]) > cluster["memory"]:
                     continue
                 inside = 4 * seconds_to_add_up(rows * model["output"], tensor, nodes["tensor"], cluster)
-                turn = layers * (rows * (layer["forward"] + layer["backward"]) + inside)
+                turn = layers * (rows * (layer["forward"] + layer["backward"]) + layer["fixed"] + inside)
                 found.append(((m + pipeline - 1) * turn + once, sizes, m))
     best = min(found, key=lambda each: each[0], default=(0, {"data": 1, "pipeline": gpus, "tensor": 1}, batch))
     return best[1:]
@@ -101,7 +101,7 @@ def plan(model, cluster, batch):
             if rest or memory > cluster["memory"]:
                 continue
             inside = 4 * seconds_to_add_up(rows * model["output"], tensor, 1, cluster)
-            turn = layers * (rows * (layer["forward"] + layer["backward"]) + inside)
+            turn = layers * (rows * (layer["forward"] + layer["backward"]) + layer["fixed"] + inside)
             once = seconds_to_add_up(2 * layers * layer["weights"], data, 1, cluster)
             found.append(((m + pipeline - 1) * turn + once, m, data, pipeline, tensor))
     _, m, data, pipeline, tensor = min(found)
@@ -129,7 +129,7 @@ def plan(model, cluster, batch):
                 if rest or memory > cluster["memory"]:
                     continue
                 inside = 4 * seconds_to_add_up(rows * model["output"], tensor, nodes["tensor"], cluster)
-                turn = layers * (rows * (layer["forward"] + layer["backward"]) + inside)
+                turn = layers * (rows * (layer["forward"] + layer["backward"]) + layer["fixed"] + inside)
                 found.append((m * turn + once, dict(order), m))
     best = min(found, key=lambda each: each[0])
     return best[1:]
@@ -171,7 +171,8 @@ def plan(model, cluster, batch):
                     memory = layers * (16 * layer["weights"] + rows * layer["kept"] * min(m, pipeline))
                     if memory > cluster["memory"]:
                         continue
-                    time = (m + pipeline - 1) * layers * rows * (layer["forward"] + layer["backward"])
+                    one = rows * (layer["forward"] + layer["backward"]) + layer["fixed"]
+                    time = (m + pipeline - 1) * layers * one
                     nodes = min(cluster["nodes"], data)
                     time += seconds_to_add_up(2 * layers * layer["weights"], data, nodes, cluster)
                     if time < best_time:
@@ -210,10 +211,68 @@ def plan(model, cluster, batch):
                 continue
             nodes = -(-tensor // per_node)
             inside = 4 * seconds_to_add_up(rows * model["output"], tensor, nodes, cluster)
-            turn = layers * (rows * (layer["forward"] + layer["backward"]) + inside)
+            turn = layers * (rows * (layer["forward"] + layer["backward"]) + layer["fixed"] + inside)
             found.append(((m + pipeline - 1) * turn, {"data": data, "pipeline": pipeline, "tensor": tensor}, m))
     best = min(found, key=lambda each: each[0])
     return best[1], best[2]
+
+
+# %% wrong: data_outermost_always
+# Puts data outermost, because it talks once a step only, and never tries another order.
+
+def plan(model, cluster, batch):
+    gpus, per_node = cluster["nodes"] * cluster["per_node"], cluster["per_node"]
+    best, best_time = None, float("inf")
+    for tensor, layer in model["layer"].items():
+        for pipeline in range(1, model["layers"] + 1):
+            data, rest = divmod(gpus, tensor * pipeline)
+            if rest or data == 0 or model["layers"] % pipeline or batch % data or tensor > per_node:
+                continue
+            layers = model["layers"] // pipeline
+            for m in range(1, batch // data + 1):
+                if batch // data % m:
+                    continue
+                rows = batch // data // m
+                memory = 16 * layers * layer["weights"] + rows * layers * layer["kept"] * min(m, pipeline)
+                if memory > cluster["memory"]:
+                    continue
+                turn = rows * (layer["forward"] + layer["backward"]) + layer["fixed"]
+                turn += 4 * seconds_to_add_up(rows * model["output"], tensor, 1, cluster)
+                nodes = len({rank // per_node for rank in range(0, gpus, tensor * pipeline)})
+                time = layers * turn * (m + pipeline - 1)
+                time += seconds_to_add_up(2 * layers * layer["weights"], data, nodes, cluster)
+                if time < best_time:
+                    best_time = time
+                    best = {"data": data, "pipeline": pipeline, "tensor": tensor}, m
+    return best
+
+
+# %% wrong: as_many_micro_batches_as_rows
+# Takes one row for each micro-batch, because then the bubble is smallest, whatever else a micro-batch costs.
+
+def plan(model, cluster, batch):
+    gpus, per_node = cluster["nodes"] * cluster["per_node"], cluster["per_node"]
+    best, best_time = None, float("inf")
+    for tensor, layer in model["layer"].items():
+        for pipeline in range(1, model["layers"] + 1):
+            data, rest = divmod(gpus, tensor * pipeline)
+            if rest or data == 0 or model["layers"] % pipeline or batch % data or tensor > per_node:
+                continue
+            layers = model["layers"] // pipeline
+            for m in [batch // data]:
+                rows = batch // data // m
+                memory = 16 * layers * layer["weights"] + rows * layers * layer["kept"] * min(m, pipeline)
+                if memory > cluster["memory"]:
+                    continue
+                turn = rows * (layer["forward"] + layer["backward"]) + layer["fixed"]
+                turn += 4 * seconds_to_add_up(rows * model["output"], tensor, 1, cluster)
+                nodes = len({rank // per_node for rank in range(0, data * tensor, tensor)})
+                time = layers * turn * (m + pipeline - 1)
+                time += seconds_to_add_up(2 * layers * layer["weights"], data, nodes, cluster)
+                if time < best_time:
+                    best_time = time
+                    best = {"pipeline": pipeline, "data": data, "tensor": tensor}, m
+    return best
 
 
 # %% right: a_search_with_generators
@@ -247,7 +306,8 @@ def plan(model, cluster, batch):
     def seconds(sizes, m):
         layer, rows = model["layer"][sizes["tensor"]], batch / sizes["data"] / m
         layers = model["layers"] / sizes["pipeline"]
-        one = rows * (layer["forward"] + layer["backward"]) + 4 * add_up("tensor", rows * model["output"], sizes)
+        one = rows * (layer["forward"] + layer["backward"]) + layer["fixed"]
+        one += 4 * add_up("tensor", rows * model["output"], sizes)
         turns = m + sizes["pipeline"] - 1
         return turns * layers * one + add_up("data", 2 * layers * layer["weights"], sizes)
 
@@ -276,7 +336,7 @@ def plan(model, cluster, batch):
                 rows = batch // data // m
                 if layers * (16 * layer["weights"] + min(m, pipeline) * rows * layer["kept"]) > cluster["memory"]:
                     continue
-                compute = layers * rows * (layer["forward"] + layer["backward"])
+                compute = layers * (rows * (layer["forward"] + layer["backward"]) + layer["fixed"])
                 compute += layers * 4 * seconds_to_add_up(rows * model["output"], tensor, 1, cluster)
                 for outside in ("data", "pipeline"):
                     apart = tensor * pipeline if outside == "data" else tensor
@@ -318,7 +378,7 @@ def plan(model, cluster, batch):
                         nodes[name] = len(set((group // per_node).tolist()))
                     extra = 2 * seconds_to_add_up(rows * model["output"], tensor, nodes["tensor"], cluster)
                     forward = layers * (rows * layer["forward"] + extra)
-                    backward = layers * (rows * layer["backward"] + extra)
+                    backward = layers * (rows * layer["backward"] + layer["fixed"] + extra)
                     once = seconds_to_add_up(2 * layers * layer["weights"], data, nodes["data"], cluster)
                     rough = (m + pipeline - 1) * (forward + backward) + once
                     candidates.append((rough, dict(order), m, forward, backward, once))
