@@ -26,6 +26,7 @@ EARLY = (
     *("torch", "torch.nn", "torch.optim", "torch._dynamo", "torch.utils.checkpoint", "torch.utils.data", "numpy"),
     *("IPython", "ipykernel.kernelapp", "matplotlib.figure", "utils.devices", "utils.simgpu", "utils.trace"),
     *("utils.timing", "utils.pipeline", "utils.intervals", "utils.check", "utils.plots", "utils.monitor"),
+    "utils.mailbox",
 )
 
 # Random numbers that are made before a fork, so that not each makes its own: as many as lab01 asks for.

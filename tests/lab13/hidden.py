@@ -1,0 +1,87 @@
+"""Lab 13's hidden facts, judged by the grader after the visible ones. Students do not get this file.
+
+They ask what a right answer does anyway and a lucky one does not: other machines, meshes, failures and clusters.
+"""
+
+import random
+
+from utils.facts import visible
+
+seen = visible("lab13")
+lab = seen.lab
+
+OTHERS = tuple(f"GPU-{word}" for word in ("12ff", "1a00-7", "b001", "b0ff", "77", "c4c4-1", "c4d0", "0e"))
+FASTEST = (OTHERS[5], *OTHERS[:5], *OTHERS[6:])
+
+
+@seen.ex1.fact("a node of eight, other orders, and one GPU")
+def _(student):
+    for words in ("7,6,5", "5", "GPU-b00,GPU-1a,GPU-b0,GPU-77", "GPU-1", "-1", "8,0", "0,1,2,3,4,5,6,7", None, ""):
+        for order in ("PCI_BUS_ID", "FASTEST_FIRST", None):
+            seen.compare_gpus(student, words, order, OTHERS, FASTEST, ranks=(0, 1, 2, 5, 8))
+    seen.compare_gpus(student, "0", "PCI_BUS_ID", OTHERS[:1], OTHERS[:1])
+
+
+@seen.ex2.fact("other meshes: four dimensions, other names, odd sizes, groups that begin within a node")
+def _(student):
+    seen.compare_where(student, {"replicate": 2, "shard": 4, "stage": 2, "tensor": 4}, 8, (0, 17, 42, 63))
+    seen.compare_where(student, {"tensor": 3, "data": 5}, 4, (0, 7, 14))
+    seen.compare_where(student, {"pipeline": 1, "tensor": 8, "data": 3}, 8, (2, 23))
+    seen.compare_where(student, {"data": 6}, 1, (4,))
+
+
+@seen.ex3.fact("long jobs, many failures, long saves")
+def _(student):
+    chance = random.Random(3)
+    for _ in range(40):
+        work, every = chance.randrange(20, 400), chance.randrange(5, 90)
+        save, restart = chance.randrange(1, 20), chance.randrange(1, 40)
+        failures = sorted(chance.sample(range(0, 3 * work), chance.randrange(0, 8)))
+        ends = seen.moments(work, every, save, restart, failures)
+        if not ends & {*failures}:  # whether a failure at the very end of something comes before or after, nobody says
+            seen.compare_finished(student, work, every, save, restart, failures)
+
+
+@seen.ex4.fact("one rank, two micro-batches for four ranks, uneven ones, gradients that are there")
+def _(student):
+    seen.compare_stages(student, (4, 3), (3, 2), seed=5)
+    seen.compare_stages(student, (4, 6, 5, 7, 3), (3, 1), seed=6)
+    seen.compare_stages(student, (5, 7, 4), (1, 6, 2, 5), seed=7, gradients_there=True)
+    seen.compare_stages(student, (5, 5, 5), (4,), seed=8)
+
+
+@seen.ex4.fact("1F1B on four ranks, with few and with many micro-batches")
+def _(student):
+    seen.compare_actions(student, (4, 6, 5, 7, 3), (2, 2), seed=6)
+    seen.compare_actions(student, (4, 6, 5, 7, 3), (2, 2, 2, 2, 2, 2, 2, 1), seed=6)
+
+
+@seen.ex4.fact("sends that wait, on four ranks and on one")
+def _(student):
+    for widths, rows in (((4, 6, 5, 7, 3), (2,) * 9), ((4, 6, 5, 7, 3), (3, 1)), ((4, 3), (3, 2)), ((5, 5, 5), (4,))):
+        seen.compare_stages(student, widths, rows, seed=9, sends_wait=True)
+
+
+@seen.ex5.fact("PCIe in one node")
+def _(student):
+    seen.compare_plan(student, seen.Case("7B on H100", 1, 8, 80e9, "pcie5", "400G", 32))
+
+
+@seen.ex5.fact("nodes of two, and few rows")
+def _(student):
+    seen.compare_plan(student, seen.Case("7B on H100", 8, 2, 80e9, "pcie5", "100G", 8))
+
+
+@seen.ex5.fact("small memory")
+def _(student):
+    seen.compare_plan(student, seen.Case("7B on H100", 4, 8, 24e9, "nvlink4", "200G", 64))
+
+
+@seen.ex5.fact("a large model in nodes of four")
+def _(student):
+    seen.compare_plan(student, seen.Case("70B on H100", 16, 4, 96e9, "nvlink4", "400G", 128))
+
+
+@seen.ex5.fact("a small model in four nodes")
+def _(student):
+    seen.compare_plan(student, seen.Case("1B on H100", 4, 4, 24e9, "nvlink4", "100G", 128))

@@ -1,0 +1,801 @@
+"""Lab 13's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
+
+A probe runs beside the student's code and tells plain data; the fact judges it here. There are no processes and no
+network: ranks are threads that take turns (utils/mailbox.py), and a cluster is played (`Step`, below).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import permutations, product
+
+import numpy as np
+import torch
+from torch import nn
+
+from utils.facts import Lab, case, need, visible
+from utils.facts.probes import build, fill
+from utils.schedules import Costs, one_f_one_b, play
+from utils.simgpu import Fabric
+from utils.simgpu.profiles import LINKS, NETWORKS
+
+lab = Lab("lab13", "Beyond one machine")
+lesson = visible("lesson08")
+numbers = lesson.numbers
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def close(mine, theirs) -> bool:
+    return np.shape(mine) == np.shape(theirs) and np.allclose(mine, theirs, **CLOSE)
+
+
+def count_of(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def micro_batches_of(number: int) -> str:
+    return f"{number} micro-batch{'' if number == 1 else 'es'}"
+
+
+# --- ex1: which GPU is it? ------------------------------------------------------------------------------------------
+
+ex1 = lab.exercise(
+    "ex1",
+    points=1,
+    title="Which GPU is it?",
+    hints=[
+        "Which GPUs does the process see, in which order? That is a list. The local rank is a place in it.",
+        "A variable that is not there and one that is empty are two cases. What does text.split(',') give for ''?",
+        "Go through what the variable names, one by one, and stop at the first that names no GPU, or more than one.",
+    ],
+)
+
+
+def ask_gpu(lab, variables, local_rank, by_bus, by_speed):
+    from utils.facts.probes import text_or_kind
+
+    found = lab.which_gpu(dict(variables), local_rank, list(by_bus), list(by_speed))
+    return None if found is None else text_or_kind(found)
+
+
+UUIDS = ("GPU-8932", "GPU-0ab1", "GPU-89f0", "GPU-4e07")
+BY_SPEED = (UUIDS[2], UUIDS[0], UUIDS[1], UUIDS[3])
+
+
+def seen_by(variables: dict[str, str], by_bus, by_speed) -> list[str]:
+    """What a process sees, in its order. A test compares it with what PyTorch makes of the same text."""
+    ordered = by_bus if variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" else by_speed
+    if "CUDA_VISIBLE_DEVICES" not in variables:
+        return list(ordered)
+    found = []
+    for word in variables["CUDA_VISIBLE_DEVICES"].split(","):
+        fits = [uuid for uuid in ordered if uuid.startswith(word)] if word.startswith("GPU-") else []
+        if word.isdigit() and int(word) < len(ordered):
+            fits = [ordered[int(word)]]
+        if len(fits) != 1:
+            break
+        found += fits
+    return found
+
+
+def compare_gpus(student, visible, order=None, by_bus=UUIDS, by_speed=BY_SPEED, ranks=None):
+    variables = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    variables |= {"CUDA_DEVICE_ORDER": order} if order else {}
+    seen = seen_by(variables, by_bus, by_speed)
+    told = ", ".join(f"{name}={value!r}" for name, value in variables.items()) or "Neither variable set"
+    told += f"; GPUs by bus {', '.join(by_bus)}; by speed {', '.join(by_speed)}"
+    for local_rank in range(len(by_bus) + 1) if ranks is None else ranks:
+        found = student.run(ask_gpu, variables, local_rank, list(by_bus), list(by_speed))
+        right = repr(seen[local_rank]) if local_rank < len(seen) else None
+        what = f"which_gpu returned {found}, and it is {right}."
+        if right is None:
+            what = f"which_gpu returned {found}. The process sees {count_of(len(seen), 'GPU')}: return None."
+        with case(f"{told}; local rank {local_rank}"):
+            need(found == right, what)
+
+
+@ex1.fact("the local rank counts what the process sees, in the order in which it is named")
+def _(student):
+    compare_gpus(student, "2,0", "PCI_BUS_ID")
+    compare_gpus(student, "3", "PCI_BUS_ID")
+
+
+@ex1.fact("without CUDA_DEVICE_ORDER, numbers count the fastest first")
+def _(student):
+    compare_gpus(student, "2,0")
+    compare_gpus(student, "1,3,0", "FASTEST_FIRST")
+
+
+@ex1.fact("a variable that is not there hides nothing, and an empty one everything")
+def _(student):
+    compare_gpus(student, None, "PCI_BUS_ID")
+    compare_gpus(student, None)
+    compare_gpus(student, "", "PCI_BUS_ID")
+
+
+@ex1.fact("GPUs by their UUID, or its beginning")
+def _(student):
+    compare_gpus(student, f"{UUIDS[3]},{UUIDS[0]}")
+    compare_gpus(student, "GPU-4e,GPU-893", "PCI_BUS_ID")
+
+
+@ex1.fact("what names no GPU, or more than one, hides itself and all that follow")
+def _(student):
+    compare_gpus(student, "1,7,0", "PCI_BUS_ID")
+    compare_gpus(student, "0,2,-1,1", "PCI_BUS_ID")
+    compare_gpus(student, "GPU-0ab,GPU-89,GPU-4e")
+
+
+# --- ex2: who talks to whom -----------------------------------------------------------------------------------------
+
+ex2 = lab.exercise(
+    "ex2",
+    points=1,
+    title="Who talks to whom?",
+    hints=[
+        "With data 2, pipeline 2, tensor 4: write the sixteen ranks down as 2 x 2 rows of 4. Where is rank 13?",
+        "Two neighbours along a dimension are apart by the product of the sizes to the right of it.",
+        "A group has all ranks that agree with yours in every place but one. torch.arange(...).view(...) makes a mesh.",
+    ],
+)
+
+
+def ask_where(lab, rank, names, sizes, per_node):
+    import torch
+
+    from utils.facts.probes import kind_of
+
+    found = lab.where(rank, dict(zip(names, sizes, strict=True)), per_node)
+    if not isinstance(found, (tuple, list)):
+        return kind_of(found)
+    if len(found) != 4:
+        return f"{len(found)} things"
+    node, local_rank, groups, leaving = found
+    if not isinstance(groups, dict) or not isinstance(leaving, (list, tuple, set)):
+        return f"{kind_of(groups)} and {kind_of(leaving)} as third and fourth"
+
+    def plain(number):
+        return number if isinstance(number, int) and not isinstance(number, bool) else kind_of(number)
+
+    def ranks(group):
+        if isinstance(group, torch.Tensor):
+            return kind_of(group)
+        return [plain(each) for each in group] if isinstance(group, (list, tuple, range)) else kind_of(group)
+
+    told = {name if isinstance(name, str) else kind_of(name): ranks(group) for name, group in groups.items()}
+    return [plain(node), plain(local_rank), told, [n if isinstance(n, str) else kind_of(n) for n in leaving]]
+
+
+def mesh_of(sizes: dict[str, int]) -> np.ndarray:
+    return np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
+
+
+def groups_of(rank: int, sizes: dict[str, int]) -> dict[str, list[int]]:
+    """The ranks of each group that a rank belongs to, by dimension."""
+    mesh = mesh_of(sizes)
+    place = tuple(int(each[0]) for each in np.where(mesh == rank))
+    return {name: mesh[(*place[:axis], slice(None), *place[axis + 1 :])].tolist() for axis, name in enumerate(sizes)}
+
+
+def compare_where(student, sizes, per_node, ranks):
+    for rank in ranks:
+        with case(f"Rank {rank} of {' x '.join(f'{name} {size}' for name, size in sizes.items())}, {per_node} a node"):
+            found = student.run(ask_where, rank, list(sizes), list(sizes.values()), per_node)
+            need(not isinstance(found, str), f"where returned {found}. Return (node, local_rank, groups, leaving).")
+            node, local_rank, groups, leaving = found
+            need(node == rank // per_node, f"the node is {node}, and it is node {rank // per_node}.")
+            need(local_rank == rank % per_node, f"the local rank is {local_rank}, and it is {rank % per_node}.")
+            right = groups_of(rank, sizes)
+            for name, group in right.items():
+                need(name in groups, f"groups has no {name!r}.")
+                need(groups[name] == group, f"its {name} group is {groups[name]}, and it is {group}.")
+            need(len(groups) == len(right), f"groups has {', '.join(groups)}.")
+            leaves = [name for name, group in right.items() if len({each // per_node for each in group}) > 1]
+            need(
+                sorted(leaving) == sorted(leaves),
+                f"what leaves the node: {', '.join(leaving) or 'nothing'}. It is {', '.join(leaves) or 'nothing'}: "
+                f"the groups are {right}.",
+            )
+
+
+@ex2.fact("tensor inside, data outside: each group stays where it should, or does not")
+def _(student):
+    compare_where(student, {"data": 2, "pipeline": 2, "tensor": 4}, 8, (0, 5, 13))
+
+
+@ex2.fact("the same sizes in another order are other groups")
+def _(student):
+    compare_where(student, {"tensor": 4, "data": 2, "pipeline": 2}, 8, (0, 6, 13))
+
+
+@ex2.fact("one dimension, and a group that leaves the node for one rank and not for another")
+def _(student):
+    compare_where(student, {"data": 8}, 4, (3, 6))
+    compare_where(student, {"pipeline": 4, "tensor": 3}, 8, (1, 7))
+
+
+# --- ex3: what failures cost ----------------------------------------------------------------------------------------
+
+ex3 = lab.exercise(
+    "ex3",
+    points=2,
+    title="What a failure costs",
+    hints=[
+        "Without failures: how many saves are there, and when is the job done? Try work=100, every=40 on paper.",
+        "Between two failures the job is in a stretch: a part that is computed and then saved. Only a whole stretch "
+        "counts.",
+        "Go from failure to failure. Which stretches end before it? When does the next one begin after it? And what "
+        "if the next failure comes before that?",
+    ],
+)
+
+
+def ask_finished(lab, work, every, save, restart, failures):
+    from utils.facts.probes import kind_of
+
+    found = lab.finished(work, every, save, restart, list(failures))
+    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else kind_of(found)
+
+
+def finished(work, every, save, restart, failures) -> float:
+    """When the job is done."""
+    return max(moments(work, every, save, restart, failures))
+
+
+def moments(work, every, save, restart, failures) -> set[float]:
+    """When something ended: stretch by stretch, of which each is computed and then saved."""
+    saved, begin, failures, ends = 0, 0, list(failures), set()
+    while True:
+        part = min(every, work - saved)
+        last = saved + part == work
+        end = begin + part + (0 if last else save)
+        if failures and failures[0] < end:
+            begin = failures.pop(0) + restart
+            ends.add(begin)
+            continue
+        ends.add(end)
+        if last:
+            return ends
+        saved, begin = saved + part, end
+
+
+def compare_finished(student, work, every, save, restart, failures=()):
+    right = finished(work, every, save, restart, failures)
+    told = f"fails at {', '.join(map(str, failures))}" if failures else "never fails"
+    with case(f"{work} seconds of work, saved every {every} in {save}, restarted in {restart}; it {told}"):
+        found = student.run(ask_finished, work, every, save, restart, list(failures))
+        need(not isinstance(found, str), f"finished returned {found}. Return the moment when the job is done.")
+        need(math.isclose(found, right, rel_tol=1e-9), f"finished returned {found:g}, and the job is done at {right}.")
+
+
+@ex3.fact("no failure: a save after each part but the last")
+def _(student):
+    compare_finished(student, 100, 40, 5, 20)
+    compare_finished(student, 120, 40, 5, 20)
+    compare_finished(student, 100, 300, 5, 20)
+
+
+@ex3.fact("a failure costs what was computed since the last save, and the restart")
+def _(student):
+    compare_finished(student, 100, 40, 5, 20, [70])
+    compare_finished(student, 100, 40, 5, 20, [10, 150])
+
+
+@ex3.fact("a failure while it saves: what is not wholly saved is lost")
+def _(student):
+    compare_finished(student, 100, 40, 5, 20, [43])
+
+
+@ex3.fact("a failure while it restarts: the restart begins again")
+def _(student):
+    compare_finished(student, 100, 40, 5, 20, [70, 80, 95])
+
+
+@ex3.fact("a failure after the end costs nothing")
+def _(student):
+    compare_finished(student, 100, 40, 5, 20, [109, 500])
+    compare_finished(student, 100, 40, 5, 20, [111])
+
+
+# --- ex4: one stage of a pipeline -----------------------------------------------------------------------------------
+
+ex4 = lab.exercise(
+    "ex4",
+    points=3,
+    title="One rank of a pipeline",
+    hints=[
+        "Write down for two ranks and three micro-batches what each sends and receives, in order. Does the n-th thing "
+        "that one receives fit the n-th that the other sends?",
+        "recv needs room that is as large as the message. Which tensor is as large as the gradient that comes back? "
+        "And what has to be done to a received tensor, so that there is a gradient to send back?",
+        "A mean over all rows, from means over parts of different sizes: what is the weight of each?",
+        "Where sends wait: two neighbours both have something for each other. One has to receive first. Let the later "
+        "rank fetch its next input before it sends its gradient.",
+    ],
+)
+
+SLOW = "Where sends wait"
+
+
+def run_stages(lab, widths, rows, seed, sends_wait, gradients_there):
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import array, fill, kind_of
+    from utils.mailbox import noted, together
+
+    ranks, total = len(widths) - 1, sum(rows)
+    parts, actions = [], []
+    for rank in range(ranks):
+        part = nn.Sequential(nn.Linear(widths[rank], widths[rank + 1]), nn.Tanh())
+        fill(part, seed + rank)
+        parts.append(part)
+        actions.append(noted(part, rank))
+        for p in part.parameters():
+            p.grad = torch.ones_like(p) if gradients_there else None
+    x, y = (torch.arange(total * widths[n], dtype=torch.float32).reshape(total, widths[n]) for n in (0, -1))
+    x, y = torch.sin(x + seed), torch.cos(y + seed)
+
+    def main(rank, send, recv):
+        mine = x.clone() if rank == 0 else None
+        target = y.clone() if rank == ranks - 1 else None
+        part, loss_fn = parts[rank], nn.functional.mse_loss
+        return lab.stage_main(rank, ranks, part, list(rows), widths[rank], mine, target, loss_fn, send, recv)
+
+    losses = []
+    for found in together(main, ranks, sends_wait=sends_wait):
+        number = isinstance(found, (int, float)) and not isinstance(found, bool)
+        one = isinstance(found, torch.Tensor) and found.numel() == 1
+        losses.append(found if number else float(array(found).ravel()[0]) if one else kind_of(found))
+    gradients = [[None if p.grad is None else array(p.grad) for p in part.parameters()] for part in parts]
+    return {"losses": losses, "gradients": gradients, "actions": actions}
+
+
+def expected_stages(widths, rows, seed, gradients_there):
+    total, ranks = sum(rows), len(widths) - 1
+    parts = [build([["Linear", widths[n], widths[n + 1]], ["Tanh"]]) for n in range(ranks)]
+    for rank, part in enumerate(parts):
+        fill(part, seed + rank)
+    x, y = (torch.arange(total * widths[n], dtype=torch.float32).reshape(total, widths[n]) for n in (0, -1))
+    loss = nn.functional.mse_loss(nn.Sequential(*parts)(torch.sin(x + seed)), torch.cos(y + seed))
+    loss.backward()
+    return loss.item(), [[p.grad.numpy() + gradients_there for p in part.parameters()] for part in parts]
+
+
+def stages(student, widths, rows, seed=3, sends_wait=False, gradients_there=False):
+    return student.run(run_stages, list(widths), list(rows), seed, sends_wait, gradients_there)
+
+
+def told_stages(widths, rows, sends_wait=False) -> str:
+    ranks = count_of(len(widths) - 1, "rank")
+    return f"{SLOW + ', with' if sends_wait else 'With'} {ranks} and micro-batches of {', '.join(map(str, rows))} rows"
+
+
+def compare_stages(student, widths, rows, seed=3, *, sends_wait=False, gradients_there=False):
+    with case(told_stages(widths, rows, sends_wait)):
+        run = stages(student, widths, rows, seed, sends_wait, gradients_there)
+        loss, gradients = expected_stages(widths, rows, seed, gradients_there)
+        compare_losses(run["losses"], loss, len(rows))
+        for rank, (mine, right) in enumerate(zip(run["gradients"], gradients, strict=True)):
+            compare_rank(rank, mine, right, len(rows), gradients_there)
+
+
+def compare_losses(losses, right, count):
+    for rank, found in enumerate(losses[:-1]):
+        need(found == "None", f"rank {rank} returned {found}. Only the last one knows the loss: return None elsewhere.")
+    found = losses[-1]
+    need(not isinstance(found, str), f"the last rank returned {found}. Return the loss: a number, or a tensor of one.")
+    need(
+        count == 1 or not math.isclose(found, count * right, rel_tol=1e-4),
+        f"the last rank returned the sum of {count} means, {found:.5f}. The mean over all rows is {right:.5f}.",
+    )
+    need(
+        math.isclose(found, right, rel_tol=1e-4, abs_tol=1e-6),
+        f"the last rank returned a loss of {found:.5f}, and the mean over all rows is {right:.5f}.",
+    )
+
+
+def compare_rank(rank, mine, right, count, there):
+    need(all(each is not None for each in mine), f"rank {rank}'s part has a parameter without a gradient.")
+    own = [found - there for found in mine]
+    wanted = [each - there for each in right]
+    need(
+        not (there and all(close(found, each) for found, each in zip(mine, wanted, strict=True))),
+        f"rank {rank} has thrown away the gradients that were there. Add to them.",
+    )
+    need(
+        count == 1 or not all(close(found, count * each) for found, each in zip(own, wanted, strict=True)),
+        f"the gradients of rank {rank} are {count} times as large as they should be, and there are {count} "
+        "micro-batches.",
+    )
+    need(
+        all(close(found, each) for found, each in zip(own, wanted, strict=True)),
+        f"the gradients of rank {rank} are not those of the mean loss over all rows.",
+    )
+
+
+def compare_actions(student, widths, rows, seed=3, sends_wait=False):
+    """Each rank works in the order of 1F1B: where it does not, in what it differs."""
+    ranks = len(widths) - 1
+    with case(told_stages(widths, rows, sends_wait)):
+        run = stages(student, widths, rows, seed, sends_wait)
+        lists = [" ".join(map(str, row)) for row in one_f_one_b(ranks, len(rows)).lists]
+        for rank, (actions, right) in enumerate(zip(run["actions"], lists, strict=True)):
+            mine, most = in_flight(actions), in_flight(right.split())
+            found = f"Rank {rank} did {' '.join(actions)}"
+            need(
+                mine <= most,
+                f"rank {rank} has {micro_batches_of(mine)} in flight, and in 1F1B {most} at most: that is its memory. "
+                f"{found}",
+            )
+            need(
+                mine == most,
+                f"rank {rank} never has more than {mine} in flight, and in 1F1B {most}: it waits while others work. "
+                f"{found}",
+            )
+            need(" ".join(actions) == right, f"{found}, and in 1F1B it does {right}")
+
+
+def in_flight(actions) -> int:
+    """The most micro-batches whose backward pass is still to come."""
+    held = most = 0
+    for action in actions:
+        held += 1 if action.startswith("F") else -1
+        most = max(most, held)
+    return most
+
+
+@ex4.fact("two ranks: the loss, and the gradients of both")
+def _(student):
+    compare_stages(student, (4, 6, 3), (5, 5, 5))
+
+
+@ex4.fact("three ranks, and a last micro-batch that is smaller")
+def _(student):
+    compare_stages(student, (4, 6, 5, 3), (4, 4, 4, 2))
+
+
+@ex4.fact("each rank works in the order of 1F1B")
+def _(student):
+    compare_actions(student, (4, 6, 5, 3), (4, 4, 4, 4, 2))
+
+
+@ex4.fact("it comes to its end where a send waits until the other rank receives")
+def _(student):
+    compare_stages(student, (4, 6, 3), (4, 4, 4, 2), sends_wait=True)
+    compare_stages(student, (4, 6, 5, 3), (4, 4, 4, 4, 2), sends_wait=True)
+
+
+# --- ex5: a layout --------------------------------------------------------------------------------------------------
+
+ex5 = lab.exercise(
+    "ex5",
+    points=3,
+    title="Lay it out",
+    hints=[
+        "First without times: which (data, pipeline, tensor, micro-batches) use all GPUs and divide everything that "
+        "has to be divided? Print how many there are.",
+        "The fullest rank is the first of the pipeline. How many micro-batches has it in flight, of how many rows?",
+        "A step: so many turns of a stage's forward and backward pass, with what is added up inside its layers, and "
+        "once the gradients. How many turns are there, with the bubble?",
+        "Which of the three groups leaves its node depends on their order. Your where() says so. Try all six.",
+    ],
+)
+
+ENOUGH = 1.05  # times the step of the best layout that fits
+STATE = 16  # bytes of a weight: bfloat16 with its gradient, and Adam's three in float32
+GRADIENT = 2
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and a cluster: what `plan` is given, and the profiles that stand behind the bandwidths."""
+
+    model: str
+    nodes: int
+    per_node: int
+    memory: float
+    link: str
+    network: str
+    batch: int
+
+    def given(self) -> tuple[dict, dict, int]:
+        link, network = LINKS[self.link].collective, NETWORKS[self.network].collective
+        cluster = {"nodes": self.nodes, "per_node": self.per_node, "memory": self.memory}
+        return MODELS[self.model], cluster | {"link": link, "network": network}, self.batch
+
+    @property
+    def gpus(self) -> int:
+        return self.nodes * self.per_node
+
+    def __str__(self) -> str:
+        nodes = "one node" if self.nodes == 1 else f"{self.nodes} nodes"
+        each = f"{self.per_node} GPUs of {self.memory / 1e9:.0f} GB ({self.link}, {self.network})"
+        return f"{self.model}, {nodes} of {each}, {self.batch} rows"
+
+
+def _layers(layers: int, output: int, **shares) -> dict:
+    kinds = ("weights", "kept", "forward", "backward", "fixed")
+    layer = {int(t[1:]): dict(zip(kinds, values, strict=True)) for t, values in shares.items()}
+    return {"layers": layers, "output": output, "layer": layer}
+
+
+# One layer each of Llama-like models in bfloat16, on one of so many GPUs that share it: weights, bytes kept for a row,
+# seconds forward and backward for a row, and those that both take for any number of rows. A test makes them anew.
+MODELS = {
+    "1B on H100": _layers(
+        24,
+        2_097_152,
+        t1=(50_597_888, 51_909_120, 0.000132, 0.000275, 0.000357),
+        t2=(25_300_992, 28_051_968, 0.000074, 0.000149, 0.000341),
+        t4=(12_652_544, 16_123_392, 0.000041, 0.000082, 0.000332),
+        t8=(6_328_320, 10_159_616, 0.000025, 0.000051, 0.000327),
+        t16=(3_166_208, 7_177_728, 0.000018, 0.000035, 0.000317),
+    ),
+    "7B on H100": _layers(
+        32,
+        33_554_432,
+        t1=(202_383_360, 830_505_472, 0.003347, 0.007138, 0.000505),
+        t2=(101_195_776, 448_807_424, 0.001789, 0.003754, 0.000313),
+        t4=(50_601_984, 257_958_400, 0.000962, 0.002014, 0.000263),
+        t8=(25_305_088, 162_533_888, 0.000548, 0.001144, 0.000242),
+        t16=(12_656_640, 114_821_632, 0.000343, 0.000709, 0.000301),
+    ),
+    "30B on A100": _layers(
+        60,
+        54_525_952,
+        t1=(535_049_216, 1_350_599_168, 0.021442, 0.044786, 0.001182),
+        t2=(267_531_264, 729_825_792, 0.011028, 0.022886, 0.000484),
+        t4=(133_772_288, 419_439_104, 0.005694, 0.011808, 0.000265),
+    ),
+    "70B on H100": _layers(
+        80,
+        67_108_864,
+        t1=(973_094_912, 1_879_081_472, 0.012696, 0.026261, 0.001272),
+        t2=(486_555_648, 1_006_649_856, 0.006578, 0.013500, 0.000595),
+        t4=(243_286_016, 570_434_048, 0.003424, 0.007024, 0.000353),
+        t8=(121_651_200, 352_326_144, 0.001847, 0.003786, 0.000232),
+        t16=(60_833_792, 243_272_192, 0.001058, 0.002166, 0.000176),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A training step, played: 1F1B with the times of the stages, what is sent, and NCCL's model of adding up."""
+
+    case: Case
+    sizes: tuple[tuple[str, int], ...]  # from the outermost to the innermost
+    micro_batches: int
+
+    def size(self, name: str) -> int:
+        return dict(self.sizes)[name]
+
+    @property
+    def why_not(self) -> str:
+        """Why there is no such step, or nothing."""
+        model, _, batch = self.case.given()
+        data, pipeline, tensor = (self.size(name) for name in ("data", "pipeline", "tensor"))
+        if data * pipeline * tensor != self.case.gpus:
+            return (
+                f"{data} x {pipeline} x {tensor} are {data * pipeline * tensor} GPUs, and there are {self.case.gpus}."
+            )
+        if tensor not in model["layer"]:
+            shares = ", ".join(map(str, model["layer"]))
+            return f"a layer cannot be shared by {tensor} GPUs: its heads do not divide. It can by {shares}."
+        if model["layers"] % pipeline:
+            return f"{model['layers']} layers do not divide by {pipeline} ranks of a pipeline."
+        if batch % (data * self.micro_batches):
+            return f"{batch} rows do not divide by data {data} x {self.micro_batches} micro-batches."
+        return ""
+
+    @property
+    def rows(self) -> int:
+        return self.case.batch // (self.size("data") * self.micro_batches)
+
+    @property
+    def _layer(self) -> dict:
+        return MODELS[self.case.model]["layer"][self.size("tensor")]
+
+    @property
+    def _layers(self) -> int:
+        return MODELS[self.case.model]["layers"] // self.size("pipeline")
+
+    def memory(self) -> dict[str, float]:
+        """Bytes of the first rank of the pipeline, the fullest."""
+        flying = min(self.size("pipeline"), self.micro_batches)
+        kept = self._layers * self._layer["kept"] * self.rows
+        return {"state": STATE * self._layers * self._layer["weights"], "kept": kept * flying}
+
+    @property
+    def fits(self) -> bool:
+        return sum(self.memory().values()) <= self.case.memory
+
+    def leaves(self, name: str) -> bool:
+        return nodes_of(self.sizes, self.case.per_node)[name] > 1
+
+    def _add_up(self, name: str, size: float) -> float:
+        ranks, nodes = self.size(name), nodes_of(self.sizes, self.case.per_node)[name]
+        return Fabric(ranks, nodes, LINKS[self.case.link], NETWORKS[self.case.network]).seconds("all_reduce", int(size))
+
+    @property
+    def inside(self) -> float:
+        """Seconds of one micro-batch's adding up within a stage's layers, in one direction."""
+        return 2 * self._layers * self._add_up("tensor", self.rows * MODELS[self.case.model]["output"])
+
+    @property
+    def passes(self) -> tuple[float, float]:
+        """Seconds of a stage for one micro-batch."""
+        fixed = self._layer["fixed"] / 3  # a third of it forward
+        forward = self._layers * (self.rows * self._layer["forward"] + fixed) + self.inside
+        return forward, self._layers * (self.rows * self._layer["backward"] + 2 * fixed) + self.inside
+
+    @property
+    def once(self) -> float:
+        """Seconds to add up gradients."""
+        return self._add_up("data", GRADIENT * self._layers * self._layer["weights"])
+
+    @property
+    def at_least(self) -> float:
+        return (self.micro_batches + self.size("pipeline") - 1) * sum(self.passes) + self.once
+
+    def played(self):
+        forward, backward = self.passes
+        way = NETWORKS[self.case.network] if self.leaves("pipeline") else LINKS[self.case.link]
+        sent = self.rows * MODELS[self.case.model]["output"] / self.size("tensor")
+        schedule = one_f_one_b(self.size("pipeline"), self.micro_batches)
+        return play(schedule, Costs(forward, backward, output=sent), way, source="played, as the grader does")
+
+    @property
+    def seconds(self) -> float:
+        return _seconds(self)
+
+    def told(self) -> str:
+        """Where its time goes."""
+        inside = 2 * self.micro_batches * self.inside
+        computing = self.micro_batches * sum(self.passes) - inside
+        where = {name: "over the network" if self.leaves(name) else "inside a node" for name in ("tensor", "data")}
+        return (
+            f"computing {computing:.2f} s, adding up within layers {inside:.2f} s ({where['tensor']}), waiting in the "
+            f"pipeline {self.seconds - self.once - inside - computing:.2f} s, adding up gradients {self.once:.2f} s "
+            f"({where['data']})"
+        )
+
+    def __str__(self) -> str:
+        sizes = " x ".join(f"{name} {size}" for name, size in self.sizes)
+        return f"{sizes}, {micro_batches_of(self.micro_batches)}"
+
+
+@cache
+def _seconds(step: Step) -> float:
+    return step.played().span + step.once
+
+
+@cache
+def nodes_of(sizes: tuple[tuple[str, int], ...], per_node: int) -> dict[str, int]:
+    """In how many nodes a group of each dimension lies, the widest one."""
+    mesh, found = mesh_of(dict(sizes)) // per_node, {}
+    for axis, (name, size) in enumerate(sizes):
+        found[name] = max(len(set(group)) for group in np.moveaxis(mesh, axis, -1).reshape(-1, size))
+    return found
+
+
+def divisors(number: int) -> list[int]:
+    return [each for each in range(1, number + 1) if number % each == 0]
+
+
+def all_steps(case: Case) -> Iterator[Step]:
+    names = ("data", "pipeline", "tensor")
+    for data, pipeline in product(divisors(case.gpus), repeat=2):
+        tensor, rest = divmod(case.gpus, data * pipeline)
+        if rest or case.batch % data:
+            continue
+        sizes = dict(zip(names, (data, pipeline, tensor), strict=True))
+        for order in permutations(names):
+            for micro_batches in divisors(case.batch // data):
+                step = Step(case, tuple((name, sizes[name]) for name in order), micro_batches)
+                if not step.why_not:
+                    yield step
+
+
+@cache
+def best_of(case: Case) -> Step:
+    """The fastest step that fits: of those that might be, each is played."""
+    waiting = sorted((step for step in all_steps(case) if step.fits), key=lambda step: step.at_least)
+    best = waiting[0]
+    for step in waiting:
+        if step.at_least >= best.seconds:
+            break
+        best = min(best, step, key=lambda each: each.seconds)
+    return best
+
+
+def ask_plan(lab, model, cluster, batch):
+    from utils.facts.probes import kind_of
+
+    model["layer"] = {int(tensor): share for tensor, share in model["layer"].items()}  # on its way keys became text
+    found = lab.plan(model, cluster, batch)
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        return kind_of(found)
+    sizes, micro_batches = found
+    if not isinstance(sizes, dict):
+        return f"{kind_of(sizes)} as sizes"
+    told = [[name, size] for name, size in sizes.items() if isinstance(name, str) and isinstance(size, int)]
+    if isinstance(micro_batches, bool) or not isinstance(micro_batches, int):
+        return f"{kind_of(micro_batches)} as the number of micro-batches"
+    return [told, micro_batches]
+
+
+def planned(student, case_) -> Step:
+    """The step that the student's plan asks for, where it is one."""
+    found = student.run(ask_plan, *case_.given())
+    need(not isinstance(found, str), f"plan returned {found}. Return (sizes, micro_batches): a dict, a whole number.")
+    sizes, micro_batches = found
+    names = [name for name, _ in sizes]
+    need(
+        sorted(names) == ["data", "pipeline", "tensor"],
+        f"the sizes are of {', '.join(names) or 'nothing'}, and have to be of data, pipeline and tensor: numbers.",
+    )
+    told = ", ".join(f"{name} {size}" for name, size in sizes) + f" and {micro_batches_of(micro_batches)}"
+    need(micro_batches > 0 and all(size > 0 for _, size in sizes), f"it has {told}. All have to be 1 or more.")
+    return Step(case_, tuple((name, size) for name, size in sizes), micro_batches)
+
+
+def compare_plan(student, case_):
+    with case(str(case_)):
+        step = planned(student, case_)
+        need(not step.why_not, f"plan returned {step}: {step.why_not}")
+        memory = {kind: size / 1e9 for kind, size in step.memory().items()}
+        flying = micro_batches_of(min(step.size("pipeline"), step.micro_batches))
+        need(
+            step.fits,
+            f"{step}, does not fit: the first rank of the pipeline needs {memory['state']:.1f} GB for weights, "
+            f"gradients and Adam, and {memory['kept']:.1f} GB for what is kept of {flying} of "
+            f"{count_of(step.rows, 'row')}. A GPU has {case_.memory / 1e9:.0f}.",
+        )
+        best = best_of(case_)
+        need(
+            step.seconds <= ENOUGH * best.seconds,
+            f"{step}, takes {step.seconds:.2f} s, {step.seconds / best.seconds - 1:.1%} more than the best that fits "
+            f"({best.seconds:.2f} s). Of your step: {step.told()}.",
+        )
+
+
+LARGE = Case("70B on H100", 8, 8, 80e9, "nvlink4", "400G", 64)
+
+
+@ex5.fact("four nodes with a fast network, and a model that nearly fits on one GPU")
+def _(student):
+    compare_plan(student, Case("7B on H100", 4, 8, 80e9, "nvlink4", "400G", 64))
+
+
+@ex5.fact("a large model")
+def _(student):
+    compare_plan(student, LARGE)
+
+
+@ex5.fact("two nodes with a slow network")
+def _(student):
+    compare_plan(student, Case("7B on H100", 2, 8, 80e9, "nvlink4", "25G", 32))
+
+
+@ex5.fact("nodes of four, where little fits")
+def _(student):
+    compare_plan(student, Case("30B on A100", 8, 4, 80e9, "nvlink3", "100G", 32))
+
+
+@ex5.fact("a small model, where short micro-batches have their price")
+def _(student):
+    compare_plan(student, Case("1B on H100", 1, 8, 24e9, "pcie4", "400G", 128))
+
+
+@ex5.timeline
+def _(student):
+    return asdict(planned(student, LARGE).played().timeline)
+
+
+@ex5.scored(par=100, unit="% of the speed of the best layout of a large model")
+def _(student):
+    return 100 * best_of(LARGE).seconds / planned(student, LARGE).seconds
