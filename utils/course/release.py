@@ -39,6 +39,7 @@ BUNDLED = (
     "environment.yml",
     "docs/images",
     "docs/instructors.md",
+    "docs/planner.md",
     "docs/schedules.md",
     "docs/simgpu.md",
     "docs/times.md",
