@@ -1,5 +1,9 @@
 # The first cell on Colab or Kaggle: finds the course, or fetches it. In the course's own folders it says nothing.
-import glob, os, subprocess, sys, zipfile
+import glob
+import os
+import subprocess
+import sys
+import zipfile
 
 REPOSITORY = ""  # owner/name on GitHub, to fetch the course from where no zip of it and no dataset is here
 

@@ -9,7 +9,12 @@ from conftest import ROOT, run_here
 from utils.course import badges
 from utils.problem import Problem
 
-PAGES = ("README.md", "notebooks/00_start_here.ipynb", "notebooks/01_split_a_model.ipynb")
+PAGES = (
+    "README.md",
+    "notebooks/00_start_here.ipynb",
+    "notebooks/01_split_a_model.ipynb",
+    "notebooks/two_real_gpus.ipynb",
+)
 
 
 @pytest.fixture
@@ -28,6 +33,12 @@ def name_repository(root, name):
 def test_no_repository_is_named_and_no_page_has_buttons(course):
     assert badges.repository() == ""
     assert badges.put(course) == []
+
+
+def test_the_page_for_rented_machines_always_gets_the_course_by_its_first_code_cell(course):
+    notebook = nbformat.read(course / "notebooks" / "two_real_gpus.ipynb", as_version=4)
+    first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    assert first.source == (course / "tools" / "first_cell.py").read_text().strip()
 
 
 def test_buttons_come_with_a_repository_and_go_without(course):

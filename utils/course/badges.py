@@ -1,7 +1,8 @@
 """Buttons that open a page of the course on Colab, Kaggle or Binder, where pyproject.toml names a repository.
 
 They stand below the title of the README and of each lesson. A lesson that is opened there alone gets the course by its
-first code cell: tools/first_cell.py with the repository filled in. Without a repository all of it is taken out.
+first code cell: tools/first_cell.py with the repository filled in. Without a repository all of it is taken out, but for
+that cell in the page that is meant for rented machines.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ BEGIN, END = "<!-- buttons: course badges -->", "<!-- end of the buttons -->"
 FIRST_CELL = "first-cell"  # the id of the cell that gets the course
 BRANCH = "main"
 FIRST_PAGE = "notebooks/00_start_here.ipynb"
+ALWAYS = ("two_real_gpus.ipynb",)  # a page for rented machines: there is no other way to get the course there
 
 
 def repository(root: Path = ROOT) -> str:
@@ -51,7 +53,7 @@ def links(name: str, path: str) -> dict[str, tuple[str, str]]:
 def put(root: Path = ROOT) -> list[Path]:
     """Bring the README and all lessons into line with the setting. Returns what was changed."""
     name = repository(root)
-    pages = [root / "README.md", *sorted((root / "notebooks").glob("[0-9]*.ipynb"))]
+    pages = [root / "README.md", *sorted((root / "notebooks").glob("*.ipynb"))]
     changed = []
     for page in pages:
         before = page.read_text(encoding="utf-8")
@@ -68,12 +70,14 @@ def _readme(text: str, name: str) -> str:
 
 def _lesson(text: str, name: str, file: str, root: Path) -> str:
     notebook = nbformat.reads(text, as_version=4)
+    there = [cell for cell in notebook.cells if cell.id == FIRST_CELL]
     notebook.cells = [cell for cell in notebook.cells if cell.id != FIRST_CELL]
     title = notebook.cells[0]
     title.source = _with_buttons(title.source, name, f"notebooks/{file}")
-    if name:
-        source = (root / "tools" / "first_cell.py").read_text(encoding="utf-8").strip()
-        cell = nbformat.v4.new_code_cell(source.replace('REPOSITORY = ""', f'REPOSITORY = "{name}"'), id=FIRST_CELL)
+    if name or file in ALWAYS:
+        [cell] = there or [nbformat.v4.new_code_cell(id=FIRST_CELL)]  # one that has been run keeps its number
+        cell.source = (root / "tools" / "first_cell.py").read_text(encoding="utf-8").strip()
+        cell.source = cell.source.replace('REPOSITORY = ""', f'REPOSITORY = "{name}"')
         cell.metadata = nbformat.from_dict({"jupyter": {"source_hidden": True}})
         notebook.cells.insert(1, cell)
     return nbformat.writes(notebook) + "\n"
