@@ -20,6 +20,14 @@ def _(student):
         for order in ("PCI_BUS_ID", "FASTEST_FIRST", None):
             seen.compare_gpus(student, words, order, OTHERS, FASTEST, ranks=(0, 1, 2, 5, 8))
     seen.compare_gpus(student, "0", "PCI_BUS_ID", OTHERS[:1], OTHERS[:1])
+    seen.compare_gpus(student, "GPU-77,3,GPU-b0f,0", "PCI_BUS_ID", OTHERS, FASTEST, ranks=(0, 1, 2, 3))
+
+
+@seen.ex1.fact("a node of twelve, numbers of two digits, and all GPUs in another order")
+def _(student):
+    twelve = (*OTHERS, *(f"GPU-{word}" for word in ("d1", "d2", "d3", "d4")))
+    seen.compare_gpus(student, "11,2,10", "PCI_BUS_ID", twelve, twelve, ranks=(0, 1, 2, 3))
+    seen.compare_gpus(student, "2,3,1,0", "PCI_BUS_ID", OTHERS[:4], OTHERS[:4])
 
 
 @seen.ex2.fact("other meshes: four dimensions, other names, odd sizes, groups that begin within a node")
@@ -37,6 +45,7 @@ def _(student):
         work, every = chance.randrange(20, 400), chance.randrange(5, 90)
         save, restart = chance.randrange(1, 20), chance.randrange(1, 40)
         failures = sorted(chance.sample(range(0, 3 * work), chance.randrange(0, 8)))
+        failures = [moment + chance.choice((0, 0.25)) for moment in failures]
         ends = seen.moments(work, every, save, restart, failures)
         if not ends & {*failures}:  # whether a failure at the very end of something comes before or after, nobody says
             seen.compare_finished(student, work, every, save, restart, failures)
@@ -48,6 +57,7 @@ def _(student):
     seen.compare_stages(student, (4, 6, 5, 7, 3), (3, 1), seed=6)
     seen.compare_stages(student, (5, 7, 4), (1, 6, 2, 5), seed=7, gradients_there=True)
     seen.compare_stages(student, (5, 5, 5), (4,), seed=8)
+    seen.compare_stages(student, (4, 6, 3), (3, 4), seed=9, gated=True, loss="smooth_l1_loss")
 
 
 @seen.ex4.fact("1F1B on four ranks, with few and with many micro-batches")

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import numpy as np
 import torch
@@ -29,6 +29,15 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 def close(mine, theirs) -> bool:
     return np.shape(mine) == np.shape(theirs) and np.allclose(mine, theirs, **CLOSE)
+
+
+def need_unchanged(name: str, changed: list[int], *arguments: str) -> None:
+    """Unmet where a function has changed an argument of its: the next call would find it changed."""
+    need(
+        not changed,
+        f"{name} has changed {', '.join(arguments[place] for place in changed)}, which it is given. Work on a copy: "
+        "the caller may need it once more.",
+    )
 
 
 def count_of(number: int, thing: str) -> str:
@@ -54,10 +63,10 @@ ex1 = lab.exercise(
 
 
 def ask_gpu(lab, variables, local_rank, by_bus, by_speed):
-    from utils.facts.probes import text_or_kind
+    from utils.facts.probes import called, text_or_kind
 
-    found = lab.which_gpu(dict(variables), local_rank, list(by_bus), list(by_speed))
-    return None if found is None else text_or_kind(found)
+    found, changed = called(lab.which_gpu, dict(variables), local_rank, list(by_bus), list(by_speed))
+    return [None if found is None else text_or_kind(found), changed]
 
 
 UUIDS = ("GPU-8932", "GPU-0ab1", "GPU-89f0", "GPU-4e07")
@@ -87,13 +96,14 @@ def compare_gpus(student, visible, order=None, by_bus=UUIDS, by_speed=BY_SPEED, 
     told = ", ".join(f"{name}={value!r}" for name, value in variables.items()) or "Neither variable set"
     told += f"; GPUs by bus {', '.join(by_bus)}; by speed {', '.join(by_speed)}"
     for local_rank in range(len(by_bus) + 1) if ranks is None else ranks:
-        found = student.run(ask_gpu, variables, local_rank, list(by_bus), list(by_speed))
+        found, changed = student.run(ask_gpu, variables, local_rank, list(by_bus), list(by_speed))
         right = repr(seen[local_rank]) if local_rank < len(seen) else None
         what = f"which_gpu returned {found}, and it is {right}."
         if right is None:
             what = f"which_gpu returned {found}. The process sees {count_of(len(seen), 'GPU')}: return None."
         with case(f"{told}; local rank {local_rank}"):
             need(found == right, what)
+            need_unchanged("which_gpu", changed, "variables", "local_rank", "by_bus", "by_speed")
 
 
 @ex1.fact("the local rank counts what the process sees, in the order in which it is named")
@@ -145,9 +155,9 @@ ex2 = lab.exercise(
 def ask_where(lab, rank, names, sizes, per_node):
     import torch
 
-    from utils.facts.probes import kind_of
+    from utils.facts.probes import called, kind_of
 
-    found = lab.where(rank, dict(zip(names, sizes, strict=True)), per_node)
+    found, changed = called(lab.where, rank, dict(zip(names, sizes, strict=True)), per_node)
     if not isinstance(found, (tuple, list)):
         return kind_of(found)
     if len(found) != 4:
@@ -165,7 +175,7 @@ def ask_where(lab, rank, names, sizes, per_node):
         return [plain(each) for each in group] if isinstance(group, (list, tuple, range)) else kind_of(group)
 
     told = {name if isinstance(name, str) else kind_of(name): ranks(group) for name, group in groups.items()}
-    return [plain(node), plain(local_rank), told, [n if isinstance(n, str) else kind_of(n) for n in leaving]]
+    return [plain(node), plain(local_rank), told, [n if isinstance(n, str) else kind_of(n) for n in leaving], changed]
 
 
 def mesh_of(sizes: dict[str, int]) -> np.ndarray:
@@ -184,7 +194,7 @@ def compare_where(student, sizes, per_node, ranks):
         with case(f"Rank {rank} of {' x '.join(f'{name} {size}' for name, size in sizes.items())}, {per_node} a node"):
             found = student.run(ask_where, rank, list(sizes), list(sizes.values()), per_node)
             need(not isinstance(found, str), f"where returned {found}. Return (node, local_rank, groups, leaving).")
-            node, local_rank, groups, leaving = found
+            node, local_rank, groups, leaving, changed = found
             need(node == rank // per_node, f"the node is {node}, and it is node {rank // per_node}.")
             need(local_rank == rank % per_node, f"the local rank is {local_rank}, and it is {rank % per_node}.")
             right = groups_of(rank, sizes)
@@ -198,6 +208,7 @@ def compare_where(student, sizes, per_node, ranks):
                 f"what leaves the node: {', '.join(leaving) or 'nothing'}. It is {', '.join(leaves) or 'nothing'}: "
                 f"the groups are {right}.",
             )
+            need_unchanged("where", changed, "rank", "sizes", "per_node")
 
 
 @ex2.fact("tensor inside, data outside: each group stays where it should, or does not")
@@ -233,10 +244,11 @@ ex3 = lab.exercise(
 
 
 def ask_finished(lab, work, every, save, restart, failures):
-    from utils.facts.probes import kind_of
+    from utils.facts.probes import called, kind_of
 
-    found = lab.finished(work, every, save, restart, list(failures))
-    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else kind_of(found)
+    found, changed = called(lab.finished, work, every, save, restart, list(failures))
+    number = isinstance(found, (int, float)) and not isinstance(found, bool)
+    return [float(found) if number else kind_of(found), changed]
 
 
 def finished(work, every, save, restart, failures) -> float:
@@ -265,9 +277,10 @@ def compare_finished(student, work, every, save, restart, failures=()):
     right = finished(work, every, save, restart, failures)
     told = f"fails at {', '.join(map(str, failures))}" if failures else "never fails"
     with case(f"{work} seconds of work, saved every {every} in {save}, restarted in {restart}; it {told}"):
-        found = student.run(ask_finished, work, every, save, restart, list(failures))
+        found, changed = student.run(ask_finished, work, every, save, restart, list(failures))
         need(not isinstance(found, str), f"finished returned {found}. Return the moment when the job is done.")
         need(math.isclose(found, right, rel_tol=1e-9), f"finished returned {found:g}, and the job is done at {right}.")
+        need_unchanged("finished", changed, "work", "every", "save", "restart", "failures")
 
 
 @ex3.fact("no failure: a save after each part but the last")
@@ -279,7 +292,7 @@ def _(student):
 
 @ex3.fact("a failure costs what was computed since the last save, and the restart")
 def _(student):
-    compare_finished(student, 100, 40, 5, 20, [70])
+    compare_finished(student, 100, 40, 5, 20, [70.5])
     compare_finished(student, 100, 40, 5, 20, [10, 150])
 
 
@@ -319,17 +332,17 @@ ex4 = lab.exercise(
 SLOW = "Where sends wait"
 
 
-def run_stages(lab, widths, rows, seed, sends_wait, gradients_there):
+def run_stages(lab, widths, rows, seed, sends_wait, gradients_there, layers, loss):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, fill, kind_of
+    from utils.facts.probes import array, build, fill, kind_of
     from utils.mailbox import noted, together
 
     ranks, total = len(widths) - 1, sum(rows)
-    parts, actions = [], []
+    parts, actions, given = [], [], list(rows)
     for rank in range(ranks):
-        part = nn.Sequential(nn.Linear(widths[rank], widths[rank + 1]), nn.Tanh())
+        part = build(layers[rank])
         fill(part, seed + rank)
         parts.append(part)
         actions.append(noted(part, rank))
@@ -341,8 +354,8 @@ def run_stages(lab, widths, rows, seed, sends_wait, gradients_there):
     def main(rank, send, recv):
         mine = x.clone() if rank == 0 else None
         target = y.clone() if rank == ranks - 1 else None
-        part, loss_fn = parts[rank], nn.functional.mse_loss
-        return lab.stage_main(rank, ranks, part, list(rows), widths[rank], mine, target, loss_fn, send, recv)
+        loss_fn = {"mse_loss": nn.functional.mse_loss, "smooth_l1_loss": nn.functional.smooth_l1_loss}[loss]
+        return lab.stage_main(rank, ranks, parts[rank], given, widths[rank], mine, target, loss_fn, send, recv)
 
     losses = []
     for found in together(main, ranks, sends_wait=sends_wait):
@@ -350,22 +363,32 @@ def run_stages(lab, widths, rows, seed, sends_wait, gradients_there):
         one = isinstance(found, torch.Tensor) and found.numel() == 1
         losses.append(found if number else float(array(found).ravel()[0]) if one else kind_of(found))
     gradients = [[None if p.grad is None else array(p.grad) for p in part.parameters()] for part in parts]
-    return {"losses": losses, "gradients": gradients, "actions": actions}
+    weights = [[array(p) for p in part.parameters()] for part in parts]
+    return {"losses": losses, "gradients": gradients, "actions": actions, "weights": weights, "rows": given}
 
 
-def expected_stages(widths, rows, seed, gradients_there):
-    total, ranks = sum(rows), len(widths) - 1
-    parts = [build([["Linear", widths[n], widths[n + 1]], ["Tanh"]]) for n in range(ranks)]
+def layers_of(widths, gated=False) -> list[list]:
+    """The layers of each rank's part: where `gated`, ones whose output is narrower than their last nn.Linear."""
+    if gated:
+        return [[["Linear", width, 2 * after], ["GLU"]] for width, after in pairwise(widths)]
+    return [[["Linear", width, after], ["Tanh"]] for width, after in pairwise(widths)]
+
+
+def expected_stages(widths, rows, seed, gradients_there, layers, loss):
+    total = sum(rows)
+    parts = [build(stack) for stack in layers]
     for rank, part in enumerate(parts):
         fill(part, seed + rank)
     x, y = (torch.arange(total * widths[n], dtype=torch.float32).reshape(total, widths[n]) for n in (0, -1))
-    loss = nn.functional.mse_loss(nn.Sequential(*parts)(torch.sin(x + seed)), torch.cos(y + seed))
-    loss.backward()
-    return loss.item(), [[p.grad.numpy() + gradients_there for p in part.parameters()] for part in parts]
+    mean = getattr(nn.functional, loss)(nn.Sequential(*parts)(torch.sin(x + seed)), torch.cos(y + seed))
+    mean.backward()
+    gradients = [[p.grad.numpy() + gradients_there for p in part.parameters()] for part in parts]
+    return mean.item(), gradients, [[p.detach().numpy() for p in part.parameters()] for part in parts]
 
 
-def stages(student, widths, rows, seed=3, sends_wait=False, gradients_there=False):
-    return student.run(run_stages, list(widths), list(rows), seed, sends_wait, gradients_there)
+def stages(student, widths, rows, seed=3, sends_wait=False, gradients_there=False, layers=None, loss="mse_loss"):
+    layers = layers or layers_of(widths)
+    return student.run(run_stages, list(widths), list(rows), seed, sends_wait, gradients_there, layers, loss)
 
 
 def told_stages(widths, rows, sends_wait=False) -> str:
@@ -373,13 +396,20 @@ def told_stages(widths, rows, sends_wait=False) -> str:
     return f"{SLOW + ', with' if sends_wait else 'With'} {ranks} and micro-batches of {', '.join(map(str, rows))} rows"
 
 
-def compare_stages(student, widths, rows, seed=3, *, sends_wait=False, gradients_there=False):
-    with case(told_stages(widths, rows, sends_wait)):
-        run = stages(student, widths, rows, seed, sends_wait, gradients_there)
-        loss, gradients = expected_stages(widths, rows, seed, gradients_there)
-        compare_losses(run["losses"], loss, len(rows))
+def compare_stages(
+    student, widths, rows, seed=3, *, sends_wait=False, gradients_there=False, gated=False, loss="mse_loss"
+):
+    layers = layers_of(widths, gated)
+    with case(told_stages(widths, rows, sends_wait) + (f", loss_fn={loss}" if loss != "mse_loss" else "")):
+        run = stages(student, widths, rows, seed, sends_wait, gradients_there, layers, loss)
+        right, gradients, weights = expected_stages(widths, rows, seed, gradients_there, layers, loss)
+        compare_losses(run["losses"], right, len(rows))
         for rank, (mine, right) in enumerate(zip(run["gradients"], gradients, strict=True)):
             compare_rank(rank, mine, right, len(rows), gradients_there)
+        need_unchanged("stage_main", [] if run["rows"] == list(rows) else [0], "rows")
+        for rank, (mine, before) in enumerate(zip(run["weights"], weights, strict=True)):
+            same = all(np.array_equal(after, each) for after, each in zip(mine, before, strict=True))
+            need(same, f"rank {rank} has changed its weights. That is the optimizer's, and not asked for here.")
 
 
 def compare_losses(losses, right, count):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import torch
 from torch import nn
@@ -27,6 +29,13 @@ def kind_of(value) -> str:
     if isinstance(value, (torch.device, torch.dtype, torch.Size)):
         name = f"torch.{name}"
     return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
+
+
+def called(function, *given) -> tuple[object, list[int]]:
+    """What `function(*given)` returns, and the places of those things that it has changed: nobody asked it to."""
+    before = deepcopy(given)
+    found = function(*given)
+    return found, [place for place, (then, now) in enumerate(zip(before, given, strict=True)) if then != now]
 
 
 def text_or_kind(value) -> str:

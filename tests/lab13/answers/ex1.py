@@ -129,6 +129,84 @@ def which_gpu(variables, local_rank, by_bus, by_speed):
     return seen[local_rank] if local_rank < len(seen) else None
 
 
+# %% wrong: the_other_way_around
+# Takes "2,3,1,0" for the new number of each GPU, and not for the GPU of each number.
+
+def which_gpu(variables, local_rank, by_bus, by_speed):
+    order = by_bus if variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" else by_speed
+    if "CUDA_VISIBLE_DEVICES" not in variables:
+        return order[local_rank] if local_rank < len(order) else None
+    numbers = []
+    for name in variables["CUDA_VISIBLE_DEVICES"].split(","):
+        fits = [n for n, gpu in enumerate(order) if str(n) == name or (name.startswith("GPU-") and gpu.startswith(name))]
+        if len(fits) != 1:
+            break
+        numbers += fits
+    if local_rank not in range(len(numbers)):
+        return None
+    if sorted(numbers) == list(range(len(numbers))):
+        return order[numbers.index(local_rank)]
+    return order[numbers[local_rank]]
+
+
+# %% wrong: uuids_then_numbers
+# Collects the numbers first and puts the GPUs that are named by UUID behind them.
+
+def which_gpu(variables, local_rank, by_bus, by_speed):
+    order = by_bus if variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" else by_speed
+    if "CUDA_VISIBLE_DEVICES" not in variables:
+        return order[local_rank] if local_rank < len(order) else None
+    good = []
+    for name in variables["CUDA_VISIBLE_DEVICES"].split(","):
+        if name.isdigit():
+            fits = order[int(name) : int(name) + 1]
+        else:
+            fits = [gpu for gpu in order if name.startswith("GPU-") and gpu.startswith(name)]
+        if len(fits) != 1:
+            break
+        good.append((name, fits[0]))
+    seen = [gpu for name, gpu in good if name.isdigit()] + [gpu for name, gpu in good if not name.isdigit()]
+    return seen[local_rank] if local_rank < len(seen) else None
+
+
+# %% wrong: one_digit
+# Takes one digit for a number, so that GPU 10 of a large machine is none.
+
+def which_gpu(variables, local_rank, by_bus, by_speed):
+    order = by_bus if variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" else by_speed
+    if "CUDA_VISIBLE_DEVICES" not in variables:
+        return order[local_rank] if local_rank < len(order) else None
+    seen = []
+    for name in variables["CUDA_VISIBLE_DEVICES"].split(","):
+        if len(name) == 1 and name in "0123456789" and int(name) < len(order):
+            seen.append(order[int(name)])
+            continue
+        fits = [gpu for gpu in order if name.startswith("GPU-") and gpu.startswith(name)]
+        if len(fits) != 1:
+            break
+        seen += fits
+    return seen[local_rank] if local_rank < len(seen) else None
+
+
+# %% wrong: spoils_variables_only
+# Takes the order out of the caller's dict with pop, so that the next call with it counts otherwise.
+
+def which_gpu(variables, local_rank, by_bus, by_speed):
+    order = by_bus if variables.pop("CUDA_DEVICE_ORDER", "FASTEST_FIRST") == "PCI_BUS_ID" else by_speed
+    if "CUDA_VISIBLE_DEVICES" not in variables:
+        return order[local_rank] if local_rank < len(order) else None
+    seen = []
+    for name in variables["CUDA_VISIBLE_DEVICES"].split(","):
+        if name.isdigit():
+            fits = order[int(name) : int(name) + 1]
+        else:
+            fits = [gpu for gpu in order if name.startswith("GPU-") and gpu.startswith(name)]
+        if len(fits) != 1:
+            break
+        seen += fits
+    return seen[local_rank] if local_rank < len(seen) else None
+
+
 # %% right: a_dictionary_of_names
 # All names a GPU may have, and how many have it.
 

@@ -91,6 +91,21 @@ def where(rank, sizes, per_node):
     return rank // per_node, rank % per_node, groups, leaving
 
 
+# %% wrong: empties_sizes
+# Takes the dimensions off with popitem, so that the caller's sizes are empty afterwards.
+
+def where(rank, sizes, per_node):
+    groups, leaving, stride = {}, [], 1
+    while sizes:
+        name, size = sizes.popitem()
+        first = rank - (rank // stride % size) * stride
+        groups = {name: [first + n * stride for n in range(size)]} | groups
+        if len({each // per_node for each in groups[name]}) > 1:
+            leaving.insert(0, name)
+        stride *= size
+    return rank // per_node, rank % per_node, groups, leaving
+
+
 # %% right: a_mesh_of_numbers
 # torch.arange as a mesh, and a slice through the place of the rank.
 

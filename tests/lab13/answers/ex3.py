@@ -121,6 +121,50 @@ def finished(work, every, save, restart, failures):
             next_save += every
 
 
+# %% wrong: whole_seconds
+# Steps through whole seconds and rounds the failures down.
+
+def finished(work, every, save, restart, failures):
+    moments = {int(failure) for failure in failures}
+    now = computed = saved = saving = restarting = 0
+    while True:
+        if now in moments:
+            computed, saving, restarting = saved, 0, restart
+        if restarting > 0:
+            restarting -= 1
+        elif saving > 0:
+            saving -= 1
+            if saving == 0:
+                saved = computed
+        else:
+            computed += 1
+            if computed >= work:
+                return now + 1
+            if computed - saved >= every:
+                saving = save
+                if saving == 0:
+                    saved = computed
+        now += 1
+
+
+# %% wrong: uses_the_failures_up
+# Takes the failures out of the caller's list with pop(0), so that the same history has fewer the next time.
+
+def finished(work, every, save, restart, failures):
+    now, saved = 0, 0
+    while True:
+        last = work - saved <= every
+        end = now + (work - saved if last else every + save)
+        if failures and failures[0] < end:
+            now = failures.pop(0) + restart
+            while failures and failures[0] < now:
+                now = failures.pop(0) + restart
+            continue
+        if last:
+            return end
+        now, saved = end, saved + every
+
+
 # %% right: stretch_by_stretch
 # One stretch at a time; a failure before its end throws it away.
 
@@ -136,32 +180,6 @@ def finished(work, every, save, restart, failures):
             return end
         else:
             now, saved = end, saved + part
-
-
-# %% right: second_by_second
-# Whole seconds, each of which is computing, saving or restarting.
-
-def finished(work, every, save, restart, failures):
-    failures = set(failures)
-    now = computed = kept = 0
-    state, left = "compute", 0
-    while True:
-        if now in failures:
-            state, left, computed = "restart", restart, kept
-        if state == "compute":
-            computed += 1
-            now += 1
-            if computed == work:
-                return now
-            if computed - kept == every:
-                state, left = "save", save
-        else:
-            left -= 1
-            now += 1
-            if left == 0:
-                if state == "save":
-                    kept = computed
-                state = "compute"
 
 
 # %% right: by_arithmetic

@@ -399,6 +399,230 @@ def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
     return total if is_last else None
 
 
+# %% wrong: own_loss
+# Uses a sum of squares, as fits mse_loss, and not the loss that it is given.
+
+def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
+    first, last = rank == 0, rank == ranks - 1
+    number, total = len(rows), sum(rows)
+    window = min(ranks - rank, number)
+    below = min(ranks - rank - 1, number)  # how many the next rank takes before its first backward pass
+    xs = x.split(rows) if first else None
+    ys = y.split(rows) if last else None
+    flying, mean = [], 0.0
+
+    def forward(n):
+        if first:
+            into = xs[n]
+        else:
+            into = torch.empty(rows[n], width)
+            recv(into, rank - 1)
+            into.requires_grad_()
+        out = part(into)
+        if last:
+            out = nn.functional.mse_loss(out, ys[n], reduction="sum") / y.numel()
+        flying.append((into, out))
+        return out
+
+    def gradient_of(out):
+        if last:
+            return None
+        gradient = torch.empty_like(out)
+        recv(gradient, rank + 1)
+        return gradient
+
+    def backward(gradient):
+        into, out = flying.pop(0)
+        if out.requires_grad:
+            out.backward(gradient)
+        if not first:
+            send(into.grad, rank - 1)
+
+    for n in range(number):
+        out = forward(n)
+        if last:
+            mean += out.item()
+        if not last and n < below:
+            send(out.detach(), rank + 1)
+        if n >= window - 1:
+            gradient = gradient_of(flying[0][1])
+            if not last and n >= below:  # the next rank first sends its gradient, then wants this
+                send(out.detach(), rank + 1)
+            backward(gradient)
+    while flying:
+        backward(gradient_of(flying[0][1]))
+    return mean if last else None
+
+
+# %% wrong: linear_parts
+# Looks the width of the output up in the last nn.Linear, although a part may be anything.
+
+def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
+    first, last = rank == 0, rank == ranks - 1
+    number, total = len(rows), sum(rows)
+    window = min(ranks - rank, number)
+    below = min(ranks - rank - 1, number)  # how many the next rank takes before its first backward pass
+    xs = x.split(rows) if first else None
+    ys = y.split(rows) if last else None
+    flying, mean = [], 0.0
+
+    def forward(n):
+        if first:
+            into = xs[n]
+        else:
+            into = torch.empty(rows[n], width)
+            recv(into, rank - 1)
+            into.requires_grad_()
+        out = part(into)
+        if last:
+            out = loss_fn(out, ys[n]) * (rows[n] / total)
+        flying.append((into, out))
+        return out
+
+    def gradient_of(out):
+        if last:
+            return None
+        gradient = torch.empty(out.shape[0], [m for m in part if isinstance(m, nn.Linear)][-1].out_features)
+        recv(gradient, rank + 1)
+        return gradient
+
+    def backward(gradient):
+        into, out = flying.pop(0)
+        if out.requires_grad:
+            out.backward(gradient)
+        if not first:
+            send(into.grad, rank - 1)
+
+    for n in range(number):
+        out = forward(n)
+        if last:
+            mean += out.item()
+        if not last and n < below:
+            send(out.detach(), rank + 1)
+        if n >= window - 1:
+            gradient = gradient_of(flying[0][1])
+            if not last and n >= below:  # the next rank first sends its gradient, then wants this
+                send(out.detach(), rank + 1)
+            backward(gradient)
+    while flying:
+        backward(gradient_of(flying[0][1]))
+    return mean if last else None
+
+
+# %% wrong: and_the_optimizer
+# Makes a step of SGD at the end.
+
+def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
+    first, last = rank == 0, rank == ranks - 1
+    number, total = len(rows), sum(rows)
+    window = min(ranks - rank, number)
+    below = min(ranks - rank - 1, number)  # how many the next rank takes before its first backward pass
+    xs = x.split(rows) if first else None
+    ys = y.split(rows) if last else None
+    flying, mean = [], 0.0
+
+    def forward(n):
+        if first:
+            into = xs[n]
+        else:
+            into = torch.empty(rows[n], width)
+            recv(into, rank - 1)
+            into.requires_grad_()
+        out = part(into)
+        if last:
+            out = loss_fn(out, ys[n]) * (rows[n] / total)
+        flying.append((into, out))
+        return out
+
+    def gradient_of(out):
+        if last:
+            return None
+        gradient = torch.empty_like(out)
+        recv(gradient, rank + 1)
+        return gradient
+
+    def backward(gradient):
+        into, out = flying.pop(0)
+        if out.requires_grad:
+            out.backward(gradient)
+        if not first:
+            send(into.grad, rank - 1)
+
+    for n in range(number):
+        out = forward(n)
+        if last:
+            mean += out.item()
+        if not last and n < below:
+            send(out.detach(), rank + 1)
+        if n >= window - 1:
+            gradient = gradient_of(flying[0][1])
+            if not last and n >= below:  # the next rank first sends its gradient, then wants this
+                send(out.detach(), rank + 1)
+            backward(gradient)
+    while flying:
+        backward(gradient_of(flying[0][1]))
+    with torch.no_grad():
+        for parameter in part.parameters():
+            if parameter.grad is not None:
+                parameter -= 0.1 * parameter.grad
+    return mean if last else None
+
+
+# %% wrong: eats_rows
+# Takes the sizes out of the caller's list with pop(0), which all ranks share here.
+
+def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
+    first, last = rank == 0, rank == ranks - 1
+    number, total = len(rows), sum(rows)
+    window = min(ranks - rank, number)
+    below = min(ranks - rank - 1, number)  # how many the next rank takes before its first backward pass
+    xs = x.split(rows) if first else None
+    ys = y.split(rows) if last else None
+    flying, mean = [], 0.0
+
+    def forward(n):
+        if first:
+            into = xs[n]
+        else:
+            into = torch.empty(rows.pop(0), width)
+            recv(into, rank - 1)
+            into.requires_grad_()
+        out = part(into)
+        if last:
+            out = loss_fn(out, ys[n]) * (out.shape[0] / total)
+        flying.append((into, out))
+        return out
+
+    def gradient_of(out):
+        if last:
+            return None
+        gradient = torch.empty_like(out)
+        recv(gradient, rank + 1)
+        return gradient
+
+    def backward(gradient):
+        into, out = flying.pop(0)
+        if out.requires_grad:
+            out.backward(gradient)
+        if not first:
+            send(into.grad, rank - 1)
+
+    for n in range(number):
+        out = forward(n)
+        if last:
+            mean += out.item()
+        if not last and n < below:
+            send(out.detach(), rank + 1)
+        if n >= window - 1:
+            gradient = gradient_of(flying[0][1])
+            if not last and n >= below:  # the next rank first sends its gradient, then wants this
+                send(out.detach(), rank + 1)
+            backward(gradient)
+    while flying:
+        backward(gradient_of(flying[0][1]))
+    return mean if last else None
+
+
 # %% right: fetches_before_it_gives_back
 # Warm-up, steady state and drain, as Megatron-LM has them: the exchange with each neighbour is one function.
 
