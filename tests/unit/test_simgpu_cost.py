@@ -278,6 +278,28 @@ def test_attention_drops_the_same_weights_in_both_passes():
     torch.testing.assert_close(gradient.cpu(), out.detach().cpu().transpose(-2, -1))
 
 
+@pytest.mark.parametrize("name", ["silu", "mish"])
+def test_the_gradient_of_an_activation_is_one_kernel_with_the_cpus_values(name):
+    activation = getattr(functional, name)
+    on("A100")
+    x, gradient = empty(2**20, requires_grad=True), empty(2**20)
+    y = activation(x)
+    [(kernel, took)] = kernels(lambda: torch.autograd.grad(y, x, gradient))
+    [(_, of_a_product)] = kernels(lambda: torch.mul(x.detach(), gradient))
+    assert (kernel, took) == (f"{name}_backward", of_a_product)  # both read two tensors and write one
+    simgpu.enable(count=2)
+    torch.manual_seed(0)
+    there = torch.randn(1000, requires_grad=True)
+    here = there.detach().to(DEVICE).requires_grad_()
+    for differentiable in (False, True):
+        (expected,) = torch.autograd.grad(activation(there).sum(), there, create_graph=differentiable)
+        (found,) = torch.autograd.grad(activation(here).sum(), here, create_graph=differentiable)
+        assert torch.equal(found.cpu(), expected)
+    (expected,) = torch.autograd.grad(expected.sum(), there)
+    (found,) = torch.autograd.grad(found.sum(), here)
+    assert torch.equal(found.cpu(), expected)
+
+
 def test_an_encoder_layer_in_evaluation_costs_about_what_its_parts_cost():
     simgpu.enable(count=1, gpu="V100", compute=False)
     layer = torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, device="simgpu:0").eval()

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import torch
 
 from . import batch_norm, ordering, recurrent, refusals, torch_private
+from .activations import WHOLE
 from .cost import SWITCHES, seconds_for, work_of
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .memory import Storage
@@ -298,7 +299,8 @@ class Operator:
     def __init__(self, func):
         schema = torch_private.operator_schema(func)
         self.func = SUBSTITUTES.get(func) or torch_private.callable_of(func)
-        own = SPECIAL.get(func) or torch_private.parts_of(func) or torch_private.kernel_of_collectives(func)
+        parts = None if func in WHOLE else torch_private.parts_of(func)
+        own = SPECIAL.get(func) or parts or torch_private.kernel_of_collectives(func)
         self.draws = own is None and draws(func)
         self.special = own or (partial(_draw, self) if self.draws else None)
         self.name = func.__name__.split(".")[0]
