@@ -299,7 +299,7 @@ class Operator:
     def __init__(self, func):
         schema = torch_private.operator_schema(func)
         self.func = SUBSTITUTES.get(func) or torch_private.callable_of(func)
-        parts = None if func in WHOLE else torch_private.parts_of(func)
+        parts = None if func in WHOLE else torch_private.parts_of(func) or torch_private.kernel_of_fsdp(func)
         own = SPECIAL.get(func) or parts or torch_private.kernel_of_collectives(func)
         self.draws = own is None and draws(func)
         self.special = own or (partial(_draw, self) if self.draws else None)

@@ -411,6 +411,13 @@ COLLECTIVES = {
 WAIT_FOR_COLLECTIVE = torch.ops._c10d_functional.wait_tensor.default
 
 
+def kernel_of_fsdp(func) -> Callable | None:
+    """For an operator by which FSDP gathers its weights, what it is made of on any device; None for other operators."""
+    if func.namespace != "fsdp" or not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "PrivateUse1"):
+        return None
+    return partial(func._op_dk, torch._C.DispatchKey.PrivateUse1)
+
+
 def being_compiled() -> bool:
     """Whether torch.compile is at work on this thread."""
     guards = sys.modules.get("torch._guards")
