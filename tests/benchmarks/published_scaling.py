@@ -110,10 +110,8 @@ def rows(case: Case) -> list[str]:
 
 
 def main() -> None:
-    lines = [HEADER + "| --- | --- | --- | --- | --- | --- | --- | --- |", *(row for case in CASES for row in rows(case))]
-    table = "\n".join(lines)
-        [HEADER + "| --- | --- | --- | --- | --- | --- | --- | --- |", *(r for c in CASES for r in rows(c))]
-    )
+    rule = "| --- " * HEADER.count(" |") + "|"
+    table = "\n".join([HEADER + rule, *(row for case in CASES for row in rows(case))])
     print(table)
     page = PAGE.read_text()
     PAGE.write_text(re.sub(re.escape(HEADER) + r"(\|.*\n)*", lambda _: table + "\n", page))
