@@ -66,7 +66,11 @@ def main():
         parameter.numel() / own for parameter, own in zip(alone.parameters(), before, strict=True)
     ]
     sharded.to("simgpu:0")
+    begin = simgpu.now()
     sharded(batch.to("simgpu:0")).square().mean().backward()
+    copies = ("_foreach_copy_", "split_with_sizes_copy", "chunk_cat_mixed_dtype", "chunk_cat")
+    told["copies"] = [record.bytes for record in simgpu.log(begin) if record.name in copies]
+    told["numbers"] = sum(parameter.numel() for parameter in alone.parameters())
     told["steps"] = all(parameter.grad is not None for parameter in sharded.parameters())
     print(json.dumps(told))
 

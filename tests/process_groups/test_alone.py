@@ -25,6 +25,9 @@ def test_one_rank_stands_for_four_that_do_the_same():
     over_two_nodes = Fabric(4, 2, LINKS["nvlink2"], NETWORKS["100G"]).seconds("all_reduce", 2 * 4)
     assert told.pop("over two nodes") == pytest.approx(GPUS["V100"].launch + over_two_nodes)
     assert told.pop("ddp") < 1e-6
+    # FSDP writes its share into the buffer for gathering and takes the whole out of it; then the gradients into theirs.
+    whole = 2 * 4 * told.pop("numbers")
+    assert told.pop("copies") == [whole / 4, whole, whole]
     assert told == {
         "all_reduce": [12.0] * 2,
         "all_gather": [[12.0] * 2] * 4,

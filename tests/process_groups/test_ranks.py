@@ -370,3 +370,44 @@ def of_a_mesh():
 
 def test_a_mesh_of_two_dimensions_makes_its_groups():
     assert ranks(4).run(of_a_mesh) == [[3.0] * 3, [3.0] * 3, [7.0] * 3, [7.0] * 3]
+
+
+class Halves(torch.nn.Module):
+    def __init__(self, used: bool):
+        super().__init__()
+        self.used = used
+        self.first, self.norm = torch.nn.Linear(16, 16), torch.nn.BatchNorm1d(16)
+        self.second, self.last = torch.nn.Linear(16, 16), torch.nn.Linear(16, 4)
+
+    def forward(self, x):
+        x = self.norm(self.first(x))
+        return self.last(self.second(x) if self.used else x)
+
+
+def trained(options):
+    model = Halves(used="find_unused_parameters" not in options).to("simgpu")
+    parallel = torch.nn.parallel.DistributedDataParallel(model, **options)
+    optimizer = torch.optim.Adam(parallel.parameters())
+    x = torch.empty(8, 16, device="simgpu")
+    for _ in range(3):
+        parallel(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    torch.simgpu.synchronize()
+    return simgpu.now()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"bucket_cap_mb": 0.001}, {"static_graph": True}, {"find_unused_parameters": True}]
+)
+def test_ddp_takes_as_long_with_shapes_only_as_with_values(options):
+    assert ranks(2, compute=False).run(trained, options) == ranks(2).run(trained, options)
+
+
+def unlike(rows):
+    torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(rows, 1 + dist.get_rank()).to("simgpu"))
+
+
+def test_ddp_finds_that_models_differ_from_shapes_alone():
+    with pytest.raises(RankError, match=r"params\[0\] in this process with sizes \[2, 3\] appears not to match"):
+        ranks(2, compute=False).run(unlike, 3)

@@ -1,5 +1,6 @@
 """What kernels cost: the classes of operators, PyTorch's switches, and what is no kernel."""
 
+import random
 from functools import partial
 
 import pytest
@@ -276,6 +277,97 @@ def test_attention_drops_the_same_weights_in_both_passes():
     (gradient,) = torch.autograd.grad(out, value, torch.eye(6)[None, None].to(DEVICE))
     assert (out == 0).any()
     torch.testing.assert_close(gradient.cpu(), out.detach().cpu().transpose(-2, -1))
+
+
+@pytest.mark.parametrize("name", ["silu", "mish"])
+def test_the_gradient_of_an_activation_is_one_kernel_with_the_cpus_values(name):
+    activation = getattr(functional, name)
+    on("A100")
+    x, gradient = empty(2**20, requires_grad=True), empty(2**20)
+    y = activation(x)
+    [(kernel, took)] = kernels(lambda: torch.autograd.grad(y, x, gradient))
+    [(_, of_a_product)] = kernels(lambda: torch.mul(x.detach(), gradient))
+    assert (kernel, took) == (f"{name}_backward", of_a_product)  # both read two tensors and write one
+    simgpu.enable(count=2)
+    torch.manual_seed(0)
+    there = torch.randn(1000, requires_grad=True)
+    here = there.detach().to(DEVICE).requires_grad_()
+    for differentiable in (False, True):
+        (expected,) = torch.autograd.grad(activation(there).sum(), there, create_graph=differentiable)
+        (found,) = torch.autograd.grad(activation(here).sum(), here, create_graph=differentiable)
+        assert torch.equal(found.cpu(), expected)
+    (expected,) = torch.autograd.grad(expected.sum(), there)
+    (found,) = torch.autograd.grad(found.sum(), here)
+    assert torch.equal(found.cpu(), expected)
+
+
+# --- lists of tensors -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "passes"),  # how often it reads or writes a tensor of the list
+    [
+        ("_foreach_mul_", [0.5], 2),
+        ("_foreach_add_", ["list"], 3),
+        ("_foreach_lerp_", ["list", 0.1], 3),
+        ("_foreach_addcmul_", ["list", "list"], 4),
+        ("_foreach_add", ["list"], 3),
+        ("_foreach_sqrt", [], 2),
+        ("_foreach_copy_", ["list"], 2),
+        ("_foreach_zero_", [], 1),
+    ],
+)
+def test_an_operator_on_a_list_is_one_kernel_that_reads_and_writes_what_it_changes(name, given, passes):
+    on("V100")
+    made = iter([[empty(2**20) for _ in range(8)] for _ in range(3)])
+    first, *others = (next(made) if each == "list" else each for each in ["list", *given])
+    call = getattr(torch, name)
+    took = seconds(lambda: call(first, *others))
+    assert took == pytest.approx(passes * 8 * 2**22 / (0.9 * 900e9) + 2e-6)
+
+
+def test_a_fused_optimizer_reads_four_lists_and_writes_three():
+    on("V100")
+    weights = [empty(2**20, requires_grad=True) for _ in range(8)]
+    for weight in weights:
+        weight.grad = empty(2**20)
+    optimizer = torch.optim.Adam(weights, fused=True)
+    optimizer.step()
+    (_, took) = next(each for each in kernels(optimizer.step) if each[0] == "_fused_adam_")
+    assert took == pytest.approx((4 + 3) * 8 * 2**22 / (0.9 * 900e9) + 2e-6, rel=1e-4)  # and the numbers of steps
+
+
+def launches_of_cuda(sizes, most):
+    """multi_tensor_apply of PyTorch's MultiTensorApply.cuh, chunk by chunk."""
+    launches = blocks = tensors = 0
+    for size in sizes:
+        if size == 0:
+            continue
+        tensors += 1
+        chunks = size // 65536 + (size % 65536 != 0)
+        for chunk in range(chunks):
+            blocks += 1
+            last = chunk == chunks - 1
+            if blocks == 320 or (tensors == most and last):
+                launches, blocks, tensors = launches + 1, 0, 0 if last else 1
+    return launches + (blocks > 0)
+
+
+@pytest.mark.parametrize("lists", [1, 2, 4])
+def test_a_long_list_takes_as_many_kernels_as_on_cuda(lists):
+    profile = GpuProfile("Ramp", 1e15, 1e15, 1e30, 1, "made up", efficiency=1, streams=1, shortest=1)
+    on(profile, memory=10**15)
+    chance = random.Random(lists)
+    call = {1: torch._foreach_zero_, 2: torch._foreach_copy_, 4: torch._foreach_addcmul}[lists]
+    found = set()
+    for _ in range(25):
+        kind = chance.choice([10**4, 10**6, 10**8])
+        sizes = [chance.choice([0, 1, chance.randrange(kind), 320 * 65536]) for _ in range(chance.randrange(1, 250))]
+        given = [[empty(size) for size in sizes] for _ in range(min(lists, 3))]
+        count = launches_of_cuda(sizes, {1: 110, 2: 64, 4: 36}[lists])
+        assert round(seconds(lambda given=given: call(*given))) == count
+        found.add(count)
+    assert len(found) > 5
 
 
 def test_an_encoder_layer_in_evaluation_costs_about_what_its_parts_cost():

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from utils import simgpu
 from utils.simgpu import tensor as tensor_module
 from utils.simgpu.hardware import machine
+from utils.simgpu.moves import keeping_counts
 from utils.simgpu.tensor import SimTensor
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # about how the samples call things
@@ -102,3 +103,29 @@ def test_plans_of_operators_do_what_the_long_way_does(crosscheck):
                 twice(lambda: info.op(given, *args, **kwargs))  # noqa: B023
         assert not crosscheck.wrong, info.name
     assert {"add", "bmm", "cat", "native_layer_norm", "_softmax", "sort", "split", "var_mean"} <= crosscheck.compared
+
+
+def test_counts_keep_their_numbers_where_there_are_only_shapes():
+    simgpu.enable(count=1, compute=False)
+    with keeping_counts():
+        counts = torch.tensor([3, 4], device="simgpu:0")
+        ratio = torch.tensor([0.5], device="simgpu:0")
+    later = torch.tensor([3, 4], device="simgpu:0")
+    assert [each.item() for each in (counts[1], torch.empty_like(counts).copy_(counts)[0])] == [4, 3]
+    counts.add_(1)
+    assert counts.cpu().tolist() == [4, 5]
+    for unknown in (ratio, later):
+        with pytest.raises(RuntimeError, match="keeps only shapes"):
+            unknown[0].item()
+
+
+@pytest.mark.parametrize("write", [lambda counts, other: counts.add_(other), lambda counts, other: counts.copy_(other)])
+def test_counts_forget_their_numbers_when_what_nobody_knows_is_written_there(write):
+    simgpu.enable(count=1, compute=False)
+    other = torch.tensor([1, 2], device="simgpu:0")
+    for _ in range(3):  # the second time there could be a plan
+        with keeping_counts():
+            counts = torch.tensor([3, 4], device="simgpu:0")
+        write(counts, other)
+        with pytest.raises(RuntimeError, match="keeps only shapes"):
+            counts[0].item()

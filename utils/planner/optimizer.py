@@ -14,7 +14,8 @@ from .trace import Watch
 STATES = 2  # tensors of AdamW, as large as what they train
 
 
-ENOUGH = 2**20, 2**21  # numbers for which it runs: kernels that only move take a time that is linear in them
+# Numbers for which it runs: as many as one kernel takes, and two. Beyond that time is linear in them.
+ENOUGH = 320 * 2**16, 640 * 2**16
 
 
 @lru_cache(maxsize=64)

@@ -97,8 +97,7 @@ class Replay:
         own, whole = block.numbers / ranks, block.numbers * WORK
         ready = self.compute if backward else self.copies
         ready = self.kernel(ready, self.moving(own * (SHARE + WORK)))
-        # simgpu charges the whole buffer, of which this GPU writes its share.
-        ready = self.kernel(ready, self.moving(2 * own * WORK + 2 * whole))
+        ready = self.kernel(ready, self.moving(2 * own * WORK))
         if backward:
             self.compute = ready
         else:

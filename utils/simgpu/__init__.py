@@ -20,6 +20,7 @@ if __name__ != "simgpu" and "simgpu" in sys.modules:  # PyTorch takes a device o
     raise ImportError("SIMGPU is set, so this program has simulated GPUs already: unset it, or import simgpu instead")
 
 from . import torch_private
+from .activations import register_activations
 from .attention import register_attention
 from .autocast import register_autocast
 from .collectives import Fabric
@@ -104,6 +105,7 @@ def enable(
         torch_private.register_device_type(DEVICE_TYPE, device_module, machine.backward)
         publish()
         register_factories()
+        register_activations()
         register_attention()
         register_sequences()
         register_autocast()

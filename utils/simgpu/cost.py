@@ -155,6 +155,9 @@ def work_of(packet, args, kwargs, out) -> Work:
     moved = _moved(packet, args, kwargs, results)
     formula = _flop_formulas().get(packet)
     flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
+    if packet.__name__.startswith(OF_LISTS):
+        moved += _updated(packet, args)
+        return Work(0, moved, (_of_lists(args, results, moved),))
     if (kernels_of := KERNELS.get(packet)) is not None:
         kernels = tuple(kernels_of(args, results, moved))
         return Work(flops or int(sum(kernel.operations for kernel in kernels)), moved, kernels)
@@ -205,6 +208,52 @@ def _more_passes(packet, args) -> float:
     if packet is aten.native_batch_norm:
         return 1 if args[5] else 0  # in evaluation mean and variance are known
     return MORE_PASSES.get(packet, 0)
+
+
+# --- lists of tensors -------------------------------------------------------------------------------------------
+
+# By these optimizers, gradient clipping and FSDP take all weights at once. On CUDA one kernel does so, of at most so
+# many blocks, each for a chunk of so many numbers of one tensor, and for as many tensors as the addresses of one, two,
+# ... lists leave room for in 4 KB of arguments (aten/src/ATen/native/cuda/MultiTensorApply.cuh). Then comes another.
+OF_LISTS = ("_foreach_", "_fused_adam", "_fused_sgd", "_fused_adagrad", "_amp_foreach_")
+CHUNK, BLOCKS = 65536, 320
+MOST_TENSORS = (110, 64, 48, 36, 30)
+# What they write and do not read is counted among their arguments.
+ONLY_WRITE_LISTS = {aten._foreach_zero_, aten._foreach_copy_}
+
+
+def _lists(args) -> list[list[torch.Tensor]]:
+    """The lists of tensors among arguments that are as large as the first: not those of steps."""
+    lists = [arg for arg in args if isinstance(arg, (list, tuple)) and arg and isinstance(arg[0], torch.Tensor)]
+    return [each for each in lists if each[0].shape == lists[0][0].shape]
+
+
+def _updated(packet, args) -> int:
+    """Bytes of what such an operator writes in place: it returns nothing, and reads them too."""
+    if not packet.__name__.endswith("_") or packet in ONLY_WRITE_LISTS:
+        return 0
+    lists = _lists(args)
+    written = [lists[0], *lists[2:]] if packet.__name__.startswith("_fused_") else lists[:1]  # all but gradients
+    return sum(size_of(tensor) for each in written for tensor in each)
+
+
+def _of_lists(args, results, moved) -> Kernel:
+    lists = _lists([*args, results])
+    count = _launches([tensor.numel() for tensor in lists[0]], MOST_TENSORS[min(len(lists), len(MOST_TENSORS)) - 1])
+    return Kernel(moved / count, times=count)
+
+
+def _launches(sizes: Sequence[int], most: int) -> int:
+    """How many kernels CUDA starts for tensors of so many numbers each, and at most so many tensors a kernel."""
+    launches = blocks = tensors = 0
+    for size in filter(None, sizes):
+        tensors += 1
+        full, blocks = divmod(blocks + ceil(size / CHUNK), BLOCKS)
+        if full:  # what is left of this tensor begins the next kernel
+            launches, tensors = launches + full, min(blocks, 1)
+        if tensors == most:
+            launches, blocks, tensors = launches + 1, 0, 0
+    return max(1, launches + bool(blocks))
 
 
 # --- products ---------------------------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ import torch
 from . import torch_private
 from .collectives import PROTOCOLS, Fabric
 from .hardware import DEVICE_TYPE, Gpu, machine
-from .moves import pinned
-from .tensor import SPECIAL, SimTensor, storage_of, value_of
+from .moves import keeping_counts, pinned
+from .tensor import SPECIAL, SimTensor, are_known, storage_of, value_of
 from .waiting import Mismatch, Waiting, of_this_life
 
 NAME = "simccl"
@@ -414,10 +414,11 @@ class SimBackend(torch_private.Backend):
         ready = max(ready, self.free)
         end = self._agreed(ready, what, gpu) + self.fabric.seconds(name, size)
         self._take(gpu, called or name, ready, end, size, launched, self.among)
-        if machine.compute and self.ranks > 1 and not self.alone:
+        known = are_known(inputs, outputs)
+        if known and self.ranks > 1 and not self.alone:
             with self._waiting(what):
                 data()
-        elif machine.compute:  # one process stands for all, or is all
+        elif known:  # one process stands for all, or is all
             _as_if_all_were_equal(name, inputs, outputs, self.ranks, details)
         _arrivals.update(
             (storage_of(tensor), (end, ref(tensor))) for tensor in _flat(outputs) if type(tensor) is SimTensor
@@ -671,5 +672,6 @@ def register_backend() -> None:
     """Let torch.distributed find the backend, and pick it for simulated GPUs, where this PyTorch has what it needs."""
     if torch_private.has_python_backends():
         torch_private.let_ddp_find_unused_parameters(pinned.add)
+        torch_private.let_ddp_read_counts(keeping_counts)
         SPECIAL[WAIT] = _wait_tensor
         torch.distributed.Backend.register_backend(NAME, SimBackend, extended_api=True, devices=[DEVICE_TYPE])

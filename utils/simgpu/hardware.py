@@ -114,6 +114,7 @@ class _Current(threading.local):
         self.gpu = 0
         self.queues: dict[Gpu, Queue] = {}
         self.around_backward: dict[Gpu, Queue] | None = None  # the queues with which the backward pass was begun
+        self.keeps_counts = False  # whether whole numbers have values though there are only shapes
 
 
 class Machine:

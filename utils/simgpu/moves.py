@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import torch
 
 from . import torch_private
@@ -13,6 +15,8 @@ from .tensor import (
     SPECIAL,
     Layout,
     SimTensor,
+    are_known,
+    forget,
     no_values,
     refuse_if_retired,
     value_of,
@@ -52,7 +56,7 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
     refuse_if_retired(source)
     target = source.device if device is None else torch.device(device)
     gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
-    if gpu is None and not machine.compute:
+    if gpu is None and not are_known([source]):
         raise no_values(f"Copying to {target}")
     key = (source._layout, dtype, memory_format) if gpu and layout in (None, torch.strided) else None
     planned = _made.get(key)
@@ -90,11 +94,13 @@ def _copy(destination, source, non_blocking=False):
             ends.append(tensor._gpu)
         else:
             ends.append(None)
-    if machine.compute:
+    if are_known([destination, source]):
         to, start = (value_of(t) if type(t) is SimTensor else t for t in (destination, source))
         aten.copy_.default(to, start)
     elif ends[1] is None:
         raise no_values("Copying to the CPU")
+    else:
+        forget(destination)
     is_pinned = pinned.has(source if ends[0] is None else destination)
     _charge(*ends, size_of(destination), pinned=is_pinned, wait=not (non_blocking and is_pinned))
     return destination
@@ -107,7 +113,7 @@ def _copy_from(source, destination, non_blocking=False):
 
 def _item(tensor):
     refuse_if_retired(tensor)
-    if not machine.compute:
+    if not are_known([tensor]):
         raise no_values(".item()")
     machine.copy_with_host(tensor._gpu, size_of(tensor), to_host=True)
     return aten._local_scalar_dense.default(tensor._value)
@@ -178,6 +184,9 @@ def _planned(func, make):
     def look_up(*args, device=None, pin_memory=None, **kwargs):
         if machine.compute:
             return make(*args, device=device, **kwargs)
+        if machine.here.keeps_counts and kwargs.get("dtype") in COUNTS:
+            gpu = machine.gpu(device)
+            return wrap(func(*args, device="cpu", **kwargs), gpu)
         key = (func, *map(tuple, args), torch.get_default_dtype(), *kwargs.items())
         planned = _made.get(key)
         if planned is None:
@@ -191,6 +200,25 @@ def _planned(func, make):
         return wrap_planned(None, gpu, Storage(gpu.memory, size), outside)
 
     return look_up
+
+
+# Kinds in which PyTorch's C++ counts parameters, their sizes and their uses.
+COUNTS = {torch.int32, torch.int64}
+
+
+@contextmanager
+def keeping_counts():
+    """Within, whole numbers made on this thread keep their values on a machine that keeps only shapes.
+
+    For what PyTorch's C++ tells other ranks by way of the GPU and reads again: DDP has all ranks agree on its
+    parameters and buckets.
+    """
+    here = machine.here
+    before, here.keeps_counts = here.keeps_counts, True
+    try:
+        yield
+    finally:
+        here.keeps_counts = before
 
 
 MAKES_NO_KERNEL = {aten.empty.memory_format, aten.empty_strided.default}

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import torch
 
 from . import batch_norm, ordering, recurrent, refusals, torch_private
+from .activations import WHOLE
 from .cost import SWITCHES, seconds_for, work_of
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .memory import Storage
@@ -34,10 +35,17 @@ SUBSTITUTES = recurrent.SUBSTITUTES | batch_norm.SUBSTITUTES
 class Layout:
     """The outside of a tensor. Equal layouts are one object, so that a lookup hashes and compares identities."""
 
-    __slots__ = ("conj", "dtype", "lazy", "neg", "offset", "shape", "stride")
+    __slots__ = ("conj", "dtype", "known", "lazy", "neg", "offset", "shape", "stride")
 
     def __init__(
-        self, shape: torch.Size, stride: tuple[int, ...], offset: int, dtype: torch.dtype, conj: bool, neg: bool
+        self,
+        shape: torch.Size,
+        stride: tuple[int, ...],
+        offset: int,
+        dtype: torch.dtype,
+        conj: bool,
+        neg: bool,
+        known: bool = False,
     ):
         self.shape = shape
         self.stride = stride
@@ -46,6 +54,8 @@ class Layout:
         self.conj = conj
         self.neg = neg
         self.lazy = conj or neg
+        # Whether the tensor has its numbers though the machine keeps only shapes. So it meets no plan for shapes.
+        self.known = known
 
     def mark(self, tensor: torch.Tensor) -> torch.Tensor:
         """Give a tensor the bits of PyTorch's lazy conjugation and negation.
@@ -61,7 +71,8 @@ _layouts: dict[tuple, Layout] = {}
 
 
 def layout_of(value: torch.Tensor) -> Layout:
-    parts = (value.shape, value.stride(), value.storage_offset(), value.dtype, value.is_conj(), value.is_neg())
+    known = not machine.compute and value.is_cpu
+    parts = (value.shape, value.stride(), value.storage_offset(), value.dtype, value.is_conj(), value.is_neg(), known)
     layout = _layouts.get(parts)
     if layout is None:
         layout = _layouts[parts] = Layout(*parts)
@@ -298,7 +309,8 @@ class Operator:
     def __init__(self, func):
         schema = torch_private.operator_schema(func)
         self.func = SUBSTITUTES.get(func) or torch_private.callable_of(func)
-        own = SPECIAL.get(func) or torch_private.parts_of(func) or torch_private.kernel_of_collectives(func)
+        parts = None if func in WHOLE else torch_private.parts_of(func) or torch_private.kernel_of_fsdp(func)
+        own = SPECIAL.get(func) or parts or torch_private.kernel_of_collectives(func)
         self.draws = own is None and draws(func)
         self.special = own or (partial(_draw, self) if self.draws else None)
         self.name = func.__name__.split(".")[0]
@@ -606,10 +618,17 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
         kwargs = {**kwargs, "device": values_live_on() if gpu else target}
     if operator.changes_outside:
         _split_shared_values(operator, args, kwargs)
-    values = _values(args)
-    named_values = {name: _values(value) for name, value in kwargs.items()}
+    known = are_known(args, kwargs)
+    if not machine.compute and _some_known(args, kwargs):
+        key = None
+    if not known:
+        _forget_what_is_written(operator, args, kwargs)
+    elif not machine.compute and kwargs.get("device") == "meta":
+        kwargs = {**kwargs, "device": "cpu"}
+    values = _values(args, known)
+    named_values = {name: _values(value, known) for name, value in kwargs.items()}
     reads_values = operator.reads_values and not (operator.packet in INDEXES and not _has_mask(args))
-    if not machine.compute and reads_values:
+    if not known and reads_values:
         raise no_values(operator.name)
     torch_private.heed_lazy_bits()
     out = operator.func(*values, **named_values)
@@ -728,25 +747,53 @@ def value_of(tensor: SimTensor) -> torch.Tensor:
     return value
 
 
-def _values(arg):
-    """`arg` with every simulated tensor in it replaced by the tensor that holds its numbers."""
+def are_known(*args) -> bool:
+    """Whether all simulated tensors among arguments have their numbers, and there are some.
+
+    They have where values are computed. With shapes only they are those that hold counts for C++ (`keeping_counts`).
+    """
+    if machine.compute:
+        return True
+    return _some_known(args) and all(t._layout.known for t in _tensors(args) if type(t) is SimTensor)
+
+
+def _some_known(*args) -> bool:
+    """Whether a tensor among arguments has its numbers though there are only shapes."""
+    return any(t._layout.known for t in _tensors(args) if type(t) is SimTensor)
+
+
+def forget(tensor: SimTensor) -> None:
+    """Of a tensor that had its numbers nothing but the shape is left: what is written there is not known."""
+    if tensor._layout.known and not machine.compute:
+        tensor._value = value_of(tensor).to("meta")
+        tensor._layout = layout_of(tensor._value)
+
+
+def _forget_what_is_written(operator: Operator, args, kwargs) -> None:
+    given = dict(zip(operator.names, args, strict=False)) | kwargs
+    for tensor in _tensors(given.get(name) for name in operator.writes):
+        if type(tensor) is SimTensor:
+            forget(tensor)
+
+
+def _values(arg, known: bool):
+    """`arg` with every simulated tensor in it replaced by the tensor that holds its numbers, or only its shape."""
     kind = type(arg)
-    if kind is SimTensor:
-        return value_of(arg)
     if kind is tuple or kind is list:
-        return kind(_values(a) for a in arg)
-    if not machine.compute and isinstance(arg, torch.Tensor):
-        return arg.to("meta")
-    return arg
+        return kind(_values(a, known) for a in arg)
+    value = value_of(arg) if kind is SimTensor else arg
+    return value if known or not isinstance(value, torch.Tensor) else value.to("meta")
 
 
 def _tensors(args):
-    """Every tensor among `args` and the lists in them."""
+    """Every tensor among `args` and the lists and dicts in them."""
     for arg in args:
         if isinstance(arg, torch.Tensor):
             yield arg
         elif isinstance(arg, (list, tuple)):
             yield from _tensors(arg)
+        elif isinstance(arg, dict):
+            yield from _tensors(arg.values())
 
 
 def _common_gpu(operator: Operator, args, kwargs) -> Gpu:

@@ -389,6 +389,24 @@ def let_ddp_find_unused_parameters(mark_pinned: Callable[[torch.Tensor], None]) 
     kind.__init__ = __init__
 
 
+def let_ddp_read_counts(keeping: Callable[[], AbstractContextManager]) -> None:
+    """Do what DDP does to have all ranks agree on parameters and buckets in a context: its C++ reads it back."""
+    for owner, name in ((torch.nn.parallel.DistributedDataParallel, "__init__"), (c10d.Reducer, "_rebuild_buckets")):
+        call = getattr(owner, name)
+        if not hasattr(call, "reads_counts"):
+            setattr(owner, name, _within(keeping, call))
+
+
+def _within(context: Callable[[], AbstractContextManager], call):
+    @wraps(call)
+    def run(*args, **kwargs):
+        with context():
+            return call(*args, **kwargs)
+
+    run.reads_counts = True
+    return run
+
+
 def when_backward_ends(call: Callable[[], object]) -> None:
     """Call this when the backward pass that runs on this thread has ended."""
     torch.autograd.Variable._execution_engine.queue_callback(call)
@@ -409,6 +427,13 @@ COLLECTIVES = {
 
 # The operator by which DTensor, and whoever uses functional collectives, waits for one.
 WAIT_FOR_COLLECTIVE = torch.ops._c10d_functional.wait_tensor.default
+
+
+def kernel_of_fsdp(func) -> Callable | None:
+    """For an operator by which FSDP gathers its weights, what it is made of on any device; None for other operators."""
+    if func.namespace != "fsdp" or not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "PrivateUse1"):
+        return None
+    return partial(func._op_dk, torch._C.DispatchKey.PrivateUse1)
 
 
 def being_compiled() -> bool:
