@@ -9,6 +9,7 @@ import copy
 import json
 import os
 import sys
+import time
 import traceback
 
 import torch
@@ -276,16 +277,19 @@ def main(folder):
     simgpu.enable(count=WORLD, link="pcie3")
     torch.simgpu.set_device(RANK)
     dist.init_process_group()
-    results = {"backend": str(dist.get_backend_config())}
+    results = {"backend": str(dist.get_backend_config()), "took": {}}
     chosen = sys.argv[2:] or CHECKS.keys() - {"checkpoint_saved"}
     for name, function in CHECKS.items():
         if name not in chosen:
             continue
+        begin, started = simgpu.now(), time.perf_counter()
         try:
             results[name] = function()
         except Exception:
             results[name] = traceback.format_exc()
             break  # the others wait for us
+        torch.simgpu.synchronize()
+        results["took"][name] = {"virtual": simgpu.now() - begin, "wall": time.perf_counter() - started}
     results["now"] = simgpu.now()
     with open(os.path.join(folder, f"{RANK}.json"), "w") as file:
         json.dump(results, file)

@@ -272,6 +272,21 @@ MISUSE = {
     "torch.compile": (lambda: torch.compile(linear(0))(on(0)), RuntimeError, "call the model uncompiled"),
     "CUDA graphs": (lambda: torch.simgpu.graph(None), RuntimeError, "no CUDA graphs.*Call the function itself"),
     "sparse tensors": (lambda: on(0).to_sparse(), NotImplementedError, "keep those on the CPU"),
+    "compressed tensors, moved": (
+        lambda: torch.eye(2).to_sparse_csr().to("simgpu:0"),
+        NotImplementedError,
+        "keep those on the CPU",
+    ),
+    "compressed tensors, made there": (
+        lambda: torch.empty(2, 2, layout=torch.sparse_csr, device="simgpu:0"),
+        NotImplementedError,
+        "keep those on the CPU",
+    ),
+    "compressed tensors, made of shapes": (
+        lambda: (simgpu.enable(compute=False), on(0).to_sparse_csr()),
+        NotImplementedError,
+        "keep those on the CPU",
+    ),
     "pinning a GPU's tensor": (lambda: on(0).pin_memory(), RuntimeError, "only dense CPU tensors can be pinned"),
     # settings
     "no GPUs": (lambda: simgpu.enable(count=0), ValueError, "count must be a whole number from 1 to 64"),

@@ -8,6 +8,7 @@ from torch.nn.modules.module import register_module_module_registration_hook
 
 from .hardware import DEVICE_TYPE
 
+aten = torch.ops.aten
 NO_COMPILE = f"torch.compile makes code for real hardware, which {DEVICE_TYPE} is not: call the model uncompiled."
 NO_BYTES = f"{DEVICE_TYPE} has no memory that another library could read: copy the tensor with .cpu() first."
 NO_SPARSE = f"{DEVICE_TYPE} keeps dense tensors only, no sparse, nested or quantized ones: keep those on the CPU."
@@ -33,5 +34,22 @@ def _no_data_parallel(parent: nn.Module, name: str, module: nn.Module) -> None:
             raise RuntimeError(NO_DATA_PARALLEL)
 
 
+def no_sparse(*args, **kwargs):
+    raise NotImplementedError(NO_SPARSE)
+
+
+# Operators that make a dense tensor sparse.
+MAKE_SPARSE = [getattr(aten, f"_to_sparse{kind}").default for kind in ("", "_csr", "_csc", "_bsr", "_bsc")]
+MAKE_SPARSE += [aten._to_sparse.sparse_dim]
+
+
+_library: torch.library.Library | None = None
+
+
 def register_refusals() -> None:
+    global _library
+    _library = torch.library.Library("aten", "IMPL")
+    for key in ("SparsePrivateUse1", "SparseCsrPrivateUse1"):
+        for name in ("empty.memory_format", "_to_copy"):
+            _library.impl(name, no_sparse, key)
     register_module_module_registration_hook(_no_data_parallel)

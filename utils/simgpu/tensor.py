@@ -211,7 +211,7 @@ OWN_ATTRIBUTES = {"_value", "_gpu", "_storage", "_layout"}
 def wrap(value: torch.Tensor, gpu: Gpu, storage: Storage | None = None) -> SimTensor:
     """A tensor on `gpu` whose numbers are those of `value`; a view if it shares the `storage` of another."""
     if value.layout is not torch.strided or value.is_nested or value.is_quantized:
-        raise NotImplementedError(refusals.NO_SPARSE)
+        refusals.no_sparse()
     layout = layout_of(value)
     if storage is None:
         storage = Storage(gpu.memory, value.untyped_storage().nbytes())
@@ -394,7 +394,7 @@ MAKES_ROOM = {aten.empty_like, aten.new_empty, aten.new_empty_strided}
 STAYS_ON_HOST = {aten._pack_padded_sequence: 1, aten._pad_packed_sequence: 1}
 
 # Operators with a path of their own: copies, which know two devices. `moves` fills it.
-SPECIAL: dict[object, Callable] = {}
+SPECIAL: dict[object, Callable] = dict.fromkeys(refusals.MAKE_SPARSE, refusals.no_sparse)
 
 _operators: dict[int, Operator] = {}  # by the id of the operator, whose own hash is a Python function
 
