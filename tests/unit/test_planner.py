@@ -144,3 +144,12 @@ def test_the_command_prints_the_best_layouts():
     assert done.exit_code == 0, done.output
     assert "fit" in done.output
     assert "tokens/s/GPU" in done.output
+
+
+def test_the_few_fastest_are_known_without_the_time_of_all(model):
+    cluster = Cluster("H100", 16)
+    whole, few = plan(model, cluster, 32), plan(model, cluster, 32, only=3)
+    assert [each.seconds for each in few.best(3)] == [each.seconds for each in whole.best(3)]
+    assert {each.layout for each in few.fits} == {each.layout for each in whole.fits}
+    assert few.too_large == whole.too_large
+    assert sum(each.seconds == each.seconds for each in few.fits) < len(whole.fits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from utils.problem import Problem
@@ -12,9 +12,12 @@ from utils.simgpu.profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile
 
 @dataclass(frozen=True)
 class GpuName:
-    """A GPU profile that can be a key: profiles hold dicts."""
+    """A GPU profile that can be a key: profiles hold dicts. No time depends on how much memory there is."""
 
     profile: GpuProfile
+
+    def __post_init__(self):
+        object.__setattr__(self, "profile", replace(self.profile, memory=1.0))
 
     def __hash__(self) -> int:
         return hash(self.profile.name)

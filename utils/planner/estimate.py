@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import nan
 from typing import NamedTuple
@@ -12,7 +12,7 @@ import torch
 
 from utils.schedules import Costs, Memory, Schedule, interleaved_1f1b, one_f_one_b
 from utils.schedules.clock import clock
-from utils.simgpu import PAIR
+from utils.simgpu import PAIR, Fabric
 
 from .cluster import Cluster, GpuName
 from .layouts import Layout
@@ -44,28 +44,58 @@ class Estimate:
         return sum(self.memory.values())
 
 
-def estimate(model: Model, cluster: Cluster, layout: Layout, timed: bool = True) -> Estimate:
-    """What a layout that makes sense (`layouts.why_not`) costs on a cluster, and whether it fits.
+def estimate(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
+    """What a layout that makes sense (`layouts.why_not`) costs on a cluster, and whether it fits."""
+    return timed(model, cluster, untimed(model, cluster, layout))
 
-    Without `timed` one that does not fit is given no time: the search needs none.
-    """
-    stages = _stages(model, cluster, layout)
-    memory = max(_memories(layout, stages, cluster), key=_total)
-    too_large = _total(memory) > cluster.gpu.memory
-    if too_large and not timed:
-        step = Step(nan, nan, nan, {})
-    else:
-        step = _alone(layout, stages, cluster) if layout.pipeline == 1 else _piped(layout, stages, cluster)
-    tokens = layout.batch * model.tokens / cluster.gpus / step.seconds
-    waiting = max(0.0, 1 - step.busy / step.seconds)  # lines that were continued meet to a percent or so
+
+def untimed(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
+    """A layout's memory, and whether it fits; nan for what is of time."""
+    memory = max(_memories(layout, _stages(model, cluster, layout), cluster), key=_total)
     reason = None
-    if too_large:
+    if _total(memory) > cluster.gpu.memory:
         most = max(memory, key=memory.get)
         reason = (
             f"needs {_total(memory) / 2**30:.1f} GiB, {memory[most] / 2**30:.1f} of them {most}, "
             f"and a {cluster.gpu.name} has {cluster.gpu.memory / 2**30:.1f}"
         )
-    return Estimate(layout, step.seconds, tokens, memory, step.moved, step.bubble, waiting, reason)
+    return Estimate(layout, nan, nan, memory, {}, nan, nan, reason)
+
+
+def timed(model: Model, cluster: Cluster, found: Estimate) -> Estimate:
+    """The same estimate with its time."""
+    layout = found.layout
+    stages = _stages(model, cluster, layout)
+    step = _alone(layout, stages, cluster) if layout.pipeline == 1 else _piped(layout, stages, cluster)
+    tokens = layout.batch * model.tokens / cluster.gpus / step.seconds
+    waiting = max(0.0, 1 - step.busy / step.seconds)  # lines that were continued meet to a percent or so
+    return replace(
+        found, seconds=step.seconds, tokens_per_second=tokens, moved=step.moved, bubble=step.bubble, waiting=waiting
+    )
+
+
+def at_least(model: Model, cluster: Cluster, layout: Layout) -> float:
+    """Seconds that a step takes at least, which cost a thousandth of its estimate.
+
+    A rank computes all its micro-batches and waits for the collectives of tensor parallelism between. Of a pipeline
+    the stages before it come before its first forward pass, and after its last backward pass.
+    """
+    group = cluster.group(layout.tensor, 1)
+    each = [_in_a_row(blocks, group, cluster.gpu.launch) for blocks in _stages(model, cluster, layout)]
+    ranks = layout.pipeline
+    return max(layout.micro_batches * sum(each[rank::ranks]) + sum(each[:rank]) for rank in range(ranks))
+
+
+@lru_cache(maxsize=4096)
+def _in_a_row(blocks: Blocks, group: Fabric, launch: float) -> float:
+    """Seconds of a micro-batch's kernels and collectives one after the other, or of a host that launches them."""
+    known = {}
+    for block in blocks:
+        if id(block) not in known:
+            events = (*block.forward, *block.backward)
+            seconds = sum(one if isinstance(one, float) else group.seconds(*one) for one in events)
+            known[id(block)] = seconds, launch * len(events)
+    return max(sum(known[id(block)][which] for block in blocks) for which in (0, 1))
 
 
 def _total(memory: dict[str, float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from utils.plots import INK, Picture, labelled_axes
 from utils.problem import Problem
 
 from .cluster import Cluster
-from .estimate import KINDS, Estimate, estimate
+from .estimate import KINDS, Estimate, at_least, timed, untimed
 from .layouts import Layout, layouts, why_not
 from .models import Model, of_module
 
@@ -70,12 +71,20 @@ class Plan:
 
 
 def plan(
-    model: Model | torch.nn.Module, cluster: Cluster, batch: int, row: torch.Tensor | None = None, **limits
+    model: Model | torch.nn.Module,
+    cluster: Cluster,
+    batch: int,
+    row: torch.Tensor | None = None,
+    *,
+    only: int | None = None,
+    **limits,
 ) -> Plan:
     """Every layout of a training step of `batch` rows, estimated.
 
     `model` is one of `llama(...)`, or any nn.Module with `row`, one row of its batch. `limits` fix or bound fields of
     layouts: `tensor=8`, `pipeline=(1, 2, 4)`, `recompute="full"`; `most_rows` is the largest micro-batch (4).
+    With `only=5` the time is estimated of as many as it takes to know the 5 fastest, which is quick; the others that
+    fit come after them with no time (nan).
 
     Problem, in one line, for what cannot be planned.
     """
@@ -95,10 +104,22 @@ def plan(
         raise Problem(_nothing(cluster, batch, limits))
     refused = [(layout, reason) for layout in found if (reason := why_not(layout, model, cluster))]
     senseless = {layout for layout, _ in refused}
-    costs = [estimate(model, cluster, layout, timed=False) for layout in found if layout not in senseless]
-    fits = tuple(sorted((each for each in costs if each.reason is None), key=lambda each: each.seconds))
+    costs = [untimed(model, cluster, layout) for layout in found if layout not in senseless]
+    fits = _fastest_first(model, cluster, [each for each in costs if each.reason is None], only)
     too_large = tuple(sorted((each for each in costs if each.reason), key=lambda each: each.peak))
     return Plan(model, cluster, batch, fits, too_large, tuple(refused), time.process_time() - begin)
+
+
+def _fastest_first(model: Model, cluster: Cluster, fits: list[Estimate], only: int | None) -> tuple[Estimate, ...]:
+    """Those that fit, with their times: of all, or until no other can be among the `only` fastest."""
+    bounds = [(at_least(model, cluster, each.layout), each) for each in fits]
+    bounds.sort(key=lambda pair: pair[0])
+    found: list[Estimate] = []
+    for number, (least, each) in enumerate(bounds):
+        if only is not None and number >= only and least > found[only - 1].seconds:
+            return tuple(found + [rest for _, rest in bounds[number:]])
+        bisect.insort(found, timed(model, cluster, each), key=lambda one: one.seconds)
+    return tuple(found)
 
 
 def _require_fields(limits) -> None:
