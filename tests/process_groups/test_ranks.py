@@ -411,3 +411,15 @@ def unlike(rows):
 def test_ddp_finds_that_models_differ_from_shapes_alone():
     with pytest.raises(RankError, match=r"params\[0\] in this process with sizes \[2, 3\] appears not to match"):
         ranks(2, compute=False).run(unlike, 3)
+
+
+def on_cpu_and_gpu():
+    group = dist.new_group(backend="cpu:gloo,simgpu:simccl")
+    here, there = torch.ones(2) + dist.get_rank(), mine(2)
+    for tensor in (here, there):
+        dist.all_reduce(tensor, group=group)
+    return here.tolist(), there.tolist()
+
+
+def test_a_group_with_both_backends_takes_tensors_of_both():
+    assert ranks(2).run(on_cpu_and_gpu) == [([3.0, 3.0], [3.0, 3.0])] * 2
