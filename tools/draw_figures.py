@@ -1,4 +1,4 @@
-"""The drawn figures of lessons 08, 09, 11 and 12, from what they show: `python tools/draw_figures.py`.
+"""The drawn figures of lessons 08, 09, 11, 12 and 14, from what they show: `python tools/draw_figures.py`.
 
 It writes notebooks/figures/bubble.svg, two_streams.svg, ring.svg and choose.svg. The same code gives the same
 bytes, which a test compares.
@@ -206,20 +206,22 @@ def ring() -> str:
 
 
 QUESTIONS = [
-    ("Does training fit on one GPU?", "copies: DDP", "lesson 11"),
+    ("Is one GPU enough?", "use one, and measure it", "lessons 04, 05"),
+    ("Does training fit on one GPU,\nand is it too slow?", "copies: DDP", "lesson 11"),
     ("Do shards of everything fit,\nand one whole layer?", "FSDP", "lesson 12"),
     ("Is one layer too large, or are\nthere too few rows to share?", "tensor parallel,\ninside a machine", "lesson 12"),
     (
         "Slow links between machines,\nor still too large?",
         "stages of a pipeline,\nbetween machines",
-        "lessons 08 to 10",
+        "lessons 01, 06 to 10",
     ),
+    ("More than one machine, or\nseveral of these at once?", "plan it beforehand", "lesson 13"),
 ]
 
 
 def choose() -> str:
     """Which way for which model and machine: a question, its answer, and the lesson that has it."""
-    figure = Figure(figsize=(plots.WIDTH, 3.6), layout="constrained")
+    figure = Figure(figsize=(plots.WIDTH, 5.2), layout="constrained")
     axes = figure.subplots()
     style = {"ha": "center", "va": "center", "fontsize": 9}
     for row, (question, answer, lesson) in enumerate(QUESTIONS):

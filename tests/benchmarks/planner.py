@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from tests.benchmarks.laid_out import MACHINE, SIZES, each_in_a_process
 from utils.planner import Cluster, Estimate, Layout, Model, Plan, estimate, llama, plan
+from utils.planner.simulation import MACHINE, SIZES, each_in_a_process
 from utils.simgpu.profiles import GPUS
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ CASES: list[dict] = [
 
 
 def estimated(case: dict) -> Estimate:
-    """What the planner says of a layout that `tests.benchmarks.laid_out` simulates."""
+    """What the planner says of a layout that `utils.planner.simulation` simulates."""
     sizes = {name: case.get(name, usual) for name, usual in SIZES.items()}
     fields = {name: value for name, value in case.items() if name not in (*SIZES, "per_node")}
     piped = fields.get("pipeline", 1) > 1

@@ -37,7 +37,7 @@ def test_it_comes_near_to_shapes_only_simulation(model):
     ]
     asked = json.dumps([SIZES | case for case in cases])
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    run = [sys.executable, "-m", "tests.benchmarks.laid_out", asked]
+    run = [sys.executable, "-m", "utils.planner.simulation", asked]
     done = subprocess.run(run, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for case, line in zip(cases, done.stdout.splitlines(), strict=True):
@@ -140,10 +140,13 @@ def test_the_command_prints_the_best_layouts():
     from utils.course.cli import app
 
     sizes = [f"--{name.replace('_', '-')}={value}" for name, value in SIZES.items()]
-    done = CliRunner().invoke(app, ["plan", *sizes, "--batch=4", "--gpus=4", "--per-node=4", "--best=2"])
+    done = CliRunner().invoke(
+        app, ["plan", *sizes, "--batch=4", "--gpus=4", "--per-node=4", "--best=2", "--simulate=1"]
+    )
     assert done.exit_code == 0, done.output
     assert "fit" in done.output
     assert "tokens/s/GPU" in done.output
+    assert "simulated, s" in done.output
 
 
 def test_the_few_fastest_are_known_without_the_time_of_all(model):
@@ -153,3 +156,34 @@ def test_the_few_fastest_are_known_without_the_time_of_all(model):
     assert {each.layout for each in few.fits} == {each.layout for each in whole.fits}
     assert few.too_large == whole.too_large
     assert sum(each.seconds == each.seconds for each in few.fits) < len(whole.fits)
+
+
+@pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
+def test_the_best_are_simulated_beside_their_estimates(model):
+    found = plan(model, Cluster("H100", 8), 64, rows=4, recompute="none", pipeline=(1, 2))
+    table = found.simulated(2)
+    alone = [number for number, each in enumerate(found.fits, 1) if each.layout.pipeline == 1]
+    assert list(table.place) == alone[:2]
+    assert table["step, s"].iloc[0] == pytest.approx(found.fits[alone[0] - 1].seconds)
+    assert (table["simulated, s"] > 0).all()
+    assert table["time off, %"].abs().max() < 15
+    assert table["memory off, %"].abs().max() < 30
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"pipeline": 2}, "a pipeline, whose ranks do different things"),
+        ({"tensor": 8, "kv_heads": 1}, "nothing fits or makes sense"),
+    ],
+)
+def test_what_cannot_be_simulated_is_one_clear_line(limits, words):
+    sizes = SIZES | {name: limits.pop(name) for name in list(limits) if name in SIZES}
+    with pytest.raises(Problem, match=words):
+        plan(llama(**sizes), Cluster("H100", 8), 16, rows=1, recompute="none", **limits).simulated(1)
+
+
+def test_only_llamas_are_simulated():
+    found = plan(of_module(nn.Linear(8, 8), torch.empty(8)), Cluster("T4", 2, link="pcie3"), 4)
+    with pytest.raises(Problem, match=r"only models of llama\(\.\.\.\) are simulated"):
+        found.simulated(1)

@@ -224,6 +224,9 @@ def plan(
     link: Annotated[str, typer.Option(help="Between the GPUs of a node, such as pcie4 or nvlink4.")] = "nvlink4",
     network: Annotated[str, typer.Option(help="Between nodes, for each GPU: 25G, 100G, 200G or 400G.")] = "400G",
     best: Annotated[int, typer.Option(min=1, help="How many of the fastest to print.")] = 10,
+    simulate: Annotated[
+        int, typer.Option(min=0, help="How many of the fastest to run shapes-only, beside the estimate.")
+    ] = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write all layouts, with reasons.")] = None,
     picture: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the memory of the fastest.")] = None,
 ) -> None:
@@ -236,6 +239,8 @@ def plan(
     if found.fits:
         print(found.table(best).round(2).to_string(index=False))
     print(found.reasons().head(5).to_string())
+    if simulate:
+        print(found.simulated(simulate).round(3).to_string(index=False))
     if out is not None:
         found.table(everything=True).to_csv(out, index=False)
     if picture is not None:

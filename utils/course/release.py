@@ -37,6 +37,7 @@ BUNDLED = (
     "pyproject.toml",
     "constraints.txt",
     "environment.yml",
+    "docs/glossary.md",
     "docs/images",
     "docs/instructors.md",
     "docs/planner.md",

@@ -3,6 +3,7 @@
     model = llama(layers=32, width=4096, heads=32, kv_heads=8, hidden=14336, vocabulary=128256, length=8192)
     found = plan(model, Cluster("H100", gpus=64, per_node=8, link="nvlink4", network="400G"), batch=128)
     found.table(10); found.best(3); found.draw()
+    found.simulated(3)  # the same layouts run shapes-only, beside the estimates
 
 Blocks are traced once for each shape (`trace`), simgpu's cost model says what their kernels take, NCCL's model what
 collectives take where a group lies in the nodes (`cluster`), a replay of FSDP2's order what overlaps (`replay`), and

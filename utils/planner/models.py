@@ -57,12 +57,14 @@ class Model:
     """Blocks, of which the first and the last may be special and those between are layers.
 
     `tokens` are what one row of the batch counts for, and `heads` what tensor parallelism has to divide, by name.
+    `sizes` are those that `llama` was given, None for other models.
     """
 
     name: str
     blocks: tuple[Block, ...]
     tokens: int
     divided: tuple[tuple[str, int], ...] | None = None
+    sizes: tuple[tuple[str, int], ...] | None = None
 
     def why_not(self, tensor: int) -> str | None:
         """Why so many GPUs cannot share each block; None where they can."""
@@ -144,7 +146,9 @@ def llama(
 
     last = Block(("head", vocabulary, width, length), head, lambda count, t: (rows(count, t), words(count)), (width,))
     divided = ("heads", heads), ("kv_heads", kv_heads), ("hidden", hidden), ("words", vocabulary), ("tokens", length)
-    return Model(name or f"Llama-like, {layers} x {width}", (first, *[middle] * layers, last), length, divided)
+    blocks = (first, *[middle] * layers, last)
+    made_of = tuple((sizes | {"vocabulary": vocabulary, "length": length}).items())
+    return Model(name or f"Llama-like, {layers} x {width}", blocks, length, divided, made_of)
 
 
 def _add_up(tensor: torch.Tensor, _) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pandas as pd
@@ -15,13 +15,16 @@ from matplotlib.patches import Patch
 from utils.memory_picture import STYLE
 from utils.plots import INK, Picture, labelled_axes
 from utils.problem import Problem
+from utils.simgpu.profiles import GPUS
 
 from .cluster import Cluster
-from .estimate import KINDS, Estimate, at_least, timed, untimed
+from .estimate import KINDS, Estimate, at_least, estimate, timed, untimed
 from .layouts import Layout, layouts, why_not
 from .models import Model, of_module
+from .simulating import simulate
 
 GIB, GB = 2**30, 1e9
+FEW_RUN = 4  # micro-batches of a simulated step
 STYLES = STYLE | {"optimizer": STYLE["optimizer state"]}
 
 
@@ -61,6 +64,41 @@ class Plan:
         words = [f"does not fit, above all {max(each.memory, key=each.memory.get)}" for each in self.too_large]
         return pd.Series([*words, *(reason for _, reason in self.refused)], dtype=object).value_counts()
 
+    def simulated(self, n: int = 3) -> pd.DataFrame:
+        """The n fastest that one process can stand for, estimated beside simulated, with the error in percent.
+
+        Each runs shapes-only on the simulated cluster, by PyTorch's own `fully_shard` and `parallelize_module`, in a
+        process that stands for all ranks; `place` is its place among `fits`. All layers are run, and of equal
+        micro-batches at most `FEW_RUN`: both numbers are of a step of so many. It takes seconds to minutes for each.
+
+        Problem, in one line, for what cannot be simulated: pipelines, and models that are not `llama`'s.
+        """
+        if self.model.sizes is None:
+            raise Problem("only models of llama(...) are simulated: how others are cut is not known here")
+        if self.cluster.gpu.name not in GPUS:
+            raise Problem(f"a {self.cluster.gpu.name} has no profile in simgpu, which the simulation needs")
+        if not self.fits:
+            raise Problem("nothing fits or makes sense, so there is nothing to simulate")
+        places = [number for number, each in enumerate(self.fits) if each.layout.pipeline == 1][:n]
+        if not places:
+            raise Problem(
+                "every layout that fits has a pipeline, whose ranks do different things: one process cannot stand for "
+                "all of them (docs/planner.md)"
+            )
+        shorter = [_shortened(self.fits[place].layout) for place in places]
+        rows = []
+        for place, layout, ran in zip(places, shorter, simulate(self.model, self.cluster, shorter), strict=True):
+            ours = self.fits[place]
+            if layout != ours.layout:
+                ours = estimate(self.model, self.cluster, layout)
+            times, sizes = (ours.seconds, ran["seconds"]), (ours.peak / GIB, ran["bytes"] / GIB)
+            rows.append(
+                {"place": place + 1, "layout": str(layout)}
+                | {"step, s": times[0], "simulated, s": times[1], "time off, %": 100 * (times[0] / times[1] - 1)}
+                | {"GiB": sizes[0], "simulated, GiB": sizes[1], "memory off, %": 100 * (sizes[0] / sizes[1] - 1)}
+            )
+        return pd.DataFrame(rows)
+
     def draw(self, n: int = 12, title: str | None = None) -> Picture:
         """Memory by kind of the n fastest that fit, stacked, beside what a step of each takes."""
         return picture(self.best(n), self.cluster, title or f"{self.model.name}, batch {self.batch}")
@@ -68,6 +106,10 @@ class Plan:
     def __str__(self) -> str:
         head = f"{self.model.name} on {self.cluster}, batch {self.batch}: {self.count} layouts in {self.seconds:.1f} s"
         return f"{head}; {len(self.fits)} fit, {len(self.too_large)} are too large, {len(self.refused)} make no sense."
+
+
+def _shortened(layout: Layout) -> Layout:
+    return replace(layout, micro_batches=min(layout.micro_batches, FEW_RUN))
 
 
 def plan(

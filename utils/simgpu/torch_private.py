@@ -351,6 +351,11 @@ def root_store(store):
     return store._underlying_non_prefix_store if isinstance(store, c10d.PrefixStore) else store
 
 
+def fake_store():
+    """A store that nobody else has: with it one process stands for all ranks (`utils.simgpu.distributed`)."""
+    return c10d.FakeStore()
+
+
 def is_fake(store) -> bool:
     """Whether a group's store is one that nobody else has."""
     return isinstance(root_store(store), c10d.FakeStore)

@@ -104,11 +104,12 @@ class LayoutExplorer:
         found, lines = self.plan, []
         if found.fits:
             best = found.fits[0]
-            sent = " and ".join(f"{size / GB:.3g} GB over the {way}" for way, size in best.moved.items() if size)
+            sent = " and ".join(f"{size / GB:.1f} GB over the {way}" for way, size in best.moved.items() if size)
             lines.append(
                 f"{len(found.fits)} of {found.count} layouts fit. The fastest is {best.layout}: "
                 f"{best.seconds:.3g} s a step, {best.tokens_per_second:,.0f} tokens/s/GPU, "
-                f"{best.peak / 2**30:.1f} GiB, without work {best.waiting:.0%} of the time. "
+                f"{best.peak / 2**30:.1f} GiB, "
+                f"without work {best.waiting:.0%} of the time. "
                 f"A GPU sends {sent or 'nothing'} in a step."
             )
         elif found.too_large:

@@ -1,6 +1,6 @@
 """A training step of a Llama-like model on simulated GPUs, laid out by PyTorch: what the planner is held against.
 
-    .venv/bin/python -m tests.benchmarks.laid_out '[{"shard": 8, "tensor": 2}]'
+    .venv/bin/python -m utils.planner.simulation '[{"shard": 8, "tensor": 2}]'
 
 Shapes only. Without a pipeline one process is one rank of as many as asked for, which all do the same, with PyTorch's
 own `parallelize_module` and `fully_shard` on a mesh. A pipeline is run by this course's executor on as many GPUs of
@@ -30,12 +30,13 @@ from torch.distributed.tensor.parallel import (
     SequenceParallel,
     parallelize_module,
 )
-from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
 
 from utils import schedules, simgpu
-from utils.planner.llama import Head, Layer, kept_in_part
+from utils.simgpu import torch_private
 from utils.simgpu.profiles import GPUS
+
+from .llama import Head, Layer, kept_in_part
 
 GPU = "simgpu:0"
 SIZES = {"layers": 8, "width": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336, "vocabulary": 128256, "length": 4096}
@@ -111,12 +112,12 @@ def second_step(step) -> dict[str, float]:
     return {"seconds": simgpu.now() - begin, "bytes": peak}
 
 
-def on_ranks(layout: dict, sizes: dict, per_node: int) -> dict[str, float]:
+def on_ranks(layout: dict, sizes: dict, per_node: int, machine: dict) -> dict[str, float]:
     """A layout without a pipeline, by one rank that stands for all."""
     world = layout["data"] * layout["shard"] * layout["tensor"]
-    simgpu.enable(count=1, nodes=max(1, world // per_node), compute=False, memory=ENOUGH, **MACHINE)
+    simgpu.enable(count=1, nodes=max(1, world // per_node), compute=False, memory=ENOUGH, **machine)
     simgpu.keep_log(0)
-    dist.init_process_group("simccl", store=FakeStore(), rank=0, world_size=world)
+    dist.init_process_group("simccl", store=torch_private.fake_store(), rank=0, world_size=world)
     names = ("data", "shard", "tensor")
     mesh = init_device_mesh("simgpu", tuple(layout[name] for name in names), mesh_dim_names=names)
     model = laid_out(layout, sizes, mesh)
@@ -159,13 +160,13 @@ def laid_out(layout: dict, sizes: dict, mesh) -> Llama:
     return model.to_empty(device=GPU)
 
 
-def in_stages(layout: dict, sizes: dict, per_node: int) -> dict[str, float]:
+def in_stages(layout: dict, sizes: dict, per_node: int, machine: dict) -> dict[str, float]:
     """A pipeline without anything else, by this course's executor."""
     ranks, chunks, count = layout["pipeline"], layout["chunks"], layout["micro_batches"]
     # One host launches for all GPUs here, and each has its own in a cluster: so this one is as fast as all together.
-    usual = GPUS[MACHINE["gpu"]]
+    usual = GPUS[machine["gpu"]]
     hosts = {"gpu": dataclasses.replace(usual, launch=usual.launch / ranks)}
-    simgpu.enable(count=ranks, nodes=max(1, ranks // per_node), compute=False, memory=ENOUGH, **MACHINE | hosts)
+    simgpu.enable(count=ranks, nodes=max(1, ranks // per_node), compute=False, memory=ENOUGH, **machine | hosts)
     simgpu.keep_log(0)
     devices = [f"simgpu:{rank}" for rank in range(ranks)]
     with torch.device("meta"):
@@ -208,11 +209,12 @@ class Stage:
 
 
 def simulated(wanted: dict) -> dict[str, float]:
-    """Seconds and bytes of one layout, given with the sizes and `per_node` that are not the usual ones."""
+    """Seconds and bytes of one layout, given with what is not usual of sizes, machine and `per_node`."""
     layout = {name: wanted.get(name, usual) for name, usual in LAYOUT.items()}
     sizes = {name: wanted.get(name, usual) for name, usual in SIZES.items()}
     run = on_ranks if layout["pipeline"] == 1 else in_stages
-    return run(layout, sizes, wanted.get("per_node", 8))
+    machine = {name: wanted.get(name, usual) for name, usual in MACHINE.items()}
+    return run(layout, sizes, wanted.get("per_node", 8), machine)
 
 
 def each_in_a_process(wanted: list[dict]):
