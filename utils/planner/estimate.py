@@ -75,7 +75,7 @@ def timed(model: Model, cluster: Cluster, found: Estimate) -> Estimate:
 
 
 def at_least(model: Model, cluster: Cluster, layout: Layout) -> float:
-    """Seconds that a step takes at least, which cost a thousandth of its estimate.
+    """Seconds that a step takes at least, without a replay or a schedule being played.
 
     A rank computes all its micro-batches and waits for the collectives of tensor parallelism between. Of a pipeline
     the stages before it come before its first forward pass, and after its last backward pass.
