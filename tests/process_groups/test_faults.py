@@ -6,6 +6,7 @@ Each runs on three ranks. Where PyTorch itself refuses, the words are its own, a
 import os
 import re
 import threading
+import time
 
 import pytest
 import torch
@@ -375,3 +376,26 @@ def test_who_waits_for_a_message_prints_nothing_meanwhile(capfd):
 
     ranks(3).run(late)
     assert capfd.readouterr().out == ""
+
+
+def with_data_that_take_their_time():
+    waiting.PATIENCE, waiting.LOOK = 0.1, 0.05
+    backend = dist.group.WORLD._get_backend(torch.device("simgpu"))
+    collective = backend._collective
+
+    def slowly(name, inputs, outputs, data, *details, **more):
+        def move():
+            time.sleep(3)
+            data()
+
+        return collective(name, inputs, outputs, move, *details, **more)
+
+    backend._collective = slowly
+    x = mine(2)
+    dist.all_reduce(x)
+    return x.tolist()
+
+
+def test_numbers_that_take_long_to_move_are_not_taken_for_ranks_that_do_not_come():
+    """All have come, and the computer is busy: that is not waiting for somebody."""
+    assert ranks(3).run(with_data_that_take_their_time) == [[3.0, 3.0]] * 3

@@ -416,7 +416,7 @@ class SimBackend(torch_private.Backend):
         self._take(gpu, called or name, ready, end, size, launched, self.among)
         known = are_known(inputs, outputs)
         if known and self.ranks > 1 and not self.alone:
-            with self._waiting(what):
+            with self._waiting.moving(what):
                 data()
         elif known:  # one process stands for all, or is all
             _as_if_all_were_equal(name, inputs, outputs, self.ranks, details)

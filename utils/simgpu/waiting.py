@@ -17,6 +17,7 @@ import os
 import threading
 import time
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -101,6 +102,24 @@ class Waiting:
 
     def __exit__(self, kind, error, trace) -> None:
         self._guard.end()
+        self._explain(error)
+
+    @contextlib.contextmanager
+    def moving(self, what: str) -> Iterator[None]:
+        """Around the moving of numbers on which all have agreed.
+
+        It may take many seconds, and is no waiting for somebody: the guard is not told. A rank that dies meanwhile is
+        noticed by gloo.
+        """
+        self(what)
+        try:
+            yield
+        except RuntimeError as error:
+            self._explain(error)
+            raise
+
+    def _explain(self, error: BaseException | None) -> None:
+        """Raise in this rank's words what a wait ended with."""
         if self._reason or _is_lost(error):
             reason = self._reason or self._guard.why_broken(self._members)
             raise NobodyCame(self._me, self._what, reason) from error
