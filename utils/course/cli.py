@@ -134,6 +134,29 @@ def _print(outcome: Outcome) -> None:
 
 
 @app.command()
+def certificate(
+    graded: Annotated[
+        list[Path],
+        typer.Argument(help="Folders that `course grade` has written, named after their labs, or a folder of them."),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where a page for each student goes.")],
+    by: Annotated[str, typer.Option(metavar="NAME", help="Who signs.")],
+    on: Annotated[str | None, typer.Option(metavar="DATE", help="The date on it, as text; today if left out.")] = None,
+    least: Annotated[float, typer.Option(help="The share of a lab's points that is enough, in each lab.")] = 0.5,
+) -> None:
+    """Write a certificate to print for each student who has done all of these labs, and say why others get none."""
+    from datetime import date
+
+    from utils.grading.tell.certificate import certificates
+    from utils.grading.tell.text import line
+
+    written = certificates(graded, out, by=by, on=on or f"{date.today():%d %B %Y}", least=least)
+    for student, why in written.without.items():
+        print(f"{line(student):<24} none: {line(why, 400)}")
+    print(f"{len(written.files)} written to {out}, {len(written.without)} without. Print them from a browser.")
+
+
+@app.command()
 def refresh(
     notebooks: Annotated[list[Path], typer.Argument(help="Lessons to run, such as notebooks/01_split_a_model.ipynb.")],
 ) -> None:

@@ -2,6 +2,7 @@
 
 feedback.py       a page for each student
 report.py         a page about the class, for the instructor
+certificate.py    a page to print, for who has done the labs
 misconceptions.py what a failed fact may come from
 exports/          grades.csv, and files for learning platforms, one module each
 pages.py          templates filled in, so that whatever was handed in is text

@@ -20,6 +20,11 @@ def cell(value: object) -> str:
     return f"'{text}" if is_formula(text) else text
 
 
+def plain(text: str) -> str:
+    """What `cell` was given, for text that has no apostrophe of its own there."""
+    return text[1:] if text.startswith("'") and is_formula(text[1:]) else text
+
+
 def is_formula(text: str) -> bool:
     """Whether a spreadsheet would take it for one. A lone - is what platforms write for nothing."""
     return FORMULA.match(text) is not None and text.strip() != "-"
