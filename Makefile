@@ -1,6 +1,7 @@
 # make lab    set up, then open JupyterLab on the first notebook
 # make test   set up, then run everything that has to pass
 # make check  the quick inner loop: lint and the unit tests that are not slow; no kernels, no browser, no notebooks
+# make site   set up, then write the course as static pages to build/site; lessons run first, once
 # make labs   generate labs/ from solutions/
 # make clean  remove the environment
 
@@ -13,7 +14,7 @@ CELL_TIMEOUT ?= 120
 NBVAL = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) -p no:cacheprovider -p tools.nbval_kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help full-copy setup setup-test lab test check labs nbval clean
+.PHONY: help full-copy setup setup-test setup-site lab test check labs nbval site clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -27,6 +28,9 @@ setup:
 
 setup-test:
 	@$(PYTHON) tools/bootstrap.py test
+
+setup-site:
+	@$(PYTHON) tools/bootstrap.py site
 
 lab: setup
 	$(BIN)/jupyter lab --config=tools/jupyter_lab_config.py $(LAB_ARGS) notebooks/00_start_here.ipynb
@@ -46,6 +50,9 @@ check: full-copy setup-test
 nbval: full-copy setup-test
 	$(BIN)/python tools/solved_lessons.py build/solved_lessons
 	$(NBVAL) notebooks solutions build/solved_lessons
+
+site: full-copy setup-site
+	$(BIN)/python tools/build_site.py
 
 labs: setup
 	$(BIN)/course release

@@ -1,7 +1,8 @@
 """Set up the course's environment in .venv. Needs only Python; `make` calls it before everything else.
 
     python3 tools/bootstrap.py lab     what a student needs
-    python3 tools/bootstrap.py test    that, and what the tests need, also from the system
+    python3 tools/bootstrap.py site    that, and what makes the site
+    python3 tools/bootstrap.py test    all of that, and what the tests need, also from the system
 
 Safe to repeat. The second time it finds a stamp and returns at once. Which build of PyTorch: torch_build.py.
 """
@@ -31,7 +32,7 @@ OLDEST_TORCH = (2, 11)
 # Free on the disk, in gigabytes, and what a person may expect: of the CPU's build of PyTorch, and of the usual one.
 NEEDED = {True: 4, False: 9}
 EXPECT = {True: "about 250 MB to fetch with all the rest, 1.2 GB on disk", False: "about 3 GB to fetch, 6 GB on disk"}
-EXTRAS = {"lab": "lab,grade", "test": "lab,grade,cluster,nbgrader,test"}
+EXTRAS = {"lab": "lab,grade", "site": "lab,grade,site", "test": "lab,grade,cluster,nbgrader,site,test"}
 # The tests' needs outside Python, by Debian package: a program, a library (playwright's driver loads that one), or a
 # file. The compiler is for the stand-in of NVIDIA's library.
 SYSTEM_NEEDS = {

@@ -1,0 +1,41 @@
+"""How Sphinx makes the site. tools/build_site.py puts the pages where this finds them, and calls it."""
+
+from utils.course.badges import BRANCH, repository
+
+project = "One network, several GPUs"
+author = "the course's authors"
+copyright = "MIT licence"
+extensions = ["myst_nb"]
+exclude_patterns = ["_build", "**/explained/**", "utils/**"]
+nb_execution_mode = "off"
+nb_mime_priority_overrides = [("*", "image/png", 0), ("*", "text/html", 10), ("*", "text/markdown", 20)]
+nb_code_prompt_hide = "Hide the result"
+nb_code_prompt_show = "You have predicted? Show the result"
+myst_enable_extensions = ["dollarmath", "amsmath", "strikethrough"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.strikethrough", "misc.highlighting_failure", "mystnb.unknown_mime_type"]
+html_theme = "sphinx_book_theme"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["course.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "show_toc_level": 2,
+    "navbar_persistent": [],  # the search stands at the side
+    "use_download_button": True,
+    "use_fullscreen_button": False,
+    "show_navbar_depth": 1,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+if name := repository():
+    html_theme_options |= {
+        "repository_url": f"https://github.com/{name}",
+        "repository_branch": BRANCH,
+        "launch_buttons": {
+            "colab_url": "https://colab.research.google.com",
+            "binderhub_url": "https://mybinder.org",
+            "notebook_interface": "jupyterlab",
+        },
+    }

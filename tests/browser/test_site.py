@@ -1,0 +1,128 @@
+"""The site: built as it is published (with the outputs that notebooks have), no link leads nowhere, readable by all.
+
+axe is Deque's checker of accessibility, the real one; what it calls serious or critical is a failure.
+"""
+
+import shutil
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from conftest import ROOT
+from playwright.sync_api import sync_playwright
+
+SITE = ROOT / "build" / "site"
+READ = (
+    "index.html",
+    "game.html",
+    "notebooks/01_split_a_model.html",
+    "notebooks/10_build_a_schedule.html",
+    "labs/lab01/lab01_split_a_model.html",
+    "docs/glossary.html",
+    "docs/simgpu.html",
+)
+SERIOUS = ("serious", "critical")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("site"),
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="the browser tests use Debian's chromium: run them on Linux"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def site():
+    command = [sys.executable, ROOT / "tools" / "build_site.py", "--as-stored"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return SITE
+
+
+@pytest.fixture(scope="module")
+def browser(site):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Links(HTMLParser):
+    """Where a page leads, what it loads, and the places in it that have names."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.found, self.names = [], set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.names |= {given[name] for name in ("id", "name") if given.get(name)}
+        self.found += [given[name] for name in ("href", "src") if given.get(name)]
+
+
+links = cache(Links)
+
+
+def test_every_lesson_and_lab_is_there_and_nothing_for_instructors(site):
+    for folder in ("notebooks", "labs"):
+        for notebook in (ROOT / folder).rglob("*.ipynb"):
+            if ".ipynb_checkpoints" not in notebook.parts:
+                assert (site / notebook.relative_to(ROOT)).with_suffix(".html").is_file(), notebook
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in site.rglob("*.html"))
+    assert "BEGIN HIDDEN TESTS" not in pages
+    assert "BEGIN SOLUTION" not in pages
+    assert not list(site.rglob("*misconceptions*"))
+
+
+def test_no_link_leads_nowhere(site):
+    lost = []
+    for page in set(site.rglob("*.html")) - set(site.rglob("_static/**/*.html")):  # those are the theme's templates
+        for link in links(page).found:
+            parts = urlsplit(link)
+            if parts.scheme or link.startswith("//"):
+                continue
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            if not target.exists():
+                lost.append(f"{page.relative_to(site)}: {link}")
+            elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in links(target).names:
+                lost.append(f"{page.relative_to(site)}: {link} (no such place there)")
+    assert lost == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", READ)
+def test_axe_finds_nothing_serious(browser, site, page, scheme):
+    context = browser.new_context(color_scheme=scheme, reduced_motion="reduce")
+    tab = context.new_page()
+    tab.goto((site / page).as_uri())
+    found = [
+        f"{one['id']} ({one['impact']}): {one['help']}: {[node['html'][:200] for node in one['nodes']][:3]}"
+        for one in Axe().run(tab).response["violations"]
+        if one["impact"] in SERIOUS
+    ]
+    context.close()
+    assert found == []
+
+
+@pytest.mark.parametrize("page", READ)
+def test_on_a_phone_no_page_is_wider_than_the_screen(browser, site, page):
+    context = browser.new_context(viewport={"width": 360, "height": 740})
+    tab = context.new_page()
+    tab.goto((site / page).as_uri())
+    width = tab.evaluate("document.documentElement.scrollWidth")
+    context.close()
+    assert width <= 360
+
+
+def test_pictures_have_words(site):
+    for page in (site / "notebooks").glob("[0-9]*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert 'alt="../_images/' not in text, page.name
+        assert 'alt="_images/' not in text, page.name
