@@ -1,0 +1,46 @@
+"""Lab 14's hidden facts, judged by the grader after the visible ones. Students do not get this file.
+
+They ask what a right answer does anyway and a lucky one does not: other models, batches, orders of the GPUs, offers.
+"""
+
+import random
+from dataclasses import replace
+
+from utils.facts import visible
+
+seen = visible("lab14")
+lab = seen.lab
+
+
+@seen.ex1.fact("other blocks, more rows, and the GPUs in another order")
+def _(student):
+    seen.compare_twin(student, "make_trainer", blocks=9, rows=32, order=(2, 0, 3, 1))
+    seen.need_all_four(student, "make_trainer", blocks=9, rows=32, order=(2, 0, 3, 1))
+
+
+@seen.ex2.fact("a larger batch needs no more memory than there is")
+def _(student):
+    seen.need_fit(student, "that_fits", 112)
+
+
+@seen.ex3.fact("the GPUs in another order")
+def _(student):
+    seen.compare_with_own(student, "that_is_fast", blocks=8, rows=32, order=(1, 3, 0, 2))
+
+
+@seen.ex4.fact("other models, offers and deadlines")
+def _(student):
+    chance = random.Random(14)
+    for _ in range(60):
+        offers = [
+            replace(
+                offer,
+                flops=offer.flops * chance.uniform(0.5, 2),
+                network=offer.network * chance.choice((0.1, 1, 4)),
+                dollars=offer.dollars * chance.uniform(0.5, 2),
+                memory=offer.memory * chance.choice((0.5, 1, 2)),
+            )
+            for offer in seen.OFFERS
+        ]
+        told, model = chance.choice([*seen.MODELS.items()])
+        seen.compare_cheapest(student, model, offers, chance.choice((12, 50, 200, 1000)), told)

@@ -1,0 +1,492 @@
+"""Lab 14's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
+
+A probe makes the cluster anew (utils/small_cluster.py), so nothing of the notebook's is left on it. Values are compared
+on a small twin with that of one model on the CPU. GPT-2 medium has shapes only: its memory and its time are simulated.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from utils.facts import Lab, StudentError, Unmet, case, need
+from utils.facts.probes import fill
+from utils.gpt import GPT
+from utils.small_cluster import mean_loss
+
+lab = Lab("lab14", "Capstone: GPT-2 on four small GPUs")
+
+ENOUGH = 0.85  # of the bound
+PAR = 97  # percent of the bound: the course's own answer, rounded down
+LEARNING_RATE = 1e-3
+WORDS, WIDTH, HEADS, TEXT = 40, 16, 2, 8  # of the twin
+GB = 1e9
+
+
+# --- the twin: are the numbers those of one model? ------------------------------------------------------------------
+
+
+def run_twin(lab, name, blocks, order, batches):
+    from functools import partial
+
+    import torch
+
+    from utils.facts.probes import array, fill, kind_of
+    from utils.gpt import GPT
+    from utils.small_cluster import mean_loss, small_cluster
+    from utils.trace import record
+
+    cluster = small_cluster(compute=True)
+    places = [str(place) for place in cluster]
+    model = GPT(40, 16, 2, blocks)
+    fill(model, 14)
+    names = [name for name, _ in model.named_parameters()]
+    devices = [cluster[number] for number in order]
+    if name == "make_trainer":
+        made = lab.make_trainer(model, devices, partial(mean_loss))
+    elif name == "that_fits":
+        made = lab.that_fits(model, devices, partial(mean_loss))
+    else:
+        made = lab.that_is_fast(model, devices, partial(mean_loss))
+    if not isinstance(made, tuple) or len(made) != 2:
+        return {"wrong": f"{name} returned {kind_of(made)}. Return two functions: step, gradients."}
+    step, gradients = made
+    losses, found, hosts, flops = [], [], [], []
+    for words, targets in batches:
+        with record(*places) as timeline:
+            loss = step(torch.from_numpy(words.copy()), torch.from_numpy(targets.copy()))
+        hosts.append(sum([event.bytes for event in timeline.events if event.kind in ("h2d", "d2h")]))
+        flops.append([sum([e.flops for e in timeline.events if e.device == place]) for place in places])
+        if not isinstance(loss, (float, torch.Tensor)):
+            return {"wrong": f"step returned {kind_of(loss)}. Return the mean loss of the batch."}
+        losses.append(array(loss).ravel() if isinstance(loss, torch.Tensor) else torch.tensor([loss]).numpy())
+        with record(*places) as timeline:
+            grads = gradients()
+        if not isinstance(grads, dict):
+            return {"wrong": f"gradients() returned {kind_of(grads)}. Return a dict."}
+        if sum([event.bytes for event in timeline.events if event.kind == "h2d"]):
+            return {"wrong": "gradients() brings something from the CPU. It only looks up what step has left."}
+        if sum([event.flops for event in timeline.events]) > 1e5:
+            return {"wrong": "gradients() computes. It only looks up what step has left."}
+        kept = [grads.get(name) for name in names]
+        for key, grad in zip(names, kept, strict=True):
+            if not isinstance(grad, torch.Tensor):
+                return {"wrong": f"gradients() has {kind_of(grad)} for {key!r}, a parameter of the undivided model."}
+            if str(grad.device) not in places:
+                return {"wrong": f"the gradient of {key!r} is on {grad.device}, and not on one of the GPUs."}
+        found.append([array(grad) for grad in kept])
+    return {"wrong": "", "names": names, "losses": losses, "gradients": found, "host": hosts, "flops": flops}
+
+
+def twin_batches(rows, steps=2):
+    numbers = np.random.default_rng(rows)
+    return [[numbers.integers(0, WORDS, (rows, TEXT)) for _ in range(2)] for _ in range(steps)]
+
+
+def expected_twin(blocks, batches):
+    """Losses and gradients of one model on the CPU that trains with Adam, batch by batch."""
+    model = GPT(WORDS, WIDTH, HEADS, blocks)
+    fill(model, 14)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+    losses, gradients = [], []
+    for words, targets in batches:
+        model.zero_grad()
+        loss = mean_loss(model(torch.from_numpy(words)), torch.from_numpy(targets))
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append([p.grad.numpy().copy() for p in model.parameters()])
+        optimizer.step()
+    return losses, gradients
+
+
+def twin(student, name, blocks, rows, order):
+    run = student.run(run_twin, name, blocks, list(order), twin_batches(rows))
+    need(not run["wrong"], run["wrong"])
+    return run
+
+
+def told_twin(blocks, rows, order) -> str:
+    moved = "" if list(order) == sorted(order) else f", on the GPUs {', '.join(map(str, order))}"
+    return f"With {blocks} blocks and {rows} rows{moved}"
+
+
+def compare_twin(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
+    with case(told_twin(blocks, rows, order)):
+        run = twin(student, name, blocks, rows, order)
+        losses, gradients = expected_twin(blocks, twin_batches(rows))
+        compare_loss(run["losses"][0], losses[0], "step returned")
+        compare_gradients(run["names"], run["gradients"][0], gradients[0])
+        with case("In the second step"):
+            compare_loss(run["losses"][1], losses[1], "the weights are not those after one step of Adam: step returned")
+            before = [one + two for one, two in zip(*gradients, strict=True)]
+            need(
+                not all(apart(mine, both) < 0.02 for mine, both in zip(run["gradients"][1], before, strict=True)),
+                "the gradients are the sum of those of both steps. Who clears them?",
+            )
+            compare_gradients(run["names"], run["gradients"][1], gradients[1], 0.02)
+
+
+def compare_loss(found, right, told):
+    need(found.size == 1, f"step returned {found.size} numbers. The mean loss is one.")
+    found = float(found[0])
+    need(
+        math.isclose(found, right, rel_tol=1e-4),
+        f"{told} a loss of {found:.4f}, and the undivided model has {right:.4f}.",
+    )
+
+
+def apart(mine, right) -> float:
+    """The length of the difference, as a share of the length of what is right."""
+    return float(np.linalg.norm(mine - right) / max(np.linalg.norm(right), 1e-12))
+
+
+def differing(names, mine, right, most) -> list[str]:
+    """The parameters whose gradients differ. One that is nearly zero may be off by what is rounded in the others."""
+    size = np.linalg.norm(np.concatenate([each.ravel() for each in right]))
+    return [
+        name
+        for name, one, other in zip(names, mine, right, strict=True)
+        if one.shape != other.shape or np.linalg.norm(one - other) > most * (np.linalg.norm(other) + 0.01 * size)
+    ]
+
+
+def compare_gradients(names, mine, right, most=1e-3):
+    for name, one, other in zip(names, mine, right, strict=True):
+        need(one.shape == other.shape, f"the gradient of {name} has the shape {one.shape}, and not {other.shape}.")
+    size = np.linalg.norm(np.concatenate([each.ravel() for each in right]))
+    times = np.linalg.norm(np.concatenate([each.ravel() for each in mine])) / size
+    same = all(
+        np.linalg.norm(one - times * other) <= most * times * size for one, other in zip(mine, right, strict=True)
+    )
+    need(
+        not same or abs(times - 1) < most,
+        f"all gradients are {times:.3g} times those of the undivided model. Of how many rows is each loss the mean?",
+    )
+    wrong = differing(names, mine, right, most)
+    need(
+        wrong != ["embed.weight"],
+        "all gradients are right but that of embed.weight. It is used in two places: embedding and head.",
+    )
+    need(not wrong, f"the gradient of {' and '.join(wrong[:2])} is not that of the undivided model.")
+
+
+def compare_with_own(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
+    """The same loss and gradients as those of make_trainer, whether these are right or not: that is exercise 1."""
+    with case(told_twin(blocks, rows, order)):
+        own, run = (twin(student, which, blocks, rows, order) for which in ("make_trainer", name))
+        for step, (mine, right) in enumerate(zip(run["gradients"], own["gradients"], strict=True), 1):
+            loss, other = (float(each["losses"][step - 1][0]) for each in (run, own))
+            need(
+                math.isclose(loss, other, rel_tol=1e-4),
+                f"step {step} returned a loss of {loss:.4f}, and that of your make_trainer {other:.4f}.",
+            )
+            wrong = differing(run["names"], mine, right, 1e-3 if step == 1 else 0.02)
+            need(
+                not wrong,
+                f"after step {step} the gradient of {' and '.join(wrong[:2])} is not that of your make_trainer.",
+            )
+
+
+def need_all_four(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
+    run = twin(student, name, blocks, rows, order)
+    for gpu, flops in enumerate(run["flops"][-1]):
+        need(flops > sum(run["flops"][-1]) / 20, f"GPU {gpu} computes next to nothing in a step.")
+    given = 2 * rows * TEXT * 8  # bytes of words and targets
+    need(
+        run["host"][-1] <= 5 * given,
+        f"in a step {run['host'][-1]} bytes pass between the CPU and the GPUs, and words and targets have {given}.",
+    )
+
+
+# --- GPT-2 medium: shapes, memory, time -----------------------------------------------------------------------------
+
+
+def run_medium(lab, fits, rows):
+    from dataclasses import asdict
+
+    import torch
+
+    from utils.small_cluster import GPUS, LENGTH, bound, gpt2_medium, mean_loss, outline, small_cluster, undivided_work
+    from utils.trace import record
+
+    seconds, flops = undivided_work(rows)
+    cluster = small_cluster()
+    places, model, asked = [str(place) for place in cluster], gpt2_medium(), []
+
+    def loss_fn(output, targets):
+        asked.append(str(output.device))
+        return mean_loss(output, targets)
+
+    gpu = torch.get_device_module(cluster[0])
+    step, _ = lab.that_fits(model, cluster, loss_fn) if fits else lab.that_is_fast(model, cluster, loss_fn)
+    words = torch.zeros(16, LENGTH, dtype=torch.long)
+    step(words, words)  # so that Adam's state is there
+    words = torch.zeros(rows, LENGTH, dtype=torch.long)
+    asked.clear()
+    for place in cluster:
+        gpu.reset_peak_memory_stats(place)
+    with record(*places) as timeline:
+        step(words, words)
+    return {
+        "places": places,
+        "asked": asked,
+        "bound": bound(seconds, asked) if asked else 0.0,
+        "ideal": seconds / GPUS,
+        "needed": flops,
+        "flops": sum([event.flops for event in timeline.events]),
+        "busy": [timeline.busy(place) for place in places],
+        "host": sum([event.bytes for event in timeline.events if event.kind in ("h2d", "d2h")]),
+        "given": 2 * rows * LENGTH * 8,
+        "peaks": [gpu.max_memory_allocated(place) for place in cluster],
+        "span": timeline.span,
+        "timeline": asdict(outline(timeline)),
+    }
+
+
+def medium(student, name, rows):
+    """A run of GPT-2 medium that has done the work of a step. Raises Unmet where it did not."""
+    try:
+        run = student.run(run_medium, name == "that_fits", rows)
+    except StudentError as error:
+        if "keeps only shapes" in str(error):
+            raise Unmet(
+                "GPT-2 medium has no values here, only shapes, and your step asks for one: .item(), print, an if."
+            ) from None
+        if "out of memory" in str(error):
+            raise Unmet(f"it does not fit. {error}") from None
+        raise
+    need(run["asked"], "loss_fn was not called.")
+    need(
+        run["flops"] >= 0.99 * run["needed"],
+        f"a step does {run['flops'] / run['needed']:.0%} of the floating-point operations that it has to do.",
+    )
+    need(
+        run["host"] <= 5 * run["given"],
+        f"in a step {run['host'] / 1e6:.0f} MB pass between the CPU and the GPUs. Words and targets are what may.",
+    )
+    return run
+
+
+def need_fit(student, name, rows):
+    with case(f"GPT-2 medium, {rows} rows"):
+        medium(student, name, rows)
+
+
+def share_of(run) -> float:
+    return run["bound"] / run["span"]
+
+
+def need_share(student, name, rows=64):
+    with case(f"GPT-2 medium, {rows} rows"):
+        run = medium(student, name, rows)
+        copies = len({*run["asked"]})
+        counted = f"{copies} cop{'y' if copies == 1 else 'ies'}, {len(run['asked']) / copies:g} micro-batches each"
+        busy = ", ".join(f"{each / run['span']:.0%}" for each in run["busy"])
+        need(
+            share_of(run) >= ENOUGH,
+            f"it reaches {share_of(run):.0%} of its bound, and {ENOUGH:.0%} are wanted. The step takes "
+            f"{run['span']:.2f} s, the bound is {run['bound']:.2f} s ({counted}; without any bubble "
+            f"{run['ideal']:.2f} s). Of the step the GPUs are busy {busy}; they do "
+            f"{run['flops'] / run['needed']:.2f} times the operations that are needed.",
+        )
+
+
+# --- ex1: right -----------------------------------------------------------------------------------------------------
+
+ex1 = lab.exercise(
+    "ex1",
+    points=8,
+    title="Right",
+    hints=[
+        "Begin with what you have: which of your answers to labs 10, 11 and 12 gives right gradients on several "
+        "devices? What of this model does it not know about?",
+        "embed.weight and head.weight are one parameter. Where do your two uses of it lie, and what has the whole "
+        "model's gradient to do with theirs?",
+        "Print, parameter by parameter, how far the gradient is from that of a copy of the model on one GPU. Is it "
+        "one, or all, and by which factor?",
+        "If the first step is right and the second is not: who clears gradients, and are copies of a weight equal "
+        "after Adam?",
+    ],
+)
+
+
+@ex1.fact("two steps of a small twin: the loss, and the gradients of the undivided model")
+def _(student):
+    compare_twin(student, "make_trainer")
+
+
+@ex1.fact("all four GPUs compute, and only words and targets come from the CPU")
+def _(student):
+    need_all_four(student, "make_trainer")
+
+
+# --- ex2: it fits ---------------------------------------------------------------------------------------------------
+
+ex2 = lab.exercise(
+    "ex2",
+    points=4,
+    title="It fits",
+    hints=[
+        "Write down for each GPU: how many weights, times 16 bytes, and what Adam takes while it updates. What is "
+        "left for activations?",
+        "How many micro-batches has the fullest GPU in flight, and does that number grow with the batch?",
+        "memory_of(model, ...) is not made for this, max_memory_allocated(device) is: after make_trainer, after the "
+        "first step, after the second. And the logits: how large are they, and how many of them are there at once?",
+    ],
+)
+
+
+@ex2.fact("on a small twin the loss and the gradients are those of make_trainer")
+def _(student):
+    compare_with_own(student, "that_fits", blocks=5)
+
+
+@ex2.fact("GPT-2 medium trains with a batch of 64 rows, and no GPU runs out of memory")
+def _(student):
+    need_fit(student, "that_fits", 64)
+
+
+# --- ex3: it is fast ------------------------------------------------------------------------------------------------
+
+ex3 = lab.exercise(
+    "ex3",
+    points=5,
+    title="It is fast",
+    hints=[
+        "Draw the step. Which GPU is busy longest, and which waits? The head is as much work as how many blocks?",
+        "Is what is idle idle at the beginning and the end (what makes that smaller?), or in between (on which stream "
+        "are the copies?)?",
+        "Is what is busy needed? Compare the floating-point operations with those of the undivided model.",
+    ],
+)
+
+
+@ex3.fact("on a small twin the loss and the gradients are those of make_trainer")
+def _(student):
+    compare_with_own(student, "that_is_fast", blocks=7)
+
+
+@ex3.fact(f"GPT-2 medium reaches {ENOUGH:.0%} of its bound with a batch of 64 rows")
+def _(student):
+    need_share(student, "that_is_fast")
+
+
+@ex3.timeline
+def _(student):
+    return medium(student, "that_is_fast", 64)["timeline"]
+
+
+@ex3.scored(par=PAR, unit="% of its bound; more is better")
+def _(student):
+    return 100 * share_of(medium(student, "that_is_fast", 64))
+
+
+# --- ex4: the cheapest cluster --------------------------------------------------------------------------------------
+
+ex4 = lab.exercise(
+    "ex4",
+    points=3,
+    title="The cheapest cluster",
+    hints=[
+        "How many choices are there? Few enough to compute the price of each.",
+        "What of an offer does not fit, and what is too slow? What is left has a price: for how many hours, of what?",
+        "From when on do more GPUs make the step longer?",
+    ],
+)
+
+MODELS = {
+    "a small one": {"weights": 354e6, "tokens": 7e9, "batch": 262_144, "kept": 2e9},
+    "a model of 7 billion": {"weights": 6.7e9, "tokens": 140e9, "batch": 4_194_304, "kept": 12e9},
+}
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What somebody rents out, whole nodes at a time."""
+
+    name: str
+    flops: float
+    memory: float
+    per_node: int
+    most_nodes: int
+    link: float
+    network: float
+    dollars: float  # a GPU and an hour
+
+    def seconds(self, model, nodes) -> float:
+        gpus = nodes * self.per_node
+        bandwidth = self.link if nodes == 1 else min(self.link, self.per_node * self.network)
+        computing = 6 * model["weights"] * model["batch"] / (gpus * self.flops)
+        sending = 3 * 2 * model["weights"] * (gpus - 1) / gpus / bandwidth
+        return math.ceil(model["tokens"] / model["batch"]) * (computing + sending)
+
+    def fits(self, model, nodes) -> bool:
+        return 16 * model["weights"] / (nodes * self.per_node) + model["kept"] <= self.memory
+
+    def price(self, model, nodes) -> float:
+        return math.ceil(self.seconds(model, nodes) / 3600) * nodes * self.per_node * self.dollars
+
+
+def choices(model, offers, hours) -> list[tuple[float, str, int]]:
+    """Price, name and nodes of all that fits and is done in time, the cheapest first."""
+    return sorted(
+        (offer.price(model, nodes), offer.name, nodes)
+        for offer in offers
+        for nodes in range(1, offer.most_nodes + 1)
+        if offer.fits(model, nodes) and offer.seconds(model, nodes) <= 3600 * hours
+    )
+
+
+OFFERS = (
+    Offer("A", 11e12, 16e9, 4, 8, 11e9, 1.5e9, 0.5),
+    Offer("B", 110e12, 40e9, 8, 16, 230e9, 3e9, 2.5),
+    Offer("C", 350e12, 80e9, 8, 8, 370e9, 6e9, 6.0),
+    Offer("D", 60e12, 24e9, 2, 32, 22e9, 12e9, 1.1),
+)
+
+
+def ask_cheapest(lab, model, offers, hours):
+    from utils.facts.probes import kind_of, text_or_kind
+
+    found = lab.cheapest(dict(model), [dict(offer) for offer in offers], hours)
+    if found is None:
+        return None
+    if not isinstance(found, tuple) or len(found) != 2:
+        return kind_of(found)
+    name, nodes = found
+    if not isinstance(name, str) or not isinstance(nodes, int):
+        return f"({text_or_kind(name)}, {kind_of(nodes)})"
+    return [name, nodes]
+
+
+def compare_cheapest(student, model, offers, hours, told):
+    with case(f"{told}, {hours} hours"):
+        found = student.run(ask_cheapest, model, [vars(offer) for offer in offers], hours)
+        right = choices(model, offers, hours)
+        if not right:
+            need(found is None, f"cheapest returned {found}, and nothing that fits is done in time: return None.")
+            return
+        need(found is not None, f"cheapest returned None, and {right[0][1]} with {right[0][2]} nodes will do.")
+        need(not isinstance(found, str), f"cheapest returned {found}. Return a name and a number of nodes.")
+        name, nodes = found
+        [offer] = [each for each in offers if each.name == name] or [None]
+        need(offer is not None, f"there is no offer called {name!r}.")
+        need(1 <= nodes <= offer.most_nodes, f"{name} has 1 to {offer.most_nodes} nodes, and not {nodes}.")
+        said = f"{name} with {nodes} node{'' if nodes == 1 else 's'}"
+        need(offer.fits(model, nodes), f"{said} has not the memory.")
+        took = offer.seconds(model, nodes) / 3600
+        need(took <= hours, f"{said} takes {took:.1f} hours.")
+        price = offer.price(model, nodes)
+        need(
+            price <= right[0][0] * (1 + 1e-9),
+            f"{said} costs {price:.0f} dollars, and there is something for {right[0][0]:.0f}.",
+        )
+
+
+@ex4.fact("two models, several deadlines, and one that nobody meets")
+def _(student):
+    for told, model in MODELS.items():
+        for hours in (24, 100, 400):
+            compare_cheapest(student, model, OFFERS, hours, told)
+    compare_cheapest(student, MODELS["a model of 7 billion"], OFFERS[:1], 1000, "a model of 7 billion, and one offer")
