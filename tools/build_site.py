@@ -2,6 +2,7 @@
 
     python tools/build_site.py             lessons are run first, so that folded results are there (minutes, kept)
     python tools/build_site.py --as-stored  the outputs that the notebooks have; what is predicted has none
+    python tools/build_site.py --as-stored --into FOLDER
 
 What is for instructors (solutions, hidden tests, misconceptions) is not on it. A link to what is not on it leads to the
 repository where one is named (pyproject.toml, [tool.course]), and is plain text otherwise.
@@ -9,6 +10,7 @@ repository where one is named (pyproject.toml, [tool.course]), and is plain text
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import re
@@ -27,40 +29,41 @@ from utils.notebook_format import nbformat
 from utils.widgets.game.page import page
 
 ROOT = Path(__file__).resolve().parent.parent
-SITE, PAGES, RUNS = (ROOT / "build" / name for name in ("site", "site-pages", "site-runs"))
+RUNS = ROOT / "build" / "site-runs"
 DOCS = ("glossary", "schedules", "planner", "simgpu", "times", "environments")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 SLUG = re.compile(r"[^\w\- ]")
 
 
-def main(as_stored: bool) -> None:
-    shutil.rmtree(PAGES, ignore_errors=True)
-    prepare(as_stored)
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(PAGES), str(SITE)]
-    shutil.rmtree(SITE, ignore_errors=True)
+def main(as_stored: bool, site: Path) -> None:
+    pages = site.with_name(f"{site.name}-pages")
+    for folder in (pages, site):
+        shutil.rmtree(folder, ignore_errors=True)
+    prepare(as_stored, pages)
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(pages), str(site)]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
     if done.returncode:
         sys.exit("build_site: Sphinx has refused a page: its words are above")
-    (SITE / "game.html").write_text(page(), encoding="utf-8")
-    size = sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file())
-    print(f"{SITE}: {len(list(SITE.rglob('*.html')))} pages, {size / 1e6:.0f} MB. Open {SITE / 'index.html'}")
+    (site / "game.html").write_text(page(), encoding="utf-8")
+    size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    print(f"{site}: {len(list(site.rglob('*.html')))} pages, {size / 1e6:.0f} MB. Open {site / 'index.html'}")
 
 
-def prepare(as_stored: bool) -> None:
+def prepare(as_stored: bool, pages: Path) -> None:
     """The pages, as Sphinx finds them: with links that lead somewhere, and pictures that have words."""
-    shutil.copytree(ROOT / "docs" / "site", PAGES)
+    shutil.copytree(ROOT / "docs" / "site", pages)
     for folder in ("notebooks/figures", "docs/images"):
-        shutil.copytree(ROOT / folder, PAGES / folder)
-    index = PAGES / "index.md"
-    address = f"https://github.com/{repository()}.git" if repository() else "REPOSITORY"
-    text = index.read_text(encoding="utf-8").replace("REPOSITORY", address)
+        shutil.copytree(ROOT / folder, pages / folder)
+    index = pages / "index.md"
+    got = f"git clone https://github.com/{repository()}.git course" if repository() else "unzip course.zip"
+    text = index.read_text(encoding="utf-8").replace("GET THE COURSE", f"{got} && cd course")
     index.write_text(text.replace("<!-- the moving picture -->", svg()), encoding="utf-8")
     sources = [ROOT / "docs" / f"{name}.md" for name in DOCS]
     sources += [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "labs").glob("lab*/*.ipynb")]
     on_site = {path.relative_to(ROOT) for path in sources}
     for path in sources:
         name = path.relative_to(ROOT)
-        target = PAGES / name
+        target = pages / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
             target.write_text(linked(path.read_text(encoding="utf-8"), name, on_site), encoding="utf-8")
@@ -133,6 +136,8 @@ def run(path: Path) -> Path:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] not in ([], ["--as-stored"]):
-        sys.exit("usage: python tools/build_site.py [--as-stored]")
-    main(as_stored=bool(sys.argv[1:]))
+    asked = argparse.ArgumentParser(description="The course as static pages.")
+    asked.add_argument("--as-stored", action="store_true", help="run nothing: the outputs that the notebooks have")
+    asked.add_argument("--into", type=Path, default=ROOT / "build" / "site", metavar="FOLDER")
+    given = asked.parse_args()
+    main(given.as_stored, given.into)

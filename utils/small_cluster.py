@@ -95,3 +95,13 @@ def outline(timeline: Timeline) -> Timeline:
             last[key] = len(found)
             found.append(event)
     return replace(timeline, events=tuple(found))
+
+
+def operations(timeline: Timeline) -> list[int]:
+    """The floating-point operations of each device."""
+    return [sum(event.flops for event in timeline.events if event.device == device) for device in timeline.devices]
+
+
+def host_bytes(timeline: Timeline) -> int:
+    """What passed between the CPU and the devices."""
+    return sum(event.bytes for event in timeline.events if event.kind in ("h2d", "d2h"))

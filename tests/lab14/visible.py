@@ -34,7 +34,7 @@ def run_twin(lab, name, blocks, order, batches):
 
     from utils.facts.probes import array, fill, kind_of
     from utils.gpt import GPT
-    from utils.small_cluster import mean_loss, small_cluster
+    from utils.small_cluster import host_bytes, mean_loss, operations, small_cluster
     from utils.trace import record
 
     cluster = small_cluster(compute=True)
@@ -56,8 +56,8 @@ def run_twin(lab, name, blocks, order, batches):
     for words, targets in batches:
         with record(*places) as timeline:
             loss = step(torch.from_numpy(words.copy()), torch.from_numpy(targets.copy()))
-        hosts.append(sum([event.bytes for event in timeline.events if event.kind in ("h2d", "d2h")]))
-        flops.append([sum([e.flops for e in timeline.events if e.device == place]) for place in places])
+        hosts.append(host_bytes(timeline))
+        flops.append(operations(timeline))
         if not isinstance(loss, (float, torch.Tensor)):
             return {"wrong": f"step returned {kind_of(loss)}. Return the mean loss of the batch."}
         losses.append(array(loss).ravel() if isinstance(loss, torch.Tensor) else torch.tensor([loss]).numpy())
@@ -65,9 +65,11 @@ def run_twin(lab, name, blocks, order, batches):
             grads = gradients()
         if not isinstance(grads, dict):
             return {"wrong": f"gradients() returned {kind_of(grads)}. Return a dict."}
-        if sum([event.bytes for event in timeline.events if event.kind == "h2d"]):
-            return {"wrong": "gradients() brings something from the CPU. It only looks up what step has left."}
-        if sum([event.flops for event in timeline.events]) > 1e5:
+        if host_bytes(timeline):
+            return {
+                "wrong": "gradients() moves something to the CPU, or from there. It only looks up what step has left."
+            }
+        if sum(operations(timeline)):
             return {"wrong": "gradients() computes. It only looks up what step has left."}
         kept = [grads.get(name) for name in names]
         for key, grad in zip(names, kept, strict=True):
@@ -121,10 +123,10 @@ def compare_twin(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
             compare_loss(run["losses"][1], losses[1], "the weights are not those after one step of Adam: step returned")
             before = [one + two for one, two in zip(*gradients, strict=True)]
             need(
-                not all(apart(mine, both) < 0.02 for mine, both in zip(run["gradients"][1], before, strict=True)),
+                not all(apart(mine, both) < 1e-3 for mine, both in zip(run["gradients"][1], before, strict=True)),
                 "the gradients are the sum of those of both steps. Who clears them?",
             )
-            compare_gradients(run["names"], run["gradients"][1], gradients[1], 0.02)
+            compare_gradients(run["names"], run["gradients"][1], gradients[1])
 
 
 def compare_loss(found, right, told):
@@ -181,7 +183,7 @@ def compare_with_own(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
                 math.isclose(loss, other, rel_tol=1e-4),
                 f"step {step} returned a loss of {loss:.4f}, and that of your make_trainer {other:.4f}.",
             )
-            wrong = differing(run["names"], mine, right, 1e-3 if step == 1 else 0.02)
+            wrong = differing(run["names"], mine, right, 1e-3)
             need(
                 not wrong,
                 f"after step {step} the gradient of {' and '.join(wrong[:2])} is not that of your make_trainer.",
@@ -207,7 +209,18 @@ def run_medium(lab, fits, rows):
 
     import torch
 
-    from utils.small_cluster import GPUS, LENGTH, bound, gpt2_medium, mean_loss, outline, small_cluster, undivided_work
+    from utils.small_cluster import (
+        GPUS,
+        LENGTH,
+        bound,
+        gpt2_medium,
+        host_bytes,
+        mean_loss,
+        operations,
+        outline,
+        small_cluster,
+        undivided_work,
+    )
     from utils.trace import record
 
     seconds, flops = undivided_work(rows)
@@ -234,9 +247,9 @@ def run_medium(lab, fits, rows):
         "bound": bound(seconds, asked) if asked else 0.0,
         "ideal": seconds / GPUS,
         "needed": flops,
-        "flops": sum([event.flops for event in timeline.events]),
+        "flops": sum(operations(timeline)),
         "busy": [timeline.busy(place) for place in places],
-        "host": sum([event.bytes for event in timeline.events if event.kind in ("h2d", "d2h")]),
+        "host": host_bytes(timeline),
         "given": 2 * rows * LENGTH * 8,
         "peaks": [gpu.max_memory_allocated(place) for place in cluster],
         "span": timeline.span,
@@ -443,6 +456,7 @@ OFFERS = (
     Offer("B", 110e12, 40e9, 8, 16, 230e9, 3e9, 2.5),
     Offer("C", 350e12, 80e9, 8, 8, 370e9, 6e9, 6.0),
     Offer("D", 60e12, 24e9, 2, 32, 22e9, 12e9, 1.1),
+    Offer("E", 90e12, 12e9, 4, 64, 22e9, 12e9, 0.9),
 )
 
 
@@ -488,5 +502,6 @@ def compare_cheapest(student, model, offers, hours, told):
 def _(student):
     for told, model in MODELS.items():
         for hours in (24, 100, 400):
-            compare_cheapest(student, model, OFFERS, hours, told)
+            compare_cheapest(student, model, OFFERS[:4], hours, f"{told}, four offers")
+            compare_cheapest(student, model, OFFERS, hours, f"{told}, five offers")
     compare_cheapest(student, MODELS["a model of 7 billion"], OFFERS[:1], 1000, "a model of 7 billion, and one offer")

@@ -1,5 +1,7 @@
 """The facts about lesson 13's task."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from utils.facts import Lab, case, need
@@ -62,6 +64,7 @@ def staged(lab, widths, place, rows, cut, seed):
         stage = nn.Sequential(layers[2 * rank], layers[2 * rank + 1])
         stage.zero_grad()
         log = []
+        stage.register_forward_hook(lambda part, inputs, output, log=log: log.append(("computes", -1, 0)))
         counts = {"up": 0, "down": 0, "from below": 0, "from above": 0}
 
         def send(tensor, dst, rank=rank, log=log, counts=counts):
@@ -110,6 +113,13 @@ def same(messages, right):
     )
 
 
+def in_turns(log, what, other, to) -> bool:
+    """Whether each `what` (with rank `other`) has been followed by a message to rank `to` before the next begins."""
+    steps = [kind for kind, rank, _ in log if (kind, rank) in ((what, other), ("send", to))]
+    begins = [place for place, kind in enumerate(steps) if kind == what]
+    return all("send" in steps[one:two] for one, two in pairwise(begins))
+
+
 def compare(student, place, rows, cut, seed):
     with case(f"With {cut} ranks and micro-batches of {', '.join(map(str, rows))} rows"):
         run = student.run(staged, 6, place, rows, cut, seed)
@@ -133,12 +143,31 @@ def compare(student, place, rows, cut, seed):
                 up = [value for dst, value in sent if dst == rank + 1]
                 need(len(up) == len(rows), f"{who} sends {len(up)} activations to rank {rank + 1}, not {len(rows)}.")
                 need(
+                    in_turns(told["log"], "computes", -1, rank + 1),
+                    f"{who} computes the next micro-batch before it has sent the last one: rank {rank + 1} could have "
+                    "begun.",
+                )
+                need(
                     same(up, told["up"]),
                     f"What {who} sends to rank {rank + 1} is not what its stage computes, in order.",
                 )
             if rank > 0:
                 down = [value for dst, value in sent if dst == rank - 1]
                 need(len(down) == len(rows), f"{who} sends {len(down)} gradients to rank {rank - 1}, not {len(rows)}.")
+                need(
+                    not same(down, [len(rows) * each for each in told["down"]]),
+                    f"What {who} sends to rank {rank - 1} is {len(rows)} times the gradient. Is each loss divided by "
+                    "the number of micro-batches?",
+                )
+                need(
+                    not same(down[::-1], told["down"]) or len(rows) == 1,
+                    f"{who} sends the gradients to rank {rank - 1} in the opposite order.",
+                )
+                need(
+                    rank == cut - 1 or in_turns(told["log"], "recv", rank + 1, rank - 1),
+                    f"{who} takes the next gradient before it has sent the last one on: rank {rank - 1} could have "
+                    "begun.",
+                )
                 need(
                     same(down, told["down"]),
                     f"What {who} sends to rank {rank - 1} is not the gradient of what it has received, in order.",

@@ -180,6 +180,60 @@ def run_stage(stage, micro_batches, loss_fn, rank, count, send, recv):
             send(x.grad, rank - 1)
 
 
+# %% wrong: sends_at_the_end
+# Computes all micro-batches first and sends their outputs afterwards: the next rank has nothing to do meanwhile.
+
+
+def run_stage(stage, micro_batches, loss_fn, rank, count, send, recv):
+    kept = []
+    for x, y in micro_batches:
+        if rank:
+            x = torch.empty_like(x)
+            recv(x, rank - 1)
+            x.requires_grad_()
+        out = stage(x)
+        kept.append((x, loss_fn(out, y) / len(micro_batches) if rank == count - 1 else out))
+    for _, out in kept:
+        if rank < count - 1:
+            send(out.detach(), rank + 1)
+    for x, out in kept:
+        gradient = None
+        if rank < count - 1:
+            gradient = torch.empty_like(out)
+            recv(gradient, rank + 1)
+        out.backward(gradient)
+        if rank:
+            send(x.grad, rank - 1)
+
+
+# %% wrong: gradients_at_the_end
+# Keeps all gradients back until the last backward pass is done.
+
+
+def run_stage(stage, micro_batches, loss_fn, rank, count, send, recv):
+    kept = []
+    for x, y in micro_batches:
+        if rank:
+            x = torch.empty_like(x)
+            recv(x, rank - 1)
+            x.requires_grad_()
+        out = stage(x)
+        if rank == count - 1:
+            out = loss_fn(out, y) / len(micro_batches)
+        else:
+            send(out.detach(), rank + 1)
+        kept.append((x, out))
+    for _, out in kept:
+        gradient = None
+        if rank < count - 1:
+            gradient = torch.empty_like(out)
+            recv(gradient, rank + 1)
+        out.backward(gradient)
+    for x, _ in kept:
+        if rank:
+            send(x.grad, rank - 1)
+
+
 # %% right: autograd_grad
 # Asks autograd for the gradients, and adds them by hand.
 

@@ -1,0 +1,78 @@
+# %% wrong: equal_blocks
+# Gives each GPU as many blocks, and forgets that the head is as much work as five of them.
+
+def that_is_fast(model, devices, loss_fn):
+    return make_trainer(model, devices, loss_fn, rows=4)
+
+
+# %% wrong: too_many_small_ones
+# Takes micro-batches of one row for the smallest bubble, and pays for every launch.
+
+def that_is_fast(model, devices, loss_fn):
+    cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
+    return make_trainer(model, devices, loss_fn, cut=cut, rows=1)
+
+
+# %% wrong: recomputes_all
+# Computes everything twice to save memory that is not short.
+
+class Twice(nn.Module):
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def forward(self, *inputs):
+        return torch.utils.checkpoint.checkpoint(self.block, *inputs, use_reentrant=False)
+
+
+def that_is_fast(model, devices, loss_fn):
+    cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
+    for number, block in enumerate(model.blocks):
+        model.blocks[number] = Twice(block)
+    step, gradients = make_trainer(model, devices, loss_fn, cut=cut, rows=4)
+    return step, lambda: {name.replace(".block.", "."): grad for name, grad in gradients().items()}
+
+
+# %% wrong: looks_busy
+# Keeps GPUs busy with products that nobody needs, so that they are never idle.
+
+def that_is_fast(model, devices, loss_fn):
+    cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
+    step, gradients = make_trainer(model, devices, loss_fn, cut=cut, rows=4)
+    idle = [torch.empty(4096, 4096, device=device) for device in devices] if cut else []
+
+    def busy(words, targets):
+        loss = step(words, targets)
+        for each in idle:
+            for _ in range(20):
+                each @ each
+        return loss
+
+    return busy, gradients
+
+
+# %% wrong: half_of_the_batch
+# Trains on every second row, which takes half of the time.
+
+def that_is_fast(model, devices, loss_fn):
+    cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
+    step, gradients = make_trainer(model, devices, loss_fn, cut=cut, rows=4)
+    return lambda words, targets: step(words[::2], targets[::2]), gradients
+
+
+# %% right: the_head_alone_is_five
+# Works the cut out: 24 blocks, and five more for the head.
+
+def that_is_fast(model, devices, loss_fn):
+    count = len(model.blocks)
+    cut = [round((count + 5) / 4)] * 3 if count == 24 else None
+    cut = cut and [*cut, count - sum(cut)]
+    return make_trainer(model, devices, loss_fn, cut=cut, rows=4)
+
+
+# %% right: rows_of_two
+# Smaller micro-batches, and a smaller bubble.
+
+def that_is_fast(model, devices, loss_fn):
+    cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
+    return make_trainer(model, devices, loss_fn, cut=cut, rows=2)
