@@ -20,6 +20,7 @@ def _(student):
         for order in ("PCI_BUS_ID", "FASTEST_FIRST", None):
             seen.compare_gpus(student, words, order, OTHERS, FASTEST, ranks=(0, 1, 2, 5, 8))
     seen.compare_gpus(student, "0", "PCI_BUS_ID", OTHERS[:1], OTHERS[:1])
+    seen.compare_gpus(student, "", "PCI_BUS_ID", OTHERS[:1], OTHERS[:1])
     seen.compare_gpus(student, "GPU-77,3,GPU-b0f,0", "PCI_BUS_ID", OTHERS, FASTEST, ranks=(0, 1, 2, 3))
 
 
@@ -36,6 +37,7 @@ def _(student):
     seen.compare_where(student, {"tensor": 3, "data": 5}, 4, (0, 7, 14))
     seen.compare_where(student, {"pipeline": 1, "tensor": 8, "data": 3}, 8, (2, 23))
     seen.compare_where(student, {"data": 6}, 1, (4,))
+    seen.compare_where(student, {"copies": 2, "parts": 4}, 6, (2,))
 
 
 @seen.ex3.fact("long jobs, many failures, long saves")

@@ -303,6 +303,7 @@ def _(student):
 
 @ex3.fact("a failure while it restarts: the restart begins again")
 def _(student):
+    compare_finished(student, 100, 40, 5, 20, [70, 80])
     compare_finished(student, 100, 40, 5, 20, [70, 80, 95])
 
 
