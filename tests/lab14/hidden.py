@@ -20,7 +20,7 @@ def _(student):
 
 @seen.ex2.fact("a larger batch needs no more memory than there is")
 def _(student):
-    seen.need_fit(student, "that_fits", 112)
+    seen.need_fit(student, "that_fits", 80)
 
 
 @seen.ex3.fact("the GPUs in another order")
