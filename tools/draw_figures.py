@@ -208,6 +208,11 @@ def ring() -> str:
 QUESTIONS = [
     ("Is one GPU enough?", "use one, and measure it", "lessons 04, 05"),
     ("Does training fit on one GPU,\nand is it too slow?", "copies: DDP", "lesson 11"),
+    (
+        "Do weights and gradients fit,\nand the optimizer's state not?",
+        "copies, the state\nin shards: ZeRO-1",
+        "lesson 12",
+    ),
     ("Do shards of everything fit,\nand one whole layer?", "FSDP", "lesson 12"),
     ("Is one layer too large, or are\nthere too few rows to share?", "tensor parallel,\ninside a machine", "lesson 12"),
     (
@@ -221,7 +226,7 @@ QUESTIONS = [
 
 def choose() -> str:
     """Which way for which model and machine: a question, its answer, and the lesson that has it."""
-    figure = Figure(figsize=(plots.WIDTH, 5.2), layout="constrained")
+    figure = Figure(figsize=(plots.WIDTH, 6), layout="constrained")
     axes = figure.subplots()
     style = {"ha": "center", "va": "center", "fontsize": 9}
     for row, (question, answer, lesson) in enumerate(QUESTIONS):

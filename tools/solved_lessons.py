@@ -6,6 +6,7 @@ passed. nbval runs these besides the lessons themselves, in which the tasks are 
 """
 
 import ast
+import shutil
 import sys
 from pathlib import Path
 
@@ -48,6 +49,8 @@ def _with_imports(source: str, names: list[str]) -> str:
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    for script in (ROOT / "notebooks").glob("*.py"):  # lessons import or start what lies beside them
+        shutil.copy(script, folder)
     for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
         worked = ROOT / "utils" / "worked" / f"lesson{path.name[:2]}.py"
         if worked.exists():
