@@ -5,6 +5,7 @@ All of it is simulated. GPT-2 medium has shapes, time and memory there and no va
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import torch
@@ -33,6 +34,7 @@ def gpt2_medium() -> GPT:
 
     `small_cluster` first: it is made on a simulated GPU.
     """
+    gc.collect()  # an earlier one may still hang in a cycle, and two of them are much
     with torch.device("simgpu:0"):  # which makes no values, and so is quick
         model = GPT(50_257, 1024, 16, 24)
     model.to_empty(device="cpu")

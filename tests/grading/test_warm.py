@@ -2,6 +2,7 @@
 
 import ast
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -95,8 +96,16 @@ def seven(lab):
     return lab.number
 
 
+@pytest.fixture
+def sigint_as_ever():
+    """Tests that a shell runs in the background ignore SIGINT, and a process that they start anew would, too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("sandboxed", [True, False])
-def test_a_fork_finds_what_a_fresh_process_finds(sandboxed):
+def test_a_fork_finds_what_a_fresh_process_finds(sandboxed, sigint_as_ever):
     found = []
     for warm in (True, False):
         with KernelStudent([SNAPSHOT], Limits(warm=warm, sandboxed=sandboxed)) as student:
