@@ -31,5 +31,6 @@ def svg() -> str:
     )
     return (
         f'<svg class="moving" role="img" aria-label="{told}" viewBox="0 0 {LEFT + WIDTH} {ROW * len(rows)}">'
-        f"{''.join(boxes)}</svg>\n\n<p><small>{told}</small></p>"
+        f"{''.join(boxes)}</svg>\n\n"
+        f'<p><button type="button" class="pause">Stop the picture</button><small>{told}</small></p>'
     )

@@ -1,6 +1,12 @@
 """How Sphinx makes the site. tools/build_site.py puts the pages where this finds them, and calls it."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 from utils.course.badges import BRANCH, repository
+
+# One file with its fonts, which lies beside the pages: a page asks no other host for anything.
+MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax" / "tex-svg.js"
 
 project = "One network, several GPUs"
 author = "the course's authors"
@@ -16,7 +22,8 @@ myst_heading_anchors = 3
 suppress_warnings = ["myst.strikethrough", "misc.highlighting_failure", "mystnb.unknown_mime_type"]
 html_theme = "sphinx_book_theme"
 html_title = project
-html_static_path = ["_static"]
+html_static_path = ["_static", str(MATHJAX)]
+mathjax_path = MATHJAX.name
 html_css_files = ["course.css"]
 html_js_files = ["course.js"]
 html_copy_source = False

@@ -82,7 +82,7 @@ def test_every_lesson_and_lab_is_there_and_nothing_for_instructors(site):
     assert not list(site.rglob("*misconceptions*"))
 
 
-def test_no_link_leads_nowhere(site):
+def broken_links(site):
     lost = []
     for page in set(site.rglob("*.html")) - set(site.rglob("_static/**/*.html")):  # those are the theme's templates
         for link in links(page).found:
@@ -94,7 +94,11 @@ def test_no_link_leads_nowhere(site):
                 lost.append(f"{page.relative_to(site)}: {link}")
             elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in links(target).names:
                 lost.append(f"{page.relative_to(site)}: {link} (no such place there)")
-    assert lost == []
+    return sorted(lost)
+
+
+def test_no_link_leads_nowhere(site):
+    assert broken_links(site) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -127,3 +131,43 @@ def test_pictures_have_words(site):
         text = page.read_text(encoding="utf-8")
         assert 'alt="../_images/' not in text, page.name
         assert 'alt="_images/' not in text, page.name
+
+
+def test_no_page_asks_another_host_for_anything(browser, site):
+    context, asked = browser.new_context(), []
+    context.on("request", lambda request: asked.append(request.url))
+    tab = context.new_page()
+    with_formulas = [page for page in site.rglob("*.html") if "math notranslate" in page.read_text(encoding="utf-8")]
+    assert with_formulas
+    for page in {*(site / page for page in READ), *with_formulas}:
+        tab.goto(page.as_uri())
+        if page in with_formulas:
+            tab.wait_for_selector("mjx-container svg")
+    context.close()
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_the_picture_that_moves_can_be_stopped_by_keyboard(browser, site):
+    tab = browser.new_page()
+    tab.goto((site / "index.html").as_uri())
+    state = "getComputedStyle(document.querySelector('.moving rect')).animationPlayState"
+    assert tab.evaluate(state) == "running"
+    tab.get_by_role("button", name="Stop the picture").focus()
+    tab.keyboard.press("Enter")
+    assert tab.evaluate(state) == "paused"
+    tab.get_by_role("button", name="Go on").press("Enter")
+    assert tab.evaluate(state) == "running"
+    tab.close()
+    calm = browser.new_context(reduced_motion="reduce")
+    tab = calm.new_page()
+    tab.goto((site / "index.html").as_uri())
+    assert tab.evaluate("getComputedStyle(document.querySelector('.moving rect')).animationName") == "none"
+    assert not tab.get_by_role("button", name="Stop the picture").is_visible()
+    calm.close()
+
+
+def test_a_broken_link_is_found(tmp_path):
+    (tmp_path / "there.html").write_text('<p id="here">')
+    page = tmp_path / "page.html"
+    page.write_text('<a href="there.html#here">1</a> <a href="there.html#gone">2</a> <img src="lost.png">')
+    assert broken_links(tmp_path) == ["page.html: lost.png", "page.html: there.html#gone (no such place there)"]
