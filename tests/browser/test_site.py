@@ -11,10 +11,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import ROOT
 from playwright.sync_api import sync_playwright
+
+from utils.marks import PREDICTED
 
 READ = (
     "index.html",
@@ -171,3 +174,18 @@ def test_a_broken_link_is_found(tmp_path):
     page = tmp_path / "page.html"
     page.write_text('<a href="there.html#here">1</a> <a href="there.html#gone">2</a> <img src="lost.png">')
     assert broken_links(tmp_path) == ["page.html: lost.png", "page.html: there.html#gone (no such place there)"]
+
+
+def test_what_was_to_be_predicted_is_folded_until_asked_for(browser, site):
+    lesson = nbformat.read(ROOT / "notebooks" / "01_split_a_model.ipynb", as_version=4)
+    tagged = [cell for cell in lesson.cells if PREDICTED in cell.metadata.get("tags", []) and cell.get("outputs")]
+    tab = browser.new_page()
+    tab.goto((site / "notebooks" / "01_split_a_model.html").as_uri())
+    folded = tab.locator("details:has(.cell_output)")
+    assert folded.count() == len(tagged) > 0
+    for number in range(len(tagged)):
+        output = folded.nth(number).locator(".cell_output").first
+        assert not output.is_visible()
+        folded.nth(number).locator("summary").first.press("Enter")
+        assert output.is_visible()
+    tab.close()
