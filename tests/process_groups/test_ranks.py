@@ -423,3 +423,14 @@ def on_cpu_and_gpu():
 
 def test_a_group_with_both_backends_takes_tensors_of_both():
     assert ranks(2).run(on_cpu_and_gpu) == [([3.0, 3.0], [3.0, 3.0])] * 2
+
+
+def test_pytorch_attaches_no_recorder_to_a_group_of_ours():
+    """It ends the process under Python 3.13."""
+
+    def recorders():
+        import torch.distributed.distributed_c10d as c10d
+
+        return len(getattr(c10d._world, "pg_flight_recorder_hooks", ()))
+
+    assert ranks(2).run(recorders) == [0, 0]

@@ -331,6 +331,17 @@ def has_python_backends() -> bool:
     return c10d is not None and torch_version() >= FIRST_WITH_PYTHON_BACKENDS
 
 
+def keep_off_the_flight_recorder(name: str) -> None:
+    """Tell PyTorch that groups of the backend `name` record themselves.
+
+    Its flight recorder keeps the last collectives of a group, for a look after a hang. To attach it to a backend that
+    is written in Python ends the process under Python 3.13 (PyTorch 2.15.0, a segmentation fault).
+    """
+    recorders = getattr(torch.distributed.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", None)
+    if recorders is not None:
+        recorders.add(name)
+
+
 def gloo(store, rank: int, ranks: int, timeout):
     """A process group that moves CPU tensors between processes."""
     return c10d.ProcessGroupGloo(store, rank, ranks, timeout)
