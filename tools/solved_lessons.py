@@ -1,8 +1,9 @@
 """The lessons as somebody has them who has done the tasks: `python tools/solved_lessons.py FOLDER` writes them.
 
-Each cell that is marked as a task gets the working version from utils/worked/, as if it had been typed there. A lesson
-ends behind its last `yours_or_ours`, because what follows is the same either way, and has to show that its tasks have
-passed. nbval runs these besides the lessons themselves, in which the tasks are left open.
+Each cell that is marked as a task gets the working version from utils/worked/, as if it had been typed there. Of a
+lesson there is its first cell, which imports, and what lies from its first task to its last `yours_or_ours`, because
+the rest is the same either way. It has to show that its tasks have passed. nbval runs these besides the lessons
+themselves, in which the tasks are left open.
 """
 
 import ast
@@ -20,15 +21,15 @@ from utils.notebook_format import nbformat  # noqa: E402
 def solved(path: Path, worked: str) -> nbformat.NotebookNode:
     """A lesson with its tasks done by `worked`, the source of their working versions."""
     notebook = nbformat.read(path, as_version=4)
-    names = []
-    for cell in notebook.cells:
-        if TASK in cell.metadata.get("tags", []):
-            asked = _defined(cell.source)
-            names += asked
-            cell.source = _with_imports(worked, asked)
-    end = max(number for number, cell in enumerate(notebook.cells) if "yours_or_ours(" in cell.source) + 1
+    names, cells = [], [cell for cell in notebook.cells if cell.cell_type == "code"]
+    tasks = [number for number, cell in enumerate(cells) if TASK in cell.metadata.get("tags", [])]
+    for number in tasks:
+        asked = _defined(cells[number].source)
+        names += asked
+        cells[number].source = _with_imports(worked, asked)
+    end = max(number for number, cell in enumerate(cells) if "yours_or_ours(" in cell.source) + 1
     passed = nbformat.v4.new_code_cell("\n".join(f"assert check({name!r}).passed, check({name!r})" for name in names))
-    notebook.cells = [*notebook.cells[:end], passed]
+    notebook.cells = [cells[0], *cells[tasks[0] : end], passed]
     return notebook
 
 

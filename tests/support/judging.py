@@ -1,10 +1,10 @@
 """An answer judged in a fork of a process that is warm.
 
-    with Judge("lab01") as judge:
+    with Judge() as judge:
         lost = judge(answer)   # {exercise: the Finding that says why}
 
-`Judge` starts a process of its own for a lab: not a fork of one that runs tests, which has threads. It imports what
-judging needs and then forks for each answer, so no answer meets what another has left behind. A fork has only one
+`Judge` starts a process of its own: not a fork of one that runs tests, which has threads. It imports what judging
+needs and then forks for each answer, so no answer meets what another has left behind. A fork has only one
 thread of its parent's, and PyTorch refuses backward() where the parent has called it. So the process runs no cell
 itself, and has to have one thread at each fork. Where a system has no forks the answers are judged one after another.
 
@@ -12,8 +12,9 @@ The fork runs the notebook with the answer in it, and looks at what that defines
 (utils/facts/looks.py): a look that refuses what a right answer does is seen here. What a kernel has besides, its
 observer, its limits and its sandbox, test_sealed_kernels.py has. The fork leaves out the cells in which students only
 try things (those without nbgrader's mark), except where they bind what other cells need, and judges the exercises that
-the answer can change: its own, and each that asks for such a name. names.py finds them, and takes all of them where it
-cannot tell.
+the answer can change: its own, and each that has read a name which it changes when the model answers were judged. Where
+it has read none of them, it goes as it went with the model answers. names.py finds what an answer changes; where it
+cannot tell, all exercises are judged.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from utils import simgpu
@@ -36,7 +37,7 @@ from utils.grading.run import student_process
 from utils.grading.run.observer import all_classes
 
 from .answers import Answer
-from .names import EVERYTHING, asked_for, bound, needed, reaches_out, touched
+from .names import bound, needed, reaches_out, touched
 from .notebooks import ROOT, grade_id, notebook_with, run_cells
 
 DEVICES = ["simgpu:0", "simgpu:1"]
@@ -47,26 +48,29 @@ STATUS = Path("/proc/self/status")
 
 
 class Judge:
-    """Judges answers of one lab. `model` says how its model answers do: see `Bench.judge_the_model`."""
+    """Judges answers of any lab, each against the model answers of its lab to the other exercises."""
 
-    def __init__(self, lab: str):
-        self.lab = lab
+    def __init__(self):
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "COURSE_DEVICES": "simulated"}
-        command = [sys.executable, "-m", "tests.support.judging", lab]
+        command = [sys.executable, "-m", "tests.support.judging"]
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.model = self._reply()
 
     def __call__(self, answer: Answer) -> dict[str, Finding]:
         """The exercises that are lost with this answer, and the fact of each that does not hold."""
-        print(json.dumps({"exercise": answer.exercise, "code": answer.code}), file=self._process.stdin, flush=True)
-        return {name: Finding(*found) for name, found in self._reply()["lost"].items()}
+        told = self._ask(lab=answer.lab, exercise=answer.exercise, code=answer.code)
+        return {name: Finding(*found) for name, found in told["lost"].items()}
 
-    def _reply(self) -> dict:
+    def model(self, lab: str) -> dict:
+        """How the model answers of a lab do: see `Bench.judge_the_model`."""
+        return self._ask(lab=lab)
+
+    def _ask(self, **request: str) -> dict:
+        print(json.dumps(request), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the process that judges {self.lab} ended: {self._process.wait()}")
+            raise RuntimeError(f"the process that judges ended: {self._process.wait()}")
         reply = json.loads(line)
         if "ended" in reply:
             raise RuntimeError(f"the fork that judged this ended: {reply['ended']}")
@@ -83,11 +87,15 @@ class Judge:
 
 
 class Noted(dict):
-    """A namespace that notes which of its names are read."""
+    """A namespace that notes which of its names are asked for, also of those that it has not."""
 
     def __init__(self, namespace: dict):
         super().__init__(namespace)
         self.read: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        self.read.add(name)
+        return super().__contains__(name)
 
     def __getitem__(self, name: str):
         self.read.add(name)
@@ -114,14 +122,21 @@ class Bench:
         self.cells = {number: cell.source for number, cell in cells.items()}
         self.trials = {number for number, cell in cells.items() if not grade_id(cell)}
         self.place = {grade_id(cell): number for number, cell in cells.items() if grade_id(cell) in self.exercises}
-        self.asked = {name: asked_for(exercise) for name, exercise in self.exercises.items()}
+        self.model = in_a_fork(self.judge_the_model)
+        for module in self.model.pop("modules", ()):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module)
 
     def judge(self, exercise: str, code: str) -> dict:
         """What is lost with this answer: {"lost": {exercise: a Finding's fields}}."""
         cells = self.cells | {self.place[exercise]: code}
         exercises, trials = self._touched_by(cells, exercise, code)
-        student = LookedAt(run_cells((n, s) for n, s in cells.items() if n not in self.trials - trials), DEVICES)
+        student = LookedAt(self._run(cells, trials), DEVICES)
         return {"lost": _lost({name: judge(self.exercises[name], student) for name in exercises})}
+
+    def _run(self, cells: dict[int, str], trials: set[int]) -> dict:
+        """The namespace after these cells, without the trials that are not among `trials`."""
+        return run_cells((number, source) for number, source in cells.items() if number not in self.trials - trials)
 
     def _touched_by(self, cells: dict[int, str], exercise: str, code: str) -> tuple[list[str], set[int]]:
         """The exercises that an answer can change, and the trials to run for that."""
@@ -130,8 +145,8 @@ class Bench:
         if reaches_out(code):
             return list(self.exercises), self.trials
         names = touched(list(cells.values()), bound(code) | bound(self.cells[self.place[exercise]]))
-        alike = [name for name, asked in self.asked.items() if asked & (names | {EVERYTHING})]
-        return [name for name in self.exercises if name == exercise or name in alike], self._trials_for(cells)
+        alike = [name for name in self.exercises if name == exercise or names.intersection(self.model["read"][name])]
+        return alike, self._trials_for(cells)
 
     def _trials_for(self, cells: dict[int, str]) -> set[int]:
         """The trials that bind what the other cells need, and what these trials need."""
@@ -144,14 +159,14 @@ class Bench:
             found |= more
 
     def judge_the_model(self) -> dict:
-        """What the model answers lose, what judging them read, what asked_for had found, and what it imported."""
-        namespace, findings, read = run_cells(self.cells.items()), {}, {}
+        """What the model answers lose, what judging them read, and what it imported."""
+        findings, read = {}, {}
+        namespace = self._run(self.cells, self._trials_for(self.cells))
         for name, exercise in self.exercises.items():
             noted = Noted(namespace)
             findings[name] = judge(exercise, LookedAt(noted, DEVICES))
             read[name] = sorted(noted.read)
-        asked = {name: sorted(found) for name, found in self.asked.items()}
-        return {"lost": _lost(findings), "read": read, "asked": asked, "modules": list(sys.modules)}
+        return {"lost": _lost(findings), "read": read, "modules": list(sys.modules)}
 
 
 def _lost(findings: dict[str, list[Finding]]) -> dict[str, tuple]:
@@ -193,24 +208,22 @@ def _work_and_end(work: Callable[[], dict], writing: int) -> None:
         os._exit(1)
 
 
-def serve(lab: str) -> None:
-    """Say how the model answers do, then answer each line that comes in with a line."""
+def serve() -> None:
+    """Answer each line that comes in with a line: about an answer, or about the model answers of a lab."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what the answers print
     simgpu.enable(count=2)
-    bench = Bench(lab)
     for module in student_process.EARLY:
         importlib.import_module(module)
     known = {id(kind): kind for kind in all_classes()}
     student_process.look_strictly(lambda kind: id(kind) in known)
-    model = in_a_fork(bench.judge_the_model)
-    for module in model.pop("modules", ()):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(module)
-    print(json.dumps(model), file=replies, flush=True)
+    bench_of = cache(Bench)
     for line in sys.stdin:
-        print(json.dumps(in_a_fork(partial(bench.judge, **json.loads(line)))), file=replies, flush=True)
+        request = json.loads(line)
+        bench = bench_of(request.pop("lab"))
+        asks = request and "ended" not in bench.model
+        print(json.dumps(in_a_fork(partial(bench.judge, **request)) if asks else bench.model), file=replies, flush=True)
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve()

@@ -38,7 +38,7 @@ def known(lab: str) -> list[dict[str, str]]:
 
 
 def judged(lab: str) -> list[dict[str, str]]:
-    with Judge(lab) as judge:
+    with Judge() as judge:
         return [row(answer, _told(answer, judge)) for answer in answers_of(lab, "wrong")]
 
 
