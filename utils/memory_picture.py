@@ -6,6 +6,7 @@ from itertools import groupby
 
 import torch
 from matplotlib.gridspec import GridSpec
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from utils.plots import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, Picture, labelled_axes
@@ -21,6 +22,7 @@ STYLE = {
     TEMPORARY: {"facecolor": PURPLE, "hatch": "\\\\\\"},
 }
 KINDS = tuple(STYLE)
+FULLEST = {"color": INK, "linewidth": 1, "linestyle": ":"}
 MIB = 2**20
 
 
@@ -38,6 +40,7 @@ def picture(memory, title: str | None = None) -> Picture:
     _name_phases(first, memory.phases)
     rows[-1].set_xlabel("operators, in the order in which the host started them", fontsize=9, color=INK)
     patches = [Patch(label=kind, edgecolor="white", **style) for kind, style in STYLE.items()]
+    patches.append(Line2D([], [], label="fullest", **FULLEST))
     figure.legend(handles=patches, loc="outside upper right", ncols=len(patches), fontsize=9, frameon=False)
     summary = f"{' '.join(in_words(memory, device) for device in memory.devices)} ({memory.source})"
     return Picture(figure, f"Memory by what it is for, after each operator. {summary}", summary)
@@ -57,7 +60,7 @@ def _draw_device(axes, memory, device: torch.device) -> None:
         above = [under + size / MIB for under, size in zip(below, sizes, strict=True)]
         axes.fill_between(range(len(above)), below, above, step="post", edgecolor="white", linewidth=0, **STYLE[kind])
         below = above
-    axes.axvline(memory.fullest(device), color=INK, linewidth=1, linestyle=":")
+    axes.axvline(memory.fullest(device), **FULLEST)
     for begin, _, _ in _stretches(memory.phases)[1:]:
         axes.axvline(begin, color=INK, linewidth=0.5)
     for side in ("top", "right"):

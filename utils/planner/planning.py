@@ -216,12 +216,12 @@ def picture(found: Sequence[Estimate], cluster: Cluster, title: str | None = Non
             left += each.memory[kind] / GIB
         words = f"{each.seconds:.3g} s, {each.tokens_per_second:.0f} tokens/s/GPU"
         axes.text(left + cluster.gpu.memory / GIB / 100, place, words, va="center", fontsize=8, color=INK)
-    axes.axvline(cluster.gpu.memory / GIB, color=INK, linewidth=1, linestyle=":")
+    there_is = axes.axvline(cluster.gpu.memory / GIB, color=INK, linewidth=1, linestyle=":", label="a GPU has")
     axes.set_yticks(range(len(found)), [_short(each.layout) for each in found], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, max([cluster.gpu.memory, *(each.peak for each in found)]) / GIB * 1.35)
     axes.set_xlabel("GiB of the fullest GPU", fontsize=9, color=INK)
-    patches = [Patch(label=kind, edgecolor="white", **STYLES[kind]) for kind in KINDS]
+    patches = [*(Patch(label=kind, edgecolor="white", **STYLES[kind]) for kind in KINDS), there_is]
     figure.legend(handles=patches, loc="outside upper right", ncols=len(patches), fontsize=9, frameon=False)
     told = [f"{each.layout}: {each.seconds:.3g} s, {each.peak / GIB:.1f} GiB" for each in found]
     summary = f"The fastest is {told[0]} (estimated)." if told else "No layout fits."
