@@ -41,7 +41,9 @@ def picture(memory, title: str | None = None) -> Picture:
     rows[-1].set_xlabel("operators, in the order in which the host started them", fontsize=9, color=INK)
     patches = [Patch(label=kind, edgecolor="white", **style) for kind, style in STYLE.items()]
     patches.append(Line2D([], [], label="fullest", **FULLEST))
-    figure.legend(handles=patches, loc="outside upper right", ncols=len(patches), fontsize=9, frameon=False)
+    figure.legend(
+        handles=patches, loc="outside upper right", ncols=len(patches), fontsize=8, columnspacing=1.4, frameon=False
+    )
     summary = f"{' '.join(in_words(memory, device) for device in memory.devices)} ({memory.source})"
     return Picture(figure, f"Memory by what it is for, after each operator. {summary}", summary)
 
