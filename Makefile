@@ -21,7 +21,7 @@ help:
 
 # The zip that students get has the lessons and the labs, and not what tests them.
 full-copy:
-	@test -d tests/unit || { echo "make: this copy of the course has no tests; it is for learning: make lab" >&2; exit 1; }
+	@test -d tests/unit || { echo "make: this copy of the course is for learning, and has not all that this needs: make lab" >&2; exit 1; }
 
 setup:
 	@$(PYTHON) tools/bootstrap.py lab
@@ -54,7 +54,7 @@ nbval: full-copy setup-test
 site: full-copy setup-site
 	$(BIN)/python tools/build_site.py
 
-labs: setup
+labs: full-copy setup
 	$(BIN)/course release
 
 clean:

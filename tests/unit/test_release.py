@@ -26,6 +26,10 @@ from utils.environment import GRADING
 from utils.facts import LocalStudent, judge, lab_sources, load_lab
 from utils.problem import Problem
 
+IS_FOR_LEARNING = (
+    "course: this copy of the course is for learning: labs are released and graded in one with solutions/\n"
+)
+
 
 def test_there_are_labs():
     assert LABS[0] == "lab01"
@@ -195,6 +199,18 @@ def test_the_bundle_is_complete_and_holds_nothing_secret(tmp_path):
             assert not [cell for cell in nbformat.reads(text, 4).cells if cell.get("outputs")], name
 
 
+def test_the_readme_of_the_bundle_says_nothing_of_what_is_only_in_the_repository(tmp_path):
+    bundle(tmp_path / "course.zip")
+    with zipfile.ZipFile(tmp_path / "course.zip") as archive:
+        text = archive.read("course/README.md").decode()
+    for only_there in ("make test", "make check", "make site", "course grade", "tests/attacks", "look in `solutions/`"):
+        assert only_there in (ROOT / "README.md").read_text()
+        assert only_there not in text
+    for kept in ("make lab", "## Take it as a student", "## Lessons and labs", "MIT licence"):
+        assert kept in text
+    assert "<!-- " not in text
+
+
 def test_what_the_bundle_links_to_is_in_it(tmp_path):
     bundle(tmp_path / "course.zip")
     with zipfile.ZipFile(tmp_path / "course.zip") as archive:
@@ -299,9 +315,16 @@ def test_the_bundle_is_enough_to_check_and_too_little_to_grade(tmp_path):
     grade = [sys.executable, "-m", "utils.course", "grade", "lab01", ".", "--out", str(tmp_path / "out")]
     done = subprocess.run(grade, cwd=tmp_path / "course", capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith("course: ")
-    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr == IS_FOR_LEARNING
     assert not (tmp_path / "out").exists()
+    # A zip from here would have the learner's own answers in it.
+    pack_it = [sys.executable, "-m", "utils.course", "release", "--bundle", str(tmp_path / "own.zip")]
+    done = subprocess.run(pack_it, cwd=tmp_path / "course", capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, IS_FOR_LEARNING)
+    assert not (tmp_path / "own.zip").exists()
+    done = subprocess.run(["make", "labs"], cwd=tmp_path / "course", capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "this copy of the course is for learning" in done.stderr
 
 
 def test_while_testing_the_grader_is_off(monkeypatch):

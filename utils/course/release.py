@@ -54,6 +54,8 @@ BUNDLED = (
     "tests/measurements/README.md",
 )
 NEVER_BUNDLED = ("__pycache__", ".ipynb_checkpoints", ".egg-info", "build")
+# What a text says of the repository alone, which students do not have, stands between these.
+ONLY_HERE = re.compile(r"<!-- repository -->\n?.*?<!-- end -->\n?", re.DOTALL)
 LEFT_BY_A_RUN = "notebooks/*.json"  # what a lesson writes for Perfetto: each learner makes their own
 EARLIEST = 315532800  # 1980: no file in a zip is older
 
@@ -232,7 +234,12 @@ def _files(path: Path) -> list[Path]:
 
 
 def _for_students(path: Path) -> bytes:
-    """A file as it goes into the zip: notebooks without outputs, which would answer what a lesson asks."""
+    """A file as it goes into the zip: notebooks without outputs, which would answer what a lesson asks.
+
+    Texts go without what they say of the repository alone.
+    """
+    if path.suffix == ".md":
+        return ONLY_HERE.sub("", path.read_text(encoding="utf-8")).encode()
     if path.suffix != ".ipynb":
         return path.read_bytes()
     notebook = nbformat.read(path, as_version=4)

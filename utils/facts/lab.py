@@ -87,8 +87,13 @@ class Lab:
 
 
 def lab_sources(names: list[str] = (), root: Path = ROOT) -> list[Path]:
-    """The source notebooks of the labs called `names`, or of all. Raises Problem for a name that is none."""
+    """The source notebooks of the labs called `names`, or of all.
+
+    Raises Problem for a name that is none, and where this copy of the course has no sources.
+    """
     sources = {path.parent.name: path for path in sorted((root / "solutions").glob("lab*/lab*.ipynb"))}
+    if not sources:
+        raise Problem("this copy of the course is for learning: labs are released and graded in one with solutions/")
     unknown = [name for name in names if name not in sources]
     if unknown:
         raise Problem(f"there is no lab called {unknown[0]}. There is: {', '.join(sources)}")
