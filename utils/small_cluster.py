@@ -22,11 +22,15 @@ MOST_BUBBLE = 0.25  # of the evenly spread work: what the bound grants a pipelin
 _SAMPLE = 16  # rows that are enough to measure what a row takes
 
 
-def small_cluster(compute: bool = False) -> list[torch.device]:
-    """Its devices, on a machine made anew: tensors of an older one are gone. With `compute` they have values."""
+def small_cluster(compute: bool = False, nodes: int = NODES) -> list[torch.device]:
+    """Its devices, two for each node, on a machine made anew: tensors of an older one are gone.
+
+    With `compute` they have values.
+    """
+    count = GPUS // NODES * nodes
     simgpu.enable(count=1, gpu="T4", memory=2**40, compute=False)  # the same arguments twice would change nothing
-    simgpu.enable(count=GPUS, nodes=NODES, gpu="T4", link="pcie3", network="100G", memory=MEMORY, compute=compute)
-    return [torch.device("simgpu", number) for number in range(GPUS)]
+    simgpu.enable(count=count, nodes=nodes, gpu="T4", link="pcie3", network="100G", memory=MEMORY, compute=compute)
+    return [torch.device("simgpu", number) for number in range(count)]
 
 
 def gpt2_medium() -> GPT:
@@ -102,6 +106,11 @@ def outline(timeline: Timeline) -> Timeline:
 def operations(timeline: Timeline) -> list[int]:
     """The floating-point operations of each device."""
     return [sum(event.flops for event in timeline.events if event.device == device) for device in timeline.devices]
+
+
+def updated_bytes(timeline: Timeline) -> int:
+    """What optimizers read and write in their steps."""
+    return sum(event.bytes for event in timeline.events if event.phase == "optimizer" and event.kind == "kernel")
 
 
 def host_bytes(timeline: Timeline) -> int:

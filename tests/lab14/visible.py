@@ -13,7 +13,7 @@ import torch
 from utils.facts import Lab, StudentError, Unmet, case, need
 from utils.facts.probes import fill
 from utils.gpt import GPT
-from utils.small_cluster import mean_loss
+from utils.small_cluster import MEMORY, mean_loss
 
 lab = Lab("lab14", "Capstone: GPT-2 on four small GPUs")
 
@@ -22,6 +22,8 @@ PAR = 97  # percent of the bound: the course's own answer, rounded down
 LEARNING_RATE = 1e-3
 WORDS, WIDTH, HEADS, TEXT = 40, 16, 2, 8  # of the twin
 GB = 1e9
+# Bytes that Adam moves for a weight at least: it reads the weight, its gradient and two moments, and writes three.
+ADAM = 7 * 4
 
 
 # --- the twin: are the numbers those of one model? ------------------------------------------------------------------
@@ -37,12 +39,12 @@ def run_twin(lab, name, blocks, order, batches):
     from utils.small_cluster import host_bytes, mean_loss, operations, small_cluster
     from utils.trace import record
 
-    cluster = small_cluster(compute=True)
-    places = [str(place) for place in cluster]
+    cluster = small_cluster(compute=True, nodes=3)
+    devices = [cluster[number] for number in order]
+    places = [str(place) for place in devices]
     model = GPT(40, 16, 2, blocks)
     fill(model, 14)
     names = [name for name, _ in model.named_parameters()]
-    devices = [cluster[number] for number in order]
     if name == "make_trainer":
         made = lab.make_trainer(model, devices, partial(mean_loss))
     elif name == "that_fits":
@@ -76,7 +78,7 @@ def run_twin(lab, name, blocks, order, batches):
             if not isinstance(grad, torch.Tensor):
                 return {"wrong": f"gradients() has {kind_of(grad)} for {key!r}, a parameter of the undivided model."}
             if str(grad.device) not in places:
-                return {"wrong": f"the gradient of {key!r} is on {grad.device}, and not on one of the GPUs."}
+                return {"wrong": f"the gradient of {key!r} is on {grad.device}, and not on one of `devices`."}
         found.append([array(grad) for grad in kept])
     return {"wrong": "", "names": names, "losses": losses, "gradients": found, "host": hosts, "flops": flops}
 
@@ -192,8 +194,9 @@ def compare_with_own(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
 
 def need_all_four(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
     run = twin(student, name, blocks, rows, order)
-    for gpu, flops in enumerate(run["flops"][-1]):
-        need(flops > sum(run["flops"][-1]) / 20, f"GPU {gpu} computes next to nothing in a step.")
+    with case(told_twin(blocks, rows, order)):
+        for gpu, flops in zip(order, run["flops"][-1], strict=True):
+            need(flops > sum(run["flops"][-1]) / 20, f"GPU {gpu} computes next to nothing in a step.")
     given = 2 * rows * TEXT * 8  # bytes of words and targets
     need(
         run["host"][-1] <= 5 * given,
@@ -220,12 +223,14 @@ def run_medium(lab, fits, rows):
         outline,
         small_cluster,
         undivided_work,
+        updated_bytes,
     )
     from utils.trace import record
 
     seconds, flops = undivided_work(rows)
     cluster = small_cluster()
     places, model, asked = [str(place) for place in cluster], gpt2_medium(), []
+    weights = sum(p.numel() for p in model.parameters())
 
     def loss_fn(output, targets):
         asked.append(str(output.device))
@@ -248,6 +253,8 @@ def run_medium(lab, fits, rows):
         "ideal": seconds / GPUS,
         "needed": flops,
         "flops": sum(operations(timeline)),
+        "weights": weights,
+        "updated": updated_bytes(timeline),
         "busy": [timeline.busy(place) for place in places],
         "host": host_bytes(timeline),
         "given": 2 * rows * LENGTH * 8,
@@ -275,6 +282,11 @@ def medium(student, name, rows):
         f"a step does {run['flops'] / run['needed']:.0%} of the floating-point operations that it has to do.",
     )
     need(
+        run["updated"] >= ADAM * run["weights"],
+        f"in a step Adam reads and writes {run['updated'] / GB:.1f} GB, and to update all weights it has to move "
+        f"{ADAM * run['weights'] / GB:.1f} GB at least.",
+    )
+    need(
         run["host"] <= 5 * run["given"],
         f"in a step {run['host'] / 1e6:.0f} MB pass between the CPU and the GPUs. Words and targets are what may.",
     )
@@ -283,7 +295,19 @@ def medium(student, name, rows):
 
 def need_fit(student, name, rows):
     with case(f"GPT-2 medium, {rows} rows"):
-        medium(student, name, rows)
+        return medium(student, name, rows)
+
+
+def need_room(student, name, some, more, rows):
+    """It fits with `some` rows and with `more`, and to go on like that would leave room for `rows`."""
+    few, many = (need_fit(student, name, each)["peaks"] for each in (some, more))
+    for gpu, (one, other) in enumerate(zip(few, many, strict=True)):
+        at_last = one + (other - one) * (rows - some) / (more - some)
+        need(
+            at_last <= MEMORY,
+            f"with {some} rows GPU {gpu} holds {one / GB:.2f} GB at its fullest, and with {more} rows "
+            f"{other / GB:.2f}. At that rate {rows} rows need {at_last / GB:.2f} GB, and it has {MEMORY / GB:.2f}.",
+        )
 
 
 def share_of(run) -> float:
@@ -369,7 +393,8 @@ ex3 = lab.exercise(
     hints=[
         "Draw the step. Which GPU is busy longest, and which waits? The head is as much work as how many blocks?",
         "Is what is idle idle at the beginning and the end (what makes that smaller?), or in between (on which stream "
-        "are the copies?)?",
+        "are the copies?)? And where copies of the model compute side by side: does Python launch the work of the "
+        "second only when it has launched all of the first?",
         "Is what is busy needed? Compare the floating-point operations with those of the undivided model.",
     ],
 )

@@ -134,6 +134,20 @@ def test_the_first_half_leaves_the_weights_alone_and_the_second_adds_to_what_is_
     assert later == []
 
 
+def test_a_stage_may_compute_nothing():
+    """As in a small model, where a piece gets no layer."""
+    parts = [*uneven(3), nn.Sequential()]
+    x, y = torch.randn(ROWS, WIDTH, dtype=torch.float64), torch.randn(ROWS, WIDTH, dtype=torch.float64)
+    for make in (one_f_one_b, zero_bubble_h1):
+        whole = copy.deepcopy(parts)
+        MSE(nn.Sequential(*whole)(x), y).backward()
+        for order in (parts, [parts[0], nn.Sequential(), *parts[1:3]]):
+            for part in order:
+                part.zero_grad()
+            run(make(4, 5), order, x, y, MSE, ["cpu"] * 4)
+            assert farthest(parts, whole) < 1e-12
+
+
 def test_a_weight_that_is_frozen_stays_so():
     schedule, parts = zero_bubble_h1(2, 2), uneven(2)
     parts[1][0][0].weight.requires_grad_(False)

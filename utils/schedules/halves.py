@@ -27,7 +27,7 @@ class Branches(NamedTuple):
 
 def backward_for_inputs(output, x, gradient=None) -> tuple[torch.Tensor, list[Branches]]:
     """The gradient of `x`, and what the other half needs."""
-    branches = _branches(output.grad_fn, get_gradient_edge(x).node)
+    branches = _branches(get_gradient_edge(output).node, get_gradient_edge(x).node)  # both are x's, if output is x
     arrived: dict[Node, tuple] = {}
     hooks = [node.register_prehook(partial(arrived.__setitem__, node)) for node in branches]
     try:

@@ -71,6 +71,18 @@ def that_fits(model, devices, loss_fn):
     return make_trainer(model, devices, loss_fn, rows=2)[0]
 
 
+# %% wrong: always_sixteen
+# Cuts any batch into 16 micro-batches: 64 rows fit by luck, and with a batch twice as large each keeps twice as much.
+
+class SixteenOf:
+    def __rfloordiv__(self, rows):
+        return 16
+
+
+def that_fits(model, devices, loss_fn):
+    return make_trainer(model, devices, loss_fn, rows=SixteenOf())
+
+
 # %% right: one_row_at_a_time
 # The smallest micro-batches there are. Slow, and small.
 
