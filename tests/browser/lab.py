@@ -43,7 +43,7 @@ def jupyterlab(folder: Path) -> Iterator[str]:
         log = []
         for line in server.stderr:
             log.append(line)
-            if found := re.search(r"(http://127\.0\.0\.1:\d+/lab)\?token=", line):
+            if found := re.search(r"(http://127\.0\.0\.1:\d+/lab)\S*\?token=", line):
                 break
         else:
             raise RuntimeError("JupyterLab did not start:\n" + "".join(log[-15:]))
