@@ -18,6 +18,7 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 
+from . import torch_private
 from .distributed import NAME
 from .hardware import DEVICE_TYPE, machine
 from .tensor import SimTensor
@@ -121,7 +122,8 @@ def as_cuda() -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.distributed, "is_nccl_available", return_value=True))
         stack.enter_context(mock.patch.object(machine, "also_named", "cuda"))
         stack.enter_context(mock.patch.object(SimTensor, "is_cuda", _IsCuda(), create=True))
-        stack.enter_context(_Translate())
+        translate = stack.enter_context(_Translate())
+        stack.enter_context(torch_private.also_in_backward_passes(translate))
         yield
 
 

@@ -12,8 +12,8 @@ import inspect
 import sys
 import threading
 import weakref
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial, wraps
 
 import torch
@@ -123,6 +123,26 @@ def _raising_what_was_taken(run_backward, name, backward):
         raise pending
 
     return run
+
+
+@contextmanager
+def also_in_backward_passes(mode: torch.overrides.TorchFunctionMode) -> Iterator[None]:
+    """Inside, hooks and `Function.backward` run with a mode, too.
+
+    PyTorch takes a mode away while the mode calls a function, and `Tensor.backward` is such a function.
+    """
+    run_backward = torch.autograd._engine_run_backward
+
+    def run(*args, **kwargs):
+        __tracebackhide__ = True
+        with nullcontext() if mode in torch.overrides._get_current_function_mode_stack() else mode:
+            return run_backward(*args, **kwargs)
+
+    torch.autograd._engine_run_backward = run
+    try:
+        yield
+    finally:
+        torch.autograd._engine_run_backward = run_backward
 
 
 def _require_same_device(expected: torch.device, got: torch.device, name: str) -> None:
