@@ -13,7 +13,7 @@ import torch
 from utils.facts import Lab, StudentError, Unmet, case, need
 from utils.facts.probes import fill
 from utils.gpt import GPT
-from utils.small_cluster import MEMORY, mean_loss
+from utils.small_cluster import GPUS, MEMORY, bound, mean_loss, undivided_work
 
 lab = Lab("lab14", "Capstone: GPT-2 on four small GPUs")
 
@@ -213,21 +213,17 @@ def run_medium(lab, fits, rows):
     import torch
 
     from utils.small_cluster import (
-        GPUS,
         LENGTH,
-        bound,
         gpt2_medium,
         host_bytes,
         mean_loss,
         operations,
         outline,
         small_cluster,
-        undivided_work,
         updated_bytes,
     )
     from utils.trace import record
 
-    seconds, flops = undivided_work(rows)
     cluster = small_cluster()
     places, model, asked = [str(place) for place in cluster], gpt2_medium(), []
     weights = sum(p.numel() for p in model.parameters())
@@ -249,9 +245,6 @@ def run_medium(lab, fits, rows):
     return {
         "places": places,
         "asked": asked,
-        "bound": bound(seconds, asked) if asked else 0.0,
-        "ideal": seconds / GPUS,
-        "needed": flops,
         "flops": sum(operations(timeline)),
         "weights": weights,
         "updated": updated_bytes(timeline),
@@ -266,6 +259,7 @@ def run_medium(lab, fits, rows):
 
 def medium(student, name, rows):
     """A run of GPT-2 medium that has done the work of a step. Raises Unmet where it did not."""
+    seconds, flops = undivided_work(rows)
     try:
         run = student.run(run_medium, name == "that_fits", rows)
     except StudentError as error:
@@ -277,6 +271,7 @@ def medium(student, name, rows):
             raise Unmet(f"it does not fit. {error}") from None
         raise
     need(run["asked"], "loss_fn was not called.")
+    run |= {"bound": bound(seconds, run["asked"]), "ideal": seconds / GPUS, "needed": flops}
     need(
         run["flops"] >= 0.99 * run["needed"],
         f"a step does {run['flops'] / run['needed']:.0%} of the floating-point operations that it has to do.",
