@@ -199,6 +199,16 @@ def test_what_is_only_written_is_not_read():
     assert seconds(lambda: torch.ones_like(x)) == pytest.approx(size, rel=0.05)
 
 
+def test_out_costs_what_a_new_result_costs():
+    on("V100")
+    a, b, out = (empty(1000, 1000) for _ in range(3))
+    largest = torch.topk(a, 3)
+    assert seconds(lambda: torch.add(a, b, out=out)) == pytest.approx(seconds(lambda: a + b))
+    assert seconds(lambda: torch.add(a, b, out=a)) == pytest.approx(seconds(lambda: a + b))
+    assert seconds(lambda: torch.mm(a, b, out=out)) == pytest.approx(seconds(lambda: a @ b))
+    assert seconds(lambda: torch.topk(a, 3, out=largest)) == pytest.approx(seconds(lambda: torch.topk(a, 3)))
+
+
 def test_making_room_is_no_kernel():
     on("V100")
     x = empty(1000)

@@ -182,12 +182,17 @@ def tensors_in(values) -> Iterator[torch.Tensor]:
 
 
 def _moved(packet, args, kwargs, results) -> int:
-    """Bytes of what an operator reads and writes, each once. What is written in place is read and written."""
+    """Bytes of what an operator reads and writes, each once. What is written in place is read and written.
+
+    What stands in `out=` is written only, and is among the results.
+    """
     if packet in ONLY_WRITES:
         return sum(size_of(t) for t in results)
     skipped = args[TOUCHES_ROWS[packet]] if packet in TOUCHES_ROWS and args else None
-    operands = tensors_in([*args, *kwargs.values()])
-    return sum(size_of(t) for t in operands if t is not skipped) + sum(size_of(t) for t in results)
+    only_written = {id(tensor) for tensor in results}
+    read = [t for t in tensors_in(args) if t is not skipped]
+    read += [t for t in tensors_in(kwargs.values()) if id(t) not in only_written]
+    return sum(map(size_of, read)) + sum(map(size_of, results))
 
 
 def _dtype(tensors) -> torch.dtype:

@@ -131,18 +131,19 @@ def also_in_backward_passes(mode: torch.overrides.TorchFunctionMode) -> Iterator
 
     PyTorch takes a mode away while the mode calls a function, and `Tensor.backward` is such a function.
     """
-    run_backward = torch.autograd._engine_run_backward
+    autograd = torch.autograd  # when a process ends, the module is gone before the mode is
+    run_backward = autograd._engine_run_backward
 
     def run(*args, **kwargs):
         __tracebackhide__ = True
         with nullcontext() if mode in torch.overrides._get_current_function_mode_stack() else mode:
             return run_backward(*args, **kwargs)
 
-    torch.autograd._engine_run_backward = run
+    autograd._engine_run_backward = run
     try:
         yield
     finally:
-        torch.autograd._engine_run_backward = run_backward
+        autograd._engine_run_backward = run_backward
 
 
 def _require_same_device(expected: torch.device, got: torch.device, name: str) -> None:
