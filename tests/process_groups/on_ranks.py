@@ -83,6 +83,13 @@ def collectives():
     if RANK < 2:
         dist.all_reduce(tensor, group=pair)
     told["new_group"] = tensor.tolist()
+    part, tensor = dist.split_group(split_ranks=[[1, 0], [2, 3]][: WORLD // 2]), mine()
+    dist.all_reduce(tensor, group=part)
+    told["split_group"] = [tensor.tolist(), dist.get_rank(part)]
+    try:
+        told["in no part"] = dist.get_world_size(dist.split_group(split_ranks=[[0, 1]]))
+    except RuntimeError as error:
+        told["in no part"] = str(error)
     dist.barrier()
     return told
 

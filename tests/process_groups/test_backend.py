@@ -76,6 +76,11 @@ def test_collectives_give_what_they_say(two, four):
             assert each["all_to_all_single"] == [10.0 * other + rank for other in range(ranks)]
             assert each["all_to_all"] == [[10.0 * other + rank] * 2 for other in range(ranks)]
             assert each["new_group"] == ([3.0, 3.0] if rank < 2 else [mine[rank]] * 2)
+            assert each["split_group"] == ([[3.0, 3.0], 1 - rank] if rank < 2 else [[7.0, 7.0], rank - 2])
+            if rank < 2:
+                assert each["in no part"] == 2
+            else:
+                assert f"rank {rank} is in none of split_ranks" in each["in no part"]
 
 
 def test_views_and_other_dtypes_are_reduced_where_they_are(two):

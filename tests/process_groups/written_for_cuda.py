@@ -25,7 +25,7 @@ def network():
 def main():
     local_rank = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(local_rank)
-    dist.init_process_group("nccl")
+    dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
     torch.manual_seed(1)
     data = TensorDataset(torch.randn(64, 20), torch.randn(64, 5))
     loader = DataLoader(data, batch_size=8, sampler=DistributedSampler(data), pin_memory=True)
@@ -49,7 +49,8 @@ def main():
         losses.append(total.item())
 
     sharded = network().cuda()
-    fully_shard(sharded, mesh=init_device_mesh("cuda", (dist.get_world_size(),)))
+    mesh = init_device_mesh("cuda", (1, dist.get_world_size()), mesh_dim_names=("copies", "shards"))
+    fully_shard(sharded, mesh=mesh)
     out = sharded(torch.ones(4, 20, device=f"cuda:{local_rank}"))
     same = torch.allclose(out.cpu(), network()(torch.ones(4, 20)), atol=1e-6)
     told = {

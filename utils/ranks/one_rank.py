@@ -11,7 +11,6 @@ import re
 import signal
 import sys
 import traceback
-import warnings
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -89,9 +88,7 @@ def _run(rank: int, order: Order) -> object:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     simgpu.enable(count=order.ranks, **order.machine)
     torch.get_device_module("simgpu").set_device(rank)
-    # Without device_id, because C++ would split the groups of meshes off. Barriers find the device without it.
-    warnings.filterwarnings("ignore", r"barrier\(\): using the device under current context")
-    dist.init_process_group()
+    dist.init_process_group(device_id=torch.device("simgpu", rank))
     function, args, kwargs = pickle.loads(order.call)
     return function(*args, **kwargs)
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -110,9 +111,29 @@ class SimBackend(torch_private.Backend):
     def getBackendName(self) -> str:
         return NAME
 
-    supports_splitting = supports_shrinking = supports_reconfigure = supports_window = False
+    supports_shrinking = supports_reconfigure = supports_window = False
     supports_time_estimate = _supports_time_estimate = supports_abort_hooks = False
-    supports_coalescing = True
+    supports_splitting = supports_coalescing = True
+
+    @property
+    def options(self):
+        return c10d.Backend.Options(NAME)
+
+    def split(self, store, ranks: Sequence[int], options) -> SimBackend:
+        """The backend of a part of this group; `ranks` are numbers in it.
+
+        PyTorch splits, where otherwise it makes a group anew, once `init_process_group` was told `device_id`. Raises
+        RuntimeError on a rank that is in no part: told so, by None, PyTorch 2.15.0 ends with a segmentation fault.
+        """
+        if self.group_rank not in ranks:
+            raise RuntimeError(
+                f"split_group: rank {self.members[self.group_rank]} is in none of split_ranks, which {NAME} has no way "
+                "to tell PyTorch. Give it a list of its own, or use new_group."
+            )
+        part = SimpleNamespace(store=store, timeout=options._timeout, group_size=len(ranks))
+        part.group_rank = list(ranks).index(self.group_rank)
+        part.global_ranks_in_group = [self.members[rank] for rank in ranks]
+        return SimBackend(part)
 
     def supports_tensor_alloc(self, device) -> bool:
         return False
