@@ -189,3 +189,19 @@ def test_what_was_to_be_predicted_is_folded_until_asked_for(browser, site):
         folded.nth(number).locator("summary").first.press("Enter")
         assert output.is_visible()
     tab.close()
+
+
+def test_on_paper_results_are_there_and_no_line_is_cut_off(browser, site):
+    tab = browser.new_page(viewport={"width": 720, "height": 1000})
+    tab.goto((site / "notebooks" / "05_watch_the_idle_gpu.html").as_uri())
+    folded = "document.querySelectorAll('details.hide:not([open])').length"
+    before = tab.evaluate(folded)
+    assert before
+    tab.evaluate(f"addEventListener('beforeprint', () => window.onPaper = {folded})")
+    tab.pdf()
+    assert tab.evaluate("window.onPaper") == 0
+    assert tab.evaluate(folded) == before
+    tab.emulate_media(media="print")
+    cut_off = "[...document.querySelectorAll('.bd-content pre')].filter(p => p.scrollWidth > p.clientWidth + 1).length"
+    assert tab.evaluate(cut_off) == 0
+    tab.close()

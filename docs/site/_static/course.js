@@ -13,3 +13,13 @@ addEventListener("DOMContentLoaded", () => {
     if (table.scrollWidth > table.clientWidth) table.tabIndex = 0;
   }
 });
+
+// Paper cannot be asked: it gets the results that are folded on the screen.
+let unfolded = [];
+addEventListener("beforeprint", () => {
+  unfolded = [...document.querySelectorAll("details.hide:not([open])")];
+  for (const each of unfolded) each.open = true;
+});
+addEventListener("afterprint", () => {
+  for (const each of unfolded) each.open = false;
+});
