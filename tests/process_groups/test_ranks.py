@@ -293,13 +293,13 @@ class Notebook:
 @pytest.fixture(scope="module")
 def notebook():
     notebook = Notebook()
+    notebook.run("from utils.ranks import ranks\ntimes = 10\ndef double(x): return 2 * x")
     yield notebook
     notebook.client.stop_channels()
     notebook.manager.shutdown_kernel(now=True)
 
 
 def test_a_cell_on_ranks(notebook):
-    notebook.run("from utils.ranks import ranks\ntimes = 10\ndef double(x): return 2 * x")
     said, failed = notebook.run(CELL)
     assert failed == []
     assert said == [f"rank {rank}: {line}" for rank in range(3) for line in ("__main__ 3", "[0, 10, 20]")]

@@ -135,6 +135,9 @@ class SimBackend(torch_private.Backend):
         part.global_ranks_in_group = [self.members[rank] for rank in ranks]
         return SimBackend(part)
 
+    def perform_nocolor_split(self, device) -> None:
+        """What PyTorch calls on the ranks outside of a new group; only NCCL has to take part in a split of others."""
+
     def supports_tensor_alloc(self, device) -> bool:
         return False
 
