@@ -26,8 +26,10 @@ ex1 = lab.exercise(
     title="Put two layers on two devices",
     hints=[
         "A tensor can be made on a device, without a copy: torch.zeros(3, device=...). Can a layer, too?",
-        "Look at the arguments that nn.Linear takes: help(nn.Linear), or its page in PyTorch's documentation.",
-        "Each layer is made once, in one line, and no line moves it afterwards.",
+        "Look at the arguments that nn.Linear takes: help(nn.Linear), or its page in PyTorch's documentation. The "
+        "third is bias, so give the device by its name.",
+        "Each layer is made once, in one line, and no line moves it afterwards. The devices are the two that the "
+        "function is given, not cuda:0 or simgpu:0: whoever checks it may give others.",
     ],
 )
 

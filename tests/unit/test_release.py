@@ -209,6 +209,9 @@ def test_the_readme_of_the_bundle_says_nothing_of_what_is_only_in_the_repository
     for kept in ("make lab", "## Take it as a student", "## Lessons and labs", "MIT licence"):
         assert kept in text
     assert "<!-- " not in text
+    steps = [line for line in text.splitlines() if re.search(r"\b\d\. ", line)]
+    assert [line[:3] for line in steps] == ["1. ", "2. ", "3. ", "4. ", "5. "], "a list of lines of its own"
+    assert not re.search(r"[^\n]\n## | \n", text)
 
 
 def test_what_the_bundle_links_to_is_in_it(tmp_path):

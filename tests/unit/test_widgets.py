@@ -125,7 +125,7 @@ def test_the_text_says_what_the_notebook_calls_the_question(monkeypatch):
     question = predict(WAITS, BOTH)
     names = {"Out": {1: question}, "_": question, "_3": question, "waits": question}
     monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(user_ns=names))
-    assert repr(question).endswith("Run this cell to answer, or write: waits.answer = ...")
+    assert repr(question).endswith("No prediction yet. Run this cell to answer, or write: waits.answer = ...")
 
 
 def test_without_widgets_the_question_is_text(capsys):
@@ -268,13 +268,15 @@ def test_an_error_that_is_predicted_and_its_explanation_folded_where_nobody_look
         "q.compare(outcome())  # once more",
         "again = predict('And 1 / 1?')\nagain.answer = 'works'",
         "again.compare(outcome())  # before the cell ran",
+        "again.answer = 'works'",
+        "again.compare(outcome())  # before the cell ran, but the answer was changed",
         "1 / 1",
         "again.compare(outcome())\npredictions()",
     ]
     cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
     cells[1].metadata["tags"] = ["raises-exception"]
     cells[2].metadata["tags"] = ["predicted"]
-    cells[5].metadata["tags"] = ["raises-exception"]
+    cells[5].metadata["tags"] = cells[7].metadata["tags"] = ["raises-exception"]
     notebook = nbformat.v4.new_notebook(cells=cells)
     NotebookClient(notebook, timeout=60, resources={"metadata": {"path": ROOT}}).execute()
     [compared] = tidy(notebook).cells[2].outputs
@@ -282,11 +284,11 @@ def test_an_error_that_is_predicted_and_its_explanation_folded_where_nobody_look
     assert compared["data"]["text/plain"] == "You predicted: works. It is: raises.\nNobody can *divide* by zero."
     assert compared["data"]["text/markdown"].startswith("<details><summary>")
     assert notebook.cells[3].outputs[0]["data"]["text/plain"].startswith("You predicted: works. It is: raises.")
-    [refused] = notebook.cells[5].outputs
-    assert refused["evalue"] == "No cell has run since the question: run the cell above, then this one again."
-    assert refused["traceback"] == [refused["evalue"]]  # and nothing in red above it
-    assert notebook.cells[7].outputs[-1]["data"]["text/plain"].splitlines() == [
-        "1 of your 2 predictions came true. Look again at what surprised you:",
+    for [refused] in (notebook.cells[5].outputs, notebook.cells[7].outputs):
+        assert refused["evalue"] == "No cell has run since the question: run the cell above, then this one again."
+        assert refused["traceback"] == [refused["evalue"]]  # and nothing in red above it
+    assert notebook.cells[9].outputs[-1]["data"]["text/plain"].splitlines() == [
+        "1 of your 2 predictions came true. What surprised you comes first:",
         "  What does 1 / 0 do?",
         "    predicted: works; it is: raises",
         "  And 1 / 1?",

@@ -55,7 +55,9 @@ BUNDLED = (
 )
 NEVER_BUNDLED = ("__pycache__", ".ipynb_checkpoints", ".egg-info", "build")
 # What a text says of the repository alone, which students do not have, stands between these.
-ONLY_HERE = re.compile(r"<!-- repository -->\n?.*?<!-- end -->\n?", re.DOTALL)
+ONLY_HERE = re.compile(
+    r"^<!-- repository -->\n.*?<!-- end -->\n| ?<!-- repository -->.*?<!-- end -->", re.DOTALL | re.MULTILINE
+)
 LEFT_BY_A_RUN = "notebooks/*.json"  # what a lesson writes for Perfetto: each learner makes their own
 EARLIEST = 315532800  # 1980: no file in a zip is older
 

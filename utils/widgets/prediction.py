@@ -105,8 +105,12 @@ class Prediction:
 
     def __repr__(self) -> str:
         lines = [self.question, *(f"  - {option}" for option in self.options or ())]
-        how = f"Your prediction: {_said(self.answer)}" if self.answer is not None else "No prediction yet"
-        return "\n".join([*lines, f"{how}. Run this cell to answer, or write: {self._name()}.answer = ..."])
+        write = f"{self._name()}.answer = ..."
+        if self.answer is None:
+            how = f"No prediction yet. Run this cell to answer, or write: {write}"
+        else:
+            how = f"Your prediction: {_said(self.answer)}. To change it, write: {write}"
+        return "\n".join([*lines, how])
 
     def _name(self) -> str:
         """What the notebook calls this question, as far as it has given it a name."""
@@ -176,7 +180,7 @@ class Predictions:
         if not made:
             return "You made no prediction. The next lesson is more fun with them."
         kept = f"{len(made) - len(self.surprises)} of your {len(made)} predictions came true."
-        return f"{kept} Look again at what surprised you:" if self.surprises else kept
+        return f"{kept} What surprised you comes first:" if self.surprises else kept
 
     def rows(self) -> list[tuple[str, str, str]]:
         """(question, predicted, what it is), the surprises first."""
