@@ -33,6 +33,11 @@ RUNS = ROOT / "build" / "site-runs"
 DOCS = ("glossary", "schedules", "planner", "simgpu", "times", "environments")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 SLUG = re.compile(r"[^\w\- ]")
+# 1.5 MB of icons drawn by a script, which the theme's style sheet draws, too, by a font.
+ICONS = re.compile(r'<script [^>]*src="[^"]*/fontawesome\.js[^>]*></script>')
+SEARCH = re.compile(r'<script src="[^"]*(searchtools|language_data|searchindex)\.js[^>]*></script>')
+MISNAMED = ' aria-label="Toggle hidden content"'  # of a fold that has other words, which are its name
+WAITED_FOR = re.compile(r'<script (?=src="(?![^"]*documentation_options))')  # lines of the page read those options
 
 
 def main(as_stored: bool, site: Path) -> None:
@@ -44,6 +49,9 @@ def main(as_stored: bool, site: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
     if done.returncode:
         sys.exit("build_site: Sphinx has refused a page: its words are above")
+    for path in site.rglob("*.html"):
+        path.write_text(lighter(path.read_text(encoding="utf-8"), path.name == "search.html"), encoding="utf-8")
+    (site / "_static" / "scripts" / "fontawesome.js").unlink()
     (site / "game.html").write_text(page(), encoding="utf-8")
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     print(f"{site}: {len(list(site.rglob('*.html')))} pages, {size / 1e6:.0f} MB. Open {site / 'index.html'}")
@@ -108,6 +116,13 @@ def linked(text: str, name: Path, on_site: set[Path]) -> str:
         return f"[{words}](https://github.com/{repository()}/blob/{BRANCH}/{target})" if repository() else words
 
     return LINK.sub(follow, text)
+
+
+def lighter(html: str, searches: bool) -> str:
+    """A page that shows its text before its scripts have come, and asks for none that it does not use."""
+    html = ICONS.sub("", html).replace("<img ", '<img loading="lazy" ')
+    html = html.replace(MISNAMED, "")
+    return WAITED_FOR.sub("<script defer ", html if searches else SEARCH.sub("", html))
 
 
 def slug(part: str) -> str:

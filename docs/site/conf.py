@@ -1,7 +1,10 @@
 """How Sphinx makes the site. tools/build_site.py puts the pages where this finds them, and calls it."""
 
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
+
+from docutils import nodes
 
 from utils.course.badges import BRANCH, repository
 
@@ -24,6 +27,8 @@ html_theme = "sphinx_book_theme"
 html_title = project
 html_static_path = ["_static", str(MATHJAX)]
 mathjax_path = MATHJAX.name
+html_favicon = "_static/favicon.svg"
+html_context = {"default_mode": "auto"}  # as light or dark as the reader's computer
 html_css_files = ["course.css"]
 html_js_files = ["course.js"]
 html_copy_source = False
@@ -47,3 +52,14 @@ if name := repository():
             "notebook_interface": "jupyterlab",
         },
     }
+
+
+def setup(app) -> None:
+    app.connect("html-page-context", describe)
+
+
+def describe(app, page: str, template: str, context: dict, document) -> None:
+    """Tell search engines what a page is about: its first paragraph."""
+    if document is not None and (first := next(document.findall(nodes.paragraph), None)) is not None:
+        words = escape(" ".join(first.astext().split())[:300], quote=True)
+        context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{words}" />'

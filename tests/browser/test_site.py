@@ -3,6 +3,7 @@
 axe is Deque's checker of accessibility, the real one; what it calls serious or critical is a failure.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -134,6 +135,25 @@ def test_pictures_have_words(site):
         text = page.read_text(encoding="utf-8")
         assert 'alt="../_images/' not in text, page.name
         assert 'alt="_images/' not in text, page.name
+
+
+def test_no_page_waits_for_scripts_that_it_does_not_need_at_once(browser, site):
+    for page in set(READ) - {"game.html"}:
+        text = (site / page).read_text(encoding="utf-8")
+        waited_for = re.findall(r'<script src="[^"?]*/([^"?]*)', text)
+        assert waited_for == ["documentation_options.js"], page
+        assert "searchindex" not in text
+        assert '<meta name="description" content="' in text
+
+
+def test_icons_are_drawn_and_a_search_finds(browser, site):
+    tab = browser.new_page()
+    tab.goto((site / "search.html").as_uri() + "?q=bubble")
+    tab.wait_for_selector("#search-results a[href*='pipeline']")
+    icon = "getComputedStyle(document.querySelector('i.fa-magnifying-glass'), '::before')"
+    assert tab.evaluate(f"{icon}.content") not in ("none", "normal", "")
+    assert tab.evaluate(f"document.fonts.ready.then(() => document.fonts.check(`900 16px ${{{icon}.fontFamily}}`))")
+    tab.close()
 
 
 def test_no_page_asks_another_host_for_anything(browser, site):

@@ -12,6 +12,8 @@ PAGE = """<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="description" content="A game: put the moves of several GPUs in an order in which none of them waits.">
+<link rel="icon" href="data:,">
 <title>Build a schedule</title>
 <style>
 :root {{ color-scheme: light dark; }}
