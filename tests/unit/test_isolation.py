@@ -223,6 +223,23 @@ def test_a_fork_ends_when_its_keeper_does(apart):
         assert psutil.wait_procs(forked, timeout=10)[1] == []
 
 
+def test_a_child_ends_that_asks_after_its_parent_has_ended():
+    """A keeper may be killed between its fork and what the child does first."""
+    script = """
+import os, select
+from utils.grading.run import isolation
+parent = os.pidfd_open(os.getpid())
+if os.fork():
+    os._exit(0)
+select.select([parent], [], [])
+print("asks", flush=True)
+isolation.die_with_parent(parent)
+print("lives on")
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, timeout=60, text=True)
+    assert (done.stdout, done.stderr) == ("asks\n", "")
+
+
 def test_a_process_with_two_threads_is_never_ready():
     parent = Warm(prepared="threading.Thread(target=time.sleep, args=[60], daemon=True).start()")
     assert parent.ended()

@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import os
 import resource
+import select
 import signal
 import socket
 import struct
@@ -41,9 +42,16 @@ def keep_memory_private(private: bool = True) -> None:
     _call("prctl", SET_DUMPABLE, 0 if private else 1, 0, 0, 0)
 
 
-def die_with_parent() -> None:
-    """This process is killed when its parent ends, whatever ends it. Becoming another user undoes it."""
+def die_with_parent(parent: int) -> None:
+    """This process is killed when its parent ends, whatever ends it. Becoming another user undoes it.
+
+    `parent` is a pidfd of the parent, and is closed: where it has ended already, Linux has nothing left to tell.
+    """
     _call("prctl", SET_SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL, 0, 0, 0)
+    gone, _, _ = select.select([parent], [], [], 0)
+    os.close(parent)
+    if gone:
+        os._exit(1)
 
 
 def leave() -> None:

@@ -106,16 +106,18 @@ def _keep(life: socket.socket, key_fd: int | None, request: dict, become_kernel)
     apart = request["apart"]
     if apart:
         isolation.leave()
+    keeper = os.pidfd_open(os.getpid())
     child = os.fork()
     if child == 0:
         try:
-            isolation.die_with_parent()
+            isolation.die_with_parent(keeper)
             (_first if apart else _kernel)(life, key_fd, request, become_kernel)
         except BaseException as error:
             _say(life, f"{ENDED} {type(error).__name__}: {error}")
         finally:
             os._exit(1)
     _close(key_fd)
+    os.close(keeper)
     _say(life, STARTED)
     select.select([life, os.pidfd_open(child)], [], [])
     if not apart:  # all that it has started, as far as it can be known
