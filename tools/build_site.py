@@ -120,8 +120,7 @@ def linked(text: str, name: Path, on_site: set[Path]) -> str:
 
 def lighter(html: str, searches: bool) -> str:
     """A page that shows its text before its scripts have come, and asks for none that it does not use."""
-    html = ICONS.sub("", html).replace("<img ", '<img loading="lazy" ')
-    html = html.replace(MISNAMED, "")
+    html = ICONS.sub("", html).replace(MISNAMED, "").replace("<img ", '<img loading="lazy" ')
     return WAITED_FOR.sub("<script defer ", html if searches else SEARCH.sub("", html))
 
 

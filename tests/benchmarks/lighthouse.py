@@ -16,10 +16,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tests.support.package_index import Quiet, served
 
 PAGES = (
     "index.html",
@@ -34,7 +33,7 @@ CHROMIUM = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-b
 TEXT = (".html", ".css", ".js", ".svg", ".json")
 
 
-class Handler(SimpleHTTPRequestHandler):
+class Compressed(Quiet):
     """Files of a folder, texts compressed."""
 
     def do_GET(self):
@@ -53,9 +52,6 @@ class Handler(SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_):
-        pass
-
 
 def points(address: str, form: list[str]) -> dict[str, int]:
     """Lighthouse's points out of 100, by category."""
@@ -73,14 +69,12 @@ def main(site: Path, runs: int) -> None:
             sys.exit(f"lighthouse.py: there is no {program} on this machine's PATH")
     if not (site / PAGES[0]).is_file():
         sys.exit(f"lighthouse.py: {site} has no {PAGES[0]}: make site")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=site))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    for page in PAGES:
-        for name, form in FORMS.items():
-            found = [points(f"http://127.0.0.1:{server.server_port}/{page}", form) for _ in range(runs)]
-            medians = {category: statistics.median(one[category] for one in found) for category in found[0]}
-            print(f"{page:40} {name:6}", *(f"{category} {at:g}" for category, at in medians.items()), sep="  ")
-    server.shutdown()
+    with served(site, Compressed) as address:
+        for page in PAGES:
+            for name, form in FORMS.items():
+                found = [points(f"{address}/{page}", form) for _ in range(runs)]
+                medians = {category: statistics.median(one[category] for one in found) for category in found[0]}
+                print(f"{page:40} {name:6}", *(f"{category} {at:g}" for category, at in medians.items()), sep="  ")
 
 
 if __name__ == "__main__":

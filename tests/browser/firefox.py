@@ -9,13 +9,14 @@ marionette_driver is Mozilla's, and leads Firefox as geckodriver does.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from browser.lab import SECONDS, copy_of_the_course, end_kernels, jupyterlab, open_notebook, run_all
+from browser.lab import SECONDS, copy_of_the_course, end_kernels, jupyterlab, open_notebook, run_all, what_is_wrong
 
 LONGEST = 400  # seconds of a lesson
 LOST = "() => document.body.innerText.includes('Error displaying widget')"
@@ -49,20 +50,10 @@ class Page:
         self.wait_for_function(f"() => document.querySelector('{selector}') !== null", timeout)
 
 
-def what_is_wrong(cell: dict) -> str:
-    """A cell that raised although none is meant to, or did not although it is; in words, or nothing."""
-    raised = [
-        f"{output['ename']}: {output['evalue']}" for output in cell["outputs"] if output["output_type"] == "error"
-    ]
-    if bool(raised) == ("raises-exception" in cell["tags"]):
-        return ""
-    return f"  {raised or 'no error'} from: {cell['source'][:200]}"
-
-
 def main(notebooks: list[str]) -> None:
     from marionette_driver.marionette import Marionette
 
-    firefox = Marionette(bin=shutil.which("firefox-esr"), headless=True)
+    firefox = Marionette(bin=shutil.which("firefox-esr"), headless=True, gecko_log=os.devnull)
     firefox.start_session()
     firefox.timeout.script = 120
     page, failed = Page(firefox), 0

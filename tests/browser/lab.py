@@ -130,6 +130,14 @@ def run_all(page: Page, seconds: float = 120) -> list[dict]:
     return [cell for cell in cells(page) if cell["source"]]
 
 
+def what_is_wrong(cell: dict) -> str:
+    """Of a cell that ran: that it raised although none is meant to, or did not although it is; in words, or nothing."""
+    raised = [f"{each['ename']}: {each['evalue']}" for each in cell["outputs"] if each["output_type"] == "error"]
+    if bool(raised) != ("raises-exception" in cell["tags"]):
+        return f"{raised or 'no error'} from:\n{cell['source']}"
+    return "" if cell["count"] else f"this cell did not run:\n{cell['source']}"
+
+
 def screenshot(page: Page, name: str) -> Path:
     """Keep what the browser shows."""
     SCREENSHOTS.mkdir(exist_ok=True)

@@ -137,7 +137,7 @@ def test_pictures_have_words(site):
         assert 'alt="_images/' not in text, page.name
 
 
-def test_no_page_waits_for_scripts_that_it_does_not_need_at_once(browser, site):
+def test_no_page_waits_for_scripts_that_it_does_not_need_at_once(site):
     for page in set(READ) - {"game.html"}:
         text = (site / page).read_text(encoding="utf-8")
         waited_for = re.findall(r'<script src="[^"?]*/([^"?]*)', text)

@@ -6,7 +6,8 @@ import pytest
 from support.a_class import CELLS, FAULTS, make_class
 from support.kill_and_resume import kill_and_resume
 
-# The mildest of each kind: a hang costs its seconds each time, and is graded in test_course_grade.py.
+# The mildest of each kind. What is not here is graded in test_course_grade.py: a hang, which costs its seconds each
+# time, crashes and errors of a first cell, and much output.
 KINDS = ["right", "fork_bomb", "partly", "missing", "leaves_a_process", "broken_json", "function_crashes", "partly"]
 
 

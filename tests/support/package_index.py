@@ -28,15 +28,17 @@ def stand_in_wheel(folder: Path, name: str, version: str, tag: str, metadata: st
     return path
 
 
-class _Quiet(SimpleHTTPRequestHandler):
+class Quiet(SimpleHTTPRequestHandler):
+    """Files of a folder."""
+
     def log_message(self, *args) -> None:
         pass
 
 
 @contextlib.contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path, handler: type[Quiet] = Quiet) -> Iterator[str]:
     """The address of a server of this folder. A list of a folder's files is what pip takes for a page of an index."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder)) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=folder)) as server:
         threading.Thread(target=server.serve_forever, args=[0.05], daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
