@@ -218,6 +218,7 @@ def tidy(text, longest: int = 500) -> str:
 
 def _environment(home: str) -> dict[str, str]:
     return {
+        **sandbox.PYTHON,
         "PATH": "/usr/bin:/bin",
         "HOME": home,
         "USER": "student",

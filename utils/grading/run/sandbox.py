@@ -20,6 +20,9 @@ from pathlib import Path
 from utils.files import ROOT
 
 HOME = "/home/student"
+# `utils` is that of this copy of the course, whichever copy the environment was set up from. Backends of PyTorch that
+# load themselves may lie outside.
+PYTHON = {"PYTHONPATH": str(ROOT), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 EMPTY = ("/tmp", "/dev/shm", HOME)  # folders that are the submission's own, in memory
 MIB = 2**20
 # Read-only parts of the system: programs and libraries. Linked folders (/lib -> usr/lib) stay links.
@@ -64,7 +67,7 @@ def require() -> None:
 
 @functools.cache
 def _trial() -> str:
-    command = wrap([sys.executable, "-c", "import ipykernel, utils"], Resources(), {})
+    command = wrap([sys.executable, "-c", "import ipykernel, utils"], Resources(), PYTHON)
     done = subprocess.run(command, capture_output=True, text=True)
     return (done.stderr.strip().splitlines() or ["it failed"])[-1] if done.returncode else ""
 
@@ -139,7 +142,7 @@ def no_forks() -> str:
         return "it needs Linux 5.3"
     code = "from utils.grading.run import isolation; isolation.trial()"
     with tempfile.TemporaryDirectory() as folder:
-        command = wrap_warm([sys.executable, "-c", code], Resources(), {}, folder)
+        command = wrap_warm([sys.executable, "-c", code], Resources(), PYTHON, folder)
         done = subprocess.run(command, capture_output=True, text=True)
     return (done.stderr.strip().splitlines() or ["it failed"])[-1] if done.returncode else ""
 

@@ -40,13 +40,15 @@ class NotANotebook(Exception):
 class Submission:
     """A student, and the file that was handed in: None where there is none, and then `note` says why.
 
-    `id` is what a learning platform calls the student, where the name of the file told it.
+    `id` is what a learning platform calls the student, and `late` whether it came late, where the name of the file
+    told it.
     """
 
     student: str
     path: Path | None
     note: str = ""
     id: str = ""
+    late: bool = False
 
 
 def file_stem(student: str) -> str:
