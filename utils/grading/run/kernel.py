@@ -23,6 +23,7 @@ from jupyter_client import KernelManager
 from utils.environment import DEVICES, GRADING
 from utils.facts import StudentError, wire
 from utils.grading.run import sandbox
+from utils.grading.run.places import EMPTY, HOME, places
 from utils.grading.run.provisioner import (
     WarmKernelManager,
     WarmProcess,
@@ -138,7 +139,7 @@ class Kernel:
         sockets = os.path.join(self._folder, "s")
         os.chmod(self._folder, 0o755)
         os.mkdir(sockets)
-        home = sandbox.HOME if sandboxed else os.path.join(self._folder, "work")
+        home = HOME if sandboxed else os.path.join(self._folder, "work")
         if not sandboxed:
             os.mkdir(home)
         elif user is not None:
@@ -148,11 +149,15 @@ class Kernel:
         environment, arguments = _environment(home), ["-f", connection, *OPTIONS]
         key_in, key_out = os.pipe()
         if warm is not None:
+            rooms = {
+                "empty": dict.fromkeys(EMPTY, self.limits.resources.folder),
+                # The folder of the warm process too, wherever it lies: where the grader is not root, it is this user's.
+                "covered": [warm.folder],
+                **{"readable": [connection], "writable": [sockets], "kept": places().needed, "ways": places().ways},
+            }
             request = {
                 **{"apart": sandboxed, "user": user, "limits": self.limits.resources.limits()},
-                # The folder of the warm process too, wherever it lies: where the grader is not root, it is this user's.
-                **{"empty": dict.fromkeys(sandbox.EMPTY, self.limits.resources.folder), "covered": [warm.folder]},
-                **{"readable": [connection], "writable": [sockets], "folder": home, "arguments": arguments},
+                **{"rooms": rooms, "folder": home, "arguments": arguments},
             }
             self._manager = manager = WarmKernelManager(warm, request, key_in, **reached)
         else:
@@ -257,7 +262,7 @@ def warmed(limits: Limits) -> WarmProcess | None:
 
 
 def _warm_environment(limits: Limits) -> dict[str, str]:
-    return _environment(sandbox.HOME if limits.sandboxed else tempfile.gettempdir())
+    return _environment(HOME if limits.sandboxed else tempfile.gettempdir())
 
 
 def _with_children(process: psutil.Process):
