@@ -66,8 +66,9 @@ def seen_by_a_link(folder: Path, course: Path) -> Path:
 
 def grade(course: Path, place: Path, before: list[str] = (), after: list[str] = ()) -> tuple[list[dict], str]:
     """The rows of grades.csv when the course grades a right notebook in it, and what was said."""
-    nbformat.write(notebook_with("lab01", {}), place / source_of("lab01").name)
-    command = [*before, course / ".venv" / "bin" / "python", "-m", "utils.course", "grade", "lab01", place]
+    (place / "class").mkdir(exist_ok=True)
+    nbformat.write(notebook_with("lab01", {}), place / "class" / source_of("lab01").name)
+    command = [*before, course / ".venv" / "bin" / "python", "-m", "utils.course", "grade", "lab01", place / "class"]
     done = subprocess.run(
         [*map(str, command), "--out", str(place / "out"), *after],
         cwd=course,
@@ -162,11 +163,14 @@ def test_a_course_that_only_its_owner_can_read_is_told_to_be_one(folder):
 
 
 def test_submissions_that_each_submission_could_read_are_refused():
-    inside = Path(sys.prefix, "share", "class")
+    inside = Path(sys.prefix, "share", "handed-in")
     inside.mkdir()
     try:
         rows, said = grade(ROOT, inside)
     finally:
         shutil.rmtree(inside)
     assert rows == []
-    assert said == f"course: each submission can read all of {sys.prefix}, and so {inside}: take a folder elsewhere\n"
+    assert (
+        said
+        == f"course: each submission can read all of {sys.prefix}, and so {inside / 'class'}: take a folder elsewhere\n"
+    )
