@@ -283,5 +283,7 @@ def main() -> None:
     try:
         app()
     except Problem as problem:
-        print(f"course: {problem}", file=sys.stderr)
+        from utils.grading.tell.text import line
+
+        print(f"course: {line(problem, 2000)}", file=sys.stderr)  # it may quote a stranger's file
         sys.exit(2)
