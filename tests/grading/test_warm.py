@@ -182,3 +182,13 @@ def test_a_submission_is_graded_without_a_sandbox_too(tmp_path):
     lab = load_lab("lab01", hidden=True)
     grade = grade_submission(Submission("ann", tmp_path / "ann.ipynb"), lab, Limits(sandboxed=False))
     assert (grade.total, grade.status, grade.flags) == (lab.points, "ok", [])
+
+
+def test_a_notebook_that_names_cuda_is_told_the_same_in_a_fork_and_in_a_fresh_kernel():
+    cells, said = ["import torch\ntorch.zeros(1, device='cuda:0')"], []
+    for warm in (True, False):
+        with KernelStudent(cells, Limits(warm=warm)) as student:
+            said.append(student.errors[1])
+    assert said[0] == said[1]
+    assert "fork" not in said[0]
+    assert "CUDA" in said[0] or "NVIDIA" in said[0]
