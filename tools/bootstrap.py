@@ -155,11 +155,10 @@ def make_venv(wish: str) -> None:
         package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
         install_debian_packages([package], "Python cannot make virtual environments here")
     say(f"making {VENV.name}/" + (f", keeping the torch {kept} that is already here" if kept else ""))
-    if VENV.is_symlink():  # a link may say where it is to be, on a larger disk
-        VENV.resolve().mkdir(parents=True, exist_ok=True)
+    place = VENV.resolve()  # a link may say where it is to be, on a larger disk; venv itself follows none
     options = ["--clear"] + (["--system-site-packages"] if kept else [])
-    if subprocess.run([sys.executable, "-m", "venv", *options, VENV]).returncode:
-        stop(f"could not make {VENV}: is the folder writable, and is the disk full?")
+    if subprocess.run([sys.executable, "-m", "venv", *options, place]).returncode:
+        stop(f"could not make {place}: is the folder writable, and is the disk full?")
 
 
 def keeps_torch(wish: str) -> bool:
