@@ -233,8 +233,7 @@ def _environment(home: str) -> dict[str, str]:
         # One thread each: several run at once, and a fork copies no thread.
         **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")},
         "CUDA_VISIBLE_DEVICES": "",
-        # Asked otherwise, PyTorch would say in a forked kernel that CUDA cannot be used in forks, and not that it is not
-        # there.
+        # Asked otherwise, PyTorch says in a forked kernel that forks cannot use CUDA, and not that there is none.
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         # glibc keeps freed memory that lies between other things, and its own rule comes to keep large tensors too.
         # From so many bytes on each gets memory of its own, so that what is freed counts for the limit no longer.
