@@ -47,7 +47,7 @@ def test_what_has_a_result_is_not_graded_again_unless_it_changed(handed_in, tmp_
 
     def grade(submissions, limits=LIMITS):
         new.clear()
-        finished = lambda grade, is_new: new.append(grade.student) if is_new else None  # noqa: E731
+        finished = lambda grade, is_new, earlier: new.append(grade.student) if is_new else None  # noqa: E731
         return rows(classroom.grade_class(submissions, "lab01", out, limits, jobs=2, finished=finished))
 
     assert grade(handed_in) == RIGHT
@@ -66,7 +66,7 @@ def test_what_has_a_result_is_not_graded_again_unless_it_changed(handed_in, tmp_
 def test_a_worker_that_dies_costs_nothing_but_time(handed_in, tmp_path):
     killed = []
 
-    def finished(grade, new):
+    def finished(grade, new, earlier):
         if not killed:  # the others are still waiting, or at work
             # On Linux they are children of the process that forks them, elsewhere of this one.
             below = psutil.Process().children(recursive=True)

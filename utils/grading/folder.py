@@ -82,7 +82,7 @@ def grade_folder(
         done = 0
         progress(done, len(found))
 
-        def finished(grade: Grade, new: bool) -> None:
+        def finished(grade: Grade, new: bool, earlier: bool) -> None:
             nonlocal done
             done += 1
             _give_back(grade, judged_by, feedback, warning, new)
