@@ -135,7 +135,7 @@ def test_each_kind_of_broken_submission_gets_its_status(graded, student, status,
 def test_every_row_is_complete_and_in_order(graded):
     rows, _, out = graded
     header = (out / "grades.csv").read_text().splitlines()[0]
-    assert header == "student,ex1,ex2,ex3,ex4,ex5,total,max,status,note,look_at"
+    assert header == "student,ex1,ex2,ex3,ex4,ex5,total,late,penalty,mark,max,status,changed,note,look_at"
     assert list(rows) == sorted(rows)
     assert len(rows) == len(WRONG) + len(RIGHT) + 11
     for row in rows.values():
