@@ -172,6 +172,21 @@ def _next_steps(outcome: Outcome) -> list[str]:
 
 
 @app.command()
+def compare(
+    lab: Annotated[str, typer.Argument(help="The lab, such as lab01.")],
+    graded: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `course grade --out` has written.")],
+) -> None:
+    """Show answers of a class that are alike, as a reason to look and never as a verdict: compare.html in DIR."""
+    from utils.facts import load_lab
+    from utils.grading import compare as comparing
+    from utils.grading.tell.comparison import write_comparison
+
+    found = comparing.compare(comparing.read_results(graded), lab)
+    table, page = write_comparison(found, load_lab(lab), graded)
+    print(f"{found.students} compared, {len(found.pairs)} pairs to look at: {page}, {table}")
+
+
+@app.command()
 def certificate(
     graded: Annotated[
         list[Path],

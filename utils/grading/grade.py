@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from utils.facts import Finding, Lab, judge, recorded_timelines
 from utils.grading.run.kernel import KernelDidNotStart, Limits
 from utils.grading.run.kernel_student import KernelStudent
-from utils.grading.run.submissions import NotANotebook, Submission, read_code_cells, read_free_text
+from utils.grading.run.submissions import NotANotebook, Submission, read_answers, read_code_cells, read_free_text
 
 LARGEST_TIMELINE = 1_000_000  # characters
 # What can have happened to a submission. Points are given for whatever could be judged.
@@ -50,6 +50,7 @@ class Grade:
     flags: list[str] = field(default_factory=list)
     free_text: dict[str, str] = field(default_factory=dict)
     timelines: dict[str, dict] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)  # the code of each answer, to be compared
 
     @property
     def total(self) -> int:
@@ -96,7 +97,7 @@ def _judged(submission: Submission, lab: Lab, limits: Limits | None) -> Grade:
         return Grade(submission.student, "missing", nothing, submission.note)
     try:
         cells = read_code_cells(submission.path)
-        free_text = read_free_text(submission.path)
+        free_text, answers = read_free_text(submission.path), read_answers(submission.path)
     except NotANotebook as reason:
         return Grade(submission.student, "not-a-notebook", nothing, str(reason))
     if not any(cell.strip() for cell in cells):
@@ -113,7 +114,7 @@ def _judged(submission: Submission, lab: Lab, limits: Limits | None) -> Grade:
         for name, exercise in lab.exercises.items()
     }
     note = "; ".join(f"code cell {number}: {what.splitlines()[0]}" for number, what in sorted(errors.items())[:3])
-    return Grade(submission.student, status, points, note, "", findings, flags, free_text, timelines)
+    return Grade(submission.student, status, points, note, "", findings, flags, free_text, timelines, answers)
 
 
 def _small(timelines: dict[str, dict]) -> dict[str, dict]:

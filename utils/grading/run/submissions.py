@@ -23,6 +23,8 @@ LARGEST_NOTEBOOK = 50_000_000  # bytes; a notebook with a film in its outputs is
 LARGEST_CLASS = 4_000_000_000  # bytes that a zip may unpack to
 NOTHING = "nothing was handed in"
 LONGEST_TEXT = 4000  # characters of a free-text answer that are kept
+LONGEST_ANSWER, MOST_ANSWERS = 20_000, 20  # characters of an answer in code that are kept, and how many
+OTHER_CELLS = "other cells"  # the name of all code that is no answer
 # How learning platforms name what they export, with the number that their gradebooks know the student by:
 #   Moodle   "Ann Lee_123456_assignsubmission_file/lab01.ipynb", or the same without a folder (its help page
 #            "Assignment settings: Download submissions in folders")
@@ -218,6 +220,16 @@ def read_free_text(path: Path) -> dict[str, str]:
         if kind == "markdown" and about.get("solution") and about.get("grade"):
             found[str(about.get("grade_id", ""))[:80]] = source[:LONGEST_TEXT]
     return dict(list(found.items())[:10])
+
+
+def read_answers(path: Path) -> dict[str, str]:
+    """The code of each answer, by the name of its cell, and that of all other cells as one. Raises NotANotebook."""
+    found: dict[str, str] = {}
+    for kind, about, source in _cells(path):
+        if kind == "code":
+            name = str(about.get("grade_id", ""))[:80] if about.get("solution") else OTHER_CELLS
+            found[name] = f"{found[name]}\n{source}" if name in found else source
+    return {name: source[:LONGEST_ANSWER] for name, source in list(found.items())[:MOST_ANSWERS]}
 
 
 def _cells(path: Path) -> list[tuple[str, dict, str]]:
