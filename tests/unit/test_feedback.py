@@ -36,7 +36,7 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.elements.append((tag, dict(attributes)))
-        if tag not in ("meta", "img", "br"):
+        if tag not in ("meta", "img", "br", "input"):
             self.opened.append(tag)
 
     def handle_endtag(self, tag):

@@ -4,7 +4,7 @@ import csv
 import io
 
 import pytest
-from unit.test_exports import looked_at, table
+from unit.test_exports import gradebook, looked_at, table
 from unit.test_feedback import HOSTILE, a_lab, is_harmless
 from unit.test_report import section
 
@@ -152,7 +152,7 @@ def test_the_labs_questions_and_rubrics_are_found():
     assert words.questions_of("lab01") == ["words"]
     rubric = words.rubric_of("lab01")
     assert rubric[0] == "Lab 01, in your own words: which copies could be saved?"
-    assert [paragraph.split(":")[0] for paragraph in rubric[1:]] == ["* Full", "* Half", "* Not yet"]
+    assert [paragraph.split(":")[0] for paragraph in rubric[1:]] == ["• Full", "• Half", "• Not yet"]
     assert words.rubric_of("lab77") == []
 
 
@@ -242,6 +242,13 @@ def test_all_of_it_is_exported_with_what_it_counts_to(tmp_path):
     assert [(row["Grade"], row["Maximum Grade"]) for row in table(tmp_path / "moodle.csv")] == [("2.5", "7")]
 
 
+def test_a_platform_that_counts_to_less_is_told_before_the_import(tmp_path):
+    text = "Identifier,Full name,Grade,Maximum Grade,Last modified (grade)\nParticipant 501,Ann Lee,,5.00,-\n"
+    said = write_exports([made(in_words={"words": InWords(2, 2)})], a_lab(), tmp_path, gradebook(text, tmp_path))
+    told = "moodle.csv: the platform counts to 5 points, and these marks are of 7. Let it count to 7 before you import."
+    assert told in said
+
+
 def test_the_student_reads_what_was_changed_and_why():
     page, text = student_page(CLASS[1], a_lab()), student_text(CLASS[1], a_lab())
     assert is_harmless(page)
@@ -261,6 +268,8 @@ def test_the_student_reads_what_was_changed_and_why():
     assert "words  1.5 / 2  in your own words\n  no labels\n" in text
     assert "Because &lt;i&gt;one&lt;/i&gt; waits." in page
     assert "1.5 / 2" in page
+    text = student_text(made(late=Late("2 h", 1), rule="late costs 1/day"), a_lab())
+    assert "Handed in 2 h late: 1 of 2 points are taken off. The rule: late costs 1/day.\n" in text
     mark = made(late=Late("2 h", 0), overrides={"late": Override(0, "the train")})
     assert "Handed in 2 h late: nothing is taken off. Reason: the train" in student_text(mark, a_lab())
 

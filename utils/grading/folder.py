@@ -99,9 +99,8 @@ def grade_folder(
         if dask is None:
             begin_to_warm(limits)  # while this process loads PyTorch
         judged_by = _with_hidden_facts(lab)
-        rule = deadline or Deadline()
         tables = [roster, students_in(table) if table is not None else []]
-        marking = Marking.read(out, judged_by, found, tables, rule)
+        marking = Marking.read(out, judged_by, found, tables, deadline or Deadline())
         forced = _chosen(again, found)
         feedback = _made(out / "feedback")
         done = kept = 0
@@ -118,7 +117,7 @@ def grade_folder(
     marks = [marking.mark(grade) for grade in grades]
     overrides.begin(out / overrides.NAME)
     most = most_of(judged_by, marks)
-    held = _tell(marks, judged_by, out, warning, table, rule, marking)
+    held = _tell(marks, judged_by, out, warning, table, marking)
     return Outcome(judged_by, marks, most, out / "grades.csv", out / "class.html", warning, held, kept)
 
 
@@ -190,7 +189,6 @@ def _tell(
     out: Path,
     warning: str,
     gradebook: pd.DataFrame | None,
-    rule: Deadline,
     marking: Marking,
 ) -> int:
     """Write what is about the whole class. Returns how many have to be looked at before they have a sure mark."""
@@ -198,7 +196,7 @@ def _tell(
     questions = words_page(marks, lab, marking.questions)
     if questions:
         write_whole(out / "words.html", questions)
-    write_whole(out / "class.html", class_page(marks, lab, warning, rule=rule.words))
+    write_whole(out / "class.html", class_page(marks, lab, warning, rule=marking.rule))
     how = write_exports(marks, lab, out / "exports", gradebook)
     write_whole(out / "exports" / "how_to_import.txt", "\n".join(how) + "\n")
     return held_back(out / "exports")

@@ -48,6 +48,7 @@ class Mark(Grade):
     overrides: dict[str, Override] = field(default_factory=dict)
     in_words: dict[str, InWords] = field(default_factory=dict)  # every question that gives points
     late: Late | None = None
+    rule: str = ""  # when a submission is late and what that costs, in the instructor's words
 
     @property
     def counted(self) -> dict[str, float]:
@@ -108,7 +109,8 @@ class Mark(Grade):
         """What the instructor has changed, each in a line."""
         told = []
         for name, one in self.overrides.items():
-            before = f" instead of {self.points[name]:g}" if name in self.points and self.judged else ""
+            found = {**self.points, TOTAL: self.in_all}
+            before = f" instead of {found[name]:g}" if name in found and self.judged else ""
             what = {TOTAL: "mark", LATE: "taken off for being late"}.get(name, name)
             told.append(f"{what}: {one.points:g}{before}" + (f" ({one.reason})" if one.reason else ""))
         return told

@@ -24,6 +24,7 @@ class Marking:
     words: words.Words
     overrides: dict[str, dict[str, Override]]
     late: dict[str, Late]
+    rule: str  # when a submission is late and what that costs
 
     @classmethod
     def read(
@@ -34,7 +35,7 @@ class Marking:
         given = words.read_words(out / words.NAME, students, questions)
         most = tidy(lab.points + given.most)
         changed = overrides.read_overrides(out / overrides.NAME, students, lab, most)
-        return cls(questions, given, changed, lateness(submissions, tables, rule, most))
+        return cls(questions, given, changed, lateness(submissions, tables, rule, most), rule.words)
 
     def mark(self, grade: Grade) -> Mark:
         """The grade with all that was decided about it."""
@@ -44,6 +45,7 @@ class Marking:
             overrides=changed,
             in_words=self.words.of_student(grade.student, grade.free_text),
             late=_decided(late, changed),
+            rule=self.rule,
         )
 
 

@@ -94,4 +94,5 @@ def rubric_of(lab: str) -> list[str]:
     if not path.is_file():
         return []
     blocks = re.split(r"\n\s*\n|\n(?=\* )", path.read_text(encoding="utf-8").strip())
-    return [re.sub(r"^#+ |\*\*|`", "", block).replace("\n", " ") for block in blocks if block.strip()]
+    plain = [re.sub(r"^#+ |\*\*|`", "", block).replace("\n", " ") for block in blocks if block.strip()]
+    return [re.sub(r"^\* ", "• ", block) for block in plain]

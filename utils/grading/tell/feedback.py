@@ -104,7 +104,8 @@ def _sum_up(mark: Mark) -> list[str]:
     told = []
     if mark.late is not None and TOTAL not in mark.overrides:
         cost = f"{mark.penalty:g} of {mark.in_all:g} points are taken off" if mark.penalty else "nothing is taken off"
-        told.append(f"{_late_in_words(mark.late.words)}: {cost}.{_because(mark.overrides.get(LATE))}")
+        rule = f" The rule: {mark.rule}." if mark.rule and LATE not in mark.overrides else ""
+        told.append(f"{_late_in_words(mark.late.words)}: {cost}.{rule}{_because(mark.overrides.get(LATE))}")
     if TOTAL in mark.overrides:
         changed = mark.overrides[TOTAL]
         told.append(f"Your instructor has set the mark to {changed.points:g} points.{_because(changed)}")

@@ -29,6 +29,7 @@ def class_page(grades: Sequence[Grade], lab: Lab, warning: str = "", *, rule: st
     most, known = most_of(lab, grades), [mark for mark in grades if mark.known]
     judged = [grade for grade in grades if grade.judged]
     source = f"{lab.name}, {len(judged)} submission{'' if len(judged) == 1 else 's'} judged"
+    counted = source if len(known) == len(judged) else f"{lab.name}, {len(known)} marks"
     exercises, answers = _exercises(judged, lab), _answers(grades)
     sections = {"exercises": judged, "answers": answers}
     sections |= {"late": [mark for mark in grades if mark.late], "changed": [m for m in grades if m.overrides]}
@@ -45,7 +46,7 @@ def class_page(grades: Sequence[Grade], lab: Lab, warning: str = "", *, rule: st
         numbers=_numbers(grades, judged, known, most),
         left_out=[section for section, rows in sections.items() if not rows],
         to_look_at=_to_look_at(grades),
-        totals=totals_picture([mark.mark for mark in known], most, source) if known else None,
+        totals=totals_picture([mark.mark for mark in known], most, counted) if known else None,
         no_mark=", ".join(f"{number} {status}" for status, number in sorted(no_mark.items())),
         solved=exercises_picture({one.name: one.share for one in exercises}, source) if judged else None,
         exercises=exercises,

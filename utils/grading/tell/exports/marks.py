@@ -69,7 +69,11 @@ class Marks:
         numbers = {n for n in (re.sub(r"\.0+$", "", value.strip().replace(",", ".")) for value in found) if n}
         if not numbers <= {f"{self.most:g}"}:
             there = ", ".join(sorted(numbers))
-            self.said.append(f"{file}: the platform counts to {there} points, and these marks are of {self.most:g}.")
+            low = any(re.fullmatch(r"\d+(\.\d+)?", n) and float(n) < self.most for n in numbers)
+            do = f" Let it count to {self.most:g} before you import." if low else ""
+            self.said.append(
+                f"{file}: the platform counts to {there} points, and these marks are of {self.most:g}.{do}"
+            )
 
     def _match(self, rows: list[Row]) -> None:
         found = match(self.grades, rows)
