@@ -150,6 +150,16 @@ def test_no_traceback_reaches_the_terminal(graded):
     assert "SANDBOX" not in done.stdout
 
 
+def test_it_ends_with_what_to_do_next_in_three_lines(graded):
+    _, done, out = graded
+    look, mark, bring = done.stdout.splitlines()[-3:]
+    held = len((out / "exports" / "look_at.csv").read_text().splitlines()) - 1
+    assert look == f"Look: {held} by hand, in {out}/exports/look_at.csv; the class, in {out}/class.html."
+    assert mark.startswith("Mark: ")
+    assert f"change a mark in {out}/overrides.csv; then run the same command again." in mark
+    assert bring == f"Import: {out}/exports/how_to_import.txt says how."
+
+
 def test_feedback_says_what_was_found_in_words(graded):
     text = (graded[2] / "feedback" / "both_layers_on_the_first.txt").read_text()
     assert "ex1  0 / 1  Put two layers on two devices" in text
@@ -166,6 +176,8 @@ def test_feedback_says_what_was_found_in_words(graded):
         (["lab01", "nowhere"], "nowhere is not a folder"),
         (["lab01", "."], "is empty. It should hold one notebook"),
         (["lab01", ".", "--students", "nobody.txt"], "nobody.txt cannot be read as a list of students"),
+        (["lab01", ".", "--deadline", "soon"], "--deadline 'soon': write it as '2026-11-30 23:59'"),
+        (["lab01", ".", "--late-penalty", "some"], "--late-penalty 'some': write '10%/day'"),
     ],
 )
 def test_what_the_instructor_can_mend_is_one_line(tmp_path, monkeypatch, capsys, arguments, says):
