@@ -89,7 +89,9 @@ class Mark(Grade):
             return []
         found = []
         if not self.known or (self.judged and not self.overrides):
-            found = self.flags[:] if self.status in SURE else self.reasons_to_look or ["nothing was handed in"]
+            found = (
+                self.flags[:] if self.status in SURE else self.reasons_to_look or [self.note or "nothing was handed in"]
+            )
         return found + self.open
 
     @property
