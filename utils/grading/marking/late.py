@@ -191,8 +191,8 @@ def lateness(
     if rule.asked and came and all(one.late is None and one.at is None for one in came.values()):
         given = "--deadline" if rule.at is not None else "--late-penalty"
         raise Problem(
-            f"{given}: nothing says when these were handed in. Give Moodle's grading worksheet or Gradescope's grades "
-            f"with --gradebook or --students, or leave {given} out"
+            f"{given}: nothing says when these were handed in: no file's name says LATE, as Canvas writes it. Give "
+            f"Moodle's grading worksheet or Gradescope's grades with --gradebook, or leave {given} out"
         )
     found = {student: _late(one, rule, most) for student, one in came.items()}
     return {student: late for student, late in found.items() if late is not None}
