@@ -8,11 +8,12 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Programs are run as modules, and `utils` is this folder's: an environment may be a link, and shared with another copy.
 LAB_ARGS ?=
 # One cell may take this many seconds before nbval calls it stuck (its own default is 2000).
 CELL_TIMEOUT ?= 120
 # One thread a kernel: several run at once, one notebook in each.
-NBVAL = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) -p no:cacheprovider -p tools.nbval_kernels
+NBVAL = PYTHONPATH="$$PWD" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) -p no:cacheprovider -p tools.nbval_kernels
 NBVAL_CUDA = $(subst tools.nbval_kernels,tests.support.as_cuda,$(NBVAL))
 
 .DEFAULT_GOAL := help
@@ -35,19 +36,19 @@ setup-site:
 	@$(PYTHON) tools/bootstrap.py site
 
 lab: setup
-	$(BIN)/jupyter lab --config=tools/jupyter_lab_config.py $(LAB_ARGS) notebooks/00_start_here.ipynb
+	PYTHONPATH="$$PWD" $(BIN)/python -m jupyterlab --config=tools/jupyter_lab_config.py $(LAB_ARGS) notebooks/00_start_here.ipynb
 
 test: full-copy setup-test
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=40 tests
 	$(BIN)/python tools/solved_lessons.py build/solved_lessons
 	$(NBVAL) notebooks solutions build/solved_lessons
 	$(NBVAL_CUDA) notebooks/03* solutions/lab05
 
 check: full-copy setup-test
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow" tests/unit
 
 nbval: full-copy setup-test
@@ -64,7 +65,7 @@ site: full-copy setup-site
 	$(BIN)/python tools/build_site.py
 
 labs: full-copy setup
-	$(BIN)/course release
+	$(BIN)/python -m utils.course release
 
 clean:
 	rm -rf .venv

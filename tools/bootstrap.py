@@ -70,7 +70,7 @@ def main() -> None:
     except ValueError as error:
         stop(str(error))
     stamped = (VENV / stamp_name("test")).exists() or (VENV / stamp_name(purpose)).exists()
-    if stamped and not torch_build.contradicts(wish, version_here("torch")):
+    if stamped and not moved_from() and not torch_build.contradicts(wish, version_here("torch")):
         return
     started = time.monotonic()
     make_venv(wish)
@@ -100,6 +100,16 @@ def is_made() -> bool:
     return VENV_PYTHON.exists()
 
 
+def moved_from() -> str:
+    """The folder that .venv was made in, if it has been moved or copied since: its programs name that folder."""
+    about = VENV / "pyvenv.cfg"
+    if not about.exists():
+        return ""
+    made = re.search(r"^command = .* -m venv (?:--\S+ )*(.*)$", about.read_text(), re.MULTILINE)
+    here = {str(VENV), str(VENV.resolve())}
+    return made[1] if made and not here & {made[1], str(Path(made[1]).resolve())} else ""
+
+
 def sees_the_system() -> bool:
     """Whether .venv keeps what the Python has that it was made with."""
     return "include-system-site-packages=true" in (VENV / "pyvenv.cfg").read_text().lower().replace(" ", "")
@@ -120,10 +130,14 @@ def existing_torch() -> str | None:
 
 def make_venv(wish: str) -> None:
     """Make .venv, unless there is one that works and has no other build of PyTorch than `wish` asks for."""
-    here = version_here("torch")
+    before = moved_from()
+    here = None if before else version_here("torch")
     other = torch_build.contradicts(wish, here)
-    if is_made() and works([VENV_PYTHON, "-m", "pip", "--version"]) and not other and (here or wish != "keep"):
+    usable = is_made() and not before and works([VENV_PYTHON, "-m", "pip", "--version"])
+    if usable and not other and (here or wish != "keep"):
         return
+    if before:
+        say(f"{VENV} was made as {before}, which its programs name: making it anew")
     if other:
         choose(wish)  # or stop, with what is there as it was
         say(f"{torch_build.VARIABLE}={wish}, and {VENV.name}/ has torch {here}: making it anew")
@@ -141,9 +155,10 @@ def make_venv(wish: str) -> None:
         package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
         install_debian_packages([package], "Python cannot make virtual environments here")
     say(f"making {VENV.name}/" + (f", keeping the torch {kept} that is already here" if kept else ""))
+    place = VENV.resolve()  # a link may say where it is to be, on a larger disk; venv itself follows none
     options = ["--clear"] + (["--system-site-packages"] if kept else [])
-    if subprocess.run([sys.executable, "-m", "venv", *options, VENV]).returncode:
-        stop(f"could not make {VENV}: is the folder writable, and is the disk full?")
+    if subprocess.run([sys.executable, "-m", "venv", *options, place]).returncode:
+        stop(f"could not make {place}: is the folder writable, and is the disk full?")
 
 
 def keeps_torch(wish: str) -> bool:

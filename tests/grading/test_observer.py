@@ -69,9 +69,54 @@ def names_another_probe(given):
     sys.audit("course.probe", names)
     return given()
 
-def finds_the_look(given):
-    found = [given.__code__.co_consts]
+def reads_the_code(given):
+    return given.__code__.co_consts
+
+def has_dis_read_the_code(given):
+    import dis
+    return dis.Bytecode(given).dis()
+
+def asks_the_collector(given):
+    import gc
+    return [each for each in gc.get_objects() if getattr(each, "__name__", "") == "hand_over"]
+
+def changes_a_table(given):
+    from utils.simgpu import tensor
+    tensor.SPECIAL[torch.ops.aten._to_copy.default] = lambda *given, **more: None
     return given()
+
+def hooks_all_modules(given):
+    torch.nn.modules.module.register_module_forward_hook(lambda *given: None)
+    return given()
+"""
+TABLES = """
+from utils.simgpu import tensor
+from utils.facts import rules
+import torch
+tensor.SPECIAL[torch.ops.aten._to_copy.default] = print
+rules.MAY_READ["a tensor"] = {"forged"}
+handle = torch.nn.modules.module.register_module_forward_hook(lambda *given: None)
+refused = []
+for operators in ("aten", "_"):
+    try:
+        torch.library.Library(operators, "IMPL")
+    except PermissionError as error:
+        refused.append(str(error))
+own = torch.library.Library("mine", "FRAGMENT")
+def refusals():
+    return refused
+"""
+SPY = """
+import builtins
+builtins.seen = []
+shell = get_ipython()
+original = shell.user_expressions
+def spy(expressions):
+    builtins.seen += expressions.values()
+    return original(expressions)
+shell.user_expressions = spy
+def what_came_in():
+    return seen
 """
 
 
@@ -89,7 +134,7 @@ def student():
         yield student
 
 
-@pytest.mark.parametrize("name", ["honest", "empties_a_storage", "finds_the_look", "replaces_and_puts_back"])
+@pytest.mark.parametrize("name", ["honest", "empties_a_storage", "replaces_and_puts_back"])
 def test_who_changes_nothing_is_answered(student, name):
     assert student.run(hand_over, name) == 7.0
 
@@ -103,9 +148,63 @@ def test_who_changes_nothing_is_answered(student, name):
         ("raises_the_capacity", "the accounts of simulated memory"),
         ("other_memory", "the accounts of simulated memory"),
         ("says_that_memory_is_free", "the accounts of simulated memory"),
+        ("changes_a_table", "what is in utils.simgpu.tensor.SPECIAL"),
+        ("hooks_all_modules", "what is in torch.nn.modules.module._global_forward_hooks"),
     ],
 )
 def test_what_is_changed_for_one_call_is_seen(student, name, what):
     with pytest.raises(StudentError, match=f"While it ran it replaced {what}"):
         student.run(hand_over, name)
     assert student.run(hand_over, "honest") == 7.0  # and is put right for the next
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("reads_the_code", "the code of a test cannot be read"),
+        ("has_dis_read_the_code", "the code of a test cannot be read"),
+        ("asks_the_collector", "gc.get_objects is not available while an answer is looked at"),
+    ],
+)
+def test_a_function_of_the_notebook_cannot_read_the_probe_that_calls_it(student, name, says):
+    with pytest.raises(StudentError, match=says):
+        student.run(hand_over, name)
+    assert student.run(hand_over, "honest") == 7.0
+
+
+def entries(lab):
+    import torch
+
+    from utils.facts import rules
+    from utils.simgpu import tensor
+
+    special = tensor.SPECIAL[torch.ops.aten._to_copy.default] is print
+    hooks = len(torch.nn.modules.module._global_forward_hooks)
+    return [special, "forged" in rules.MAY_READ["a tensor"], hooks, lab.refusals()]
+
+
+def test_entries_of_tables_are_put_back_before_a_look_and_told():
+    with KernelStudent([TABLES]) as student:
+        assert not student.errors
+        refused = [f"operators of {name} cannot be overridden while this is graded" for name in ("aten", "_")]
+        assert student.run(entries) == [False, False, 0, refused]
+        told = " ".join(student.flags)
+        for name in ("tensor.SPECIAL", "rules.MAY_READ", "_global_forward_hooks", "override operators of aten"):
+            assert name in told
+
+
+def came_in(lab):
+    return lab.what_came_in()
+
+
+def test_the_text_of_a_probe_does_not_come_by_the_notebook():
+    from base64 import b64decode
+
+    with KernelStudent([SPY]) as student:
+        student.run(came_in)
+        [first, second] = student.run(came_in)
+    for request in (first, second):
+        sealed = b64decode(request.split("'course.look', '")[1].split("-", 1)[1].split(".")[0])
+        assert b"came_in" not in sealed
+        assert not sealed.isascii()
+    assert first.split("-", 1)[1][:60] != second.split("-", 1)[1][:60], "the same probe is enciphered otherwise"

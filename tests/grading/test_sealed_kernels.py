@@ -30,6 +30,7 @@ def test_answers_in_a_sealed_kernel(lab, verdict, which, tmp_path):
     nbformat.write(notebook_with(lab, answers), path)
     judged_by = load_lab(lab, hidden=True)
     grade = grade_submission(Submission("student", path), judged_by)
+    assert grade.status in ("ok", "error"), f"no kernel judged it: {grade.status}, {grade.note}"
     lost = set(answers) if verdict == "wrong" else set()
     expected = {name: 0 if name in lost else exercise.points for name, exercise in judged_by.exercises.items()}
     words = {name: finding.found for name, found in grade.findings.items() for finding in found if not finding.holds}

@@ -14,7 +14,7 @@ from support.a_class import make_class
 
 from utils.facts import load_lab
 from utils.grading.grade import grade_submission
-from utils.grading.run import kernel, provisioner, sandbox
+from utils.grading.run import kernel, places, provisioner, sandbox
 from utils.grading.run.kernel import Limits
 from utils.grading.run.kernel_student import KernelStudent
 from utils.grading.run.submissions import Submission
@@ -73,7 +73,7 @@ def compared(found, home):
         place: [name for name in names if name not in CACHES and not name.startswith("grading-")]
         for place, names in files.items()
     }
-    if home != sandbox.HOME:  # what is everybody's, other processes change meanwhile
+    if home != places.HOME:  # what is everybody's, other processes change meanwhile
         del found["files"]["/tmp"], found["files"]["/dev/shm"], found["processes"], found["writable"]
     # The warm process's own; and one that matplotlib reads a font with, where it has no cache yet.
     own = ("utils.grading.run.warm", "encodings.utf_16_be")
@@ -139,7 +139,7 @@ def test_the_same_submissions_get_the_same_grades_both_ways(tmp_path):
 def test_where_the_warm_process_dies_another_takes_over_and_nothing_is_lost():
     with KernelStudent(["number = 7", "1 / 0"]) as student:
         assert student.run(seven) == 7
-        environment = kernel._environment(sandbox.HOME)
+        environment = kernel._environment(places.HOME)
         before = provisioner.warm_process(environment)
         before.process.kill()
         assert student.run(seven) == 7
@@ -168,7 +168,7 @@ def test_where_the_system_lets_nobody_fork_sandboxes_each_kernel_is_a_fresh_proc
 
 
 def test_nothing_is_left_when_a_warm_process_is_closed():
-    warm = provisioner.WarmProcess(kernel._environment(sandbox.HOME))
+    warm = provisioner.WarmProcess(kernel._environment(places.HOME))
     warm.wait_until_ready(120)
     number, folder = warm.process.pid, Path(warm.folder)
     assert psutil.pid_exists(number)
@@ -182,3 +182,13 @@ def test_a_submission_is_graded_without_a_sandbox_too(tmp_path):
     lab = load_lab("lab01", hidden=True)
     grade = grade_submission(Submission("ann", tmp_path / "ann.ipynb"), lab, Limits(sandboxed=False))
     assert (grade.total, grade.status, grade.flags) == (lab.points, "ok", [])
+
+
+def test_a_notebook_that_names_cuda_is_told_the_same_in_a_fork_and_in_a_fresh_kernel():
+    cells, said = ["import torch\ntorch.zeros(1, device='cuda:0')"], []
+    for warm in (True, False):
+        with KernelStudent(cells, Limits(warm=warm)) as student:
+            said.append(student.errors[1])
+    assert said[0] == said[1]
+    assert "fork" not in said[0]
+    assert "CUDA" in said[0] or "NVIDIA" in said[0]

@@ -3,14 +3,20 @@
 import importlib.metadata
 import json
 import re
+import shutil
 import sys
 import tomllib
 from pathlib import Path
 
+import bootstrap
+import pytest
 import yaml
 from conftest import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from utils.course.cli import app
+from utils.problem import Problem
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -81,3 +87,25 @@ def test_the_editors_and_the_workflow_name_what_there_is():
     assert called == {"test", "nbval", "nbval-cuda", "setup-test"} <= set(targets)
     tried = {row["python"] for row in jobs["notebooks"]["strategy"]["matrix"]["include"]}
     assert all(Requirement(f"python{PROJECT['requires-python']}").specifier.contains(python) for python in tried)
+
+
+def test_an_environment_that_was_moved_is_seen_and_one_that_is_linked_is_not(tmp_path, monkeypatch):
+    made = tmp_path / "a folder" / ".venv"
+    made.mkdir(parents=True)
+    (made / "pyvenv.cfg").write_text(f"home = /usr/bin\ncommand = /usr/bin/python3 -m venv --clear --upgrade {made}\n")
+    (tmp_path / "link").symlink_to(made)
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(made, moved)
+    found = {}
+    for place in (made, tmp_path / "link", moved, tmp_path / "not there"):
+        monkeypatch.setattr(bootstrap, "VENV", place)
+        found[place.name] = bootstrap.moved_from()
+    assert found == {".venv": "", "link": "", "elsewhere": str(made), "not there": ""}
+
+
+def test_a_command_of_another_copy_of_the_course_says_so(tmp_path, monkeypatch):
+    (tmp_path / "utils" / "course").mkdir(parents=True)
+    (tmp_path / "utils" / "course" / "cli.py").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Problem, match=f"belongs to the course in {ROOT}, and you are in {tmp_path}: use"):
+        app(["doctor"], standalone_mode=False)

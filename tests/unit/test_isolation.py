@@ -40,6 +40,38 @@ def test_it_can_be_done_here():
     isolation.trial()
 
 
+def test_what_is_kept_stays_below_an_empty_folder_and_cannot_be_written_or_renamed(tmp_path):
+    """As where the course lies in /tmp: Python and `utils` stay, and what is beside them is gone."""
+    way = tmp_path / "Jürgen's course"
+    environment = way / "a" / "env"
+    environment.mkdir(parents=True)
+    for file in (environment / "python", way / "hidden.py", way / "file"):
+        file.write_text(file.name)
+    kept = [str(environment), str(way / "file")]
+    found = in_a_fork(f"""
+furnish({{{str(tmp_path)!r}: {MIB}}}, kept={kept!r}, ways=[{str(way)!r}])
+def tried(function, *arguments):
+    try:
+        return function(*arguments)
+    except OSError as error:
+        return error.strerror
+way, kept = Path({str(way)!r}), Path({str(environment)!r})
+say({{
+    "there": [sorted(os.listdir(folder)) for folder in (way.parent, way, kept)],
+    "read": [(kept / "python").read_text(), (way / "file").read_text()],
+    "renamed": [tried(os.rename, way, way.with_name("b")), tried(os.rename, way / "a", way / "b")],
+    "written": tried((way / "new").write_text, "x"),
+    "beside": tried((way.parent / "mine").write_text, "x"),
+}})""")
+    assert found == {
+        "there": [["Jürgen's course"], ["a", "file"], ["python"]],
+        "read": ["python", "file"],
+        "renamed": ["Device or resource busy", "Read-only file system"],
+        "written": "Read-only file system",
+        "beside": 1,
+    }
+
+
 def test_threads_are_counted():
     script = """
 import threading
@@ -176,16 +208,8 @@ warm.main()
     def fork(self, apart: bool = True) -> socket.socket:
         life, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         life.settimeout(20)
-        request = {
-            "apart": apart,
-            "user": None,
-            "limits": {},
-            "empty": {},
-            "covered": [],
-            "readable": [],
-            "writable": [],
-        }
-        request |= {"readable": [], "writable": [], "environment": {}, "folder": "/", "arguments": []}
+        request = {"apart": apart, "user": None, "limits": {}, "rooms": {"empty": {}}}
+        request |= {"environment": {}, "folder": "/", "arguments": []}
         socket.send_fds(self.control, [json.dumps(request).encode()], [theirs.fileno()])
         theirs.close()
         return life

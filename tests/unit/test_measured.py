@@ -117,6 +117,13 @@ def test_no_file(tmp_path):
         (lambda c: c["gpus"][0]["profile"].update(flops=10**400), "greater than the maximum"),
         (lambda c: c["gpus"][0].update(name=["T4"]), "is not of type 'string'"),
         (lambda c: c.update(script="rm"), "Additional properties are not allowed"),
+        (lambda c: c["gpus"][0].update(name="T4 \x1b[2J\x1b]0;mine\x07"), r"gpus\[0\].name: .* does not match"),
+        (lambda c: c["gpus"][0].update(name="T4\nmade by the course. All fine."), r"gpus\[0\].name: .* does not match"),
+        (lambda c: c["gpus"][0].update(name="T4\n"), r"gpus\[0\].name: .* does not match"),
+        (lambda c: c.update(torch="\x1b]8;;http://x\x07click"), "torch: .* does not match"),
+        (lambda c: c["gpus"][0]["profile"].update(flops=1e-300), "flops: 1e-300 is less than or equal to the minimum"),
+        (lambda c: c["gpus"][0]["profile"].update(multiprocessors=0.5), "0.5 is not of type 'integer'"),
+        (lambda c: c["gpus"][0]["profile"].update(launch=60), "launch: 60 is greater than the maximum of 0.1"),
     ],
 )
 def test_a_wrong_file(file, how, says):

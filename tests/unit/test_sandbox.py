@@ -13,7 +13,7 @@ import psutil
 import pytest
 from conftest import ROOT
 
-from utils.grading.run import sandbox
+from utils.grading.run import places, sandbox
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="bubblewrap is for Linux")
 
@@ -54,7 +54,7 @@ print(json.dumps([os.listdir({str(ROOT)!r}), os.path.exists({str(tmp_path)!r}), 
     (course, other, here, temporary, passwords, processes, environment), _ = inside(look)
     assert set(course) <= {"utils", ".venv"}
     assert not other
-    on_the_way = {Path(path).parts[2] for path in sandbox.environment_paths() if path.startswith("/tmp/")}
+    on_the_way = {Path(path).parts[2] for path in places.places().needed if path.startswith("/tmp/")}
     assert (here, set(temporary) - on_the_way, passwords) == ([], set(), False)
     assert len(processes) <= 3, "no process of outside"
     assert set(environment) <= {"HOME", "PWD", "LC_CTYPE"}

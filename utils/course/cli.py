@@ -36,6 +36,14 @@ def course(
     ] = False,
 ) -> None:
     """Make the labs that students get, grade what they hand in, and see what works here."""
+    from utils.files import ROOT
+
+    here = Path.cwd()
+    if (here / "utils" / "course" / "cli.py").is_file() and here.resolve() != ROOT:
+        raise Problem(
+            f"this command belongs to the course in {ROOT}, and you are in {here}: "
+            "use `.venv/bin/python -m utils.course` here"
+        )
 
 
 @app.command()
@@ -328,5 +336,7 @@ def main() -> None:
     try:
         app()
     except Problem as problem:
-        print(f"course: {problem}", file=sys.stderr)
+        from utils.grading.tell.text import line
+
+        print(f"course: {line(problem, 2000)}", file=sys.stderr)  # it may quote a stranger's file
         sys.exit(2)

@@ -43,10 +43,13 @@ def _object(**fields: dict) -> dict:
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
-TEXT = {"type": "string", "minLength": 1, "maxLength": 100}
-RATE, SECONDS = _above(0, 1e18), _above(0, 60)
+# On one line, and nothing that a terminal would obey.
+TEXT = {"type": "string", "maxLength": 100, "pattern": r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2060-\u2069]+\Z"}
+# A rate a thousand times below the slowest GPU that runs PyTorch, or a launch of a second, was not measured on one.
+RATE, SECONDS, LAUNCH = _above(1e6, 1e18), _above(0, 60), _above(1e-9, 0.1)
 PROFILE = _object(
-    flops=RATE, bandwidth=RATE, memory=RATE, multiprocessors=_above(0, 1e5), launch=SECONDS, shortest=SECONDS,
+    flops=RATE, bandwidth=RATE, memory=RATE, launch=LAUNCH, shortest=LAUNCH,
+    multiprocessors={"type": "integer", "minimum": 1, "maximum": 100_000},
     tf32={"anyOf": [RATE, {"type": "null"}]},
     fast={"type": "object", "additionalProperties": False, "properties": {"float16": RATE, "bfloat16": RATE}},
 )  # fmt: skip

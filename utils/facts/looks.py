@@ -24,7 +24,7 @@ LOOK, AUDIT = "\0look", "\0audit"
 PROBES = "utils.facts.probes"
 # The notebook's code may have run; or it has not, unless a mode of PyTorch is on that it has left.
 CALLED, COMPUTED = "course.called", "course.computed"
-KINDS_WITH = {name: [what for what, names in MAY_READ.items() if name in names] for name in READABLE}
+KINDS_WITH = {name: tuple(what for what, names in MAY_READ.items() if name in names) for name in READABLE}
 # What probes call that runs nothing of the student's, however it is called. (`str` and `len` would ask an object.)
 MODULES = {"torch", "nn", "np", "math", "simgpu"}
 SIMPLE = {"range", "enumerate", "zip", "isinstance", "type"}

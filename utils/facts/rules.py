@@ -53,6 +53,7 @@ MAY_READ = {
         *("module", "moved", "phase", "source", "span"),
     },
 }
+MAY_READ = {what: frozenset(names) for what, names in MAY_READ.items()}
 READABLE = frozenset().union(*MAY_READ.values())
 # These would read any attribute of anything.
 READERS = {"getattr", "vars"}

@@ -27,6 +27,7 @@ from utils.grading.marking.marking import Marking
 from utils.grading.roster import read_gradebook, read_roster, students_in
 from utils.grading.run import sandbox
 from utils.grading.run.kernel import Limits, begin_to_warm
+from utils.grading.run.places import places
 from utils.grading.run.submissions import Submission, file_stem, handed_in
 from utils.grading.tell import pages
 from utils.grading.tell.exports import held_back, write_exports, write_grades
@@ -94,7 +95,7 @@ def grade_folder(
     warning = "" if limits.sandboxed else NO_SANDBOX
     with handed_in(submissions, notebook_name, roster) as found:
         if limits.sandboxed and dask is None:
-            _require_sandbox()
+            _require_sandbox(submissions, out)
             _say_if_slow(limits)
         if dask is None:
             begin_to_warm(limits)  # while this process loads PyTorch
@@ -136,11 +137,15 @@ def _with_hidden_facts(lab: str) -> Lab:
         raise Problem(f"{missing}. Grading needs the instructor's copy of the course.") from None
 
 
-def _require_sandbox() -> None:
+def _require_sandbox(*private: Path) -> None:
+    """Raise Problem where there is no sandbox, or one that shows what is `private`."""
     try:
         sandbox.require()
     except sandbox.NoSandbox as reason:
         raise Problem(f"no sandbox: {reason}. Or trust every submission, with --no-sandbox.") from None
+    for path in private:
+        if through := places().seen_through(path):
+            raise Problem(f"each submission can read all of {through}, and so {path}: take a folder elsewhere")
 
 
 def _say_if_slow(limits: Limits) -> None:

@@ -14,6 +14,7 @@ import resource
 import select
 import signal
 import socket
+import stat
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -72,29 +73,45 @@ def leave() -> None:
 
 
 def furnish(
-    empty: Mapping[str, int], covered: Sequence[str] = (), readable: Sequence[str] = (), writable: Sequence[str] = ()
+    empty: Mapping[str, int],
+    covered: Sequence[str] = (),
+    readable: Sequence[str] = (),
+    writable: Sequence[str] = (),
+    *,
+    kept: Sequence[str] = (),
+    ways: Sequence[str] = (),
 ) -> None:
     """Make a /proc of these namespaces, and the empty folders, each with so many bytes at most.
 
-    The folders in `covered` are empty too, and nobody else can write to them. The files in `readable` and the folders
-    in `writable` stay, also where they are below such a folder. To be called in the first process of the new
+    The folders in `covered` are empty too, and no other user can write to them. The files in `readable`, the folders in
+    `writable`, and what is `kept`, which is as writable as it was, stay: also below such a folder. `ways` lead to what
+    is kept (places.py): nothing in them can be written or renamed. To be called in the first process of the new
     namespaces. Raises OSError.
     """
+    os.umask(0o022)  # the grader's own might shut the student out of folders on the way
     _mount("proc", "/proc", NOSUID | NODEV | NOEXEC)
-    kept = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*readable, *writable)}
+    kept = [path for path in kept if any(Path(path).is_relative_to(folder) for folder in empty)]
+    ways = [way for way in ways if any(Path(path).is_relative_to(way) for path in kept)]
+    stay = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*kept, *readable, *writable)}
     options = {folder: f"mode=1777,size={size}" for folder, size in empty.items()}
-    for folder, option in (options | dict.fromkeys(covered, COVER)).items():
+    for folder, option in (options | dict.fromkeys((*ways, *covered), COVER)).items():
         Path(folder).mkdir(parents=True, exist_ok=True)  # it may be below one that is empty now
         _mount("tmpfs", folder, NOSUID | NODEV, option)
-    for path, place in kept.items():
+    for path, place in stay.items():
         target = Path(path)
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        target.touch() if path in readable else target.mkdir(exist_ok=True)
-        _call("mount", f"/proc/self/fd/{place}".encode(), path.encode(), None, BIND, None)
+        target.mkdir(exist_ok=True) if stat.S_ISDIR(os.fstat(place).st_mode) else target.touch()
+        _call("mount", f"/proc/self/fd/{place}".encode(), os.fsencode(path), None, BIND, None)
         if path in readable:
-            _call("mount", b"none", path.encode(), None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV | NOEXEC, None)
+            _read_only(path, BIND | NOEXEC)
         os.close(place)
+    for way in ways:
+        _read_only(way, 0)
     _start_loopback()
+
+
+def _read_only(path: str, flags: int) -> None:
+    _call("mount", b"none", os.fsencode(path), None, REMOUNT | READ_ONLY | NOSUID | NODEV | flags, None)
 
 
 def renounce(user: int | None, limits: Mapping[str, int], keep: tuple[int, ...] = ()) -> None:
@@ -121,7 +138,7 @@ def renounce(user: int | None, limits: Mapping[str, int], keep: tuple[int, ...] 
     keep_memory_private()
 
 
-def trial() -> None:
+def trial(kept: Sequence[str] = ()) -> None:
     """Do all of it once, in a child of a child. Raises OSError where it cannot be done here."""
     child = os.fork()
     if child == 0:
@@ -130,7 +147,7 @@ def trial() -> None:
             leave()
             first = os.fork()
             if first == 0:
-                furnish({"/tmp": 2**20})
+                furnish({"/tmp": 2**20}, kept=kept)
                 renounce(None, {"CORE": 0})
                 os._exit(0)
             code = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
@@ -144,7 +161,7 @@ def trial() -> None:
 
 
 def _mount(kind: str, place: str, flags: int, options: str = "") -> None:
-    _call("mount", kind.encode(), place.encode(), kind.encode(), flags, options.encode() or None)
+    _call("mount", kind.encode(), os.fsencode(place), kind.encode(), flags, options.encode() or None)
 
 
 def _start_loopback() -> None:

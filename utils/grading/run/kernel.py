@@ -23,6 +23,7 @@ from jupyter_client import KernelManager
 from utils.environment import DEVICES, GRADING
 from utils.facts import StudentError, wire
 from utils.grading.run import sandbox
+from utils.grading.run.places import EMPTY, HOME, places
 from utils.grading.run.provisioner import (
     WarmKernelManager,
     WarmProcess,
@@ -138,7 +139,7 @@ class Kernel:
         sockets = os.path.join(self._folder, "s")
         os.chmod(self._folder, 0o755)
         os.mkdir(sockets)
-        home = sandbox.HOME if sandboxed else os.path.join(self._folder, "work")
+        home = HOME if sandboxed else os.path.join(self._folder, "work")
         if not sandboxed:
             os.mkdir(home)
         elif user is not None:
@@ -148,11 +149,15 @@ class Kernel:
         environment, arguments = _environment(home), ["-f", connection, *OPTIONS]
         key_in, key_out = os.pipe()
         if warm is not None:
+            rooms = {
+                "empty": dict.fromkeys(EMPTY, self.limits.resources.folder),
+                # The folder of the warm process too, wherever it lies: where the grader is not root, it is this user's.
+                "covered": [warm.folder],
+                **{"readable": [connection], "writable": [sockets], "kept": places().needed, "ways": places().ways},
+            }
             request = {
                 **{"apart": sandboxed, "user": user, "limits": self.limits.resources.limits()},
-                # The folder of the warm process too, wherever it lies: where the grader is not root, it is this user's.
-                **{"empty": dict.fromkeys(sandbox.EMPTY, self.limits.resources.folder), "covered": [warm.folder]},
-                **{"readable": [connection], "writable": [sockets], "folder": home, "arguments": arguments},
+                **{"rooms": rooms, "folder": home, "arguments": arguments},
             }
             self._manager = manager = WarmKernelManager(warm, request, key_in, **reached)
         else:
@@ -228,6 +233,8 @@ def _environment(home: str) -> dict[str, str]:
         # One thread each: several run at once, and a fork copies no thread.
         **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")},
         "CUDA_VISIBLE_DEVICES": "",
+        # Asked otherwise, PyTorch says in a forked kernel that forks cannot use CUDA, and not that there is none.
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         # glibc keeps freed memory that lies between other things, and its own rule comes to keep large tensors too.
         # From so many bytes on each gets memory of its own, so that what is freed counts for the limit no longer.
         "MALLOC_MMAP_THRESHOLD_": str(4 * sandbox.MIB),
@@ -257,7 +264,7 @@ def warmed(limits: Limits) -> WarmProcess | None:
 
 
 def _warm_environment(limits: Limits) -> dict[str, str]:
-    return _environment(sandbox.HOME if limits.sandboxed else tempfile.gettempdir())
+    return _environment(HOME if limits.sandboxed else tempfile.gettempdir())
 
 
 def _with_children(process: psutil.Process):

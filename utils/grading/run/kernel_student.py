@@ -6,8 +6,9 @@ The grader sends text and reads text. It believes no reply that the observer ins
 from __future__ import annotations
 
 import time
+from base64 import b64encode
 from collections.abc import Callable
-from hashlib import blake2b
+from hashlib import blake2b, shake_256
 from hmac import compare_digest
 
 from utils.facts import StudentError, wire
@@ -71,7 +72,7 @@ class KernelStudent:
             self._start()
         self._asked += 1
         number = f"{self._asked}{'' if self._cells_ran else LOOKED}"
-        wish = f"{number}-{wire.encode([probe_source(probe), probe.__name__, list(args)])}"
+        wish = f"{number}-{self._encipher(wire.encode([probe_source(probe), probe.__name__, list(args)]))}"
         request = f"{wish}.{self._sign(wish.encode(), b'ask')}"
         self._cells_ran = False
         call = f"(lambda box: (__import__('sys').audit('course.look', {request!r}, globals(), box), box)[1][0])([])"
@@ -113,6 +114,17 @@ class KernelStudent:
         if kind != "answer":
             raise StudentError(tidy(value, 4000))
         return value
+
+    def _encipher(self, text: str) -> str:
+        """A probe's text, which only the observer can read: the notebook's code may see whatever comes in.
+
+        A stream cipher: SHAKE256 of a secret and the number of the request, which is used once for each key.
+        """
+        plain = text.encode("ascii")
+        secret = blake2b(key=self._kernel.key, person=b"encipher").digest()
+        stream = shake_256(secret + str(self._asked).encode()).digest(len(plain))
+        sealed = int.from_bytes(plain, "big") ^ int.from_bytes(stream, "big")
+        return b64encode(sealed.to_bytes(len(plain), "big")).decode()
 
     def _sign(self, message: bytes, purpose: bytes) -> str:
         return blake2b(message, key=self._kernel.key, person=purpose).hexdigest()

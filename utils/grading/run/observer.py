@@ -4,9 +4,11 @@ Before a line of the student's code runs, `remember` keeps the functions and cla
 returns, called with the key, adds an audit hook: Python has no way to list or remove those. The hook answers one
 event, "course.look":
 
-1. the request has to be signed with the key that only the grader and the hook have, and be newer than the last;
-2. functions and classes that were replaced are put back, and their names are told;
-3. the probe runs in a new thread, whose frames lead nowhere else, and nobody else may walk frames meanwhile;
+1. the request has to be signed with the key that only the grader and the hook have, and be newer than the last; the
+   probe in it is enciphered, so that the notebook never has its text;
+2. functions, classes and the entries of tables that were replaced are put back, and their names are told;
+3. the probe runs in a new thread, whose frames lead nowhere else, and nobody else may walk frames, ask the garbage
+   collector or read the probe's code meanwhile;
 4. what was replaced meanwhile, or a log or accounts of the simulated GPUs that are not what they did, makes the
    answer worthless: looked at when it is done, and, for what a look itself uses, after each call of the probe;
 5. the reply is signed.
@@ -23,8 +25,11 @@ import signal
 import sys
 import types
 from _blake2 import blake2b
-from binascii import hexlify
+from _sha3 import shake_256
+from binascii import a2b_base64, hexlify
+from collections import OrderedDict
 from contextlib import suppress
+from itertools import chain
 from operator import is_
 
 from utils.simgpu.torch_private import mode_counters
@@ -47,12 +52,29 @@ NEAR_PACKAGES = (
     *("utils.facts", "utils.simgpu", "utils.grading", "utils.trace", "utils.timing", "utils.intervals"),
     *("utils.devices", "utils.pipeline"),
 )
+# Modules of PyTorch whose tables decide what happens in every call: hooks of all modules, of all optimizers.
+HOOKED = ("torch.nn.modules.module", "torch.optim.optimizer", "torch.utils.hooks", "torch.overrides")
+# What is kept for speed and may grow: emptied before each look.
+CACHES = (
+    *("utils.simgpu.tensor._operators", "utils.simgpu.tensor._layouts", "utils.simgpu.moves._made"),
+    *("utils.simgpu.loading._made",),
+)
+# And what grows, and decides nothing.
+GROWS = (
+    *("utils.simgpu.tensor._kept", "utils.simgpu.origin._origins", "utils.simgpu.waiting._guards"),
+    *("utils.facts.probes._made", "utils.simgpu.torch_private._kept_alive"),
+)
+CONTAINERS = (dict, OrderedDict, list, set)
+# Operators of PyTorch's own are nobody's to override: the simulated GPUs would not see what they do.
+OWN_OPERATORS = ("aten", "prim", "prims", "_")
 NEAR_CLASSES = ("Tensor", "TensorBase", "device", "dtype", "Size", "Generator")
 # The kernel itself replaces this one, each time a cell runs.
 KERNELS_OWN = ("builtins.input",)
 MANY = 20  # names told, at most
 LOGGED = 200_000  # records of the simulated GPUs, at most
 FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
+# While an answer is looked at: what leads from an object to a probe that holds it.
+LEADS_TO_PROBES = ("gc.get_objects", "gc.get_referrers", "gc.get_referents")
 REFUSED = (
     *("sys.addaudithook", "sys._current_frames", "sys._current_exceptions", "sys.monitoring.register_callback"),
     *("ctypes.cdata", "ctypes.cdata/buffer", "ctypes.string_at", "ctypes.wstring_at", "ctypes.call_function"),
@@ -74,6 +96,7 @@ def remember(answer, say_known, places, recorders):
     `answer(request, namespace)` runs a probe; `say_known` takes what knows the classes of now. `places` are the
     beginnings of the names of trusted files, and `recorders` the code that may say what the simulated GPUs did.
     """
+    register_operators = _ask_before_operators_are_overridden()
     known = {id(kind): kind for kind in all_classes()}
     say_known(lambda kind: id(kind) in known)
     guard = _Guard(known.values())
@@ -86,13 +109,19 @@ def remember(answer, say_known, places, recorders):
     getframe, get_ident = sys._getframe, _thread.get_ident
     start, new_lock = _thread.start_new_thread, _thread.allocate_lock
     gc_callbacks = gc.callbacks
-    signer = {}
+    signer, secret = {}, []
     modes = mode_counters()
 
     def sign(kind, message):
         one = signer[kind].copy()
         one.update(message)
         return one.hexdigest()
+
+    def deciphered(number, probe):
+        """The probe's text: see `KernelStudent._encipher`."""
+        sealed = a2b_base64(probe)
+        stream = shake_256(secret[0] + number.encode()).digest(len(sealed))
+        return (int.from_bytes(sealed, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(sealed), "big").decode()
 
     def look(request, namespace, box):
         payload, _, signature = request.partition(".")
@@ -103,6 +132,7 @@ def remember(answer, say_known, places, recorders):
             return
         state["last"] = int(number)
         before = guard.put_back(near=looked)
+        guard.empty_caches()
         if not accounts.right():
             before.append("the accounts of simulated memory")
         done, replies = new_lock(), []
@@ -112,7 +142,7 @@ def remember(answer, say_known, places, recorders):
 
         def run():
             try:
-                replies.append(answer(probe, namespace))
+                replies.append(answer(deciphered(number, probe), namespace))
                 if any(count() for count in modes):
                     during.append("what PyTorch does, by a mode that was left on")
             except BaseException:
@@ -187,6 +217,18 @@ def remember(answer, say_known, places, recorders):
             if state["busy"] and _caller(getframe, asking) is answers:
                 state["probe"] = args[0]
                 state["names"] = list(args[0].values())
+        elif event == "course.library":
+            what, found = args
+            if type(what) is tuple and type(found) is list and type(what[1]) is str:
+                if what[1] in OWN_OPERATORS:
+                    _flag(flags, f"it tried to override operators of {what[1]}, which is refused")
+                else:
+                    found.append(register_operators(*what))
+        elif event == "object.__getattr__" and args[1] == "__code__":
+            # The course itself may ask, when no code of the notebook does.
+            of_a_probe = type(args[0]) is types.FunctionType and args[0].__globals__ is state["probe"]
+            if state["busy"] and of_a_probe and _any_from_elsewhere(getframe, asking, places):
+                raise Refused("the code of a test cannot be read")
         elif event == "sys._getframe" or (event == "object.__getattr__" and args[1] in FRAMES):
             here = get_ident()
             if here in asking:
@@ -219,8 +261,12 @@ def remember(answer, say_known, places, recorders):
             # Such code may say that it is from any file.
             if not _caller(getframe, asking).co_filename.startswith(places):
                 raise PermissionError(f"{event} is not available while this is graded")
-        elif event in ("gc.get_referrers", "gc.get_referents"):
-            _flag(flags, f"it calls {event}")
+        elif event in LEADS_TO_PROBES:
+            if state["busy"]:
+                _flag(flags, f"it tried {event} while an answer was looked at, which is refused")
+                raise PermissionError(f"{event} is not available while an answer is looked at")
+            if event != "gc.get_objects":
+                _flag(flags, f"it calls {event}")
         elif event in ("compile", "code.__new__"):
             name = args[1]
             pretends = type(name) is str and name.startswith(places)
@@ -230,6 +276,7 @@ def remember(answer, say_known, places, recorders):
     def begin(key):
         state["main"] = get_ident()
         signer.update({kind: blake2b(key=key, person=kind) for kind in (b"ask", b"answer")})
+        secret.append(blake2b(key=key, person=b"encipher").digest())
         _no_handlers()
         # What exists now is not found by gc.get_objects() any more, the hook included.
         del gc.unfreeze
@@ -238,7 +285,7 @@ def remember(answer, say_known, places, recorders):
         gc.freeze()
 
     answers = answer.__code__
-    hidden = {function.__code__ for function in (hook, look, sign, after_a_call, begin)}
+    hidden = {function.__code__ for function in (hook, look, sign, deciphered, after_a_call, begin)}
     return begin
 
 
@@ -250,6 +297,23 @@ def _caller(getframe, asking):
     asking.add(here)
     try:
         return getframe(2).f_code
+    finally:
+        asking.discard(here)
+        if collecting:
+            GC_ON()
+
+
+def _any_from_elsewhere(getframe, asking, places):
+    """Whether code of another file than the trusted ones is running, anywhere below the hook in this thread."""
+    here = GET_IDENT()
+    collecting = GC_IS_ON()
+    GC_OFF()
+    asking.add(here)
+    try:
+        frame = getframe(2)
+        while frame is not None and frame.f_code.co_filename.startswith(places):
+            frame = frame.f_back
+        return frame is not None
     finally:
         asking.discard(here)
         if collecting:
@@ -274,6 +338,23 @@ def _no_handlers():
 
 def _sets_nothing(*_):
     return None
+
+
+def _ask_before_operators_are_overridden():
+    """Have PyTorch ask the hook before it registers kernels for operators; returns the function that registers them."""
+    import torch
+
+    registers = torch._C._dispatch_library
+
+    def ask(*what):
+        found = []
+        sys.audit("course.library", what, found)
+        if not found:
+            raise PermissionError(f"operators of {what[1]} cannot be overridden while this is graded")
+        return found[0]
+
+    torch._C._dispatch_library = ask
+    return registers
 
 
 def _listed(texts):
@@ -324,6 +405,15 @@ class _Guard:
         self.spaces = [(number, space) for number, (_, _, space) in enumerate(self.owners)]
         self.near = [(number, space) for number, space in self.spaces if _is_near(self.owners[number][1])]
         self.held = {id(owner): owner for _, owner, _ in self.owners}
+        self.tables, self.caches = [], []  # (name, table, what is in it), and tables that are emptied
+        for number, (name, owner, _) in enumerate(self.owners):
+            if _has_tables(owner):
+                for key, value in self.saved[number].items():
+                    if not key.startswith("__"):
+                        self._hold_table(f"{name}.{key}", value)
+        # All of them in one go: looked at after each call. These views are of what is there then.
+        self.views = [view for _, table, _ in self.tables for view in _views(table)]
+        self.lengths, self.entries = [*map(len, self.views)], [*chain.from_iterable(self.views)]
         self.cells, self.contents = [], []
         for number, _ in self.near:
             self._hold_all(number)
@@ -350,6 +440,21 @@ class _Guard:
                 self.cells.append(cell)
                 self.contents.append(content)
                 self._hold(content)
+
+    def _hold_table(self, name, table):
+        """Remember what is in a table, and in tables in it."""
+        if type(table) not in CONTAINERS or name in GROWS or any(table is held for _, held, _ in self.tables):
+            return
+        if name in CACHES:
+            self.caches.append(table)
+            return
+        self.tables.append((name, table, _contents(table)))
+        for value in _contents(table):
+            self._hold_table(name, value)
+
+    def empty_caches(self):
+        for cache in self.caches:
+            cache.clear()
 
     def holds(self, thing):
         return id(thing) in self.held
@@ -384,6 +489,11 @@ class _Guard:
                 found = {key: value for key, value in space.items() if type(key) is str}
                 changed += self._undo(name, owner, found, self.saved[number])
                 values[number] = list(space.values())
+        if [*map(len, self.views)] != self.lengths or not all(map(is_, chain.from_iterable(self.views), self.entries)):
+            for name, table, contents in self.tables:
+                if not _same(_contents(table), contents):
+                    _refill(table, contents)
+                    changed.append(f"what is in {name}")
         return changed
 
     def _undo(self, name, owner, now, saved):
@@ -464,6 +574,32 @@ def _is_near(owner):
     else:
         name = owner.__module__
     return name in NEAR or name == "utils" or name.startswith(NEAR_PACKAGES)
+
+
+def _has_tables(owner):
+    if isinstance(owner, types.ModuleType):
+        return owner.__name__ in HOOKED or owner.__name__.startswith("utils.")
+    return _is_near(owner)
+
+
+def _views(table):
+    return (table.keys(), table.values()) if isinstance(table, dict) else (table,)
+
+
+def _contents(table):
+    """What is in a table, in order: of a dict the keys, then the values."""
+    return [*chain.from_iterable(_views(table))]
+
+
+def _refill(table, contents):
+    table.clear()
+    if isinstance(table, dict):
+        half = len(contents) // 2
+        table.update(zip(contents[:half], contents[half:], strict=True))
+    elif type(table) is set:
+        table.update(contents)
+    else:
+        table.extend(contents)
 
 
 def _whole(cells, contents):

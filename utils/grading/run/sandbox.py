@@ -18,15 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from utils.files import ROOT
+from utils.grading.run.places import EMPTY, HOME, SYSTEM, places
 
-HOME = "/home/student"
 # `utils` is that of this copy of the course, whichever copy the environment was set up from. Backends of PyTorch that
 # load themselves may lie outside.
 PYTHON = {"PYTHONPATH": str(ROOT), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-EMPTY = ("/tmp", "/dev/shm", HOME)  # folders that are the submission's own, in memory
 MIB = 2**20
-# Read-only parts of the system: programs and libraries. Linked folders (/lib -> usr/lib) stay links.
-SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts")
 # Root is exempt from the limit on processes, so there the submission runs as one of these users, which own nothing.
 FIRST_USER, USERS = 1_000_000, 1_000_000
 
@@ -60,15 +57,28 @@ def require() -> None:
     for program, package in (("bwrap", "bubblewrap"), ("prlimit", "util-linux"), ("setpriv", "util-linux")):
         if shutil.which(program) is None:
             raise NoSandbox(f"the program {program} is missing: install it (sudo apt-get install {package})")
-    reason = _trial()
-    if reason:
-        raise NoSandbox(f"bubblewrap cannot make a sandbox here ({reason}): in a container, allow user namespaces")
+    if reason := places().conflict():
+        raise NoSandbox(f"{reason}: set up the course with another Python")
+    if reason := _trial(("true",)):
+        raise NoSandbox(
+            f"bubblewrap cannot make one here ({reason}). Allow user namespaces: in a container, or by "
+            "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu"
+        )
+    if reason := _trial((sys.executable, "-c", "import ipykernel, torch, utils.grading.run.student_process")):
+        raise NoSandbox(
+            f"Python does not start in it ({reason}). Everybody has to be able to read {_listed(places().needed)}: "
+            "`chmod -R a+rX` makes it so. Else set the course up again, with `make clean lab`"
+        )
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return ", ".join(paths)
 
 
 @functools.cache
-def _trial() -> str:
-    command = wrap([sys.executable, "-c", "import ipykernel, utils"], Resources(), PYTHON)
-    done = subprocess.run(command, capture_output=True, text=True)
+def _trial(command: tuple[str, ...]) -> str:
+    """Why a command does not run in the sandbox, or nothing."""
+    done = subprocess.run(wrap(command, Resources(), PYTHON), capture_output=True, text=True)
     return (done.stderr.strip().splitlines() or ["it failed"])[-1] if done.returncode else ""
 
 
@@ -110,29 +120,21 @@ def _box(
         elif os.path.exists(path):
             box += ["--ro-bind", path, path]
     box += ["--proc", "/proc", "--dev", "/dev"]
+    at = places()
     for folder in EMPTY:
         box += ["--perms", "1777", "--size", str(resources.folder), "--tmpfs", folder]
-    inside = [*environment_paths(), *readable, *writable]
-    for folder in sorted({str(parent) for path in inside for parent in Path(path).parents} - {"/", "/tmp"}):
+    for folder in (*at.covered, *at.ways):
+        box += ["--perms", "0755", "--size", str(MIB), "--tmpfs", folder]
+    inside = [*at.needed, *readable, *writable]
+    for folder in sorted({str(parent) for path in inside for parent in Path(path).parents} - {"/", *EMPTY}):
         box += ["--perms", "0755", "--dir", folder]  # bubblewrap itself would make them for its own user only
-    for path in environment_paths():
-        box += ["--ro-bind", path, path]
-    for path in readable:
+    for path in (*at.needed, *readable):
         box += ["--ro-bind", path, path]
     for path in writable:
         box += ["--bind", path, path]
     # Last: what is not one of these folders cannot be written to.
-    return [*box, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME]
-
-
-def environment_paths() -> list[str]:
-    """The folders with Python, the packages and the course's `utils`: never the course itself, it has the answers."""
-    found = []
-    for path in (sys.base_prefix, sys.prefix, str(ROOT / "utils")):
-        real = str(Path(path))
-        if not any(Path(real).is_relative_to(other) for other in [*found, "/usr"]):
-            found.append(real)
-    return found
+    closed = [word for folder in (*at.covered, *at.ways, "/dev", "/") for word in ("--remount-ro", folder)]
+    return [*box, *closed, "--chdir", HOME]
 
 
 @functools.cache
@@ -140,9 +142,9 @@ def no_forks() -> str:
     """Why a process in the sandbox cannot make sandboxes of its own here, or nothing. One is tried."""
     if not hasattr(os, "pidfd_open"):
         return "it needs Linux 5.3"
-    code = "from utils.grading.run import isolation; isolation.trial()"
+    code = "import sys; from utils.grading.run import isolation; isolation.trial(sys.argv[1:])"
     with tempfile.TemporaryDirectory() as folder:
-        command = wrap_warm([sys.executable, "-c", code], Resources(), PYTHON, folder)
+        command = wrap_warm([sys.executable, "-c", code, *places().needed], Resources(), PYTHON, folder)
         done = subprocess.run(command, capture_output=True, text=True)
     return (done.stderr.strip().splitlines() or ["it failed"])[-1] if done.returncode else ""
 

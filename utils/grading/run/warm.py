@@ -132,7 +132,7 @@ def _keep(life: socket.socket, key_fd: int | None, request: dict, become_kernel)
 
 def _first(life: socket.socket, key_fd: int | None, request: dict, become_kernel) -> None:
     """Be the first process of the new namespaces: fork the kernel, wait for everybody, end when the kernel ends."""
-    isolation.furnish(*(request[name] for name in ("empty", "covered", "readable", "writable")))
+    isolation.furnish(**request["rooms"])
     kernel = os.fork()
     if kernel == 0:
         try:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 
 from utils.grading.run.sandbox import Resources
 
 SOCKETS = 5  # that a kernel makes in its folder
+# Of /proc/PID/status: tables of pages, and pages of files in memory, in kB.
+FIELD = re.compile(r"^(VmPTE|RssShmem):\s*(\d+) kB", re.MULTILINE)
+# Of /proc/PID/maps: shared memory that is no file's, with a name of its own or without.
+SHARED = re.compile(r"^(\w+)-(\w+) ..[-x]s (\w+) \S+ (\d+) +(?:/dev/zero \(deleted\)|\[anon_shmem:.*)$", re.MULTILINE)
 
 
 class Watch:
@@ -22,9 +28,9 @@ class Watch:
     def too_much(self) -> str:
         """What goes over its bound now, in a sentence, or nothing."""
         # What forked processes share counts once, in a figure that takes longer to get.
-        most = self.resources.memory
-        if self._used(_resident) > most < self._used(_proportional):
-            return f"It used more than {most / 2**30:g} GiB of memory."
+        most = self.resources.memory - self._shared()
+        if self._used(_own) > most < self._used(_proportional):
+            return f"It used more than {self.resources.memory / 2**30:g} GiB of memory."
         if len(os.listdir(self.sockets)) > SOCKETS:
             return "It wrote where only the kernel may."
         return ""
@@ -41,17 +47,35 @@ class Watch:
         used = 0
         with contextlib.suppress(psutil.Error):
             for process in self.processes():
-                with contextlib.suppress(psutil.Error):
+                with contextlib.suppress(psutil.Error, OSError):
                     used += of(process)
         return used
 
+    def _shared(self) -> int:
+        """Bytes of shared memory without a file: all, since a process keeps what it drops from its own tables."""
+        sizes: dict[str, int] = {}
+        with contextlib.suppress(psutil.Error):
+            for process in self.processes():
+                with contextlib.suppress(psutil.Error, OSError):
+                    for start, end, offset, inode in SHARED.findall(Path(f"/proc/{process.pid}/maps").read_text()):
+                        size = int(end, 16) - int(start, 16) + int(offset, 16)
+                        sizes[inode] = max(size, sizes.get(inode, 0))
+        return sum(sizes.values())
 
-def _resident(process: psutil.Process) -> int:
-    return process.memory_info().rss
+
+def _own(process: psutil.Process) -> int:
+    """Bytes of a process without the shared memory in it, and of the tables that it needs for its pages."""
+    kept = _kept(process)
+    return process.memory_info().rss - kept.get("RssShmem", 0) + kept.get("VmPTE", 0)
 
 
 def _proportional(process: psutil.Process) -> int:
     try:
-        return process.memory_full_info().pss
+        return process.memory_full_info().pss + _kept(process).get("VmPTE", 0)
     except psutil.AccessDenied:  # only root may look into the memory of others
-        return process.memory_info().rss
+        return _own(process)
+
+
+def _kept(process: psutil.Process) -> dict[str, int]:
+    status = Path(f"/proc/{process.pid}/status").read_text(errors="replace")
+    return {name: 1024 * int(size) for name, size in FIELD.findall(status)}
