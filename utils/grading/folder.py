@@ -19,7 +19,7 @@ from utils.facts import Lab, lab_sources, load_lab
 from utils.files import write_whole
 from utils.grading import classroom
 from utils.grading.grade import Grade
-from utils.grading.roster import read_gradebook, read_roster
+from utils.grading.roster import read_gradebook, read_roster, students_in
 from utils.grading.run import sandbox
 from utils.grading.run.kernel import Limits, begin_to_warm
 from utils.grading.run.submissions import file_stem, handed_in
@@ -71,7 +71,8 @@ def grade_folder(
     roster = read_roster(students) if students else []
     table = read_gradebook(gradebook) if gradebook else None
     warning = "" if limits.sandboxed else NO_SANDBOX
-    with handed_in(submissions, notebook_name, roster) as found:
+    rows = students_in(table) if table is not None else []
+    with handed_in(submissions, notebook_name, roster, rows) as found:
         if limits.sandboxed and dask is None:
             _require_sandbox()
             _say_if_slow(limits)

@@ -86,5 +86,5 @@ class Marks:
 def _unsure(grade: Grade) -> list[str]:
     """Why the points are not a mark yet."""
     if grade.status not in SURE:
-        return list(map(line, grade.reasons_to_look)) or ["nothing was handed in"]
+        return list(map(line, grade.reasons_to_look)) or [line(grade.note) or "nothing was handed in"]
     return list(map(line, grade.flags))
