@@ -104,15 +104,17 @@ def _moodle(entries: Sequence[Path]) -> dict[Path, Named] | None:
 
 
 def _canvas(entries: Sequence[Path]) -> dict[Path, Named] | None:
-    found, files = {}, []
+    found, sure, files = {}, [], []
     for entry in entries:
         match = CANVAS.fullmatch(shown(entry))
         if match is None or match["name"] != match["name"].lower():
             return None
         found[entry] = Named(match["name"] or match["id"], match["id"], bool(match["late"]), _typed(match))
-        files += [match["file"]] if match["file"] else []
+        if len(_readings(shown(entry))) == 1:
+            sure.append(found[entry])
+            files += [match["file"]] if match["file"] else []
     # A file's number is no other file's. "ann_2026_11_lab01.ipynb" is a date that a person has written.
-    return found if _one_name_each(found.values()) and len(set(files)) == len(files) else None
+    return found if _one_name_each(sure) and len(set(files)) == len(files) else None
 
 
 def _anonymous(entries: Sequence[Path]) -> dict[Path, Named] | None:
@@ -256,8 +258,8 @@ def _canvas_against(found: dict[Path, Named], known: Sequence[Row]) -> dict[Path
         row = rows.get(one.id)
         if len(agreeing) == 1:
             one = agreeing[0]
-        elif agreeing or (len(readings) > 1 and any(reading.id in rows for reading in readings)):
-            doubt = "the file's name can be read as that of more than one student"
+        elif agreeing or (len(readings) > 1 and (not rows or any(reading.id in rows for reading in readings))):
+            doubt = "the file's name can be read as that of more than one student: Canvas's gradebook would tell"
             one = replace(one, student=shown(entry), id="", doubts=(doubt,))
         elif row is not None and not _contains(one.student, row):
             doubt = f"Canvas's number {one.id} is {called(row)}'s in the table, and the name here is {one.student!r}"
