@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from utils.grading.handed_in.platforms import METADATA, Named, read_names
 from utils.grading.handed_in.unpacking import inner, unpack
-from utils.grading.roster import IDS, Row, called, first, match, number_of
+from utils.grading.roster import EMAILS, IDS, Row, called, first, match, number_of
 from utils.problem import Problem
 
 FOLDERS = "grading-"  # temporary ones, and the number of the process that grades: what a killed one left is found
@@ -141,7 +141,8 @@ def _absent(found: list[Submission], roster: Sequence[Row], nameless: bool) -> l
         note = f"nothing was handed in, unless it is {perhaps[0]!r}: that fits others, too" if perhaps else NOTHING
         if nameless:
             note = "nothing was handed in, unless it is one of those whose names were left out"
-        absent.append(Submission(name, None, note))
+        email = first(row, EMAILS)
+        absent.append(Submission(name, None, note, number_of(row) or (email if "@" in email else "")))
     return absent
 
 
