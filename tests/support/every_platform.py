@@ -280,6 +280,7 @@ def canvas() -> Export:
         f"victimvic_609_11_611_9011_{NAME}": FULL,
         f"x_609_11_614_9014_{NAME}": ONE,
         "numbered_612_9012_1_lab01.ipynb": SIX,
+        f"हिन्दीकि_615_9015_{NAME}": ONE,  # marks on letters
         f"teamrocket_613_9013_{NAME}": FULL,
     }
     rows = [(601, "Lee, Ann"), (602, "Öztürk, Björn"), (603, "O'Brien, Zoe"), (604, "Per, Zip"), (605, "Licate, Dup")]
@@ -289,11 +290,14 @@ def canvas() -> Export:
         (614, "X_6.09_1.1"),
         (612, "Bered, Num"),
         (613, "Kaya, Cem"),
+        (615, "हिन्दी, कि"),
         (699, "Sent, Ab"),
     ]
-    expected: dict[str, int | str] = {"601": 10, "602": 2, "603": 10, "604": 10, "605": "1 of 10"}
+    expected: dict[str, int | str] = {"601": 10, "615": 1, "602": 2, "603": 10, "604": 10, "605": "1 of 10"}
     expected |= {"606": "a link was handed in, and no file", "607": "a text was handed in, and no file"}
-    expected |= {"608": 10, "609": ABSENT, "610": 10, "612": 6, "614": 1}
+    expected |= {"608": 10, "609": ABSENT, "612": 6}
+    expected |= {"610": ABSENT, "trentt_610_9010_victim_609_9999_lab01.ipynb": "more than one student"}
+    expected |= {"614": ABSENT, f"x_609_11_614_9014_{NAME}": "more than one student"}
     expected |= {"611": ABSENT, f"victimvic_609_11_611_9011_{NAME}": "more than one student"}
     expected |= {"613": ABSENT, "teamrocket": "Canvas's number 613 is Kaya, Cem's"}
     expected |= {"699": ABSENT}

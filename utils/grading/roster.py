@@ -159,6 +159,11 @@ def ways_to_write(row: Row) -> set[str]:
     return {_plain(way) for way in ways} - {""}
 
 
+def is_of_moodle(row: Row) -> bool:
+    """Whether a row's number is one of Moodle's participants."""
+    return bool(first(row, ["identifier"]))
+
+
 def groups_of(row: Row) -> set[str]:
     """The groups that a student is in: of Moodle's worksheet ("Group") or its list of participants ("Groups")."""
     groups = first(row, GROUPS)

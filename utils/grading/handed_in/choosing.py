@@ -12,6 +12,7 @@ from utils.files import ROOT
 from utils.grading.handed_in.reading import Document
 
 MOST_JUDGED = 4  # notebooks of one student: each takes as long as a submission
+LESSON = "a lesson"
 SHORTEST = 20  # characters of a cell that tells which lab it is of
 
 
@@ -90,7 +91,7 @@ class _Released:
 
 
 def _lab_of(notebook: Document) -> str:
-    """The lab that a notebook is of, by the names of its cells and by their text; nothing where it is of none."""
+    """The lab that a notebook is of, by the names of its cells and by their text, or a lesson; nothing otherwise."""
     released = _released()
     names = re.compile(r"(lab\d+)-")
     counts = dict.fromkeys(released, 0)
@@ -102,7 +103,10 @@ def _lab_of(notebook: Document) -> str:
         for lab, about in released.items():
             counts[lab] += text in about.own
     most = max(counts.values(), default=0)
-    return next(lab for lab, count in counts.items() if count == most) if most else ""
+    if most:
+        return next(lab for lab, count in counts.items() if count == most)
+    code = [text for cell in notebook.code if len(text := _plain(cell)) >= SHORTEST]
+    return LESSON if sum(text in _lessons() for text in code) > len(code) / 2 else ""
 
 
 def _is_untouched(notebook: Document, lab: str) -> bool:
@@ -124,6 +128,14 @@ _DEFINED = re.compile(r"^(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 def _plain(source: str) -> str:
     """A cell's text without what editors change on their own: the ends of lines, and empty ones around it."""
     return "\n".join(line.rstrip() for line in source.strip().splitlines())
+
+
+@cache
+def _lessons() -> frozenset[str]:
+    """The code of the course's lessons, which students hand in where they hand in everything."""
+    paths = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    cells = [cell for path in paths for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    return frozenset(_plain("".join(cell["source"])) for cell in cells if cell["cell_type"] == "code")
 
 
 @cache

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import yaml
 
-from utils.grading.roster import Row, called, groups_of, letters, number_of, ways_to_write
+from utils.grading.roster import Row, called, groups_of, is_of_moodle, letters, number_of, ways_to_write
 
 METADATA = "submission_metadata.yml"
 LARGEST_METADATA = 20_000_000  # bytes
@@ -31,8 +31,11 @@ TEXT, LINK = "a text", "a link"  # what was typed in, where a file was asked for
 NOT_THIS_ONE = "a group's submission, or a table of another course"
 MOODLE = re.compile(r"(?P<name>[^_/]+)(?:_(?P<id>\d+))?_assignsubmission_(?P<kind>[a-z]+)(?:_|$)")
 # Canvas has written LATE in small letters, too. No name is in capitals.
+# Ruby's [[:word:]] takes the marks on letters, which Python's \w does not: this is all but ASCII's other characters.
+WORD = r"[^\x00-/:-@\[-^`{-\x7f]"
 CANVAS = re.compile(
-    r"(?P<name>\w*?)(?P<late>_LATE|_late)?_(?P<id>\d+)(?:_(?P<file>\d+)_.+|_(?P<typed>link|text)\.html)"
+    rf"(?P<name>{WORD}*?)"
+    r"(?P<late>_LATE|_late)?_(?P<id>\d+)(?:_(?P<file>\d+)_.+|_(?P<typed>link|text)\.html)"
 )
 ANONYMOUS = re.compile(
     r"(?P<late>LATE_|late_)?anon_(?P<id>[A-Za-z0-9]+)(?P<late_too>_LATE|_late)?"
@@ -44,9 +47,10 @@ ANONYMOUS = re.compile(
 class Named:
     """Whose an entry of an export is, as far as its name, or the platform's own list, says it.
 
-    `id` is the platform's number (or the email, for Gradescope), `typed` says what there is instead of a file, and
-    `group` who handed in for this student. `doubts` are reasons why a person has to say whose it is. `within` is the
-    one folder of the entry that counts.
+    `id` is the platform's number (or the email, for Gradescope) where it is sure, and `key` what tells the student from
+    others of the same name in any case. `typed` says what there is instead of a file, and `group` who handed in for
+    this student. `doubts` are reasons why a person has to say whose it is. `within` is the one folder of the entry that
+    counts.
     """
 
     student: str
@@ -56,6 +60,7 @@ class Named:
     group: str = ""
     doubts: tuple[str, ...] = ()
     within: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,10 @@ def shown(entry: Path) -> str:
 # --- each platform's form ---------------------------------------------------------------------------------------
 
 
+def _numbered(student: str, number: str, late: bool = False, typed: str = "") -> Named:
+    return Named(student, number, late, typed, key=number)
+
+
 def _moodle(entries: Sequence[Path]) -> dict[Path, Named] | None:
     found = {}
     for entry in entries:
@@ -99,7 +108,7 @@ def _moodle(entries: Sequence[Path]) -> dict[Path, Named] | None:
         if match is None:
             return None
         typed = TEXT if match["kind"] == "onlinetext" else ""
-        found[entry] = Named(match["name"], match["id"] or "", typed=typed)
+        found[entry] = _numbered(match["name"], match["id"] or "", False, typed)
     return found if _one_name_each(found.values()) else None
 
 
@@ -109,7 +118,7 @@ def _canvas(entries: Sequence[Path]) -> dict[Path, Named] | None:
         match = CANVAS.fullmatch(shown(entry))
         if match is None or match["name"] != match["name"].lower():
             return None
-        found[entry] = Named(match["name"] or match["id"], match["id"], bool(match["late"]), _typed(match))
+        found[entry] = _numbered(match["name"] or match["id"], match["id"], bool(match["late"]), _typed(match))
         if len(_readings(shown(entry))) == 1:
             sure.append(found[entry])
             files += [match["file"]] if match["file"] else []
@@ -125,7 +134,7 @@ def _anonymous(entries: Sequence[Path]) -> dict[Path, Named] | None:
             return None
         name, late = f"anon_{match['id']}", bool(match["late"] or match["late_too"])
         doubt = "Canvas left the names out (anonymous marking): show the names there, download again, and grade again"
-        found[entry] = Named(name, name, late, _typed(match), doubts=(doubt,))
+        found[entry] = replace(_numbered(name, name, late, _typed(match)), doubts=(doubt,))
     return found
 
 
@@ -174,7 +183,7 @@ def _submitters(about: dict) -> list[Named]:
     for person in about.get(":submitters") or []:
         name, email, sid = (str(person.get(key) or "").strip() for key in (":name", ":email", ":sid"))
         if name or email or sid:
-            found.append(Named(name or email or sid, email or sid))
+            found.append(_numbered(name or email or sid, email or sid))
     return found
 
 
@@ -212,7 +221,8 @@ def _moodle_against(found: dict[Path, Named], known: Sequence[Row]) -> dict[Path
 
     A group has a number of its own, which may be some participant's, too.
     """
-    rows = {number_of(row): row for row in known if number_of(row)}
+    rows = {number_of(row): row for row in known if is_of_moodle(row)}
+    others = {number_of(row): row for row in known if not is_of_moodle(row)}
     groups: dict[str, dict[str, Row]] = {}
     for row in known:
         for group in groups_of(row):
@@ -223,14 +233,15 @@ def _moodle_against(found: dict[Path, Named], known: Sequence[Row]) -> dict[Path
         members = groups.get(letters(one.student), {})
         row = rows.get(one.id)
         if members and not any(_is_called(one.student, row) for row in known):
+            about = [(called(row), number_of(row)) for row in members.values()]
             sure[entry] = [
-                replace(one, student=called(row), id=number_of(row), group=one.student) for row in members.values()
+                replace(one, student=name, id=number, key=number, group=one.student) for name, number in about
             ]
         elif row is not None and not blind and ways_to_write(row) and not _may_be(one.student, row):
             doubt = f"Moodle's number {one.id} is {called(row)}'s in the table, and the name here is {one.student!r}"
             sure[entry] = [replace(one, id="", doubts=(f"{doubt}: {NOT_THIS_ONE}",))]
         else:
-            sure[entry] = [one]
+            sure[entry] = [_not_of(others, one)]
     return _in_one_group_each(sure)
 
 
@@ -250,22 +261,29 @@ def _in_one_group_each(found: dict[Path, list[Named]]) -> dict[Path, list[Named]
 
 def _canvas_against(found: dict[Path, Named], known: Sequence[Row]) -> dict[Path, list[Named]]:
     """A name with more than one pair of numbers can be read in more than one way: the table says which is right."""
-    rows = {number_of(row): row for row in known if number_of(row)}
+    rows = {number_of(row): row for row in known if number_of(row) and not is_of_moodle(row)}
+    others = {number_of(row): row for row in known if is_of_moodle(row)}
     sure = {}
     for entry, one in found.items():
         readings = _readings(shown(entry))
-        agreeing = [reading for reading in readings if _is_called(reading.student, rows.get(reading.id))]
-        row = rows.get(one.id)
-        if len(agreeing) == 1:
-            one = agreeing[0]
-        elif agreeing or (len(readings) > 1 and (not rows or any(reading.id in rows for reading in readings))):
-            doubt = "the file's name can be read as that of more than one student: Canvas's gradebook would tell"
-            one = replace(one, student=shown(entry), id="", doubts=(doubt,))
-        elif row is not None and not _contains(one.student, row):
-            doubt = f"Canvas's number {one.id} is {called(row)}'s in the table, and the name here is {one.student!r}"
+        there = [reading for reading in readings if reading.id in rows]
+        if len(readings) > 1 and (len(there) > 1 or not rows):
+            doubt = "the file's name can be read as that of more than one student"
+            one = replace(one, student=shown(entry), id="", key=shown(entry), doubts=(doubt,))
+        elif there and not _contains(there[0].student, rows[there[0].id]):
+            one = there[0]
+            name = called(rows[one.id])
+            doubt = f"Canvas's number {one.id} is {name}'s in the table, and the name here is {one.student!r}"
             one = replace(one, id="", doubts=(f"{doubt}: {NOT_THIS_ONE}",))
-        sure[entry] = [one]
+        elif there:
+            one = there[0]
+        sure[entry] = [_not_of(others, one)]
     return sure
+
+
+def _not_of(others: dict[str, Row], one: Named) -> Named:
+    """Without a number that another platform's table gives to somebody of another name."""
+    return replace(one, id="") if one.id in others and not _is_called(one.student, others[one.id]) else one
 
 
 SURE: dict[str, Callable[[dict[Path, Named], Sequence[Row]], dict[Path, list[Named]]]] = {
@@ -283,8 +301,8 @@ def _readings(name: str) -> list[Named]:
     found = {}
     for pair in re.finditer(r"(?=(?P<late>_LATE|_late)?_(?P<id>\d+)_(?:\d+_.|(?P<typed>link|text)\.html$))", name):
         student = name[: pair.start()]
-        if re.fullmatch(r"\w*", student) and student == student.lower():
-            one = Named(student or pair["id"], pair["id"], bool(pair["late"]), _typed(pair))
+        if re.fullmatch(rf"{WORD}*", student) and student == student.lower():
+            one = _numbered(student or pair["id"], pair["id"], bool(pair["late"]), _typed(pair))
             found.setdefault(pair["id"], one)
     return list(found.values())
 
@@ -294,7 +312,9 @@ def _is_called(name: str, row: Row | None) -> bool:
 
 
 def _contains(name: str, row: Row) -> bool:
-    """Whether a name of Canvas's, which has no spaces, has a word of the row's name in it."""
+    """Whether a name of Canvas's, which has no spaces, is the row's, or has a word of it."""
+    if _is_called(name, row):
+        return True
     ways = ways_to_write(row)
     words = {letters(word) for way in ways for word in way.split()}
     return not ways or any(len(word) > 1 and word in letters(name) for word in words)

@@ -45,9 +45,12 @@ class Reader:
 
     def __init__(self, tell):
         self.tell = tell
-        self.told = self.code = self.unpacked = self.members = 0
+        self.told = self.notebooks = self.code = self.unpacked = self.members = 0
 
     def file(self, path: str, name: str) -> None:
+        """Read one file. What cannot be a notebook by its name is looked at where there is no notebook before it."""
+        if self.notebooks and not _may_be_notebook(name):
+            return
         self._told(name, lambda: self._any(_content(path), name, 0))
 
     def _told(self, name: str, read) -> None:
@@ -139,6 +142,7 @@ class Reader:
         self.code += sum(len(cell["source"]) for cell in cells)
         if self.code > MOST_CODE:
             raise Refused(f"its cells have more than {MOST_CODE / 1e6:g} million characters")
+        self.notebooks += 1
         return {"cells": cells}
 
 

@@ -16,6 +16,7 @@ from utils.problem import Problem
 
 LARGEST_CLASS = 4_000_000_000  # bytes that a zip may unpack to
 MOST_FILES = 50_000  # in it
+LAB = re.compile(r"lab\d+")
 LONGEST_NAME = 230  # bytes of a file's name
 
 
@@ -48,6 +49,8 @@ def inner(folder: Path) -> Path:
     # A folder of Moodle's is a student's own, also where only one has handed in.
     if len(entries) == 1 and entries[0].is_dir() and not MOODLE.match(entries[0].name):
         inside = list(entries[0].iterdir())
+        if any(LAB.fullmatch(entry.name) for entry in inside):  # nbgrader's folder of one student
+            return folder
         several = any(entry.is_dir() for entry in inside) or sum(entry.suffix == ".ipynb" for entry in inside) > 1
         if several or any(entry.name == METADATA for entry in inside):
             return entries[0]
@@ -81,6 +84,16 @@ def _unpack_one(opened: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path, 
     if len(content) != member.file_size:
         raise Problem(f"{archive} is damaged at {member.filename[:100]!r}: download it again.")
     target.write_bytes(content)
+
+
+def _name(member: zipfile.ZipInfo) -> str:
+    """The name of a file in a zip. Macs write UTF-8 and do not say so; Python then takes it for an old code page."""
+    if member.flag_bits & 0x800:
+        return member.filename
+    try:
+        return member.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return member.filename
 
 
 def _short(name: str) -> str:

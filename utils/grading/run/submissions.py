@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -97,16 +97,16 @@ def find_submissions(
     entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith((".", "__"))]
     export = read_names(entries, notebook_name.split("_")[0], [*roster, *tables])
     # Several files of one student are together where the platform says that they are one's: by a number.
-    together: dict[tuple[str, str, str], list[tuple[Path, Named]]] = {}
+    together: dict[tuple[str, str], list[tuple[Path, Named]]] = {}
     for entry in entries:
         if export.platform == "Gradescope" and entry.name == METADATA:
             continue
         for one in export.whose[entry]:
-            alone = entry.name if export.platform == "a folder" else ""
-            together.setdefault((one.student, one.id, alone), []).append((entry, one))
+            own = entry.name if export.platform == "a folder" else one.key
+            together.setdefault((one.student, own), []).append((entry, one))
     if not together:
         raise Problem(f"{named} is empty. It should hold one notebook, or one folder, for each student.")
-    found = _told_apart([_submission(of_one) for of_one in together.values()])
+    found = [_submission(of_one, name) for of_one, name in _told_apart(list(together.values()))]
     twice = [student for student, count in Counter(one.student for one in found).items() if count > 1]
     if twice:
         raise Problem(f"{named} has two submissions of {twice[0]}: keep one of them.")
@@ -115,11 +115,13 @@ def find_submissions(
     return [by_student[student] for student in sorted(by_student)]
 
 
-def _told_apart(found: list[Submission]) -> list[Submission]:
-    """Students of one name have the platform's number in their names."""
-    names = Counter(one.student for one in found)
+def _told_apart(all_of: list[list[tuple[Path, Named]]]) -> list[tuple[list[tuple[Path, Named]], str]]:
+    """With each student's entries a name: students of one name have the platform's number in it."""
+    names = Counter(of_one[0][1].student for of_one in all_of)
+    ones = [(of_one, of_one[0][1]) for of_one in all_of]
     return [
-        replace(one, student=f"{one.student} ({one.id})") if one.id and names[one.student] > 1 else one for one in found
+        (of_one, f"{one.student} ({one.key})" if one.key and names[one.student] > 1 else one.student)
+        for of_one, one in ones
     ]
 
 
@@ -146,7 +148,7 @@ def _absent(found: list[Submission], roster: Sequence[Row], nameless: bool) -> l
     return absent
 
 
-def _submission(of_one: list[tuple[Path, Named]]) -> Submission:
+def _submission(of_one: list[tuple[Path, Named]], student: str) -> Submission:
     """What the entries of one student come to."""
     one = of_one[0][1]
     doubts = tuple(dict.fromkeys(doubt for _, each in of_one for doubt in each.doubts))
@@ -154,20 +156,20 @@ def _submission(of_one: list[tuple[Path, Named]]) -> Submission:
     about = {"id": one.id, "late": any(each.late for _, each in of_one), "doubts": doubts, "group": group}
     entries = [(entry, each) for entry, each in of_one if not each.typed]
     if any(entry.is_symlink() for entry, _ in entries):
-        return _nothing(one.student, "what was handed in is a link to another file", about)
+        return _nothing(student, "what was handed in is a link to another file", about)
     files = [file for entry, each in entries for file in _files(entry, each.within)]
     if not all(file.is_file() for file in files):
-        return _nothing(one.student, "what was handed in is no ordinary file", about)
+        return _nothing(student, "what was handed in is no ordinary file", about)
     if len(files) > MOST_FILES:
-        return _nothing(one.student, f"{len(files)} files were handed in, and at most {MOST_FILES} are read", about)
+        return _nothing(student, f"{len(files)} files were handed in, and at most {MOST_FILES} are read", about)
     if files:
-        return Submission(one.student, files[0], more=tuple(files[1:]), **about)
+        return Submission(student, files[0], more=tuple(files[1:]), **about)
     typed = sorted({each.typed for _, each in of_one if each.typed})
     if typed:
-        return _nothing(one.student, f"{' and '.join(typed)} was handed in, and no file: the .ipynb is needed", about)
+        return _nothing(student, f"{' and '.join(typed)} was handed in, and no file: the .ipynb is needed", about)
     if one.within:
-        return Submission(one.student, None, f"nothing was handed in for {one.within}", **about)
-    return Submission(one.student, None, "the folder is empty", **about)
+        return Submission(student, None, f"nothing was handed in for {one.within}", **about)
+    return Submission(student, None, "the folder is empty", **about)
 
 
 def _nothing(student: str, why: str, about: dict) -> Submission:
