@@ -14,7 +14,7 @@ from unit.test_feedback import HOSTILE, is_harmless
 from utils.facts import load_lab
 from utils.grading.compare import COMMON, compare, read_results
 from utils.grading.grade import Grade
-from utils.grading.run.submissions import OTHER_CELLS
+from utils.grading.handed_in.reading import OTHER_CELLS
 from utils.grading.tell.comparison import write_comparison
 from utils.problem import Problem
 

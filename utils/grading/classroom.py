@@ -31,9 +31,10 @@ from utils.facts import Lab, load_lab
 from utils.files import write_whole
 from utils.grading.fingerprint import course_version, fingerprint
 from utils.grading.grade import Grade, grade_submission
+from utils.grading.handed_in.reader import LARGEST_FILE
 from utils.grading.run.kernel import Limits, warmed
 from utils.grading.run.provisioner import Lent, WarmProcessEnded, borrow
-from utils.grading.run.submissions import FOLDERS, LARGEST_NOTEBOOK, Submission, file_stem
+from utils.grading.run.submissions import FOLDERS, Submission, file_stem
 from utils.problem import Problem
 
 TRIES = 2  # of a submission whose grading process died
@@ -70,25 +71,55 @@ def grade_class(
         else:
             grades[submission.student], same_course = kept
             finished(kept[0], False, not same_course)
-    source = _on_dask(todo, lab_name, limits, dask) if dask else _here(todo, lab_name, limits, jobs)
+    groups = _by_group(todo)
+    firsts = [members[0] for members in groups.values()]
+    source = _on_dask(firsts, lab_name, limits, dask) if dask else _here(firsts, lab_name, limits, jobs)
     for submission, text in source:
-        grade = grades[submission.student] = Grade.from_json(text)
-        if grade.status != "not-graded":
-            result = {"fingerprint": marks[submission.student], "course": course_version(), "grade": json.loads(text)}
-            write_whole(folder / f"{file_stem(submission.student)}.json", json.dumps(result, indent=1) + "\n")
-        finished(grade, True, False)
+        for member in groups[_group_of(submission)]:
+            grade = grades[member.student] = _as_of(member, submission, Grade.from_json(text))
+            if grade.status != "not-graded":
+                result = {"fingerprint": marks[member.student], "course": course_version()}
+                result["grade"] = json.loads(grade.to_json())
+                write_whole(folder / f"{file_stem(member.student)}.json", json.dumps(result, indent=1) + "\n")
+            finished(grade, True, False)
     return [grades[submission.student] for submission in submissions]
 
 
-def grade_one(submission: Submission, content: bytes | None, lab_name: str, limits: Limits) -> str:
-    """Grade one submission, in a worker; the grade as text. `content` is the file, where it is not on this machine."""
+def _by_group(submissions: Sequence[Submission]) -> dict[tuple, list[Submission]]:
+    """Those who have handed in together: they are graded once."""
+    groups: dict[tuple, list[Submission]] = {}
+    for one in submissions:
+        groups.setdefault(_group_of(one), []).append(one)
+    return groups
+
+
+def _group_of(submission: Submission) -> tuple:
+    return (submission.group, submission.files) if submission.group else (submission.student,)
+
+
+def _as_of(member: Submission, first: Submission, grade: Grade) -> Grade:
+    """The grade of one member of a group, where the first one's submission was graded."""
+    flags = [*member.doubts, *grade.flags[len(first.doubts) :]] if first is not member else grade.flags
+    return dataclasses.replace(grade, student=member.student, id=member.id, flags=flags)
+
+
+def grade_one(submission: Submission, contents: list[bytes] | None, lab_name: str, limits: Limits) -> str:
+    """Grade one submission, in a worker; the grade as text. `contents` are its files, if not on this machine."""
     with ONE_AT_A_TIME, contextlib.ExitStack() as stack:
-        if content is not None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="submission-"))
-            path = Path(folder) / submission.path.name
-            path.write_bytes(content)
-            submission = dataclasses.replace(submission, path=path)
+        if contents is not None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="submission-")))
+            submission = _written(submission, contents, folder)
         return grade_submission(submission, _lab(lab_name), limits).to_json()
+
+
+def _written(submission: Submission, contents: list[bytes], folder: Path) -> Submission:
+    """The same submission, with its files in `folder`: called as they were, with the folder that each was in."""
+    paths = []
+    for number, (path, content) in enumerate(zip(submission.files, contents, strict=True)):
+        paths.append(folder / str(number) / path.parent.name / path.name)
+        paths[-1].parent.mkdir(parents=True)
+        paths[-1].write_bytes(content)
+    return dataclasses.replace(submission, path=paths[0], more=tuple(paths[1:]))
 
 
 def _here(todo: Sequence[Submission], lab_name: str, limits: Limits, jobs: int) -> Iterator[tuple[Submission, str]]:
@@ -152,8 +183,8 @@ def _on_dask(
     with client:
         futures = {}
         for one in todo:
-            content = one.path.read_bytes() if one.path and one.path.stat().st_size <= LARGEST_NOTEBOOK else None
-            future = client.submit(grade_one, one, content, lab_name, limits, pure=False, retries=TRIES - 1)
+            contents = [_sent(path) for path in one.files] or None
+            future = client.submit(grade_one, one, contents, lab_name, limits, pure=False, retries=TRIES - 1)
             futures[future] = one
         for future in completed(list(futures)):
             try:
@@ -161,6 +192,12 @@ def _on_dask(
             except Exception as error:  # of a worker: its loss costs this submission, not the class
                 text = _not_graded(futures[future], lab_name, f"its worker failed: {type(error).__name__}").to_json()
             yield futures[future], text
+
+
+def _sent(path: Path) -> bytes:
+    """A file's content for another machine. Of one that is too large to be read as much as shows that."""
+    with path.open("rb") as file:
+        return file.read(LARGEST_FILE + 1)
 
 
 def _not_graded(submission: Submission, lab_name: str, note: str) -> Grade:

@@ -20,7 +20,7 @@ from pathlib import Path
 from utils.facts import lab_sources
 from utils.files import ROOT
 from utils.grading.grade import Grade
-from utils.grading.run.submissions import OTHER_CELLS
+from utils.grading.handed_in.reading import OTHER_CELLS
 from utils.notebook_format import nbformat
 from utils.problem import Problem
 

@@ -17,13 +17,14 @@ from pathlib import Path
 
 from utils.facts import lab_sources
 from utils.files import ROOT
+from utils.grading.handed_in.reader import LARGEST_FILE
 from utils.grading.run.kernel import Limits
 from utils.grading.run.submissions import Submission
 
 # Where judging begins: the grader's side, the student's side, and what forks that.
 BEGINNINGS = ("utils.grading.grade", "utils.grading.run.student_process", "utils.grading.run.warm")
 # Packages that count as a whole, whatever is imported of them: they are what judges.
-WHOLE = ("utils.facts", "utils.simgpu", "utils.grading.run")
+WHOLE = ("utils.facts", "utils.simgpu", "utils.grading.run", "utils.grading.handed_in")
 COURSE = re.compile(r"utils(?:\.\w+)*")
 # The course's modules that a notebook names, in its JSON.
 NAMED = re.compile(rb"\butils((?:\.\w+)+)(?:\s+import\s+([\w, ]+))?|\butils\s+import\s+([\w, ]+)")
@@ -32,13 +33,13 @@ NAMED = re.compile(rb"\butils((?:\.\w+)+)(?:\s+import\s+([\w, ]+))?|\butils\s+im
 def fingerprint(submission: Submission, lab: str, limits: Limits) -> str:
     """A digest of all that the submission's grade depends on. The same on every machine."""
     digest = hashlib.sha256(_judging(lab).encode())
-    digest.update(repr((submission.student, submission.note, submission.id, limits)).encode(errors="replace"))
-    if submission.path is not None:
-        digest.update(submission.path.name.encode(errors="replace"))
-        with submission.path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-            file.seek(0)
-            digest.update(_beyond(lab, frozenset(_named(file.read()))).encode())
+    digest.update(f"{limits} {submission.digest()}".encode())
+    for path in submission.files:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE)
+        # Nobody has looked into a zip yet: it may import any of the course.
+        zipped = content.startswith(b"PK")
+        digest.update((course_version() if zipped else _beyond(lab, frozenset(_named(content)))).encode())
     return digest.hexdigest()
 
 

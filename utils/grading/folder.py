@@ -93,15 +93,15 @@ def grade_folder(
     roster = read_roster(students) if students else []
     table = read_gradebook(gradebook) if gradebook else None
     warning = "" if limits.sandboxed else NO_SANDBOX
-    with handed_in(submissions, notebook_name, roster) as found:
+    rows = students_in(table) if table is not None else []
+    with handed_in(submissions, notebook_name, roster, rows) as found:
         if limits.sandboxed and dask is None:
             _require_sandbox(submissions, out)
             _say_if_slow(limits)
         if dask is None:
             begin_to_warm(limits)  # while this process loads PyTorch
         judged_by = _with_hidden_facts(lab)
-        tables = [roster, students_in(table) if table is not None else []]
-        marking = Marking.read(out, judged_by, found, tables, deadline or Deadline())
+        marking = Marking.read(out, judged_by, found, [roster, rows], deadline or Deadline())
         forced = _chosen(again, found)
         feedback = _made(out / "feedback")
         done = kept = 0

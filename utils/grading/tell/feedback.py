@@ -25,6 +25,8 @@ IN_WORDS = {
     "missing": "There was nothing to grade. If you did hand in, tell your instructor.",
     "not-graded": "Your notebook could not be graded, and that is not your fault. You will get your points later.",
     "not-a-notebook": "What you handed in cannot be read as a notebook. Save it in Jupyter, and hand in the .ipynb.",
+    "another-lab": "You handed in the notebook of another lab.",
+    "untouched": "The notebook has no answer in it. If you wrote some, save it in Jupyter and hand it in again.",
 }
 LONGEST_FOUND = 2000  # characters of what was found
 

@@ -61,7 +61,7 @@ def _write_worksheet(marks: Marks, folder: Path) -> str:
         columns = [column for column in columns if column in marks.table.columns]
     for grade, row in marks.sure():
         if marks.table is None:
-            if not grade.id:
+            if not grade.id.isdigit():
                 without[grade.student] = "moodle.csv: no number in the name of the submission"
                 continue
             row = {"Identifier": f"Participant {grade.id}", "Full name": grade.student}
