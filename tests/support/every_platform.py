@@ -456,7 +456,7 @@ def _reasons(exports: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     with (exports / "look_at.csv").open(newline="", encoding="utf-8") as file:
         for row in csv.reader(file):
-            for key in filter(None, (row[0], row[1], f"Participant {row[1]}", f"{row[1]}@example.org")):
+            for key in filter(None, (row[0], row[1], row[1].lower(), f"Participant {row[1]}", f"{row[1]}@example.org")):
                 found.setdefault(key, " | ".join(row[2:]))
     return found
 

@@ -27,6 +27,7 @@ def touch(*paths):
 
 def test_a_file_or_a_folder_for_each_student(tmp_path):
     touch(tmp_path / "bob.ipynb", tmp_path / "ann" / "deep" / NAME, tmp_path / ".DS_Store", tmp_path / "__MACOSX" / "x")
+    touch(tmp_path / "Thumbs.db", tmp_path / "desktop.ini")
     found = find_submissions(tmp_path, NAME)
     assert [(s.student, s.path) for s in found] == [
         ("ann", tmp_path / "ann" / "deep" / NAME),

@@ -58,8 +58,8 @@ def inner(folder: Path) -> Path:
 
 
 def _unpack_one(opened: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path, archive: Path) -> None:
-    parts = PurePosixPath(member.filename.replace("\\", "/")).parts
-    odd = not parts or ".." in parts or re.match("[/\\x00]|[A-Za-z]:", parts[0]) or "\x00" in member.filename
+    parts = PurePosixPath(_name(member).replace("\\", "/")).parts
+    odd = not parts or ".." in parts or re.match("/|[A-Za-z]:", parts[0]) or "\x00" in member.filename
     if not member.filename or member.is_dir() or odd or stat.S_ISLNK(member.external_attr >> 16):
         return
     target = folder.joinpath(*map(_short, parts))

@@ -94,7 +94,8 @@ def find_submissions(
     named = named or folder
     if not folder.is_dir():
         raise Problem(f"{named} is not a folder. Name the folder, or the zip, that holds the submissions.")
-    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith((".", "__"))]
+    left_out = (".", "__", "Thumbs.db", "desktop.ini")  # what computers put into folders on their own
+    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(left_out)]
     export = read_names(entries, notebook_name.split("_")[0], [*roster, *tables])
     # Several files of one student are together where the platform says that they are one's: by a number.
     together: dict[tuple[str, str], list[tuple[Path, Named]]] = {}
