@@ -122,6 +122,13 @@ def test_answers_written_in_different_styles_are_not_alike(lab):
     assert len(found) <= 3 * (lab == "lab11"), [(one.exercise, one.code) for one in found]
 
 
+def test_those_who_handed_in_together_count_as_one():
+    grades = [made(name, ex4=ODD) for name in ("ann", "bob", "cem")]
+    grades[0].group = grades[2].group = "Group 1"
+    assert pairs(grades) == [("ann", "bob", "ex4", "the same")]
+    assert compare(grades, "lab01").students == 2
+
+
 def test_the_page_and_the_table_are_the_same_bytes_for_the_same_class(tmp_path):
     grades = [made("ann", ex4=ODD), made("bob", ex4=RENAMED), made("=cem", ex4=ODD), *(made(f"s{n}") for n in range(9))]
     written = []
@@ -135,12 +142,15 @@ def test_the_page_and_the_table_are_the_same_bytes_for_the_same_class(tmp_path):
     assert b"never a verdict" in written[0][1]
 
 
-def test_results_are_read_from_the_graded_folder(tmp_path):
-    with pytest.raises(Problem, match="has no results"):
+def test_results_are_read_from_the_graded_folder_for_the_class_as_it_is(tmp_path):
+    with pytest.raises(Problem, match=r"has no grades\.csv"):
         read_results(tmp_path)
+    (tmp_path / "grades.csv").write_text("student,mark\n'=ann,2\n")
     (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "ann.json").write_text(json.dumps({"grade": json.loads(made("ann").to_json())}))
-    assert [grade.student for grade in read_results(tmp_path)] == ["ann"]
+    for student in ("=ann", "left last week"):
+        result = {"grade": json.loads(made(student).to_json())}
+        (tmp_path / "results" / f"{student}.json").write_text(json.dumps(result))
+    assert [grade.student for grade in read_results(tmp_path)] == ["=ann"]
     (tmp_path / "results" / "bob.json").write_text("{")
     with pytest.raises(Problem, match=r"bob\.json cannot be read"):
         read_results(tmp_path)

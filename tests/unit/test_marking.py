@@ -8,11 +8,13 @@ from unit.test_exports import gradebook, looked_at, table
 from unit.test_feedback import HOSTILE, a_lab, is_harmless
 from unit.test_report import section
 
-from utils.facts import Finding
+from utils.facts import Finding, load_lab
 from utils.grading.grade import Grade
 from utils.grading.marking import overrides, words
 from utils.grading.marking.by_hand import Students
+from utils.grading.marking.late import deadline
 from utils.grading.marking.mark import InWords, Late, Mark, Override, as_mark, most_of
+from utils.grading.marking.marking import Marking
 from utils.grading.run.submissions import Submission
 from utils.grading.tell.exports import held_back, write_exports, write_grades
 from utils.grading.tell.exports.cells import cell
@@ -203,6 +205,19 @@ def test_a_mark_is_sure_or_has_its_doubt(tmp_path, mark, doubt):
     write_exports([mark], a_lab(), tmp_path)
     assert ("Ann Lee" in (tmp_path / "canvas.csv").read_text()) == (not doubt)
     assert held_back(tmp_path) == (1 if doubt else len(looked_at(tmp_path)))
+
+
+def test_what_being_late_costs_can_be_set(tmp_path):
+    (tmp_path / "overrides.csv").write_text(
+        "student,exercise,points,reason\nAnn Lee,late,0,ill\nBo Ng,late,0.5,\nCy,late,0,\n"
+    )
+    class_of = [Submission(name, tmp_path, late=name == "Ann Lee") for name in ("Ann Lee", "Bo Ng", "Cy")]
+    lab = load_lab("lab01")
+    marking = Marking.read(tmp_path, lab, class_of, [], deadline(penalty="1/day"))
+    marks = [marking.mark(Grade(one.student, "ok", dict.fromkeys(lab.exercises, 1))) for one in class_of]
+    assert [(mark.late and mark.late.words, mark.penalty, mark.doubts) for mark in marks] == [
+        *(("late", 0, []), ("late", 0.5, []), (None, 0, [])),
+    ]
 
 
 CLASS = [

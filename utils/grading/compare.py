@@ -8,6 +8,7 @@ way to write it. The pieces that are left, and that two students share, are coun
 
 from __future__ import annotations
 
+import csv
 import json
 import keyword
 import re
@@ -21,6 +22,7 @@ from utils.facts import lab_sources
 from utils.files import ROOT
 from utils.grading.grade import Grade
 from utils.grading.handed_in.reading import OTHER_CELLS
+from utils.grading.tell.exports.cells import cell
 from utils.notebook_format import nbformat
 from utils.problem import Problem
 
@@ -70,7 +72,7 @@ class Comparison:
 
 def compare(grades: Iterable[Grade], lab: str) -> Comparison:
     """Compare the answers of a class, in the order of the students' names: the same grades give the same result."""
-    judged = sorted((grade for grade in grades if grade.judged), key=lambda grade: grade.student)
+    judged = _once_a_group(sorted((grade for grade in grades if grade.judged), key=lambda grade: grade.student))
     given, model = _given(lab), _model(lab)
     names = {name for line in given for name in re.findall(r"[^\W\d]\w*", line)}
     pairs: list[Pair] = []
@@ -84,16 +86,26 @@ def compare(grades: Iterable[Grade], lab: str) -> Comparison:
     return Comparison(len(judged), pairs, shared, [grade.student for grade in judged if not grade.answers])
 
 
+def _once_a_group(grades: Iterable[Grade]) -> list[Grade]:
+    """Those who handed in together count as one: the first of them."""
+    return list({grade.group or (grade.student,): grade for grade in reversed(list(grades))}.values())[::-1]
+
+
 def read_results(out: Path) -> list[Grade]:
-    """The grades that `course grade` keeps in a folder. Raises Problem where there are none."""
+    """The grades that `course grade` keeps in a folder, of those in its grades.csv. Raises Problem without one."""
+    try:
+        with (out / "grades.csv").open(encoding="utf-8", newline="") as file:
+            names = {row["student"] for row in csv.DictReader(file)}
+    except (OSError, ValueError, KeyError, csv.Error):
+        raise Problem(f"{out} has no grades.csv: give the folder that `course grade --out` wrote") from None
     found = []
     for path in sorted((out / "results").glob("*.json")):
         try:
-            found.append(Grade.from_json(json.dumps(json.loads(path.read_text(encoding="utf-8"))["grade"])))
+            grade = Grade.from_json(json.dumps(json.loads(path.read_text(encoding="utf-8"))["grade"]))
         except (OSError, ValueError, KeyError, TypeError):
             raise Problem(f"{path} cannot be read: run the `course grade` that wrote it again") from None
-    if not found:
-        raise Problem(f"{out} has no results: give the folder that `course grade --out` wrote")
+        if cell(grade.student) in names:  # others are left of an earlier class
+            found.append(grade)
     return found
 
 
@@ -169,17 +181,17 @@ def _given(lab: str) -> set[str]:
     path = ROOT / "labs" / lab / lab_sources([lab])[0].name
     if not path.is_file():
         raise Problem(f"{path} is not there: run `course release {lab}` first")
-    return {line.strip() for cell in _code_cells(path) for line in cell.source.split("\n")}
+    return {line.strip() for code in _code_cells(path) for line in code.source.split("\n")}
 
 
 def _model(lab: str) -> dict[str, str]:
     """The model answers, by the name of their cell."""
-    about = [(cell, cell.metadata.get("nbgrader", {})) for cell in _code_cells(lab_sources([lab])[0])]
-    return {one["grade_id"]: cell.source for cell, one in about if one.get("solution")}
+    about = [(code, code.metadata.get("nbgrader", {})) for code in _code_cells(lab_sources([lab])[0])]
+    return {one["grade_id"]: code.source for code, one in about if one.get("solution")}
 
 
 def _code_cells(path: Path) -> list[nbformat.NotebookNode]:
-    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    return [one for one in nbformat.read(path, as_version=4).cells if one.cell_type == "code"]
 
 
 def _own_lines(code: str, given: set[str]) -> str:

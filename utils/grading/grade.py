@@ -57,6 +57,7 @@ class Grade:
     free_text: dict[str, str] = field(default_factory=dict)
     timelines: dict[str, dict] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)  # the code of each answer, to be compared
+    group: str = ""  # of those who handed in together
 
     @property
     def total(self) -> int:
@@ -96,7 +97,7 @@ def grade_submission(submission: Submission, lab: Lab, limits: Limits | None = N
     Where there are several notebooks of the lab, each is judged. Never raises for what was handed in.
     """
     grade = _judged(submission, lab, limits)
-    grade.id = submission.id
+    grade.id, grade.group = submission.id, submission.group
     grade.flags = [*submission.doubts, *grade.flags]
     if submission.group and grade.judged:
         grade.note = "; ".join(filter(None, [f"handed in by the group {submission.group}", grade.note]))

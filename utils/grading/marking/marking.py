@@ -50,7 +50,8 @@ class Marking:
 
 
 def _decided(late: Late | None, changed: dict[str, Override]) -> Late | None:
-    """What being late costs: as the instructor has said, where that is so."""
-    if overrides.LATE not in changed:
+    """What being late costs: as the instructor has said, where that is so. Who was in time stays so."""
+    said = changed.get(overrides.LATE)
+    if said is None or (late is None and not said.points):
         return late
-    return Late(late.words if late else "late", changed[overrides.LATE].points)
+    return Late(late.words if late else "late", said.points)
