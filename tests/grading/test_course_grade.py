@@ -119,7 +119,7 @@ def test_a_right_notebook_written_differently_gets_everything(graded, student):
         ("hangs_in_ex4", "timeout", "8", "code cell 10: No answer within 12 seconds."),
         ("no_code", "missing", "0", "the notebook has no code in it"),
         ("empty_file", "not-a-notebook", "0", "the file is empty"),
-        ("word_file", "not-a-notebook", "0", "lab01.docx is not text"),
+        ("word_file", "not-a-notebook", "0", "a Word document, and no notebook"),
         ("broken_json", "not-a-notebook", "0", "is not a notebook: "),
         ("empty_folder", "missing", "0", "the folder is empty"),
         ("never_came", "missing", "0", "nothing was handed in"),
