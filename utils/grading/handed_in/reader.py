@@ -23,6 +23,7 @@ LARGEST_ZIPS = 200_000_000  # bytes that the zips of one submission may unpack t
 DEEPEST_ZIP = 3  # zips within zips
 MOST_IN_ZIPS = 2000  # files in the zips of one submission
 MOST_FILES = 40  # notebooks, and files that are none, that are told of
+NEWEST = 4  # version of the format
 MOST_CELLS = 2000
 MOST_PARTS = 300_000  # lists and objects in a notebook: each takes 60 to 200 bytes
 MOST_VALUES = 3_000_000  # and all that stands in them
@@ -247,6 +248,8 @@ def _cells(data: object) -> list:
     versions = [data.get("nbformat"), data.get("nbformat_minor", 0)] if isinstance(data, dict) else []
     if not versions or any(type(version) is not int for version in versions):
         raise Refused("it is not a notebook: JSON without the version of a notebook's format")
+    if not 1 <= versions[0] <= NEWEST:
+        raise Refused(f"it is not a notebook: version {versions[0]} of the format is not known")
     found = data.get("cells")
     if versions[0] < 4 and isinstance(sheets := data.get("worksheets"), list):
         found = [cell for sheet in sheets for cell in (sheet.get("cells") or [] if isinstance(sheet, dict) else [])]

@@ -20,12 +20,13 @@ LAB = re.compile(r"lab\d+")
 LONGEST_NAME = 230  # bytes of a file's name
 
 
-def unpack(archive: Path, folder: Path) -> None:
+def unpack(archive: Path, folder: Path) -> dict[Path, str]:
     """Unpack the files of a zip. Links and names that lead elsewhere are left out.
 
-    A file that is larger than a notebook may be has its size there, and nothing else, so that it can be told. Raises
-    Problem for a zip that is too large, damaged, or protected.
+    A file that is larger than a notebook may be has its size there, and nothing else, so that it can be told. One that
+    cannot be unpacked is there and empty: returns the reasons. Raises Problem for a zip that is too large, or is none.
     """
+    failed: dict[Path, str] = {}
     try:
         with zipfile.ZipFile(archive) as opened:
             members = opened.infolist()
@@ -34,13 +35,15 @@ def unpack(archive: Path, folder: Path) -> None:
             if sum(member.file_size for member in members) > LARGEST_CLASS:
                 raise Problem(f"{archive} unpacks to more than {LARGEST_CLASS / 1e9:g} GB.")
             for member in members:
-                _unpack_one(opened, member, folder, archive)
-    except zipfile.BadZipFile as error:
-        if "not a zip" in str(error).lower():
-            raise Problem(f"{archive} is not a zip file that can be read.") from None
-        raise Problem(f"{archive} is damaged ({error}): download it again.") from None
+                target = _place(member, folder)
+                if target is not None and (reason := _unpack_one(opened, member, target)):
+                    target.touch()
+                    failed[target] = reason
+    except zipfile.BadZipFile:
+        raise Problem(f"{archive} is not a zip file that can be read.") from None
     except OSError as error:
         raise Problem(f"{archive} cannot be unpacked: {error.strerror or error}") from None
+    return failed
 
 
 def inner(folder: Path) -> Path:
@@ -57,33 +60,40 @@ def inner(folder: Path) -> Path:
     return folder
 
 
-def _unpack_one(opened: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path, archive: Path) -> None:
+def _place(member: zipfile.ZipInfo, folder: Path) -> Path | None:
+    """Where a file of a zip goes; None where it is left out."""
     parts = PurePosixPath(_name(member).replace("\\", "/")).parts
     odd = not parts or ".." in parts or re.match("/|[A-Za-z]:", parts[0]) or "\x00" in member.filename
     if not member.filename or member.is_dir() or odd or stat.S_ISLNK(member.external_attr >> 16):
-        return
+        return None
     target = folder.joinpath(*map(_short, parts))
     if any(parent.is_file() for parent in target.parents):
-        return
+        return None
     number = 1
     while target.exists():  # two files of one name: both stay
         number += 1
         target = target.with_name(f"{Path(_short(parts[-1])).stem}-{number}{target.suffix}")
     target.parent.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def _unpack_one(opened: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> str:
+    """Unpack one file; returns why it cannot be, or nothing."""
     if member.file_size > LARGEST_FILE:
         target.touch()
         os.truncate(target, member.file_size)
-        return
+        return ""
     if member.flag_bits & 1:
-        raise Problem(f"{archive} is protected by a password: unpack it, and name the folder.")
+        return "protected by a password: unpack the zip, and name the folder"
     try:
         with opened.open(member) as file:
             content = file.read(member.file_size + 1)  # never more than it says
-    except (NotImplementedError, RuntimeError, EOFError, ValueError, zlib.error) as error:
-        raise Problem(f"{archive} is damaged at {member.filename[:100]!r} ({error}): download it again.") from None
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, zlib.error) as error:
+        return f"damaged in the zip ({str(error)[:80]}): download it again"
     if len(content) != member.file_size:
-        raise Problem(f"{archive} is damaged at {member.filename[:100]!r}: download it again.")
+        return "damaged in the zip (not of the size that it says): download it again"
     target.write_bytes(content)
+    return ""
 
 
 def _name(member: zipfile.ZipInfo) -> str:

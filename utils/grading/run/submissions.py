@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 from utils.grading.handed_in.platforms import METADATA, Named, read_names
 from utils.grading.handed_in.unpacking import inner, unpack
@@ -77,8 +78,8 @@ def handed_in(
     """
     with TemporaryDirectory(prefix=f"{FOLDERS}{os.getpid()}-") as unpacked:
         if place.is_file():
-            unpack(place, Path(unpacked))
-            yield find_submissions(inner(Path(unpacked)), notebook_name, roster, tables, named=place)
+            damaged = unpack(place, Path(unpacked))
+            yield find_submissions(inner(Path(unpacked)), notebook_name, roster, tables, place, damaged)
         else:
             yield find_submissions(place, notebook_name, roster, tables)
 
@@ -89,8 +90,12 @@ def find_submissions(
     roster: Sequence[Row] = (),
     tables: Sequence[Row] = (),
     named: Path | None = None,
+    damaged: Mapping[Path, str] = MappingProxyType({}),
 ) -> list[Submission]:
-    """The submissions in a folder, sorted by student: a file for each, or a folder for each. See `handed_in`."""
+    """The submissions in a folder, sorted by student: a file for each, or a folder for each. See `handed_in`.
+
+    `named` is what to call the folder, and `damaged` says of files in it why they are not whole.
+    """
     named = named or folder
     if not folder.is_dir():
         raise Problem(f"{named} is not a folder. Name the folder, or the zip, that holds the submissions.")
@@ -107,7 +112,7 @@ def find_submissions(
             together.setdefault((one.student, own), []).append((entry, one))
     if not together:
         raise Problem(f"{named} is empty. It should hold one notebook, or one folder, for each student.")
-    found = [_submission(of_one, name) for of_one, name in _told_apart(list(together.values()))]
+    found = [_submission(of_one, name, damaged) for of_one, name in _told_apart(list(together.values()))]
     twice = [student for student, count in Counter(one.student for one in found).items() if count > 1]
     if twice:
         raise Problem(f"{named} has two submissions of {twice[0]}: keep one of them.")
@@ -149,7 +154,7 @@ def _absent(found: list[Submission], roster: Sequence[Row], nameless: bool) -> l
     return absent
 
 
-def _submission(of_one: list[tuple[Path, Named]], student: str) -> Submission:
+def _submission(of_one: list[tuple[Path, Named]], student: str, damaged: Mapping[Path, str]) -> Submission:
     """What the entries of one student come to."""
     one = of_one[0][1]
     doubts = tuple(dict.fromkeys(doubt for _, each in of_one for doubt in each.doubts))
@@ -163,6 +168,11 @@ def _submission(of_one: list[tuple[Path, Named]], student: str) -> Submission:
         return _nothing(student, "what was handed in is no ordinary file", about)
     if len(files) > MOST_FILES:
         return _nothing(student, f"{len(files)} files were handed in, and at most {MOST_FILES} are read", about)
+    broken = [f"{file.name} is {damaged[file]}" for file in files if file in damaged]
+    files = [file for file in files if file not in damaged]
+    if broken and not files:
+        return _nothing(student, broken[0], about)
+    about["doubts"] += tuple(broken)
     if files:
         return Submission(student, files[0], more=tuple(files[1:]), **about)
     typed = sorted({each.typed for _, each in of_one if each.typed})
