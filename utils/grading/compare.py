@@ -88,7 +88,10 @@ def compare(grades: Iterable[Grade], lab: str) -> Comparison:
 
 def _once_a_group(grades: Iterable[Grade]) -> list[Grade]:
     """Those who handed in together count as one: the first of them."""
-    return list({grade.group or (grade.student,): grade for grade in reversed(list(grades))}.values())[::-1]
+    firsts: dict[str | tuple[str], Grade] = {}
+    for grade in grades:
+        firsts.setdefault(grade.group or (grade.student,), grade)
+    return list(firsts.values())
 
 
 def read_results(out: Path) -> list[Grade]:
