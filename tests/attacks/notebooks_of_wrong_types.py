@@ -47,7 +47,7 @@ def several(notebook):
         "not a number": b'{"nbformat": NaN, "cells": []}',
         "the same key twice": b'{"nbformat": 4, "nbformat": "x", "cells": [], "cells": 3, "metadata": {}}',
         "null bytes": b"\0" * 1000,
-        "utf-16": json.dumps(good).encode("utf-16"),
+        "utf-16 unsaid": json.dumps(good).encode("utf-16-le"),
         "a byte order mark": b"\xef\xbb\xbf{}",
         "a pickle": b"\x80\x04cos\nsystem\n(S'true'\ntR.",
         "a gzip": b"\x1f\x8b\x08\0",

@@ -1,5 +1,6 @@
 """A class: what is graded again and what is not, workers that die, workers on other machines."""
 
+import dataclasses
 import json
 import os
 
@@ -47,7 +48,7 @@ def test_what_has_a_result_is_not_graded_again_unless_it_changed(handed_in, tmp_
 
     def grade(submissions, limits=LIMITS):
         new.clear()
-        finished = lambda grade, is_new: new.append(grade.student) if is_new else None  # noqa: E731
+        finished = lambda grade, is_new, earlier: new.append(grade.student) if is_new else None  # noqa: E731
         return rows(classroom.grade_class(submissions, "lab01", out, limits, jobs=2, finished=finished))
 
     assert grade(handed_in) == RIGHT
@@ -66,7 +67,7 @@ def test_what_has_a_result_is_not_graded_again_unless_it_changed(handed_in, tmp_
 def test_a_worker_that_dies_costs_nothing_but_time(handed_in, tmp_path):
     killed = []
 
-    def finished(grade, new):
+    def finished(grade, new, earlier):
         if not killed:  # the others are still waiting, or at work
             # On Linux they are children of the process that forks them, elsewhere of this one.
             below = psutil.Process().children(recursive=True)
@@ -102,6 +103,38 @@ def test_the_same_grades_come_from_workers_of_dask(handed_in, tmp_path):
         path.stem: json.loads(path.read_text())["grade"]["points"] for path in (tmp_path / "dask/results").iterdir()
     }
     assert {student: sum(points.values()) for student, points in kept.items()} == {row[0]: row[2] for row in RIGHT}
+
+
+def test_a_group_is_graded_once_and_each_member_has_its_grade(handed_in, tmp_path, monkeypatch):
+    begun = []
+
+    def here(todo, lab_name, limits, jobs):
+        begun.extend(one.student for one in todo)
+        return [(one, classroom.grade_one(one, None, lab_name, limits)) for one in todo]
+
+    monkeypatch.setattr(classroom, "_here", here)
+    bob = dataclasses.replace(handed_in[1], group="Rockets", doubts=("whose?",))
+    members = [dataclasses.replace(bob, student=name, id=name, doubts=()) for name in ("may", "ned")]
+    grades = classroom.grade_class([bob, *members, handed_in[0]], "lab01", tmp_path / "out", LIMITS)
+    assert sorted(begun) == ["ann", "bob"]
+    assert [(grade.student, grade.id, grade.flags) for grade in grades] == [
+        ("bob", "id-bob", ["whose?"]),
+        ("may", "may", []),
+        ("ned", "ned", []),
+        ("ann", "id-ann", []),
+    ]
+    assert len({grade.note for grade in grades[:3]}) == 1
+
+
+def test_all_files_of_a_submission_go_to_another_machine(tmp_path):
+    for name, content in {"a/x.ipynb": "", "b/x.ipynb": "{", "b/y.pdf": "%PDF"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    paths = [tmp_path / "a" / "x.ipynb", tmp_path / "b" / "x.ipynb", tmp_path / "b" / "y.pdf"]
+    one = Submission("ann", paths[0], more=tuple(paths[1:]))
+    there = classroom.grade_one(one, [classroom._sent(path) for path in one.files], "lab01", LIMITS)
+    assert there == classroom.grade_one(one, None, "lab01", LIMITS)
+    assert "a/x.ipynb: the file is empty" in there
 
 
 def test_a_scheduler_that_is_not_there_is_one_line(handed_in, tmp_path):

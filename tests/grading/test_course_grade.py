@@ -119,7 +119,7 @@ def test_a_right_notebook_written_differently_gets_everything(graded, student):
         ("hangs_in_ex4", "timeout", "8", "code cell 10: No answer within 12 seconds."),
         ("no_code", "missing", "0", "the notebook has no code in it"),
         ("empty_file", "not-a-notebook", "0", "the file is empty"),
-        ("word_file", "not-a-notebook", "0", "lab01.docx is not text"),
+        ("word_file", "not-a-notebook", "0", "a Word document, and no notebook"),
         ("broken_json", "not-a-notebook", "0", "is not a notebook: "),
         ("empty_folder", "missing", "0", "the folder is empty"),
         ("never_came", "missing", "0", "nothing was handed in"),
@@ -135,7 +135,7 @@ def test_each_kind_of_broken_submission_gets_its_status(graded, student, status,
 def test_every_row_is_complete_and_in_order(graded):
     rows, _, out = graded
     header = (out / "grades.csv").read_text().splitlines()[0]
-    assert header == "student,ex1,ex2,ex3,ex4,ex5,total,max,status,note,look_at"
+    assert header == "student,ex1,ex2,ex3,ex4,ex5,total,late,penalty,mark,max,status,changed,note,look_at"
     assert list(rows) == sorted(rows)
     assert len(rows) == len(WRONG) + len(RIGHT) + 11
     for row in rows.values():
@@ -148,6 +148,16 @@ def test_no_traceback_reaches_the_terminal(graded):
     assert "Traceback" not in done.stdout + done.stderr
     assert "raises_always              0 / 10  error  (code cell 1: ValueError: no)" in done.stdout
     assert "SANDBOX" not in done.stdout
+
+
+def test_it_ends_with_what_to_do_next_in_three_lines(graded):
+    _, done, out = graded
+    look, mark, bring = done.stdout.splitlines()[-3:]
+    held = len((out / "exports" / "look_at.csv").read_text().splitlines()) - 1
+    assert look == f"Look: {held} by hand, in {out}/exports/look_at.csv; the class, in {out}/class.html."
+    assert mark.startswith("Mark: ")
+    assert f"change a mark in {out}/overrides.csv; then run the same command again." in mark
+    assert bring == f"Import: {out}/exports/how_to_import.txt says how."
 
 
 def test_feedback_says_what_was_found_in_words(graded):
@@ -166,6 +176,8 @@ def test_feedback_says_what_was_found_in_words(graded):
         (["lab01", "nowhere"], "nowhere is not a folder"),
         (["lab01", "."], "is empty. It should hold one notebook"),
         (["lab01", ".", "--students", "nobody.txt"], "nobody.txt cannot be read as a list of students"),
+        (["lab01", ".", "--deadline", "soon"], "--deadline 'soon': write it as '2026-11-30 23:59'"),
+        (["lab01", ".", "--late-penalty", "some"], "--late-penalty 'some': write '10%/day'"),
     ],
 )
 def test_what_the_instructor_can_mend_is_one_line(tmp_path, monkeypatch, capsys, arguments, says):

@@ -1,11 +1,17 @@
 """`grade_folder`, called as a JupyterHub or a nightly job would: without a terminal."""
 
+import csv
+import json
 import os
+from pathlib import Path
 
 import pytest
 from unit.test_roster import EXPORTS
 
+from utils.grading import classroom
 from utils.grading.folder import grade_folder
+from utils.grading.grade import Grade
+from utils.grading.marking.late import deadline
 from utils.problem import Problem
 
 
@@ -48,6 +54,123 @@ def test_a_folder_is_graded_and_told_about_and_the_second_time_nothing_is_done(s
     grade_folder("lab01", submissions, tmp_path / "out", **how)
     assert contents(tmp_path / "out") == first
     assert page.with_name("Ng, Bo.html").stat().st_mtime_ns == seen
+
+
+WORKSHEET = """\
+Identifier,Full name,Status,Grade,Maximum Grade,Last modified (submission),Last modified (grade)
+Participant 1,Lee Ann,Submitted for grading,,10.00,"Monday, 23 November 2026, 9:00 PM",-
+Participant 2,A Stranger,Submitted for grading - 2 hours late,,10.00,"Monday, 23 November 2026, 11:00 PM",-
+"""
+
+
+def rows(out):
+    with (out / "grades.csv").open(newline="", encoding="utf-8") as file:
+        return {row["student"]: row for row in csv.DictReader(file)}
+
+
+@pytest.fixture
+def judged(monkeypatch):
+    """Which students were judged: everybody gets 7 points and has answered in words, and no kernel is started."""
+    new = []
+
+    def judge(todo, lab_name, limits, jobs):
+        for one in todo:
+            new.append(one.student)
+            points = {"ex1": 1, "ex2": 3, "ex3": 1, "ex4": 2, "ex5": 0}
+            yield one, Grade(one.student, "ok", points, id=one.id, free_text={"words": "Because."}).to_json()
+
+    monkeypatch.setattr(classroom, "_here", judge)
+    return new
+
+
+def test_a_deadline_a_mark_and_words_change_what_is_told_and_nothing_is_judged_again(submissions, tmp_path, judged):
+    out, book = tmp_path / "out", tmp_path / "worksheet.csv"
+    book.write_text(WORKSHEET, encoding="utf-8")
+
+    def grade(**how):
+        judged.clear()
+        return grade_folder("lab01", submissions, out, gradebook=book, **how)
+
+    outcome = grade()
+    assert sorted(judged) == ["a_stranger", "lee ann"]
+    assert (out / "overrides.csv").read_text() == "student,exercise,points,reason\n"
+    assert (outcome.most, outcome.look_at, outcome.unmarked) == (10, 0, 2)
+    assert [rows(out)["a_stranger"][name] for name in ("late", "penalty", "mark")] == ["2 h", "0", "7"]
+    undisturbed = contents(out)
+
+    grade(deadline=deadline("2026-11-23 20:30", penalty="1/hour"))
+    assert [row["mark"] for row in rows(out).values()] == ["4", "6"]
+    assert "Handed in 2 h 30 min late: 3 of 7" in (out / "feedback" / "a_stranger.txt").read_text()
+    assert "Handed in 30 min late: 1 of 7" in (out / "feedback" / "lee ann.html").read_text()
+
+    (out / "overrides.csv").write_text("student,exercise,points,reason\nlee ann,ex5,3,right\na_stranger,late,0,ill\n")
+    (out / "words.csv").write_text("student,question,points,of,reason\nlee ann,words,1.5,2,\n")
+    kept = {name: (out / name).read_bytes() for name in ("overrides.csv", "words.csv")}
+    outcome = grade(deadline=deadline("2026-11-23 20:30", penalty="1/hour"))
+    assert [rows(out)["lee ann"][name] for name in ("ex5", "words", "total", "mark", "max")] == [
+        "3",
+        "1.5",
+        "11.5",
+        "10.5",
+        "12",
+    ]
+    assert rows(out)["a_stranger"]["mark"] == "7"
+    assert (outcome.most, outcome.look_at, outcome.unmarked) == (12, 1, 1), "one answer in words has no points yet"
+    assert (out / "exports" / "moodle.csv").read_text().count("Participant") == 1
+    assert {name: (out / name).read_bytes() for name in kept} == kept
+    assert judged == []
+
+    for name in kept:
+        (out / name).unlink()
+    grade()
+    assert contents(out) == undisturbed, "without them all is as it was"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        (
+            "overrides.csv",
+            "student,exercise,points,reason\nlee ann,ex5,4,\n",
+            r"overrides\.csv, line 2: 4 points, and 3",
+        ),
+        ("words.csv", "student,question,points,of,reason\nnobody,words,1,2,\n", r"words\.csv, line 2: no student"),
+    ],
+)
+def test_a_fault_in_what_an_instructor_wrote_is_told_before_anything_is_graded(
+    submissions, tmp_path, judged, name, text, says
+):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text(text)
+    with pytest.raises(Problem, match=says):
+        grade_folder("lab01", submissions, out)
+    assert judged == []
+    assert list(contents(out)) == [Path(name)]
+
+
+def test_some_or_all_are_judged_again_on_demand(submissions, tmp_path, judged):
+    def grade(*again):
+        judged.clear()
+        return grade_folder("lab01", submissions, tmp_path / "out", again=again)
+
+    grade()
+    grade("lee ann")
+    assert judged == ["lee ann"]
+    grade("all")
+    assert sorted(judged) == ["a_stranger", "lee ann"]
+    with pytest.raises(Problem, match="--again: no student in this class is called 'nobody'"):
+        grade("nobody")
+
+
+def test_results_of_an_earlier_version_of_the_course_are_kept_and_counted(submissions, tmp_path, judged):
+    grade_folder("lab01", submissions, tmp_path / "out")
+    path = tmp_path / "out" / "results" / "lee ann.json"
+    result = json.loads(path.read_text())
+    path.write_text(json.dumps(result | {"course": "another"}))
+    judged.clear()
+    outcome = grade_folder("lab01", submissions, tmp_path / "out")
+    assert (judged, outcome.earlier) == ([], 1)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from utils.course.cli import app
 from utils.grading.tell.certificate import certificates
 from utils.problem import Problem
 
-HEAD = "student,ex1,ex2,total,max,status,note,look_at\n"
-ANN, BO = "Ann Lee,4,6,10,10,ok,,\n", "Bo <b>Ng</b>,4,1,5,10,error,A cell raised,\n"
-CY = "Cy,0,4,4,10,ok,,\n"
+HEAD = "student,ex1,ex2,total,late,penalty,mark,max,status,changed,note,look_at\n"
+ANN, BO = "Ann Lee,4,6,10,,0,10,10,ok,,,\n", "Bo <b>Ng</b>,4,1,5,,0,5,10,error,,A cell raised,\n"
+CY = "Cy,0,4,4,,0,4,10,ok,,,\n"
 
 
 @pytest.fixture
@@ -23,12 +23,12 @@ def graded(tmp_path):
         return folder
 
     put("lab01", ANN, BO, CY)
-    put("lab02", ANN, BO, CY.replace("0,4,4", "4,6,10"))
+    put("lab02", ANN, BO, CY.replace("0,4,4,,0,4", "4,6,10,,0,10"))
     return put
 
 
 def test_who_has_enough_in_every_lab_gets_one_and_others_a_reason(graded, tmp_path):
-    graded("lab03", ANN, BO, "Cy,0,0,0,10,missing,,\n")
+    graded("lab03", ANN, BO, "Cy,0,0,0,,0,,10,missing,,,\n")
     written = certificates([tmp_path / "graded"], tmp_path / "out", by="Ada Meyer", on="1 July 2027")
     assert list(written.files) == ["Ann Lee", "Bo <b>Ng</b>"]
     assert written.without == {"Cy": "lab01: 4 of 10 points, and 5 are enough; lab03: nothing graded"}
@@ -54,16 +54,24 @@ def test_one_lab_and_another_share(graded, tmp_path):
 
 
 def test_a_name_that_a_spreadsheet_would_take_for_a_formula_is_the_students_own_again(graded, tmp_path):
-    folder = graded("lab04", "'=Eve,4,6,10,10,ok,,\n")
-    assert list(certificates([folder], tmp_path / "out", by="A", on="today").files) == ["=Eve"]
+    folder = graded("lab04", "'=Eve,4,6,10,,0,10,10,ok,,,\n", "Al;'=1,4,6,10,,0,10,10,ok,,,\n")
+    assert list(certificates([folder], tmp_path / "out", by="A", on="today").files) == ["=Eve", "Al;=1"]
+
+
+def test_the_mark_counts_and_not_the_points_before_it(graded, tmp_path):
+    late, overridden = "Di,4,6,10,2 days,6,4,10,ok,,,\n", "El,0,0,0,,0,8,10,not-a-notebook,mark: 8,,\n"
+    folder = graded("lab04", late, overridden, "Fe,0,0,0,,0,,10,not-a-notebook,,,\n")
+    written = certificates([folder], tmp_path / "out", by="A", on="today")
+    assert list(written.files) == ["El"]
+    assert written.without == {"Di": "lab04: 4 of 10 points, and 5 are enough", "Fe": "lab04: nothing graded"}
 
 
 @pytest.mark.parametrize(
     ("lab", "text", "says"),
     [
-        ("lab04", "student,total\nAnn,3\n", "has no column 'max'"),
-        ("lab04", HEAD + "Ann,1,1,ten,10,ok,,\n", "a total or a max that is no number"),
-        ("lab04", HEAD + "Ann,1\n", "a total or a max that is no number"),
+        ("lab04", "student,total,max\nAnn,3,10\n", "has no column 'mark'"),
+        ("lab04", HEAD + "Ann,1,1,1,,0,ten,10,ok,,,\n", "a mark or a max that is no number"),
+        ("lab04", HEAD + "Ann,1\n", "a mark or a max that is no number"),
         ("week4", HEAD + ANN, "name the folder after its lab"),
         ("lab99", HEAD + ANN, "name the folder after its lab"),
     ],

@@ -16,7 +16,7 @@ from unit.test_roster import CANVAS_SPLIT
 from utils.grading.grade import Grade
 from utils.grading.roster import read_gradebook
 from utils.grading.tell.exports import write_exports
-from utils.grading.tell.exports.cells import cell
+from utils.grading.tell.exports.cells import as_csv, cell, plain
 from utils.problem import Problem
 
 
@@ -272,8 +272,31 @@ def test_no_cell_is_a_formula(text):
     assert cell(text).startswith("'")
 
 
+# What came out of `cell`, written with a comma between cells and read with another separator.
+SPLIT = [
+    *("x;=cmd|'/C calc'!A0", 'x;"=1"', 'x;""=1', ";=1", "=1;=2", "x; =1", "x;\t=1", "x|+1", "x||@sum(A1)", "x;=1;y;-1"),
+    *("x;\u200e=1", "x;＝1", 'x";=1', '"x";"=1"', "x\n;=1"),  # noqa: RUF001
+]
+
+
+@pytest.mark.parametrize("text", SPLIT)
+@pytest.mark.parametrize("separator", [";", "|", "\t", ","])
+def test_no_part_of_a_cell_is_a_formula_wherever_a_spreadsheet_splits(text, separator):
+    line = as_csv(["name", "note"], [["Ann", text], [text, "x"]])
+    parts = [part for row in csv.reader(io.StringIO(line), delimiter=separator) for part in row]
+    assert not [part for part in parts if part.strip(' "').startswith(("=", "+", "-", "@", "＝"))]  # noqa: RUF001
+
+
+@pytest.mark.parametrize("text", [*SPLIT, "=1", "-", "a;b", "a;-b", "a|b", "-5", "it's; fine", "'"])
+def test_a_cell_can_be_read_back(text):
+    if not set(text) & set("\t\n\u200e"):
+        assert plain(cell(text)) == text
+
+
 def test_numbers_and_plain_text_stay_what_they_are():
-    assert [cell(value) for value in (3, "3", "-", "a-b", "Lee, Ann", "")] == ["3", "3", "-", "a-b", "Lee, Ann", ""]
+    assert [cell(value) for value in (3, 2.5, 0.1 + 0.2, "3", "-", "a-b", "Lee, Ann", "")] == [
+        *("3", "2.5", "0.3", "3", "-", "a-b", "Lee, Ann", "")
+    ]
 
 
 def test_hostile_names_are_text_in_every_file(tmp_path):

@@ -131,7 +131,7 @@ def test_every_student_is_in_the_table_and_links_to_the_page():
     odd = [made("weird/../name %41", 2, 3), made(".hidden", 2, 3), made("Zoë 漢", 2, 3), made("x" * 300, 2, 3)]
     page = class_page(CLASS + odd, a_lab())
     links = {unquote(a["href"]) for tag, a in Reader(page).elements if tag == "a" and not a["href"].startswith("#")}
-    assert links == {f"feedback/{file_stem(grade.student)}.html" for grade in CLASS + odd}
+    assert links - {"words.html"} == {f"feedback/{file_stem(grade.student)}.html" for grade in CLASS + odd}
 
 
 def test_free_text_stands_side_by_side_without_what_was_not_answered():

@@ -1,5 +1,8 @@
 """What was handed in, as folders hold it: a file a student, a folder a student, and everything beside."""
 
+import json
+import os
+import resource
 import stat
 import zipfile
 
@@ -7,18 +10,11 @@ import nbformat
 import pytest
 from unit.test_roster import EXPORTS
 
+from utils.grading.handed_in import reading
+from utils.grading.handed_in.reader import LARGEST_FILE
+from utils.grading.handed_in.reading import LONGEST_ANSWER, read
 from utils.grading.roster import read_roster
-from utils.grading.run.submissions import (
-    LARGEST_NOTEBOOK,
-    LONGEST_TEXT,
-    NotANotebook,
-    Problem,
-    file_stem,
-    find_submissions,
-    handed_in,
-    read_code_cells,
-    read_free_text,
-)
+from utils.grading.run.submissions import Problem, file_stem, find_submissions, handed_in
 
 NAME = "lab01_split_a_model.ipynb"
 
@@ -31,6 +27,7 @@ def touch(*paths):
 
 def test_a_file_or_a_folder_for_each_student(tmp_path):
     touch(tmp_path / "bob.ipynb", tmp_path / "ann" / "deep" / NAME, tmp_path / ".DS_Store", tmp_path / "__MACOSX" / "x")
+    touch(tmp_path / "Thumbs.db", tmp_path / "desktop.ini")
     found = find_submissions(tmp_path, NAME)
     assert [(s.student, s.path) for s in found] == [
         ("ann", tmp_path / "ann" / "deep" / NAME),
@@ -38,15 +35,12 @@ def test_a_file_or_a_folder_for_each_student(tmp_path):
     ]
 
 
-def test_which_notebook_of_a_folder(tmp_path):
-    touch(tmp_path / "ann" / NAME, tmp_path / "ann" / "scratch.ipynb")
+def test_the_files_of_a_folder_are_one_students(tmp_path):
+    touch(tmp_path / "ann" / NAME, tmp_path / "ann" / "scratch.ipynb", tmp_path / "ann" / "__MACOSX" / f"._{NAME}")
     touch(tmp_path / "ann" / ".ipynb_checkpoints" / NAME)
-    touch(tmp_path / "bob" / "renamed.ipynb", tmp_path / "cat" / "a.ipynb", tmp_path / "cat" / "b.ipynb")
-    ann, bob, cat = find_submissions(tmp_path, NAME)
-    assert ann.path.name == NAME
-    assert bob.path.name == "renamed.ipynb"
-    assert cat.path is None
-    assert cat.note == f"2 notebooks, and not one that is named {NAME}"
+    touch(tmp_path / "bob" / "renamed.ipynb", tmp_path / "cat" / "a.ipynb", tmp_path / "cat" / "b" / "b.ipynb")
+    found = {one.student: [path.name for path in one.files] for one in find_submissions(tmp_path, NAME)}
+    assert found == {"ann": [NAME, "scratch.ipynb"], "bob": ["renamed.ipynb"], "cat": ["a.ipynb", "b.ipynb"]}
 
 
 def with_roster(folder, text, *students):
@@ -109,40 +103,115 @@ def test_folders_that_cannot_be_graded(tmp_path):
         find_submissions(tmp_path, NAME)
 
 
+def reason(path):
+    """Why a file is no notebook."""
+    (found,) = read([path])
+    assert not found.cells
+    return found.why
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         (b"", "the file is empty"),
+        (b" \n", "the file is empty"),
         (b"hello", "is not a notebook"),
         (b"{}", "is not a notebook"),
         (b"[]", "is not a notebook"),
         (b"\xff\xfe\x00", "is not text"),
         (b'{"cells": 3, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "is not a notebook"),
-        (b"[" * 100_000, "is not a notebook"),
+        (b'{"cells": [], "nbformat": 4, "nbformat_minor": NaN}', "is not a notebook"),
+        (b'{"cells": [3], "nbformat": 4, "nbformat_minor": 5}', "is not a notebook: cell 1 is no cell"),
+        (b'{"cells": [{"cell_type": "code", "source": [3]}], "nbformat": 4}', "is not a notebook: cell 1 is no cell"),
+        (b'{"nbformat": 4, "cells": [', "cut off: was it uploaded whole?"),
+        (b"[" * 100_000, "lists within lists, too deep"),
+        ("# Müller".encode("latin-1"), "it is not text in UTF-8"),
+        (b"%PDF-1.4", "a PDF, and no notebook: the .ipynb is needed"),
+        (b"\n<!DOCTYPE html>", "a web page, and no notebook: the .ipynb is needed"),
+        (b"Rar!\x1a", "a RAR archive, which is not opened here"),
+        (b"PK\x03\x04\xff\xfe", "a zip that cannot be opened"),
     ],
 )
 def test_files_that_are_no_notebooks(tmp_path, content, says):
     path = tmp_path / "x.ipynb"
     path.write_bytes(content)
-    with pytest.raises(NotANotebook, match=says):
-        read_code_cells(path)
+    assert says in reason(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("a.py", "a Python script"), ("a.docx", "a Word document"), ("a.html", "a web page")]
+)
+def test_what_a_file_is_instead_is_said_with_what_to_do(tmp_path, name, kind):
+    path = tmp_path / name
+    path.write_bytes(b"PK\x03\x04" if name.endswith("docx") else b"print(1)")
+    assert reason(path) == f"{kind}, and no notebook: the .ipynb is needed"
+
+
+NOTEBOOK = nbformat.writes(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 'ä'")]))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+def test_a_notebook_with_a_mark_at_its_beginning_is_read(tmp_path, encoding):
+    path = tmp_path / "x.ipynb"
+    path.write_bytes(("\ufeff" if encoding == "utf-16-le" else "").encode(encoding) + NOTEBOOK.encode(encoding))
+    assert [one.code for one in read([path])] == [["x = 'ä'"]]
 
 
 def test_a_notebook_of_another_version_is_read(tmp_path):
     path = tmp_path / "old.ipynb"
     old = nbformat.v3.new_notebook(worksheets=[nbformat.v3.new_worksheet(cells=[nbformat.v3.new_code_cell("x = 1")])])
     path.write_text(nbformat.v3.writes_json(old))
-    assert read_code_cells(path) == ["x = 1"]
+    assert [one.code for one in read([path])] == [["x = 1"]]
 
 
-def test_a_notebook_that_is_too_large(tmp_path, monkeypatch):
-    from utils.grading.run import submissions
-
-    monkeypatch.setattr(submissions, "LARGEST_NOTEBOOK", 10)
+def test_a_notebook_that_is_too_large(tmp_path):
     path = tmp_path / "big.ipynb"
-    path.write_text(" " * 20)
-    with pytest.raises(NotANotebook, match="the file has"):
-        read_code_cells(path)
+    path.touch()
+    os.truncate(path, 60_000_000)
+    assert reason(path) == "it is too large (60 MB, at most 50): save it without outputs"
+    with zipfile.ZipFile(tmp_path / "big.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(path, NAME)
+    (found,) = read([tmp_path / "big.zip"])
+    assert (found.name, found.why) == (
+        f"big.zip/{NAME}",
+        "it is too large (60 MB, at most 50): save it without outputs",
+    )
+
+
+# A megabyte of each takes the grader a hundred, read as data.
+BOMBS = {
+    "lists": ('{"nbformat": 4, "cells": [], "metadata": [' + "{}," * 350_000 + "1]}", "350,003 lists and objects"),
+    "cells": (
+        '{"nbformat": 4, "cells": [' + '{"cell_type": "code"},' * 2100 + "{}]}",
+        "2,101 cells, and at most 2,000",
+    ),
+    "values": ('{"nbformat": 4, "cells": [], "metadata": [' + "1," * 3_100_000 + "1]}", "more than 3,000,000 values"),
+    "strings": (
+        '{"nbformat": 4, "cells": [], "metadata": [' + '"",' * 2_100_000 + "1]}",
+        "more than 2,000,000 strings",
+    ),
+    "depth": ('{"nbformat": 4, "cells": [], "metadata": ' + '{"a":' * 200_000 + "1" + "}" * 200_000 + "}", "too deep"),
+    "digits": ('{"nbformat": ' + "9" * 4000 + ', "cells": []}', "a number of more than 400 digits"),
+    "code": (json.dumps({"nbformat": 4, "cells": [{"cell_type": "code", "source": "x" * 2_100_000}]}), "2 million"),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_what_would_fill_the_memory_is_refused_and_not_read(tmp_path, bomb):
+    content, says = BOMBS[bomb]
+    (tmp_path / "bomb.ipynb").write_text(content)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert says in reason(tmp_path / "bomb.ipynb")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000, "kB: the grader itself has not read it"
+
+
+def test_a_reader_that_ends_is_told(tmp_path, monkeypatch):
+    dies = tmp_path / "reader.py"
+    dies.write_text("import os; os.abort()")
+    monkeypatch.setattr(reading.reader, "__file__", str(dies))
+    (tmp_path / "x.ipynb").write_text(NOTEBOOK)
+    (found,) = read([tmp_path / "x.ipynb"])
+    assert (found.name, found.why) == ("x.ipynb", "reading it takes more than 20 s or 1 GB: save it without outputs")
 
 
 # --- zips, and the names of learning platforms ------------------------------------------------------------------
@@ -192,7 +261,7 @@ def test_a_zip_with_one_more_folder_around_it(tmp_path):
 def test_what_a_zip_may_not_do(tmp_path):
     link = zipfile.ZipInfo("link.ipynb")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
-    bomb = b"0" * (LARGEST_NOTEBOOK + 1)
+    bomb = b"0" * (LARGEST_FILE + 1)
     place = zipped(
         tmp_path / "evil.zip",
         {
@@ -206,8 +275,13 @@ def test_what_a_zip_may_not_do(tmp_path):
         },
         infos=[(link, "/etc/passwd")],
     )
-    found = students(place)
-    assert found == [("ann", "", b"ann", ""), ("bomb", "", b"", "")]
+    with handed_in(place, NAME) as found:
+        assert [one.student for one in found] == ["ann", "bomb"]
+        assert found[0].path.read_bytes() == b"ann"
+        assert found[1].path.stat().st_blocks == 0, "its size is there, and nothing else"
+        assert [one.why for one in read(found[1].files)] == [
+            "it is too large (50 MB, at most 50): save it without outputs"
+        ]
     assert not (tmp_path / "escaped.ipynb").exists()
     (tmp_path / "no.zip").write_text("no zip")
     with pytest.raises(Problem, match="not a zip file"), handed_in(tmp_path / "no.zip", NAME):
@@ -238,7 +312,7 @@ def test_answers_in_words_are_read_by_the_name_of_their_cell(tmp_path):
     about = {"nbgrader": {"grade_id": "why", "solution": True, "grade": True, "points": 0}}
     cells = [nbformat.v4.new_markdown_cell("Because " * 1000, metadata=about), nbformat.v4.new_markdown_cell("other")]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "a.ipynb")
-    found = read_free_text(tmp_path / "a.ipynb")
-    assert list(found) == ["why"]
-    assert found["why"].startswith("Because")
-    assert len(found["why"]) == LONGEST_TEXT
+    (found,) = read([tmp_path / "a.ipynb"])
+    assert list(found.words) == ["why"]
+    assert found.words["why"].startswith("Because")
+    assert len(found.words["why"]) == LONGEST_ANSWER

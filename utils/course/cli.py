@@ -84,6 +84,26 @@ def grade(
         Path | None,
         typer.Option(metavar="FILE", help="The CSV that your platform exports: exports/ then carries its ids."),
     ] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Late after this, such as '2026-11-30 23:59' or '2026-11-30 23:59 Europe/Berlin'; "
+            "by what the platform's files say if left out.",
+        ),
+    ] = None,
+    grace: Annotated[float, typer.Option(metavar="MINUTES", help="So much later is not late.")] = 0,
+    late_penalty: Annotated[
+        str,
+        typer.Option(
+            metavar="COST",
+            help="'10%/day' of all points for each day begun, '1/day', '20%', '10%/day up to 50%', or 'none'.",
+        ),
+    ] = "none",
+    again: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WHO", help="Judge this student again, or 'all'. May be given more than once."),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many submissions at once.")] = 1,
     dask: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Grade on the workers of this Dask scheduler instead.")
@@ -98,13 +118,16 @@ def grade(
     """Grade one lab: each notebook runs in a sandbox of its own and is judged from outside.
 
     grades.csv has a row for each student: points for each exercise, total, max, and a status. feedback/ has a
-    page for each student, class.html one for you. A run that was stopped goes on where it was.
+    page for each student, class.html one for you. A run that was stopped goes on where it was. What you write into
+    overrides.csv and words.csv in DIR counts from the next run on, which judges nothing again.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from utils.grading.marking.late import deadline as rule_of
     from utils.grading.run.kernel import Limits, begin_to_warm
 
+    rule = rule_of(deadline, grace=grace, penalty=late_penalty)
     limits = Limits(cell=cell_seconds, call=call_seconds, submission=submission_seconds, sandboxed=sandbox)
     if dask is None:
         begin_to_warm(limits)  # while this process loads PyTorch
@@ -120,6 +143,8 @@ def grade(
             out,
             students=students,
             gradebook=gradebook,
+            deadline=rule,
+            again=again or (),
             jobs=jobs,
             dask=dask,
             limits=limits,
@@ -133,12 +158,40 @@ def _print(outcome: Outcome) -> None:
 
     for one in outcome.grades:
         note = f"  ({line(one.note)})" if one.note else ""
-        look = "  look at it by hand" if one.flags else ""
-        print(f"{line(one.student):<24} {one.total:>3} / {outcome.lab.points}  {one.status}{note}{look}")
-    if outcome.again:
-        print(f"{len(outcome.again)} could not be graded: run the same command again for them.")
+        late = f"  late: -{one.penalty:g}" if one.penalty else ""
+        look = "  look at it by hand" if one.flags and one.doubts else ""
+        print(f"{line(one.student):<24} {one.mark:>3g} / {outcome.most:g}  {one.status}{note}{late}{look}")
+    if outcome.earlier:
+        print(f"graded by an earlier version of the course: {outcome.earlier} kept; --again all judges all of them")
     count = len(outcome.grades)
-    print(f"{count} graded: {outcome.table}. Look at {outcome.report}. {outcome.warning}".rstrip())
+    print(f"{count} graded: {outcome.table}. {outcome.warning}".rstrip())
+    print("\n".join(_next_steps(outcome)))
+
+
+def _next_steps(outcome: Outcome) -> list[str]:
+    """What an instructor does now, in three lines."""
+    out = outcome.table.parent
+    look = f"Look: {outcome.look_at} by hand, in {out / 'exports' / 'look_at.csv'}; the class, in {outcome.report}."
+    words = f"{outcome.unmarked} answers in words have no points: {out / 'words.html'}; " if outcome.unmarked else ""
+    mark = f"Mark: {words}change a mark in {out / 'overrides.csv'}; then run the same command again."
+    if outcome.again:
+        return [look, mark, f"{len(outcome.again)} could not be graded: run the same command again for them."]
+    return [look, mark, f"Import: {out / 'exports' / 'how_to_import.txt'} says how."]
+
+
+@app.command()
+def compare(
+    lab: Annotated[str, typer.Argument(help="The lab, such as lab01.")],
+    graded: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `course grade --out` has written.")],
+) -> None:
+    """Show answers of a class that are alike, as a reason to look and never as a verdict: compare.html in DIR."""
+    from utils.facts import load_lab
+    from utils.grading import compare as comparing
+    from utils.grading.tell.comparison import write_comparison
+
+    found = comparing.compare(comparing.read_results(graded), lab)
+    table, page = write_comparison(found, load_lab(lab), graded)
+    print(f"{found.students} compared, {len(found.pairs)} pairs to look at: {page}, {table}")
 
 
 @app.command()

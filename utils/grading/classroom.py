@@ -1,15 +1,14 @@
 """A class, graded: several submissions at once, each result kept as it comes, so that a killed run goes on later.
 
 Each worker is a process of its own that grades one submission after another; each submission runs in a kernel of its
-own (kernel.py). A result is a file in `OUT/results/`, with a fingerprint of all that it depends on. What has a result
-with the right fingerprint is not graded again.
+own (kernel.py). A result is a file in `OUT/results/`, with a fingerprint of all that it depends on (fingerprint.py).
+What has a result with the right fingerprint is not graded again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 import shutil
@@ -17,7 +16,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
@@ -29,11 +28,13 @@ from pathlib import Path
 import psutil
 
 from utils.facts import Lab, load_lab
-from utils.files import ROOT, write_whole
+from utils.files import write_whole
+from utils.grading.fingerprint import course_version, fingerprint
 from utils.grading.grade import Grade, grade_submission
+from utils.grading.handed_in.reader import LARGEST_FILE
 from utils.grading.run.kernel import Limits, warmed
 from utils.grading.run.provisioner import Lent, WarmProcessEnded, borrow
-from utils.grading.run.submissions import FOLDERS, LARGEST_NOTEBOOK, Submission, file_stem
+from utils.grading.run.submissions import FOLDERS, Submission, file_stem
 from utils.problem import Problem
 
 TRIES = 2  # of a submission whose grading process died
@@ -48,45 +49,77 @@ def grade_class(
     *,
     jobs: int = 1,
     dask: str | None = None,
-    finished: Callable[[Grade, bool], None] = lambda grade, new: None,
+    again: Collection[str] = (),
+    finished: Callable[[Grade, bool, bool], None] = lambda grade, new, earlier: None,
 ) -> list[Grade]:
     """Grade what has no result in `out` yet; returns all grades in the order of the submissions.
 
-    `jobs` is how many at once on this machine, or `dask` the address of a scheduler whose workers grade. `finished`
-    is called with each grade as it comes, and whether it is new. Raises Problem for a scheduler that cannot be had.
+    `jobs` is how many at once on this machine, or `dask` the address of a scheduler whose workers grade. `again` are
+    students who are graded whatever result they have. `finished` is called with each grade as it comes, whether it is
+    new, and whether another version of the course gave it. Raises Problem for a scheduler that cannot be had.
     """
     folder = out / "results"
     folder.mkdir(parents=True, exist_ok=True)
     _sweep()
-    marks = {one.student: _fingerprint(one, lab_name, limits) for one in submissions}
+    marks = {one.student: fingerprint(one, lab_name, limits) for one in submissions}
     grades: dict[str, Grade] = {}
     todo = []
     for submission in submissions:
         kept = _kept(folder, submission, marks[submission.student])
-        if kept is None:
+        if kept is None or submission.student in again:
             todo.append(submission)
         else:
-            grades[submission.student] = kept
-            finished(kept, False)
-    source = _on_dask(todo, lab_name, limits, dask) if dask else _here(todo, lab_name, limits, jobs)
+            grades[submission.student], same_course = kept
+            finished(kept[0], False, not same_course)
+    groups = _by_group(todo)
+    firsts = [members[0] for members in groups.values()]
+    source = _on_dask(firsts, lab_name, limits, dask) if dask else _here(firsts, lab_name, limits, jobs)
     for submission, text in source:
-        grade = grades[submission.student] = Grade.from_json(text)
-        if grade.status != "not-graded":
-            result = {"fingerprint": marks[submission.student], "grade": json.loads(text)}
-            write_whole(folder / f"{file_stem(submission.student)}.json", json.dumps(result, indent=1) + "\n")
-        finished(grade, True)
+        for member in groups[_group_of(submission)]:
+            grade = grades[member.student] = _as_of(member, submission, Grade.from_json(text))
+            if grade.status != "not-graded":
+                result = {"fingerprint": marks[member.student], "course": course_version()}
+                result["grade"] = json.loads(grade.to_json())
+                write_whole(folder / f"{file_stem(member.student)}.json", json.dumps(result, indent=1) + "\n")
+            finished(grade, True, False)
     return [grades[submission.student] for submission in submissions]
 
 
-def grade_one(submission: Submission, content: bytes | None, lab_name: str, limits: Limits) -> str:
-    """Grade one submission, in a worker; the grade as text. `content` is the file, where it is not on this machine."""
+def _by_group(submissions: Sequence[Submission]) -> dict[tuple, list[Submission]]:
+    """Those who have handed in together: they are graded once."""
+    groups: dict[tuple, list[Submission]] = {}
+    for one in submissions:
+        groups.setdefault(_group_of(one), []).append(one)
+    return groups
+
+
+def _group_of(submission: Submission) -> tuple:
+    return (submission.group, submission.files) if submission.group else (submission.student,)
+
+
+def _as_of(member: Submission, first: Submission, grade: Grade) -> Grade:
+    """The grade of one member of a group, where the first one's submission was graded."""
+    flags = [*member.doubts, *grade.flags[len(first.doubts) :]] if first is not member else grade.flags
+    return dataclasses.replace(grade, student=member.student, id=member.id, flags=flags)
+
+
+def grade_one(submission: Submission, contents: list[bytes] | None, lab_name: str, limits: Limits) -> str:
+    """Grade one submission, in a worker; the grade as text. `contents` are its files, if not on this machine."""
     with ONE_AT_A_TIME, contextlib.ExitStack() as stack:
-        if content is not None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="submission-"))
-            path = Path(folder) / submission.path.name
-            path.write_bytes(content)
-            submission = dataclasses.replace(submission, path=path)
+        if contents is not None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="submission-")))
+            submission = _written(submission, contents, folder)
         return grade_submission(submission, _lab(lab_name), limits).to_json()
+
+
+def _written(submission: Submission, contents: list[bytes], folder: Path) -> Submission:
+    """The same submission, with its files in `folder`: called as they were, with the folder that each was in."""
+    paths = []
+    for number, (path, content) in enumerate(zip(submission.files, contents, strict=True)):
+        paths.append(folder / str(number) / path.parent.name / path.name)
+        paths[-1].parent.mkdir(parents=True)
+        paths[-1].write_bytes(content)
+    return dataclasses.replace(submission, path=paths[0], more=tuple(paths[1:]))
 
 
 def _here(todo: Sequence[Submission], lab_name: str, limits: Limits, jobs: int) -> Iterator[tuple[Submission, str]]:
@@ -150,8 +183,8 @@ def _on_dask(
     with client:
         futures = {}
         for one in todo:
-            content = one.path.read_bytes() if one.path and one.path.stat().st_size <= LARGEST_NOTEBOOK else None
-            future = client.submit(grade_one, one, content, lab_name, limits, pure=False, retries=TRIES - 1)
+            contents = [_sent(path) for path in one.files] or None
+            future = client.submit(grade_one, one, contents, lab_name, limits, pure=False, retries=TRIES - 1)
             futures[future] = one
         for future in completed(list(futures)):
             try:
@@ -159,6 +192,12 @@ def _on_dask(
             except Exception as error:  # of a worker: its loss costs this submission, not the class
                 text = _not_graded(futures[future], lab_name, f"its worker failed: {type(error).__name__}").to_json()
             yield futures[future], text
+
+
+def _sent(path: Path) -> bytes:
+    """A file's content for another machine. Of one that is too large to be read as much as shows that."""
+    with path.open("rb") as file:
+        return file.read(LARGEST_FILE + 1)
 
 
 def _not_graded(submission: Submission, lab_name: str, note: str) -> Grade:
@@ -170,39 +209,16 @@ def _lab(name: str) -> Lab:
     return load_lab(name, hidden=True)
 
 
-def _kept(folder: Path, submission: Submission, fingerprint: str) -> Grade | None:
-    """The result of an earlier run, if it is of the same submission, lab and grader."""
+def _kept(folder: Path, submission: Submission, fingerprint: str) -> tuple[Grade, bool] | None:
+    """The result of an earlier run, if it is of the same submission, lab and grader; and whether of the same course."""
     try:
         result = json.loads((folder / f"{file_stem(submission.student)}.json").read_text(encoding="utf-8"))
         if result["fingerprint"] != fingerprint:
             return None
         grade = Grade.from_json(json.dumps(result["grade"]))
-        return grade if grade.student == submission.student else None
+        return (grade, result.get("course") == course_version()) if grade.student == submission.student else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _fingerprint(submission: Submission, lab_name: str, limits: Limits) -> str:
-    """A digest of all that a grade depends on: the file, the student, the lab's facts, the grader, the limits."""
-    digest = hashlib.sha256(_grader(lab_name).encode())
-    digest.update(repr((submission.student, submission.note, submission.id, limits)).encode(errors="replace"))
-    if submission.path is not None:
-        digest.update(submission.path.name.encode(errors="replace"))
-        with submission.path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-@cache
-def _grader(lab_name: str) -> str:
-    """A digest of the lab's facts and of the course's own code."""
-    import torch
-
-    digest = hashlib.sha256(f"{sys.version_info[:3]} {torch.__version__}".encode())
-    tests = [ROOT / "tests" / lab_name / f"{kind}.py" for kind in ("visible", "hidden")]
-    for path in [*tests, *sorted((ROOT / "utils").rglob("*.py"))]:
-        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
 
 
 def _lent(limits: Limits) -> Lent | None:

@@ -19,15 +19,21 @@ from utils.facts import Lab, lab_sources, load_lab
 from utils.files import write_whole
 from utils.grading import classroom
 from utils.grading.grade import Grade
-from utils.grading.roster import read_gradebook, read_roster
+from utils.grading.marking import overrides, words
+from utils.grading.marking.by_hand import Students
+from utils.grading.marking.late import Deadline
+from utils.grading.marking.mark import Mark, most_of
+from utils.grading.marking.marking import Marking
+from utils.grading.roster import read_gradebook, read_roster, students_in
 from utils.grading.run import sandbox
 from utils.grading.run.kernel import Limits, begin_to_warm
 from utils.grading.run.places import places
-from utils.grading.run.submissions import file_stem, handed_in
+from utils.grading.run.submissions import Submission, file_stem, handed_in
 from utils.grading.tell import pages
-from utils.grading.tell.exports import write_exports, write_grades
+from utils.grading.tell.exports import held_back, write_exports, write_grades
 from utils.grading.tell.feedback import student_page, student_text
 from utils.grading.tell.report import class_page
+from utils.grading.tell.words import words_page
 from utils.problem import Problem
 
 NO_SANDBOX = "Graded without a sandbox: each submission could read and write what the grader can."
@@ -38,15 +44,25 @@ class Outcome:
     """A graded folder: what each student got, and where it was written."""
 
     lab: Lab
-    grades: list[Grade]
+    grades: list[Mark]
+    most: float  # what a mark counts to
     table: Path  # grades.csv
     report: Path  # class.html
     warning: str  # about the whole run, or nothing
+    look_at: int  # rows of exports/look_at.csv
+    earlier: int  # results that another version of the course gave, and that are kept
 
     @property
-    def again(self) -> list[Grade]:
+    def again(self) -> list[Mark]:
         """Those that could not be graded: the same call again grades them, and nobody else."""
         return [grade for grade in self.grades if grade.status == "not-graded"]
+
+    @property
+    def unmarked(self) -> int:
+        """Answers in words that an instructor has yet to give points for: all of them where none counts."""
+        if any(grade.in_words for grade in self.grades):
+            return sum(len(grade.unmarked) for grade in self.grades)
+        return sum(words.answered(text) for grade in self.grades for text in grade.free_text.values())
 
 
 def grade_folder(
@@ -56,6 +72,8 @@ def grade_folder(
     *,
     students: Path | None = None,
     gradebook: Path | None = None,
+    deadline: Deadline | None = None,
+    again: Sequence[str] = (),
     jobs: int = 1,
     dask: str | None = None,
     limits: Limits | None = None,
@@ -64,34 +82,52 @@ def grade_folder(
     """Grade a folder or a zip of submissions to one lab, and write grades.csv, feedback/, class.html and exports/.
 
     `students` is a file with everybody in the class (see `read_roster`), `gradebook` one that a platform exported.
-    `jobs` is how many at once on this machine, or `dask` the address of a scheduler. `progress` is called with how many
-    are done, of how many. A run that was stopped goes on where it was. Raises Problem for what the caller can mend.
+    Both may say who was late, and `deadline` when that is and what it costs. `again` are students to judge whatever
+    result they have, or "all". `jobs` is how many at once on this machine, or `dask` the address of a scheduler.
+    `progress` is called with how many are done, of how many. A run that was stopped goes on where it was. What an
+    instructor keeps in `out`, overrides.csv and words.csv, is read before anything is graded. Raises Problem for what
+    the caller can mend.
     """
     limits = limits or Limits()
     notebook_name = lab_sources([lab])[0].name
     roster = read_roster(students) if students else []
     table = read_gradebook(gradebook) if gradebook else None
     warning = "" if limits.sandboxed else NO_SANDBOX
-    with handed_in(submissions, notebook_name, roster) as found:
+    rows = students_in(table) if table is not None else []
+    with handed_in(submissions, notebook_name, roster, rows) as found:
         if limits.sandboxed and dask is None:
             _require_sandbox(submissions, out)
             _say_if_slow(limits)
         if dask is None:
             begin_to_warm(limits)  # while this process loads PyTorch
         judged_by = _with_hidden_facts(lab)
+        marking = Marking.read(out, judged_by, found, [roster, rows], deadline or Deadline())
+        forced = _chosen(again, found)
         feedback = _made(out / "feedback")
-        done = 0
+        done = kept = 0
         progress(done, len(found))
 
-        def finished(grade: Grade, new: bool) -> None:
-            nonlocal done
-            done += 1
-            _give_back(grade, judged_by, feedback, warning, new)
+        def finished(grade: Grade, new: bool, earlier: bool) -> None:
+            nonlocal done, kept
+            done, kept = done + 1, kept + earlier
+            _give_back(marking.mark(grade), judged_by, feedback, warning, new)
             progress(done, len(found))
 
-        grades = classroom.grade_class(found, lab, out, limits, jobs=jobs, dask=dask, finished=finished)
-    _tell(grades, judged_by, out, warning, table)
-    return Outcome(judged_by, grades, out / "grades.csv", out / "class.html", warning)
+        how = {"jobs": jobs, "dask": dask, "again": forced, "finished": finished}
+        grades = classroom.grade_class(found, lab, out, limits, **how)
+    marks = [marking.mark(grade) for grade in grades]
+    overrides.begin(out / overrides.NAME)
+    most = most_of(judged_by, marks)
+    held = _tell(marks, judged_by, out, warning, table, marking)
+    return Outcome(judged_by, marks, most, out / "grades.csv", out / "class.html", warning, held, kept)
+
+
+def _chosen(again: Sequence[str], found: Sequence[Submission]) -> set[str]:
+    """The students to judge again. Raises Problem for a name that is no student's."""
+    if "all" in again:
+        return {one.student for one in found}
+    students = Students(found)
+    return {students.find("--again", name) for name in again}
 
 
 def _with_hidden_facts(lab: str) -> Lab:
@@ -130,19 +166,42 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _give_back(grade: Grade, lab: Lab, folder: Path, warning: str, new: bool) -> None:
-    """Write a student's page and text, unless an earlier run did with the templates of today."""
-    stem = folder / file_stem(grade.student)
+def _give_back(mark: Mark, lab: Lab, folder: Path, warning: str, new: bool) -> None:
+    """Write a student's page and text, unless an earlier run told the same with the templates of today.
+
+    The text has all that the page has but the timeline, which is the same until the submission is judged again; and it
+    is written last.
+    """
+    stem = folder / file_stem(mark.student)
     page, text = stem.with_name(f"{stem.name}.html"), stem.with_name(f"{stem.name}.txt")
-    there = page.exists() and text.exists() and page.stat().st_mtime > pages.changed()
+    told = student_text(mark, lab, warning)
+    there = page.exists() and page.stat().st_mtime > pages.changed() and _read(text) == told
     if new or not there:
-        write_whole(page, student_page(grade, lab, warning))
-        write_whole(text, student_text(grade, lab, warning))
+        write_whole(page, student_page(mark, lab, warning))
+        write_whole(text, told)
 
 
-def _tell(grades: Sequence[Grade], lab: Lab, out: Path, warning: str, gradebook: pd.DataFrame | None) -> None:
-    """Write what is about the whole class."""
-    write_grades(grades, lab, out / "grades.csv")
-    write_whole(out / "class.html", class_page(grades, lab, warning))
-    how = write_exports(grades, lab, out / "exports", gradebook)
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _tell(
+    marks: Sequence[Mark],
+    lab: Lab,
+    out: Path,
+    warning: str,
+    gradebook: pd.DataFrame | None,
+    marking: Marking,
+) -> int:
+    """Write what is about the whole class. Returns how many have to be looked at before they have a sure mark."""
+    write_grades(marks, lab, out / "grades.csv")
+    questions = words_page(marks, lab, marking.questions)
+    if questions:
+        write_whole(out / "words.html", questions)
+    write_whole(out / "class.html", class_page(marks, lab, warning, rule=marking.rule))
+    how = write_exports(marks, lab, out / "exports", gradebook)
     write_whole(out / "exports" / "how_to_import.txt", "\n".join(how) + "\n")
+    return held_back(out / "exports")

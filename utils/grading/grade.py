@@ -7,9 +7,11 @@ import json
 from dataclasses import asdict, dataclass, field
 
 from utils.facts import Finding, Lab, judge, recorded_timelines
+from utils.grading.handed_in.choosing import choose
+from utils.grading.handed_in.reading import Document, read
 from utils.grading.run.kernel import KernelDidNotStart, Limits
 from utils.grading.run.kernel_student import KernelStudent
-from utils.grading.run.submissions import NotANotebook, Submission, read_code_cells, read_free_text
+from utils.grading.run.submissions import Submission
 
 LARGEST_TIMELINE = 1_000_000  # characters
 # What can have happened to a submission. Points are given for whatever could be judged.
@@ -21,15 +23,19 @@ STATUSES = {
     "missing": "nothing to grade was handed in",
     "not-graded": "the grader could not start: grade this one again",
     "not-a-notebook": "what was handed in cannot be read as a notebook",
+    "another-lab": "the notebook of another lab was handed in",
+    "untouched": "the notebook is as it was released: perhaps it was not saved",
 }
 # Statuses after which the points say nothing about the student.
-NOT_JUDGED = ("missing", "not-graded", "not-a-notebook")
+NOT_JUDGED = ("missing", "not-graded", "not-a-notebook", "another-lab", "untouched")
 # Statuses that a person should look at. "error" is not among them: who leaves an exercise open has it.
 LOOK_AT = {
     "timeout": "something did not finish in time",
     "crash": "the kernel died",
     "not-graded": "the grader could not start: run the command again",
     "not-a-notebook": "what was handed in cannot be read as a notebook",
+    "another-lab": "the notebook of another lab was handed in",
+    "untouched": "the notebook is as it was released",
 }
 MOST_FLAGS = 20  # that are told
 
@@ -50,6 +56,8 @@ class Grade:
     flags: list[str] = field(default_factory=list)
     free_text: dict[str, str] = field(default_factory=dict)
     timelines: dict[str, dict] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)  # the code of each answer, to be compared
+    group: str = ""  # of those who handed in together
 
     @property
     def total(self) -> int:
@@ -84,9 +92,15 @@ class Grade:
 
 
 def grade_submission(submission: Submission, lab: Lab, limits: Limits | None = None) -> Grade:
-    """Run one submission in a kernel of its own and judge every exercise. Never raises for what was handed in."""
+    """Read one submission, run it in a kernel of its own and judge every exercise.
+
+    Where there are several notebooks of the lab, each is judged. Never raises for what was handed in.
+    """
     grade = _judged(submission, lab, limits)
-    grade.id = submission.id
+    grade.id, grade.group = submission.id, submission.group
+    grade.flags = [*submission.doubts, *grade.flags]
+    if submission.group and grade.judged:
+        grade.note = "; ".join(filter(None, [f"handed in by the group {submission.group}", grade.note]))
     return grade
 
 
@@ -94,26 +108,50 @@ def _judged(submission: Submission, lab: Lab, limits: Limits | None) -> Grade:
     nothing = dict.fromkeys(lab.exercises, 0)
     if submission.path is None:
         return Grade(submission.student, "missing", nothing, submission.note)
+    chosen = choose(read(submission.files), lab.name)
+    if not chosen.notebooks:
+        return Grade(submission.student, chosen.status, nothing, chosen.note, flags=chosen.flags)
+    grades = [_run(submission.student, notebook, lab, limits) for notebook in chosen.notebooks]
+    grade = _one_of(grades, [notebook.name for notebook in chosen.notebooks], lab)
+    grade.flags = [*chosen.flags, *grade.flags]
+    return grade
+
+
+def _one_of(grades: list[Grade], names: list[str], lab: Lab) -> Grade:
+    """The grade of several notebooks: the fullest, and a person is asked where the others have other points."""
+    unjudged = next((grade for grade in grades if not grade.judged), None)
+    if unjudged is not None:
+        return unjudged
+    fullest = max(range(len(grades)), key=lambda number: grades[number].total)
+    grade = grades[fullest]
+    several = f"{len(grades)} notebooks"
+    if any(other.points != grade.points for other in grades):
+        told = ", ".join(f"{name} {one.total} of {lab.points}" for name, one in zip(names, grades, strict=True))
+        grade.flags = [f"{several}: {told}: say which counts in overrides.csv", *grade.flags]
+    elif any(other.free_text != grade.free_text for other in grades):
+        told = f"{several} with the same points and other answers in words: those of {names[fullest]} are shown"
+        grade.flags = [told, *grade.flags]
+    return grade
+
+
+def _run(student: str, notebook: Document, lab: Lab, limits: Limits | None) -> Grade:
+    """One notebook, run and judged."""
     try:
-        cells = read_code_cells(submission.path)
-        free_text = read_free_text(submission.path)
-    except NotANotebook as reason:
-        return Grade(submission.student, "not-a-notebook", nothing, str(reason))
-    if not any(cell.strip() for cell in cells):
-        return Grade(submission.student, "missing", nothing, "the notebook has no code in it")
-    try:
-        with KernelStudent(cells, limits) as student:
-            findings = {name: judge(exercise, student) for name, exercise in lab.exercises.items()}
-            errors, status, flags = student.errors, student.worst, student.flags
-            timelines = _small(recorded_timelines(lab, student, findings))
+        with KernelStudent(notebook.code, limits) as running:
+            findings = {name: judge(exercise, running) for name, exercise in lab.exercises.items()}
+            errors, status, flags = running.errors, running.worst, running.flags
+            timelines = _small(recorded_timelines(lab, running, findings))
     except KernelDidNotStart as reason:
-        return Grade(submission.student, "not-graded", nothing, str(reason))
+        return Grade(student, "not-graded", dict.fromkeys(lab.exercises, 0), str(reason))
     points = {
         name: exercise.points if all(finding.holds for finding in findings[name]) else 0
         for name, exercise in lab.exercises.items()
     }
+    if not notebook.ran and not any(points.values()):
+        flags = [*flags, "no exercise got points, and no cell of the notebook was ever run: perhaps it is a wrong copy"]
     note = "; ".join(f"code cell {number}: {what.splitlines()[0]}" for number, what in sorted(errors.items())[:3])
-    return Grade(submission.student, status, points, note, "", findings, flags, free_text, timelines)
+    about = {"findings": findings, "flags": flags, "free_text": notebook.words, "answers": notebook.answers}
+    return Grade(student, status, points, note, timelines=timelines, **about)
 
 
 def _small(timelines: dict[str, dict]) -> dict[str, dict]:

@@ -4,7 +4,8 @@ What the platforms write, by their source as it is now:
   Moodle, gradebook   moodle/moodle grade/export/txt/grade_export_txt.php: "First name", "Last name" (once "Surname"),
                       "ID number", Institution, Department, "Email address", the grades, "Last downloaded ..."
   Moodle, worksheet   moodle/moodle mod/assign/gradingtable.php: Identifier ("Participant" and the number that is in the
-                      file names), "Full name" unless marking is blind, ids that the site shows, Status, Grade, ...
+                      file names), "Full name" unless marking is blind, ids that the site shows, Status, "Group"
+                      where groups hand in, Grade, ...
   Canvas              instructure/canvas-lms lib/gradebook_exporter.rb: Student, or LastName and FirstName, then ID,
                       "SIS User ID", "SIS Login ID", Section, the assignments. Rows that are nobody's: one about
                       posting that begins with empty cells, "    Points Possible", and "Student, Test" at the end
@@ -34,6 +35,7 @@ FULL_NAMES = ("student", "full name", "name")
 EMAILS = ("email address", "email", "e-mail", "sis login id", "username")
 IDS = ("sis user id", "sis login id", "sid", "id number", *EMAILS)
 NUMBERS = ("id", "identifier")
+GROUPS = ("group", "groups")
 TITLES = {*FIRST_NAMES, *LAST_NAMES, *FULL_NAMES, *IDS, *NUMBERS}
 STAFF = ("instructor", "ta", "reader")
 
@@ -144,7 +146,7 @@ def called(row: Row) -> str:
     return name_of(row) or first(row, ["identifier", *IDS, *NUMBERS])
 
 
-def _names_of(row: Row) -> set[str]:
+def ways_to_write(row: Row) -> set[str]:
     """The ways to write this person's name, with either part first."""
     name = name_of(row)
     ways = {name}
@@ -155,6 +157,17 @@ def _names_of(row: Row) -> set[str]:
         words = name.split()
         ways |= {" ".join([*words[cut:], *words[:cut]]) for cut in range(1, len(words))}
     return {_plain(way) for way in ways} - {""}
+
+
+def is_of_moodle(row: Row) -> bool:
+    """Whether a row's number is one of Moodle's participants."""
+    return bool(first(row, ["identifier"]))
+
+
+def groups_of(row: Row) -> set[str]:
+    """The groups that a student is in: of Moodle's worksheet ("Group") or its list of participants ("Groups")."""
+    groups = first(row, GROUPS)
+    return {part.strip() for part in (groups, *re.split("[,;]", groups))} - {""}
 
 
 def _plain(text: str) -> str:
@@ -181,9 +194,10 @@ class Match:
 # How a person is recognised, the surest way first: what of the person has to be among what of the row.
 WAYS: list[tuple[Callable[[Person], str], Callable[[Row], set[str]]]] = [
     (lambda person: person.id, lambda row: {number_of(row)}),
+    (lambda person: _plain(person.id) if "@" in person.id else "", ids_of),
     (lambda person: _plain(person.student), ids_of),
-    (lambda person: _plain(person.student), _names_of),
-    (lambda person: letters(person.student), lambda row: set(map(letters, _names_of(row)))),
+    (lambda person: _plain(person.student), ways_to_write),
+    (lambda person: letters(person.student), lambda row: set(map(letters, ways_to_write(row)))),
 ]
 
 

@@ -1,47 +1,34 @@
-"""What was handed in: one notebook for each student, found in a folder or a zip, read without running anything."""
+"""What was handed in: whose it is, found in a folder or a zip by the names alone, without reading what is in it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
-import stat
-import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass
+from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
-from utils.grading.roster import IDS, Row, called, first, match, number_of
-from utils.notebook_format import nbformat
+from utils.grading.handed_in.platforms import METADATA, Named, read_names
+from utils.grading.handed_in.unpacking import inner, unpack
+from utils.grading.roster import EMAILS, IDS, Row, called, first, match, number_of
 from utils.problem import Problem
 
 FOLDERS = "grading-"  # temporary ones, and the number of the process that grades: what a killed one left is found
-LARGEST_NOTEBOOK = 50_000_000  # bytes; a notebook with a film in its outputs is smaller
-LARGEST_CLASS = 4_000_000_000  # bytes that a zip may unpack to
+MOST_FILES = 500  # of one student
 NOTHING = "nothing was handed in"
-LONGEST_TEXT = 4000  # characters of a free-text answer that are kept
-# How learning platforms name what they export, with the number that their gradebooks know the student by:
-#   Moodle   "Ann Lee_123456_assignsubmission_file/lab01.ipynb", or the same without a folder (its help page
-#            "Assignment settings: Download submissions in folders")
-#   Canvas   "leeann_late_4242_99887_lab01.ipynb": name, LATE, user id, file id, file name (its guide "How do I
-#            download all student submissions for an assignment?")
-MOODLE = re.compile(r"(?P<student>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?(?:/|$|(?=[^/]))")
-CANVAS = re.compile(r"(?P<student>[^_/]+)_(?:LATE_|late_)?(?P<id>\d+)_\d+_(?P<file>[^/]+)$")
-
-
-class NotANotebook(Exception):
-    """A file that was handed in and cannot be read as a notebook. The message says why."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """A student, and the file that was handed in: None where there is none, and then `note` says why.
+    """A student, and the files that were handed in: none where `path` is None, and then `note` says why.
 
-    `id` is what a learning platform calls the student, and `late` whether it came late, where the name of the file
-    told it.
+    `path` is the first file and `more` are the others: which are notebooks is seen where they are read. `id` is what
+    a learning platform calls the student, and `late` whether it came late, where the name of the file told it. `doubts`
+    are reasons why a person has to look before the mark is this student's. `group` is who handed in for the student.
     """
 
     student: str
@@ -49,6 +36,24 @@ class Submission:
     note: str = ""
     id: str = ""
     late: bool = False
+    more: tuple[Path, ...] = ()
+    doubts: tuple[str, ...] = ()
+    group: str = ""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Everything that was handed in."""
+        return () if self.path is None else (self.path, *self.more)
+
+    def digest(self) -> str:
+        """A digest of all that a grade depends on here: who it is, what is doubted, every file with its name."""
+        about = (self.student, self.note, self.id, self.doubts, self.group, len(self.files))
+        digest = hashlib.sha256(repr(about).encode(errors="replace"))
+        for path in self.files:
+            digest.update(path.name.encode(errors="replace") + b"\0")
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
 
 
 def file_stem(student: str) -> str:
@@ -62,56 +67,75 @@ def file_stem(student: str) -> str:
 
 
 @contextmanager
-def handed_in(place: Path, notebook_name: str, roster: Sequence[Row] = ()) -> Iterator[list[Submission]]:
+def handed_in(
+    place: Path, notebook_name: str, roster: Sequence[Row] = (), tables: Sequence[Row] = ()
+) -> Iterator[list[Submission]]:
     """The submissions in a folder or a zip file, sorted by student. What a zip holds is there inside the `with`.
 
-    Who is in the `roster` (see `read_roster`) and handed in nothing has a submission without a path. Raises Problem
-    for a place that is not there, holds nothing, or cannot be read, and for a student with two submissions.
+    Who is in the `roster` (see `read_roster`) and handed in nothing has a submission without a path. `tables` has the
+    rows of a platform's other file: they tell groups, and names that can be read in two ways. Raises Problem for a
+    place that is not there, holds nothing, or cannot be read, and for a student with two submissions.
     """
     with TemporaryDirectory(prefix=f"{FOLDERS}{os.getpid()}-") as unpacked:
         if place.is_file():
-            _unpack(place, Path(unpacked))
-            yield find_submissions(_inner(Path(unpacked)), notebook_name, roster, named=place)
+            damaged = unpack(place, Path(unpacked))
+            yield find_submissions(inner(Path(unpacked)), notebook_name, roster, tables, place, damaged)
         else:
-            yield find_submissions(place, notebook_name, roster)
+            yield find_submissions(place, notebook_name, roster, tables)
 
 
 def find_submissions(
-    folder: Path, notebook_name: str, roster: Sequence[Row] = (), named: Path | None = None
+    folder: Path,
+    notebook_name: str,
+    roster: Sequence[Row] = (),
+    tables: Sequence[Row] = (),
+    named: Path | None = None,
+    damaged: Mapping[Path, str] = MappingProxyType({}),
 ) -> list[Submission]:
-    """The submissions in a folder, sorted by student: a file for each, or a folder for each. See `handed_in`."""
+    """The submissions in a folder, sorted by student: a file for each, or a folder for each. See `handed_in`.
+
+    `named` is what to call the folder, and `damaged` says of files in it why they are not whole.
+    """
     named = named or folder
     if not folder.is_dir():
         raise Problem(f"{named} is not a folder. Name the folder, or the zip, that holds the submissions.")
-    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith((".", "__"))]
-    # Several files of one student are together only where a platform has numbered them.
-    files: dict[tuple[str, str, str], list[Path]] = {}
+    left_out = (".", "__", "Thumbs.db", "desktop.ini")  # what computers put into folders on their own
+    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(left_out)]
+    export = read_names(entries, notebook_name.split("_")[0], [*roster, *tables])
+    # Several files of one student are together where the platform says that they are one's: by a number.
+    together: dict[tuple[str, str], list[tuple[Path, Named]]] = {}
     for entry in entries:
-        student, number = _whose(entry)
-        files.setdefault((student, number, "" if number else entry.name), []).extend(
-            _files(entry) if entry.is_dir() and not entry.is_symlink() else [entry]
-        )
-    if not files:
+        if export.platform == "Gradescope" and entry.name == METADATA:
+            continue
+        for one in export.whose[entry]:
+            own = entry.name if export.platform == "a folder" else one.key
+            together.setdefault((one.student, own), []).append((entry, one))
+    if not together:
         raise Problem(f"{named} is empty. It should hold one notebook, or one folder, for each student.")
-    found = [_choose(student, number, candidates, notebook_name) for (student, number, _), candidates in files.items()]
-    found = _told_apart(found)
+    found = [_submission(of_one, name, damaged) for of_one, name in _told_apart(list(together.values()))]
     twice = [student for student, count in Counter(one.student for one in found).items() if count > 1]
     if twice:
         raise Problem(f"{named} has two submissions of {twice[0]}: keep one of them.")
-    by_student = {one.student: one for one in _absent(found, roster)} | {one.student: one for one in found}
+    nameless = export.platform == "Canvas, anonymous"
+    by_student = {one.student: one for one in _absent(found, roster, nameless)} | {one.student: one for one in found}
     return [by_student[student] for student in sorted(by_student)]
 
 
-def _told_apart(found: list[Submission]) -> list[Submission]:
-    """Students of one name have the platform's number in their names."""
-    names = Counter(one.student for one in found)
+def _told_apart(all_of: list[list[tuple[Path, Named]]]) -> list[tuple[list[tuple[Path, Named]], str]]:
+    """With each student's entries a name: students of one name have the platform's number in it."""
+    names = Counter(of_one[0][1].student for of_one in all_of)
+    ones = [(of_one, of_one[0][1]) for of_one in all_of]
     return [
-        replace(one, student=f"{one.student} ({one.id})") if one.id and names[one.student] > 1 else one for one in found
+        (of_one, f"{one.student} ({one.key})" if one.key and names[one.student] > 1 else one.student)
+        for of_one, one in ones
     ]
 
 
-def _absent(found: list[Submission], roster: Sequence[Row]) -> list[Submission]:
-    """A submission without a file for each row of the roster that is nobody's who handed in."""
+def _absent(found: list[Submission], roster: Sequence[Row], nameless: bool) -> list[Submission]:
+    """A submission without a file for each row of the roster that is nobody's who handed in.
+
+    `nameless` is whether the platform left all names out.
+    """
     matched = match(found, roster)
     names, here = Counter(map(called, roster)), {one.student for one in found}
     absent = []
@@ -123,119 +147,51 @@ def _absent(found: list[Submission], roster: Sequence[Row]) -> list[Submission]:
             continue
         perhaps = sorted(student for student, places in matched.doubts.items() if place in places)
         note = f"nothing was handed in, unless it is {perhaps[0]!r}: that fits others, too" if perhaps else NOTHING
-        absent.append(Submission(name, None, note))
+        if nameless:
+            note = "nothing was handed in, unless it is one of those whose names were left out"
+        email = first(row, EMAILS)
+        absent.append(Submission(name, None, note, number_of(row) or (email if "@" in email else "")))
     return absent
 
 
-def _whose(entry: Path) -> tuple[str, str]:
-    """The student whose file or folder this is, and the platform's number for the student, from its name."""
-    name = entry.name.encode(errors="replace").decode()  # not every file's name is text
-    match = MOODLE.match(name) or (CANVAS.match(name) if entry.suffix else None)
-    if match:
-        return match["student"], match["id"]
-    # Two files that differ in their ending only are two submissions of one student.
-    return (name if entry.is_dir() else name.removesuffix(entry.suffix)), ""
-
-
-def _files(folder: Path) -> list[Path]:
-    files = [f for f in sorted(folder.rglob("*")) if not f.is_symlink() and f.is_file()]
-    return [f for f in files if not f.name.startswith(".") and ".ipynb_checkpoints" not in f.parts]
-
-
-def _choose(student: str, number: str, files: list[Path], notebook_name: str) -> Submission:
-    if any(file.is_symlink() for file in files):
-        return Submission(student, None, "what was handed in is a link to another file", number)
+def _submission(of_one: list[tuple[Path, Named]], student: str, damaged: Mapping[Path, str]) -> Submission:
+    """What the entries of one student come to."""
+    one = of_one[0][1]
+    doubts = tuple(dict.fromkeys(doubt for _, each in of_one for doubt in each.doubts))
+    group = ", ".join(dict.fromkeys(each.group for _, each in of_one if each.group))
+    about = {"id": one.id, "late": any(each.late for _, each in of_one), "doubts": doubts, "group": group}
+    entries = [(entry, each) for entry, each in of_one if not each.typed]
+    if any(entry.is_symlink() for entry, _ in entries):
+        return _nothing(student, "what was handed in is a link to another file", about)
+    files = [file for entry, each in entries for file in _files(entry, each.within)]
     if not all(file.is_file() for file in files):
-        return Submission(student, None, "what was handed in is no ordinary file", number)
-    notebooks = [f for f in files if f.suffix == ".ipynb"]
-    named = [f for f in notebooks if f.name.endswith(notebook_name)]
-    for candidates in (named, notebooks):
-        if len(candidates) == 1:
-            return Submission(student, candidates[0], "", number)
-    if notebooks:
-        note = f"{len(notebooks)} notebooks, and not one that is named {notebook_name}"
-        return Submission(student, None, note, number)
+        return _nothing(student, "what was handed in is no ordinary file", about)
+    if len(files) > MOST_FILES:
+        return _nothing(student, f"{len(files)} files were handed in, and at most {MOST_FILES} are read", about)
+    broken = [f"{file.name} is {damaged[file]}" for file in files if file in damaged]
+    files = [file for file in files if file not in damaged]
+    if broken and not files:
+        return _nothing(student, broken[0], about)
+    about["doubts"] += tuple(broken)
     if files:
-        return Submission(student, files[0], "", number)
-    return Submission(student, None, "the folder is empty", number)
+        return Submission(student, files[0], more=tuple(files[1:]), **about)
+    typed = sorted({each.typed for _, each in of_one if each.typed})
+    if typed:
+        return _nothing(student, f"{' and '.join(typed)} was handed in, and no file: the .ipynb is needed", about)
+    if one.within:
+        return Submission(student, None, f"nothing was handed in for {one.within}", **about)
+    return Submission(student, None, "the folder is empty", **about)
 
 
-def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack the files of a zip, with bounds. Links and names that lead elsewhere are left out; nothing is followed."""
-    try:
-        with zipfile.ZipFile(archive) as opened:
-            members = opened.infolist()
-            if sum(member.file_size for member in members) > LARGEST_CLASS:
-                raise Problem(f"{archive} unpacks to more than {LARGEST_CLASS / 1e9:g} GB.")
-            for member in members:
-                parts = PurePosixPath(member.filename.replace("\\", "/")).parts
-                odd = any(part == ".." or set("/\x00:") & set(part) for part in parts) or not parts
-                if not member.filename or member.is_dir() or odd or stat.S_ISLNK(member.external_attr >> 16):
-                    continue
-                # A zip from a platform may have one folder around everything.
-                target = folder.joinpath(*(part[-150:] for part in parts))
-                if target.exists() or any(parent.is_file() for parent in target.parents):
-                    continue
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(_member(opened, member))
-    except zipfile.BadZipFile:
-        raise Problem(f"{archive} is not a zip file that can be read.") from None
-    except OSError as error:
-        raise Problem(f"{archive} cannot be unpacked: {error.strerror or error}") from None
+def _nothing(student: str, why: str, about: dict) -> Submission:
+    """Something was handed in, and nothing of it can be read: a person should look."""
+    return Submission(student, None, why, **about | {"doubts": (why, *about["doubts"])})
 
 
-def _inner(folder: Path) -> Path:
-    """The folder with the submissions: some platforms put one more around it."""
-    entries = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__"))]
-    if len(entries) == 1 and entries[0].is_dir():
-        inside = list(entries[0].iterdir())
-        if any(entry.is_dir() for entry in inside) or sum(entry.suffix == ".ipynb" for entry in inside) > 1:
-            return entries[0]
-    return folder
-
-
-def _member(opened: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """One file of a zip, whole or empty: never more than it says, and never more than a notebook may have."""
-    if member.flag_bits & 1 or member.file_size > LARGEST_NOTEBOOK:
-        return b""
-    try:
-        with opened.open(member) as file:
-            content = file.read(member.file_size + 1)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OSError):
-        return b""
-    return content if len(content) == member.file_size else b""
-
-
-def read_code_cells(path: Path) -> list[str]:
-    """The code cells of a notebook, in order. Raises NotANotebook for a file that is none, saying why."""
-    return [source for kind, _, source in _cells(path) if kind == "code"]
-
-
-def read_free_text(path: Path) -> dict[str, str]:
-    """The answers in words, by the name of their cell: those that a person marks. Raises NotANotebook."""
-    found = {}
-    for kind, about, source in _cells(path):
-        if kind == "markdown" and about.get("solution") and about.get("grade"):
-            found[str(about.get("grade_id", ""))[:80]] = source[:LONGEST_TEXT]
-    return dict(list(found.items())[:10])
-
-
-def _cells(path: Path) -> list[tuple[str, dict, str]]:
-    """Each cell's type, what nbgrader knows about it, and its text."""
-    size = path.stat().st_size
-    if size == 0:
-        raise NotANotebook("the file is empty")
-    if size > LARGEST_NOTEBOOK:
-        raise NotANotebook(f"the file has {size / 1e6:.0f} MB, more than {LARGEST_NOTEBOOK / 1e6:.0f}")
-    try:
-        notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
-        return [
-            # Not every text of JSON is one that can be written: half a character cannot.
-            (cell.cell_type, dict(cell.metadata.get("nbgrader", {})), cell.source.encode(errors="replace").decode())
-            for cell in notebook.cells
-        ]
-    except UnicodeDecodeError:
-        raise NotANotebook(f"{path.name} is not text") from None
-    except Exception as error:  # nbformat has a class of error for each way a file can be wrong, and lets others out
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise NotANotebook(f"{path.name} is not a notebook: {reason[0][:120]}") from None
+def _files(entry: Path, within: str) -> list[Path]:
+    """The files of an entry, without what computers put there on their own, and without links."""
+    if not entry.is_dir():
+        return [entry]
+    folder = entry / within
+    files = [f for f in sorted(folder.rglob("*")) if not f.is_symlink() and f.is_file()]
+    return [f for f in files if not any(part.startswith((".", "__MACOSX")) for part in f.relative_to(folder).parts)]

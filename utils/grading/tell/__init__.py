@@ -2,6 +2,8 @@
 
 feedback.py       a page for each student
 report.py         a page about the class, for the instructor
+words.py          a page to give points for answers in words
+comparison.py     answers that are alike, side by side
 certificate.py    a page to print, for who has done the labs
 misconceptions.py what a failed fact may come from
 exports/          grades.csv, and files for learning platforms, one module each

@@ -21,7 +21,7 @@ from utils.grading.tell import pages
 from utils.grading.tell.exports.cells import plain
 from utils.problem import Problem
 
-COLUMNS = ("student", "total", "max", "status")
+COLUMNS = ("student", "mark", "max")
 LABEL = re.compile(r"lab\d\d")
 
 
@@ -71,8 +71,8 @@ def certificates(graded: Sequence[Path], out: Path, *, by: str, on: str, least: 
     return Written(files, without)
 
 
-def _enough(grades: dict[str, tuple[float, float]], student: str, least: float) -> bool:
-    points, most = grades.get(student, (0.0, 1.0))
+def _enough(grades: dict[str, tuple[float, float] | None], student: str, least: float) -> bool:
+    points, most = grades.get(student) or (0.0, 1.0)
     return points >= least * most
 
 
@@ -101,24 +101,23 @@ def _folders(graded: Sequence[Path]) -> list[Path]:
     return sorted(found, key=lambda folder: folder.name)
 
 
-def _grades(folder: Path) -> dict[str, tuple[float, float]]:
-    """Points and most points by student. Who could not be graded is left out."""
+def _grades(folder: Path) -> dict[str, tuple[float, float] | None]:
+    """The mark and the most points by student; None where there is no mark."""
     path = folder / "grades.csv"
     try:
         with path.open(encoding="utf-8", newline="") as file:
             table = csv.DictReader(file)
             if missing := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
-                raise Problem(f"{path} has no column {missing[0]!r}: `course grade` did not write it")
+                raise Problem(f"{path} has no column {missing[0]!r}: run the `course grade` that wrote it again")
             rows = list(table)
         return {
-            plain(row["student"]): (float(row["total"]), float(row["max"]))
+            plain(row["student"]): None if row["mark"] == "" else (float(row["mark"]), float(row["max"]))
             for row in rows
-            if row["status"] not in ("missing", "not-graded")
         }
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise Problem(f"{path} cannot be read: {error}") from None
     except (TypeError, ValueError):
-        raise Problem(f"{path} has a total or a max that is no number: was it edited by hand?") from None
+        raise Problem(f"{path} has a mark or a max that is no number: was it edited by hand?") from None
 
 
 def _can_afterwards() -> dict[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from utils import plots
 from utils.facts import Exercise, Finding, Lab
 from utils.grading.grade import Grade
+from utils.grading.marking.mark import LATE, TOTAL, Mark, Override, as_mark, most_of
 from utils.grading.tell import pages
 from utils.grading.tell.text import clean, line
 from utils.grading.tell.timelines import timeline_from
@@ -24,6 +25,8 @@ IN_WORDS = {
     "missing": "There was nothing to grade. If you did hand in, tell your instructor.",
     "not-graded": "Your notebook could not be graded, and that is not your fault. You will get your points later.",
     "not-a-notebook": "What you handed in cannot be read as a notebook. Save it in Jupyter, and hand in the .ipynb.",
+    "another-lab": "You handed in the notebook of another lab.",
+    "untouched": "The notebook has no answer in it. If you wrote some, save it in Jupyter and hand it in again.",
 }
 LONGEST_FOUND = 2000  # characters of what was found
 
@@ -33,28 +36,37 @@ def student_page(grade: Grade, lab: Lab, warning: str = "") -> str:
 
     `warning` is about the whole run, and stands at the end.
     """
+    mark = as_mark(grade)
+    most = most_of(lab, [mark])
     return pages.page(
         "feedback.html",
-        grade=grade,
+        grade=mark,
         lab=lab,
+        most=most,
         warning=warning,
-        share=100 * min(max(grade.total / lab.points, 0), 1) if lab.points else 0,
-        status=_in_words(grade),
-        exercises=_told(grade, lab),
+        share=100 * min(max(mark.mark / most, 0), 1) if most else 0,
+        status=_in_words(mark),
+        exercises=_told(mark, lab),
+        written=_written(mark),
+        sum_up=_sum_up(mark),
         longest=LONGEST_FOUND,
     )
 
 
 def student_text(grade: Grade, lab: Lab, warning: str = "") -> str:
     """One student's result as plain text. The hints come last, each after the one before."""
-    total = "not graded yet" if grade.status == "not-graded" else f"{grade.total} of {lab.points} points"
-    lines = [f"{lab.title} ({lab.name}), {line(grade.student, 80)}: {total}"]
-    if grade.status != "ok":
-        note = f" ({line(grade.note, 600)})" if grade.note else ""
-        lines.append(f"status: {line(grade.status, 40)}. {_in_words(grade)}{note}")
+    mark = as_mark(grade)
+    total = "not graded yet" if _waits(mark) else f"{mark.mark:g} of {most_of(lab, [mark]):g} points"
+    lines = [f"{lab.title} ({lab.name}), {line(mark.student, 80)}: {total}"]
+    if mark.status != "ok":
+        note = f" ({line(mark.note, 600)})" if mark.note else ""
+        lines.append(f"status: {line(mark.status, 40)}. {_in_words(mark)}{note}")
+    lines += [f"  {line(one, 600)}" for one in _sum_up(mark)]
     hints = []
-    for told in _told(grade, lab):
-        lines += ["", f"{told.name}  {told.points} / {told.exercise.points}  {told.exercise.title}"]
+    for told in _told(mark, lab):
+        lines += ["", f"{told.name}  {told.points:g} / {told.exercise.points}  {told.exercise.title}"]
+        if told.changed:
+            lines.append(f"  {line(told.changed, 600)}")
         for finding in told.found:
             lines.append(f"  {'yes' if finding.holds else 'NO '}  {line(finding.claim, 300)}")
             lines += [f"       {row}" for row in clean(finding.found, LONGEST_FOUND).splitlines()]
@@ -66,6 +78,9 @@ def student_text(grade: Grade, lab: Lab, warning: str = "") -> str:
             of = len(told.exercise.hints)
             hints += ["", f"{told.name}  {told.exercise.title}"]
             hints += [f"  {number} of {of}: {hint}" for number, hint in enumerate(told.exercise.hints, 1)]
+    for question, points, reason in _written(mark):
+        lines += ["", f"{line(question, 80)}  {points}  in your own words"]
+        lines += [f"  {line(reason, 600)}"] if reason else []
     if hints:
         lines += ["", "", "Hints. Read one, try it, and come back for the next.", *hints]
     if warning:
@@ -73,15 +88,52 @@ def student_text(grade: Grade, lab: Lab, warning: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
+def _waits(mark: Mark) -> bool:
+    """Whether the grader has still to be run, and the instructor has given no mark meanwhile."""
+    return mark.status == "not-graded" and not mark.known
+
+
+def _written(mark: Mark) -> list[tuple[str, str, str]]:
+    """Each question that is answered in words, its points, and the instructor's reason."""
+    return [
+        (question, "no points yet" if one.points is None else f"{one.points:g} / {one.of:g}", one.reason)
+        for question, one in mark.in_words.items()
+    ]
+
+
+def _sum_up(mark: Mark) -> list[str]:
+    """How the mark comes about, where it is not simply the sum of the points."""
+    told = []
+    if mark.late is not None and TOTAL not in mark.overrides:
+        cost = f"{mark.penalty:g} of {mark.in_all:g} points are taken off" if mark.penalty else "nothing is taken off"
+        rule = f" The rule: {mark.rule}." if mark.rule and LATE not in mark.overrides else ""
+        told.append(f"{_late_in_words(mark.late.words)}: {cost}.{rule}{_because(mark.overrides.get(LATE))}")
+    if TOTAL in mark.overrides:
+        changed = mark.overrides[TOTAL]
+        told.append(f"Your instructor has set the mark to {changed.points:g} points.{_because(changed)}")
+    return told
+
+
+def _late_in_words(words: str) -> str:
+    if words == "not known":
+        return "It is not known when this was handed in"
+    return "Handed in late" if words == "late" else f"Handed in {words} late"
+
+
+def _because(changed: Override | None) -> str:
+    return f" Reason: {changed.reason}" if changed is not None and changed.reason else ""
+
+
 @dataclass(frozen=True)
 class _Told:
-    """What is told about one exercise, on the page and in the text."""
+    """All that is told about one exercise, on the page and in the text."""
 
     name: str
     exercise: Exercise
-    points: int
+    points: float
     found: list[Finding]
     recorded: Timeline | None
+    changed: str  # by the instructor, and why, or nothing
 
     @property
     def failed(self) -> bool:
@@ -89,7 +141,9 @@ class _Told:
 
     @property
     def kind(self) -> str:
-        """The grade decides; a colour only where something was judged."""
+        """The points decide; a colour only where something was judged or the instructor has given points."""
+        if self.changed:
+            return "passed" if self.points >= self.exercise.points else "" if self.points else "lost"
         return "" if not self.found else "lost" if self.failed else "passed"
 
     @property
@@ -111,18 +165,26 @@ class _Told:
         return plots.timeline(self.recorded)
 
 
-def _told(grade: Grade, lab: Lab) -> list[_Told]:
+def _told(mark: Mark, lab: Lab) -> list[_Told]:
     return [
         _Told(
             name,
             exercise,
-            grade.points.get(name, 0),
-            grade.findings.get(name, []),
-            timeline_from(grade.timelines.get(name)),
+            mark.counted.get(name, 0),
+            mark.findings.get(name, []),
+            timeline_from(mark.timelines.get(name)),
+            _changed(mark, name),
         )
         for name, exercise in lab.exercises.items()
     ]
 
 
-def _in_words(grade: Grade) -> str:
-    return IN_WORDS.get(grade.status, f"Something went wrong while your notebook ran: {line(grade.status, 40)}.")
+def _changed(mark: Mark, exercise: str) -> str:
+    if exercise not in mark.overrides:
+        return ""
+    before = f" from {mark.points.get(exercise, 0):g}" if mark.judged else ""
+    return f"Changed by the instructor{before}.{_because(mark.overrides[exercise])}"
+
+
+def _in_words(mark: Mark) -> str:
+    return IN_WORDS.get(mark.status, f"Something went wrong while your notebook ran: {line(mark.status, 40)}.")

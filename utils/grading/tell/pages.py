@@ -25,8 +25,9 @@ def page(template: str, **values: object) -> str:
 
 
 def changed() -> float:
-    """When a template was last changed, in seconds: a page older than this is an old one."""
-    return max(path.stat().st_mtime for path in Path(__file__).with_name("templates").iterdir())
+    """When a template, or what fills it in, was last changed, in seconds: a page older than this is an old one."""
+    here = Path(__file__).parent
+    return max(path.stat().st_mtime for path in (*here.glob("*.py"), *here.glob("templates/*")))
 
 
 def _harmless(value: object) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,33 +13,41 @@ from matplotlib.ticker import MaxNLocator
 from utils import plots
 from utils.facts import Finding, Lab
 from utils.grading.grade import LOOK_AT, STATUSES, Grade
+from utils.grading.marking.mark import Mark, as_mark, most_of
+from utils.grading.marking.words import answered
 from utils.grading.tell import misconceptions, pages
 
 ODD = "something in the notebook is odd"
-UNANSWERED = ("", "YOUR ANSWER HERE", "*Double-click, and write here.*")
 
 
-def class_page(grades: Sequence[Grade], lab: Lab, warning: str = "") -> str:
+def class_page(grades: Sequence[Grade], lab: Lab, warning: str = "", *, rule: str = "") -> str:
     """The report of a class as one HTML page, to lie beside the folder feedback/. Same grades, same bytes.
 
-    `warning` is about the whole run, and stands first.
+    `warning` is about the whole run, and stands first. `rule` is when a submission is late, and what that costs.
     """
-    grades = sorted(grades, key=lambda grade: grade.student)
+    grades = sorted(map(as_mark, grades), key=lambda mark: mark.student)
+    most, known = most_of(lab, grades), [mark for mark in grades if mark.known]
     judged = [grade for grade in grades if grade.judged]
     source = f"{lab.name}, {len(judged)} submission{'' if len(judged) == 1 else 's'} judged"
+    counted = source if len(known) == len(judged) else f"{lab.name}, {len(known)} marks"
     exercises, answers = _exercises(judged, lab), _answers(grades)
-    not_judged = Counter(grade.status for grade in grades if not grade.judged)
+    sections = {"exercises": judged, "answers": answers}
+    sections |= {"late": [mark for mark in grades if mark.late], "changed": [m for m in grades if m.overrides]}
+    no_mark = Counter(mark.status for mark in grades if not mark.known)
     return pages.page(
         "class.html",
         grades=grades,
         judged=judged,
         lab=lab,
         warning=warning,
-        numbers=_numbers(grades, judged, lab),
-        left_out=[section for section, rows in {"exercises": judged, "answers": answers}.items() if not rows],
+        most=most,
+        rule=rule,
+        sections=sections,
+        numbers=_numbers(grades, judged, known, most),
+        left_out=[section for section, rows in sections.items() if not rows],
         to_look_at=_to_look_at(grades),
-        totals=totals_picture([grade.total for grade in judged], lab.points, source) if judged else None,
-        not_judged=", ".join(f"{number} {status}" for status, number in sorted(not_judged.items())),
+        totals=totals_picture([mark.mark for mark in known], most, counted) if known else None,
+        no_mark=", ".join(f"{number} {status}" for status, number in sorted(no_mark.items())),
         solved=exercises_picture({one.name: one.share for one in exercises}, source) if judged else None,
         exercises=exercises,
         misconceptions=_misconceptions(judged, lab),
@@ -68,25 +77,29 @@ def _first_failed(grade: Grade, exercise: str) -> Finding | None:
 # --- the sections -----------------------------------------------------------------------------------------------
 
 
-def _numbers(grades: Sequence[Grade], judged: Sequence[Grade], lab: Lab) -> dict[str, str]:
-    totals = pd.Series([grade.total for grade in judged], dtype=float)
+def _numbers(grades: Sequence[Mark], judged: Sequence[Mark], known: Sequence[Mark], most: float) -> dict[str, str]:
+    totals = pd.Series([mark.mark for mark in known], dtype=float)
     boxes = {"students": str(len(grades)), "judged": str(len(judged))}
     if len(totals):
-        most = lab.points
-        boxes |= {"median": f"{totals.median():g} / {most}", "mean": f"{totals.mean():.1f} / {most}"}
+        boxes |= {"median": f"{totals.median():g} / {most:g}", "mean": f"{totals.mean():.1f} / {most:g}"}
         boxes["full points"] = str(int((totals == most).sum()))
-    boxes["to look at by hand"] = str(sum(bool(grade.reasons_to_look) for grade in grades))
+    for what, number in {
+        "late": sum(mark.late is not None for mark in grades),
+        "changed by hand": sum(bool(mark.overrides) for mark in grades),
+    }.items():
+        boxes |= {what: str(number)} if number else {}
+    boxes["to look at by hand"] = str(sum(bool(mark.to_look_at) for mark in grades))
     return boxes
 
 
-def _to_look_at(grades: Sequence[Grade]) -> dict[str, list[tuple[Grade, list[str]]]]:
-    """Groups by what the matter is, what was flagged first; with each grade what else there is to say."""
-    groups: dict[str, list[tuple[Grade, list[str]]]] = {words: [] for words in (ODD, *LOOK_AT.values())}
-    for grade in grades:
-        reasons = grade.reasons_to_look
+def _to_look_at(grades: Sequence[Mark]) -> dict[str, list[tuple[Mark, list[str]]]]:
+    """Groups by what the matter is, what was flagged first; with each mark what else there is to say."""
+    groups: dict[str, list[tuple[Mark, list[str]]]] = {words: [] for words in (ODD, *LOOK_AT.values())}
+    for mark in grades:
+        reasons = mark.to_look_at
         if reasons:
-            group = ODD if grade.flags else reasons[0]
-            groups.setdefault(group, []).append((grade, [reason for reason in reasons if reason != group]))
+            group = ODD if set(reasons) & set(mark.flags) else reasons[0]
+            groups.setdefault(group, []).append((mark, [reason for reason in reasons if reason != group]))
     return {words: rows for words, rows in groups.items() if rows}
 
 
@@ -98,11 +111,11 @@ class _Exercise:
     stops: list[tuple[str, int]]  # facts at which students stopped, and how many: the three most common
 
 
-def _exercises(judged: Sequence[Grade], lab: Lab) -> list[_Exercise]:
+def _exercises(judged: Sequence[Mark], lab: Lab) -> list[_Exercise]:
     """The exercises, hardest first."""
     rows = []
     for name in lab.exercises if judged else ():
-        count = sum(grade.points.get(name, 0) > 0 for grade in judged)
+        count = sum(mark.counted.get(name, 0) > 0 for mark in judged)
         stops = Counter(failed.claim for grade in judged if (failed := _first_failed(grade, name)))
         ranked = sorted(stops.items(), key=lambda item: (-item[1], item[0]))[:3]
         rows.append(_Exercise(name, count / len(judged), count, ranked))
@@ -132,34 +145,36 @@ def _answers(grades: Sequence[Grade]) -> dict[str, list[Grade]]:
     """Who answered each question in words."""
     questions = sorted({name for grade in grades for name in grade.free_text})
     return {
-        question: [g for g in grades if str(g.free_text.get(question, "")).strip() not in UNANSWERED]
-        for question in questions
+        question: [grade for grade in grades if answered(grade.free_text.get(question, ""))] for question in questions
     }
 
 
 # --- pictures -----------------------------------------------------------------------------------------------------
 
 
-def totals_picture(totals: Sequence[int], most: int, source: str) -> plots.Picture:
-    """How many students have each total, and the median."""
+def totals_picture(totals: Sequence[float], most: float, source: str) -> plots.Picture:
+    """How many students have each mark, and the median. Marks between two whole numbers count to the lower one."""
     series = pd.Series(totals, dtype=float)
-    counts = series.value_counts().reindex(range(most + 1), fill_value=0)
+    whole = bool((series == series.round()).all())
+    counts = series.apply(math.floor).value_counts().reindex(range(math.ceil(most) + 1), fill_value=0)
     figure, axes = plots.labelled_axes(2.8, source)
     bars = axes.bar(counts.index, counts.to_numpy(), width=0.82, color=plots.BLUE, edgecolor="white")
     written = [str(int(number)) if number else "" for number in counts]
     for label in axes.bar_label(bars, written, fontsize=9, color=plots.INK, padding=3):
         label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1} if label.get_text() else None)
     axes.axvline(series.median(), color=plots.RED, linestyle="--", linewidth=1.5, label=f"median {series.median():g}")
-    axes.set_xticks(range(most + 1))
-    axes.set_xlim(-0.6, most + 0.6)
+    axes.set_xticks(range(math.ceil(most) + 1))
+    axes.set_xlim(-0.6, math.ceil(most) + 0.6)
     axes.margins(y=0.15)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel(f"points, of {most}", fontsize=9, color=plots.INK)
+    axes.set_xlabel(
+        f"points, of {most:g}" if whole else f"points, of {most:g}, rounded down", fontsize=9, color=plots.INK
+    )
     axes.set_ylabel("students", fontsize=9, color=plots.INK)
     figure.legend(loc="outside upper right", fontsize=9, frameon=False)
     quarters = f"{series.quantile(0.25):g} to {series.quantile(0.75):g}"
     summary = (
-        f"Median {series.median():g} of {most} points, mean {series.mean():.1f}, the middle half from {quarters} "
+        f"Median {series.median():g} of {most:g} points, mean {series.mean():.1f}, the middle half from {quarters} "
         f"({source})."
     )
     words = ", ".join(f"{points}: {int(number)}" for points, number in counts.items() if number)

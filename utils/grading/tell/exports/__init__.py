@@ -14,6 +14,6 @@ file at all, and is in look_at.csv with the reason and the points that were foun
     cells.py        CSV in which nothing is a formula
 """
 
-from utils.grading.tell.exports.tables import write_exports, write_grades
+from utils.grading.tell.exports.tables import held_back, write_exports, write_grades
 
-__all__ = ["write_exports", "write_grades"]
+__all__ = ["held_back", "write_exports", "write_grades"]

@@ -37,7 +37,7 @@ def write(marks: Marks, folder: Path) -> str:
         if any(is_formula(row.get(column, "")) for column in columns[1:]):
             without[grade.student] = "canvas.csv: a spreadsheet would take an id of this student for a formula"
         else:
-            rows.append([*(row.get(column, "") for column in columns), grade.total])
+            rows.append([*(row.get(column, "") for column in columns), grade.mark])
     marks.doubt(without)
     write_whole(folder / "canvas.csv", as_csv([*columns, assignment], rows))
     unnamed = sum(not (row or grade.id) for grade, row in sure)

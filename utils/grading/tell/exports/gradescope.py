@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 from utils.facts import Lab
-from utils.grading.grade import Grade
+from utils.grading.marking.mark import Mark
 from utils.grading.roster import EMAILS, Row, first
 from utils.grading.tell.exports.marks import Marks
 from utils.grading.tell.feedback import student_text
@@ -47,19 +47,23 @@ def write(marks: Marks, folder: Path) -> str:
     )
 
 
-def _email(grade: Grade, row: Row) -> str:
+def _email(grade: Mark, row: Row) -> str:
     """The student's, in small letters: from the platform's file, or a name that is one."""
     known = [found for title in EMAILS if "@" in (found := first(row, [title]))]
     known += [name for name in (grade.student, grade.id) if re.fullmatch(r"\S+@\S+\.\S+", name)]
     return known[0].lower() if known else ""
 
 
-def _result(grade: Grade, lab: Lab) -> dict:
+def _result(grade: Mark, lab: Lab) -> dict:
     tests = [
-        {"number": name, "name": e.title, "score": grade.points.get(name, 0), "max_score": e.points}
+        {"number": name, "name": e.title, "score": grade.counted.get(name, 0), "max_score": e.points}
         for name, e in lab.exercises.items()
     ]
-    return {"score": grade.total, "output": student_text(grade, lab), "tests": tests}
+    tests += [
+        {"number": question, "name": "In your own words", "score": one.points, "max_score": one.of}
+        for question, one in grade.in_words.items()
+    ]
+    return {"score": grade.mark, "output": student_text(grade, lab), "tests": tests}
 
 
 def _zipped(files: dict[str, str]) -> bytes:

@@ -8,19 +8,16 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from utils.facts import Lab
-from utils.grading.grade import Grade
+from utils.grading.marking.mark import Mark, most_of
 from utils.grading.roster import IDS, NUMBERS, Row, called, first, match, students_in
 from utils.grading.tell.text import line
-
-# Statuses after which the points are a mark.
-SURE = ("ok", "error")
 
 
 @dataclass
 class Marks:
     """The grades of a class, with the row of the platform's file for each student that one was found for."""
 
-    grades: list[Grade]
+    grades: list[Mark]
     lab: Lab
     table: pd.DataFrame | None  # the platform's file
     rows: dict[str, Row] = field(default_factory=dict)  # student -> row, in the order of the file
@@ -33,16 +30,16 @@ class Marks:
             self._match(students_in(self.table))
 
     @property
-    def most(self) -> int:
-        return self.lab.points
+    def most(self) -> float:
+        return most_of(self.lab, self.grades)
 
     @property
     def title(self) -> str:
         return f"{self.lab.name.capitalize()}: {self.lab.title}"
 
-    def sure(self) -> list[tuple[Grade, Row]]:
+    def sure(self) -> list[tuple[Mark, Row]]:
         """The sure marks, each with the student's row. Without a roster the row is empty."""
-        sure = [grade for grade in self.grades if not _unsure(grade)]
+        sure = [grade for grade in self.grades if not grade.doubts]
         if self.table is None:
             return [(grade, {}) for grade in sure]
         known = {grade.student: grade for grade in sure if grade.student in self.rows}
@@ -57,9 +54,9 @@ class Marks:
         """Rows of look_at.csv: students first, then rows of the platform's file that are nobody's."""
         found = []
         for grade in self.grades:
-            why = [*_unsure(grade), *self.doubts.get(grade.student, [])]
+            why = [*map(line, grade.doubts), *self.doubts.get(grade.student, [])]
             if why:
-                points = grade.total if grade.judged else ""
+                points = grade.mark if grade.known else ""
                 who = [line(grade.student, 80), line(grade.id, 40)]
                 found.append([*who, points, self.most, grade.status, "; ".join(why), line(grade.note)])
         for row in self.nobodys:
@@ -70,9 +67,13 @@ class Marks:
     def other_most(self, file: str, found: set[str]) -> None:
         """Say so if the platform counts to another number of points than the lab."""
         numbers = {n for n in (re.sub(r"\.0+$", "", value.strip().replace(",", ".")) for value in found) if n}
-        if not numbers <= {str(self.most)}:
+        if not numbers <= {f"{self.most:g}"}:
             there = ", ".join(sorted(numbers))
-            self.said.append(f"{file}: the platform counts to {there} points, and these marks are of {self.most}.")
+            low = any(re.fullmatch(r"\d+(\.\d+)?", n) and float(n) < self.most for n in numbers)
+            do = f" Let it count to {self.most:g} before you import." if low else ""
+            self.said.append(
+                f"{file}: the platform counts to {there} points, and these marks are of {self.most:g}.{do}"
+            )
 
     def _match(self, rows: list[Row]) -> None:
         found = match(self.grades, rows)
@@ -81,10 +82,3 @@ class Marks:
         for student, places in found.doubts.items():
             fits = "more than one row, or a row that fits others too" if places else "no row"
             self.doubts[student] = [f"{fits} of the platform's file is this student's"]
-
-
-def _unsure(grade: Grade) -> list[str]:
-    """Why the points are not a mark yet."""
-    if grade.status not in SURE:
-        return list(map(line, grade.reasons_to_look)) or ["nothing was handed in"]
-    return list(map(line, grade.flags))

@@ -43,7 +43,7 @@ def write(marks: Marks, folder: Path) -> str:
         elif any(is_formula(row[c].strip()) for c in ids):
             without[grade.student] = f"moodle.csv: a spreadsheet would take this {ids[0]} for a formula"
         else:
-            rows.append([*(row[c] for c in names), *(row[c].strip() for c in ids), grade.total])
+            rows.append([*(row[c] for c in names), *(row[c].strip() for c in ids), grade.mark])
     marks.doubt(without)
     write_whole(folder / "moodle.csv", as_csv([*names, *ids, f"{marks.title} (of {marks.most})"], rows))
     return (
@@ -61,12 +61,12 @@ def _write_worksheet(marks: Marks, folder: Path) -> str:
         columns = [column for column in columns if column in marks.table.columns]
     for grade, row in marks.sure():
         if marks.table is None:
-            if not grade.id:
+            if not grade.id.isdigit():
                 without[grade.student] = "moodle.csv: no number in the name of the submission"
                 continue
             row = {"Identifier": f"Participant {grade.id}", "Full name": grade.student}
             row |= {"Maximum Grade": marks.most, "Last modified (grade)": "-"}
-        rows.append([{**row, "Grade": grade.total}.get(column, "") for column in columns])
+        rows.append([{**row, "Grade": grade.mark}.get(column, "") for column in columns])
     if marks.table is not None:
         marks.other_most("moodle.csv", {row.get("Maximum Grade", "") for row in marks.rows.values()})
     if not rows:

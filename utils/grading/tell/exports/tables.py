@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pandas as pd
 from utils.facts import Lab
 from utils.files import write_whole
 from utils.grading.grade import Grade
+from utils.grading.marking.mark import Mark, as_mark, most_of
 from utils.grading.tell.exports import canvas, gradescope, moodle
 from utils.grading.tell.exports.cells import as_csv
 from utils.grading.tell.exports.marks import Marks
@@ -18,14 +20,29 @@ PLATFORMS = (canvas, moodle, gradescope)
 
 
 def write_grades(grades: Sequence[Grade], lab: Lab, path: Path) -> None:
-    """Write the table of a class: student, points per exercise, total, max, status, note, look_at."""
-    most = lab.points
-    rows = [
-        [g.student, *(g.points[name] for name in lab.exercises), g.total, most, g.status, g.note, "; ".join(g.flags)]
-        for g in sorted(grades, key=lambda grade: grade.student)
+    """Write the table of a class: what each student got for what, the mark, and what there is to say about it.
+
+    Points of exercises are those that count. `total` is before, `mark` after what being late costs; there is no mark
+    where nothing was judged. Answers in words have a column each where they give points.
+    """
+    marks = sorted(map(as_mark, grades), key=lambda mark: mark.student)
+    questions = list(marks[0].in_words) if marks else []
+    columns = ["student", *lab.exercises, *questions, "total", "late", "penalty", "mark", "max", "status"]
+    most = most_of(lab, marks)
+    write_whole(
+        path, as_csv([*columns, "changed", "note", "look_at"], [_row(one, lab, questions, most) for one in marks])
+    )
+
+
+def _row(mark: Mark, lab: Lab, questions: Sequence[str], most: float) -> list[object]:
+    given = [mark.in_words[question].points for question in questions]
+    late = mark.late.words if mark.late else ""
+    return [
+        *(mark.student, *(mark.counted[name] for name in lab.exercises)),
+        *("" if points is None else points for points in given),
+        *(mark.in_all, late, mark.penalty, mark.mark if mark.known else "", most, mark.status),
+        *("; ".join(mark.changes), mark.note, "; ".join(mark.flags + mark.open)),
     ]
-    columns = ["student", *lab.exercises, "total", "max", "status", "note", "look_at"]
-    write_whole(path, as_csv(columns, rows))
 
 
 def write_exports(grades: Sequence[Grade], lab: Lab, folder: Path, gradebook: pd.DataFrame | None = None) -> list[str]:
@@ -35,7 +52,7 @@ def write_exports(grades: Sequence[Grade], lab: Lab, folder: Path, gradebook: pd
     Without one, files for all platforms are written, as far as the names of the submissions have ids in them.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    marks = Marks(sorted(grades, key=lambda grade: grade.student), lab, gradebook)
+    marks = Marks(sorted(map(as_mark, grades), key=lambda mark: mark.student), lab, gradebook)
     said = []
     platforms = PLATFORMS
     if gradebook is not None:
@@ -51,3 +68,9 @@ def write_exports(grades: Sequence[Grade], lab: Lab, folder: Path, gradebook: pd
     said += marks.said
     said.append(f"look_at.csv: {len(held)} to look at by hand, who are in none of these files or need an id.")
     return said
+
+
+def held_back(folder: Path) -> int:
+    """How many are in look_at.csv."""
+    with (folder / "look_at.csv").open(encoding="utf-8", newline="") as file:
+        return sum(1 for _ in csv.DictReader(file))

@@ -1,0 +1,91 @@
+"""Tables that an instructor fills in, in an editor or a spreadsheet: read strictly, each fault told with its line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from utils.grading.run.submissions import Submission
+from utils.grading.tell.exports.cells import cell, plain
+from utils.problem import Problem
+
+NUMBER = re.compile(r"\d{1,6}(?:[.,]\d{1,6})?")
+Row = tuple[str, dict[str, str]]  # where it stands, and what stands under each title
+
+
+def rows_of(path: Path, titles: Collection[str], least: Collection[str]) -> list[Row]:
+    """The rows of a CSV with these titles, as a spreadsheet may have written it: none where there is no such file.
+
+    Separators are commas, semicolons or tabs. Titles that are not in `least` may be left out. Raises Problem.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except UnicodeDecodeError:
+        raise Problem(f"{path} is not in UTF-8: save it as 'CSV UTF-8'") from None
+    except OSError as error:
+        raise Problem(f"{path} cannot be read: {error.strerror}") from None
+    separator = max(",;\t", key=text.split("\n", 1)[0].count)
+    found, head = [], []
+    table = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    try:
+        for cells in table:
+            row = [one.strip() for one in cells]
+            if not any(row):
+                continue
+            if not head:
+                head = _titles(path, row, titles, least)
+            elif any(row[len(head) :]):
+                raise Problem(f"{path}, line {table.line_num}: more cells than titles: put quotation marks around text")
+            else:
+                values = dict.fromkeys(titles, "") | dict(zip(head, map(plain, row), strict=False))
+                found.append((f"{path}, line {table.line_num}", values))
+    except csv.Error as error:
+        raise Problem(f"{path}, line {table.line_num}: {error}") from None
+    return found
+
+
+def _titles(path: Path, row: list[str], titles: Collection[str], least: Collection[str]) -> list[str]:
+    head = [one.casefold() for one in row]
+    unknown = [one for one in head if one not in titles]
+    lacking = [one for one in least if one not in head]
+    if unknown or lacking or len(set(head)) < len(head):
+        raise Problem(f"{path}: its first line should be {','.join(titles)}, and it is {','.join(row)[:200]}")
+    return head
+
+
+def points_in(where: str, text: str, most: float) -> float:
+    """Points that somebody wrote, with a point or a comma. Raises Problem for what is none from 0 to `most`."""
+    if not NUMBER.fullmatch(text):
+        raise Problem(f"{where}: points are a number, and {text[:40]!r} is none")
+    number = float(text.replace(",", "."))
+    if number > most:
+        raise Problem(f"{where}: {number:g} points, and {most:g} is the most")
+    return int(number) if number == int(number) else number
+
+
+class Students:
+    """The students of a class, found by what a table calls them: the name in grades.csv, or the platform's number."""
+
+    def __init__(self, submissions: Iterable[Submission]):
+        self._called: dict[str, set[str]] = {}
+        for one in submissions:
+            for name in {one.student, plain(cell(one.student)), *([one.id] if one.id else [])}:
+                self._called.setdefault(_key(name), set()).add(one.student)
+
+    def find(self, where: str, name: str) -> str:
+        """The student called this. Raises Problem where there is none, or two."""
+        found = self._called.get(_key(name), set())
+        if not found:
+            raise Problem(f"{where}: no student in this class is called {name[:80]!r}: write the name as in grades.csv")
+        if len(found) > 1:
+            raise Problem(f"{where}: {name[:80]!r} is {len(found)} students: write the name as in grades.csv")
+        return next(iter(found))
+
+
+def _key(name: str) -> str:
+    return " ".join(name.split())
