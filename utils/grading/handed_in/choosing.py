@@ -42,7 +42,7 @@ def choose(found: Sequence[Document], lab: str) -> Chosen:
     written = [one for one in notebooks if any(cell.strip() for cell in one.code)]
     if not written:
         return Chosen(status="missing", note="the notebook has no code in it", flags=unread)
-    labs = [_lab_of(one) for one in written]
+    labs = [_lab_of(one, lab) for one in written]
     mine = [one for one, other in zip(written, labs, strict=True) if other == lab]
     nobodys = [one for one, other in zip(written, labs, strict=True) if not other]
     touched = _different([one for one in mine if not _is_untouched(one, lab)])
@@ -90,8 +90,11 @@ class _Released:
     asked: frozenset[str]  # the functions and classes that it asks for
 
 
-def _lab_of(notebook: Document) -> str:
-    """The lab that a notebook is of, by the names of its cells and by their text, or a lesson; nothing otherwise."""
+def _lab_of(notebook: Document, wanted: str) -> str:
+    """The lab that a notebook is of, by the names of its cells and by their text, or a lesson; nothing otherwise.
+
+    Where several labs are in one notebook it is the `wanted` one, if that has a fair share.
+    """
     released = _released()
     names = re.compile(r"(lab\d+)-")
     counts = dict.fromkeys(released, 0)
@@ -103,6 +106,8 @@ def _lab_of(notebook: Document) -> str:
         for lab, about in released.items():
             counts[lab] += text in about.own
     most = max(counts.values(), default=0)
+    if most and 2 * counts.get(wanted, 0) >= most:
+        return wanted
     if most:
         return next(lab for lab, count in counts.items() if count == most)
     code = [text for cell in notebook.code if len(text := _plain(cell)) >= SHORTEST]

@@ -134,7 +134,7 @@ class Reader:
         del content
         _measure(text)
         try:
-            data = json.loads(text)
+            data = json.loads(text.decode())  # of bytes it would guess the encoding, and not the one that was measured
         except ValueError as error:
             cut = " (cut off: was it uploaded whole?)" if "Unterminated" in str(error) or _ends_early(text) else ""
             raise Refused(f"it is not a notebook: not JSON, {str(error)[:80]}{cut}") from None
@@ -300,7 +300,8 @@ def _limit() -> None:
         hard = resource.getrlimit(kind)[1]
         limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         try:
-            resource.setrlimit(kind, (limit, limit))
+            # An end by SIGXCPU, and not by SIGKILL, says that it was the time.
+            resource.setrlimit(kind, (limit, hard if kind == resource.RLIMIT_CPU else limit))
         except (ValueError, OSError):  # not every system has each of them
             continue
 
