@@ -25,6 +25,7 @@ import yaml
 
 from utils.grading.roster import Row, called, groups_of, is_of_moodle, letters, number_of, ways_to_write
 
+LEFT_OUT = (".", "__MACOSX", "Thumbs.db", "desktop.ini")  # what computers put into folders on their own
 METADATA = "submission_metadata.yml"
 LARGEST_METADATA = 20_000_000  # bytes
 TEXT, LINK = "a text", "a link"  # what was typed in, where a file was asked for
@@ -35,11 +36,14 @@ MOODLE = re.compile(r"(?P<name>[^_/]+)(?:_(?P<id>\d+))?_assignsubmission_(?P<kin
 WORD = r"[^\x00-/:-@\[-^`{-\x7f]"
 CANVAS = re.compile(
     rf"(?P<name>{WORD}*?)"
-    r"(?P<late>_LATE|_late)?_(?P<id>\d+)(?:_(?P<file>\d+)_.+|_(?P<typed>link|text)\.html)"
+    r"(?P<late>_LATE|_late)?_(?P<id>\d+)(?:_(?P<file>\d+)_.+|_(?P<typed>link|text)\.html)",
+    re.DOTALL,  # a student may put the end of a line into a name
 )
+PAIR = re.compile(r"(?=(?P<late>_LATE|_late)?_(?P<id>\d+)_(?:\d+_.|(?P<typed>link|text)\.html\Z))", re.DOTALL)
 ANONYMOUS = re.compile(
     r"(?P<late>LATE_|late_)?anon_(?P<id>[A-Za-z0-9]+)(?P<late_too>_LATE|_late)?"
-    r"(?:_(?P<file>\d+)_.+|_(?P<typed>link|text)\.html)"
+    r"(?:_(?P<file>\d+)_.+|_(?P<typed>link|text)\.html)",
+    re.DOTALL,
 )
 
 
@@ -198,7 +202,7 @@ def _nbgrader(entries: Sequence[Path], lab: str) -> dict[Path, Named] | None:
 
 
 def _visible(folder: Path) -> list[Path]:
-    return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith((".", "__"))]
+    return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(LEFT_OUT)]
 
 
 def _plain(entry: Path, entries: Sequence[Path]) -> Named:
@@ -207,8 +211,8 @@ def _plain(entry: Path, entries: Sequence[Path]) -> Named:
     looks_like = [platform for platform, read in FORMS.items() if read([entry])]
     if not looks_like:
         return Named(student)
-    others = [shown(one) for one in entries if not FORMS[looks_like[0]]([one])]
-    beside = f", and {others[0][:60]!r} beside it does not" if others else ""
+    other = next((shown(one) for one in entries if not FORMS[looks_like[0]]([one])), "")
+    beside = f", and {other[:60]!r} beside it does not" if other else ""
     doubt = f"the name looks like one that {looks_like[0].split(',')[0]} writes{beside}: whose this is was not guessed"
     return Named(student, doubts=(doubt,))
 
@@ -299,7 +303,7 @@ def _readings(name: str) -> list[Named]:
     Canvas takes numbers between underscores out of names, but before it takes dots out: "x_4.2_1.1" gets through.
     """
     found = {}
-    for pair in re.finditer(r"(?=(?P<late>_LATE|_late)?_(?P<id>\d+)_(?:\d+_.|(?P<typed>link|text)\.html$))", name):
+    for pair in PAIR.finditer(name):
         student = name[: pair.start()]
         if re.fullmatch(rf"{WORD}*", student) and student == student.lower():
             one = _numbered(student or pair["id"], pair["id"], bool(pair["late"]), _typed(pair))

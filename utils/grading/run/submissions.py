@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
-from utils.grading.handed_in.platforms import METADATA, Named, read_names
+from utils.grading.handed_in.platforms import LEFT_OUT, METADATA, Named, read_names
 from utils.grading.handed_in.unpacking import inner, unpack
 from utils.grading.roster import EMAILS, IDS, Row, called, first, match, number_of
 from utils.problem import Problem
@@ -99,8 +99,7 @@ def find_submissions(
     named = named or folder
     if not folder.is_dir():
         raise Problem(f"{named} is not a folder. Name the folder, or the zip, that holds the submissions.")
-    left_out = (".", "__", "Thumbs.db", "desktop.ini")  # what computers put into folders on their own
-    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(left_out)]
+    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(LEFT_OUT)]
     export = read_names(entries, notebook_name.split("_")[0], [*roster, *tables])
     # Several files of one student are together where the platform says that they are one's: by a number.
     together: dict[tuple[str, str], list[tuple[Path, Named]]] = {}
@@ -194,4 +193,4 @@ def _files(entry: Path, within: str) -> list[Path]:
         return [entry]
     folder = entry / within
     files = [f for f in sorted(folder.rglob("*")) if not f.is_symlink() and f.is_file()]
-    return [f for f in files if not any(part.startswith((".", "__MACOSX")) for part in f.relative_to(folder).parts)]
+    return [f for f in files if not any(part.startswith(LEFT_OUT) for part in f.relative_to(folder).parts)]
