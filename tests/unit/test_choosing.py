@@ -1,4 +1,4 @@
-"""Which of a student's notebooks are judged, and what is said of the others. The kernel is left out."""
+"""Which of a student's notebooks are judged, and the reasons for the others. The kernel is left out."""
 
 import pytest
 from support.every_platform import ALL, FULL, NAME, ONE, OTHER_LAB, RELEASED, TWO, notebook, saved, without_ids, zipped

@@ -42,7 +42,7 @@ def whose(*names, known=()):
         ([f"x_42_assignsubmission_file_43_99_{NAME}"], "a folder", 1),
     ],
 )
-def test_an_export_is_one_platforms_or_nobodys(names, platform, found):
+def test_an_export_is_one_platforms_or_none(names, platform, found):
     got = whose(*names)
     assert got[0] == platform
     # Where no form is believed, what looks like one is a doubt, and gives no number.

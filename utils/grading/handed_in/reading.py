@@ -1,4 +1,4 @@
-"""What stands in the files that a student handed in, read by a process of its own within bounds (reader.py)."""
+"""The contents of a student's files, read by a process of its own within bounds (reader.py)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PATIENCE = 120  # seconds, of a process that may use reader.SECONDS: the machine
 
 
 class NotRead(Exception):
-    """What was handed in could not be read, and that is not its fault. The message says why."""
+    """A submission could not be read for want of time or memory on this machine. The message says why."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: its type, what nbgrader calls it, whether it is an answer and whether it is marked, its text."""
+    """A cell: its type, its name for nbgrader, whether it is an answer and whether it is marked, its text."""
 
     kind: str
     name: str
@@ -69,8 +69,8 @@ class Document:
 def read(files: Sequence[Path]) -> list[Document]:
     """Every notebook in these files, also in zips, and every file that is none, with the reason.
 
-    Raises NotRead where the machine has no time or memory for it, and never for what is in the files. The order is
-    that of the names: notebooks first, then zips, then everything else.
+    Raises NotRead where the machine has no time or memory for it, and never because of the files themselves. The
+    order is that of the names: notebooks first, then zips, then everything else.
     """
     wanted = sorted(files, key=lambda file: (_rank(file), file.as_posix().encode(errors="surrogateescape")))
     request = json.dumps([[str(file.absolute()), name] for file, name in zip(wanted, _names(wanted), strict=True)])

@@ -1,4 +1,4 @@
-"""What was handed in: whose it is, found in a folder or a zip by the names alone, without reading what is in it."""
+"""The submissions in a folder or a zip, told apart by their names alone: no file is read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Submission:
         return () if self.path is None else (self.path, *self.more)
 
     def digest(self) -> str:
-        """A digest of all that a grade depends on here: who it is, what is doubted, every file with its name."""
+        """A digest of all that a grade depends on here: the student, the doubts, every file with its name."""
         about = (self.student, self.note, self.id, self.doubts, self.group, len(self.files))
         digest = hashlib.sha256(repr(about).encode(errors="replace"))
         for path in self.files:
@@ -94,7 +94,7 @@ def find_submissions(
 ) -> list[Submission]:
     """The submissions in a folder, sorted by student: a file for each, or a folder for each. See `handed_in`.
 
-    `named` is what to call the folder, and `damaged` says of files in it why they are not whole.
+    `named` is what to call the folder, and `damaged` has the reasons why files in it are not whole.
     """
     named = named or folder
     if not folder.is_dir():
@@ -188,7 +188,7 @@ def _nothing(student: str, why: str, about: dict) -> Submission:
 
 
 def _files(entry: Path, within: str) -> list[Path]:
-    """The files of an entry, without what computers put there on their own, and without links."""
+    """The files of an entry, without links and without files that computers add on their own."""
     if not entry.is_dir():
         return [entry]
     folder = entry / within
