@@ -2,8 +2,8 @@
 
     .venv/bin/python -m tests.support.every_platform OUT     # writes the exports, grades them, and compares
 
-What is handed in is what students do hand in: renamed, zipped, twice, unsaved, another lab's, a link, a PDF, and names
-that are made to look like somebody else's.
+The files are those that students do hand in: renamed, zipped, twice, unsaved, another lab's, a link, a PDF, and names
+that are made to look like another student's.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def moodle_groups() -> Export:
 
 
 def moodle_groups_untold() -> Export:
-    """The same with a table that does not say who is in a group: no mark goes to whose number it happens to be."""
+    """The same with a table that does not say who is in a group: no mark goes to a student of the same number."""
     m = Moodle()
     m.row(501, "Ann Lee", ABSENT)
     m.row(77, "Vic Tim", ABSENT)
@@ -375,7 +375,7 @@ def a_folder() -> Export:
 
 
 def a_mixture() -> Export:
-    """Canvas's files and one that came by email: nothing is believed, and nobody gets a mark for another's."""
+    """Canvas's files and one that came by email: no name is believed, and no mark is in another's row."""
     files = {
         f"leeann_801_9201_{NAME}": FULL,
         f"mallorym_802_9202_x_803_assignsubmission_file_{NAME}": FULL,

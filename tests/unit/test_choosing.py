@@ -1,7 +1,7 @@
-"""Which of a student's notebooks are judged, and what is said of the others. The kernel is left out."""
+"""Which of a student's notebooks are judged, and the reasons for the others. The kernel is left out."""
 
 import pytest
-from support.every_platform import FULL, NAME, ONE, OTHER_LAB, RELEASED, TWO, notebook, saved, without_ids, zipped
+from support.every_platform import ALL, FULL, NAME, ONE, OTHER_LAB, RELEASED, TWO, notebook, saved, without_ids, zipped
 
 from utils.facts import load_lab
 from utils.grading import grade as grading
@@ -58,6 +58,12 @@ def test_a_lab_is_recognised_without_the_names_of_its_cells(put):
         cells = [{**cell, "metadata": {}} for cell in reader.json.loads(content)["cells"]]
         paths = put({f"{name}.ipynb": saved({"nbformat": 4, "cells": cells})})
         assert chosen(paths)[1] == ("another-lab" if name == "lab02" else "")
+
+
+def test_two_labs_in_one_notebook_are_this_one(put):
+    both = notebook(*ALL)
+    both["cells"] += reader.json.loads(OTHER_LAB)["cells"]
+    assert chosen(put({"both.ipynb": saved(both)}))[0] == ["both.ipynb"]
 
 
 def test_line_ends_and_runs_do_not_make_an_answer(put):

@@ -30,6 +30,7 @@ def whose(*names, known=()):
         ([f"leeann_42_99_{NAME}"], "Canvas", [("leeann", "42", False)]),
         ([f"o_neilann_LATE_42_99_{NAME}"], "Canvas", [("o_neilann", "42", False)]),
         (["leeann_late_42_link.html"], "Canvas", [("leeann", "42", False)]),
+        (["leeann_42_99_a\nb.ipynb"], "Canvas", [("leeann", "42", False)]),
         ([f"_42_99_{NAME}"], "Canvas", [("42", "42", False)]),
         ([f"anon_4a2_99_{NAME}", "LATE_anon_b7_text.html"], "Canvas, anonymous", 2),
         ([f"anon_42_99_{NAME}", f"leeann_43_98_{NAME}"], "Canvas", [("anon", "42", False), ("leeann", "43", False)]),
@@ -41,7 +42,7 @@ def whose(*names, known=()):
         ([f"x_42_assignsubmission_file_43_99_{NAME}"], "a folder", 1),
     ],
 )
-def test_an_export_is_one_platforms_or_nobodys(names, platform, found):
+def test_an_export_is_one_platforms_or_none(names, platform, found):
     got = whose(*names)
     assert got[0] == platform
     # Where no form is believed, what looks like one is a doubt, and gives no number.

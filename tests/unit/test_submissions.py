@@ -4,17 +4,22 @@ import json
 import os
 import resource
 import stat
+import subprocess
+import sys
 import zipfile
+from pathlib import Path
 
 import nbformat
 import pytest
 from unit.test_roster import EXPORTS
 
+from utils.facts import load_lab
+from utils.grading.grade import grade_submission
 from utils.grading.handed_in import reading
 from utils.grading.handed_in.reader import LARGEST_FILE
 from utils.grading.handed_in.reading import LONGEST_ANSWER, read
 from utils.grading.roster import read_roster
-from utils.grading.run.submissions import Problem, file_stem, find_submissions, handed_in
+from utils.grading.run.submissions import Problem, Submission, file_stem, find_submissions, handed_in
 
 NAME = "lab01_split_a_model.ipynb"
 
@@ -153,7 +158,7 @@ NOTEBOOK = nbformat.writes(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
 def test_a_notebook_with_a_mark_at_its_beginning_is_read(tmp_path, encoding):
     path = tmp_path / "x.ipynb"
-    path.write_bytes(("\ufeff" if encoding == "utf-16-le" else "").encode(encoding) + NOTEBOOK.encode(encoding))
+    path.write_bytes((("\ufeff" if encoding == "utf-16-le" else "") + NOTEBOOK).encode(encoding))
     assert [one.code for one in read([path])] == [["x = 'ä'"]]
 
 
@@ -205,13 +210,33 @@ def test_what_would_fill_the_memory_is_refused_and_not_read(tmp_path, bomb):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000, "kB: the grader itself has not read it"
 
 
-def test_a_reader_that_ends_is_told(tmp_path, monkeypatch):
+@pytest.mark.parametrize("ends", ["os.abort()", "raise SystemExit(1)", "os.kill(os.getpid(), signal.SIGXCPU)"])
+def test_a_reader_that_ends_is_told(tmp_path, monkeypatch, ends):
     dies = tmp_path / "reader.py"
-    dies.write_text("import os; os.abort()")
+    dies.write_text(f"import os, signal; {ends}")
     monkeypatch.setattr(reading.reader, "__file__", str(dies))
     (tmp_path / "x.ipynb").write_text(NOTEBOOK)
     (found,) = read([tmp_path / "x.ipynb"])
     assert (found.name, found.why) == ("x.ipynb", "reading it takes more than 20 s or 1 GB: save it without outputs")
+
+
+def test_a_reader_that_the_machine_kills_is_no_fault_of_the_notebook(tmp_path, monkeypatch):
+    dies = tmp_path / "reader.py"
+    dies.write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    monkeypatch.setattr(reading.reader, "__file__", str(dies))
+    (tmp_path / "x.ipynb").write_text(NOTEBOOK)
+    grade = grade_submission(Submission("ann", tmp_path / "x.ipynb"), load_lab("lab01"))
+    assert (grade.status, grade.note) == ("not-graded", "the process that reads it was killed: is the memory full?")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
+def test_the_limits_of_the_reader_hold():
+    """Where its own counting would miss something, the system ends it."""
+    limits = "import reader, resource; reader._limit(); print(*(resource.getrlimit(kind)[0] for kind in "
+    limits += "(resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE)))"
+    command = [sys.executable, "-S", "-c", limits]
+    told = subprocess.check_output(command, cwd=Path(reading.reader.__file__).parent, text=True)
+    assert told.split() == ["1000000000", "20", "0"]
 
 
 # --- zips, and the names of learning platforms ------------------------------------------------------------------

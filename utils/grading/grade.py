@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 from utils.facts import Finding, Lab, judge, recorded_timelines
 from utils.grading.handed_in.choosing import choose
-from utils.grading.handed_in.reading import Document, read
+from utils.grading.handed_in.reading import Document, NotRead, read
 from utils.grading.run.kernel import KernelDidNotStart, Limits
 from utils.grading.run.kernel_student import KernelStudent
 from utils.grading.run.submissions import Submission
@@ -108,7 +108,10 @@ def _judged(submission: Submission, lab: Lab, limits: Limits | None) -> Grade:
     nothing = dict.fromkeys(lab.exercises, 0)
     if submission.path is None:
         return Grade(submission.student, "missing", nothing, submission.note)
-    chosen = choose(read(submission.files), lab.name)
+    try:
+        chosen = choose(read(submission.files), lab.name)
+    except NotRead as reason:
+        return Grade(submission.student, "not-graded", nothing, str(reason))
     if not chosen.notebooks:
         return Grade(submission.student, chosen.status, nothing, chosen.note, flags=chosen.flags)
     grades = [_run(submission.student, notebook, lab, limits) for notebook in chosen.notebooks]

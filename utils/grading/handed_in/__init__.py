@@ -1,1 +1,1 @@
-"""What was handed in: whose it is, what is in it, and which of it is judged. Nothing of it is run here."""
+"""Submissions: whose each one is, reading its files, and choosing the notebooks to judge. Nothing is run here."""

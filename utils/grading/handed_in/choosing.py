@@ -30,10 +30,10 @@ class Chosen:
 
 
 def choose(found: Sequence[Document], lab: str) -> Chosen:
-    """The notebooks of `lab` among what a student handed in: each that differs from the others, four at most.
+    """The notebooks of `lab` among a student's files: each that differs from the others, four at most.
 
-    Another lab's and untouched ones are judged by nobody, and told where there is nothing else. One that has nothing
-    of any lab in it is judged where it is alone, or answers what this lab asks.
+    Another lab's notebook and an untouched one are not judged; they are told where there is nothing else. A notebook
+    without a cell of any lab is judged where it stands alone, or where it defines a function that this lab asks for.
     """
     notebooks = [one for one in found if not one.why]
     unread = [f"{one.name}: {one.why}" for one in found if one.why and one.meant]
@@ -42,13 +42,13 @@ def choose(found: Sequence[Document], lab: str) -> Chosen:
     written = [one for one in notebooks if any(cell.strip() for cell in one.code)]
     if not written:
         return Chosen(status="missing", note="the notebook has no code in it", flags=unread)
-    labs = [_lab_of(one) for one in written]
+    labs = [_lab_of(one, lab) for one in written]
     mine = [one for one, other in zip(written, labs, strict=True) if other == lab]
-    nobodys = [one for one, other in zip(written, labs, strict=True) if not other]
+    unknown = [one for one, other in zip(written, labs, strict=True) if not other]
     touched = _different([one for one in mine if not _is_untouched(one, lab)])
     if touched:
-        touched += [one for one in _different(nobodys) if _answers(one, lab)]
-    touched = touched or _different(nobodys)
+        touched += [one for one in _different(unknown) if _answers(one, lab)]
+    touched = touched or _different(unknown)
     if touched:
         flags = [f"one more file cannot be read. {reason}" for reason in unread]
         if len(touched) > MOST_JUDGED:
@@ -90,8 +90,11 @@ class _Released:
     asked: frozenset[str]  # the functions and classes that it asks for
 
 
-def _lab_of(notebook: Document) -> str:
-    """The lab that a notebook is of, by the names of its cells and by their text, or a lesson; nothing otherwise."""
+def _lab_of(notebook: Document, wanted: str) -> str:
+    """The lab that a notebook is of, by the names of its cells and by their text, or a lesson; nothing otherwise.
+
+    Where several labs are in one notebook it is the `wanted` one, if that has a fair share.
+    """
     released = _released()
     names = re.compile(r"(lab\d+)-")
     counts = dict.fromkeys(released, 0)
@@ -103,6 +106,8 @@ def _lab_of(notebook: Document) -> str:
         for lab, about in released.items():
             counts[lab] += text in about.own
     most = max(counts.values(), default=0)
+    if most and 2 * counts.get(wanted, 0) >= most:
+        return wanted
     if most:
         return next(lab for lab, count in counts.items() if count == most)
     code = [text for cell in notebook.code if len(text := _plain(cell)) >= SHORTEST]
@@ -117,7 +122,7 @@ def _is_untouched(notebook: Document, lab: str) -> bool:
 
 
 def _answers(notebook: Document, lab: str) -> bool:
-    """Whether a notebook that is of no lab defines what this one asks for."""
+    """Whether a notebook of no lab defines a function or class that this one asks for."""
     asked = _released()[lab].asked if lab in _released() else frozenset()
     return any(name in asked for code in notebook.code for name in _DEFINED.findall(code))
 
@@ -126,7 +131,7 @@ _DEFINED = re.compile(r"^(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 
 
 def _plain(source: str) -> str:
-    """A cell's text without what editors change on their own: the ends of lines, and empty ones around it."""
+    """A cell's text without the ends of lines and the empty lines around it, which editors change on their own."""
     return "\n".join(line.rstrip() for line in source.strip().splitlines())
 
 

@@ -6,12 +6,12 @@ What the platforms write, by their sources:
               for a group assignment ("Default group", and no ID, for all who are in none) and "Participant" where
               marking is blind. "onlinetext" instead of "file" is a text that was typed in.
   Canvas      instructure/canvas-lms lib/content_zipper.rb: "NAME[_LATE]_USER_FILE_FILENAME", where NAME is the sortable
-              name (or the group's) in small letters without what is no letter; "[LATE_]anon_ID_FILE_FILENAME" for
-              anonymous marking; "..._text.html" and "..._link.html" for what was typed in.
+              name (or the group's) in small letters, without spaces and punctuation; "[LATE_]anon_ID_FILE_FILENAME" for
+              anonymous marking; "..._text.html" and "..._link.html" for a text and a link that were typed in.
   Gradescope  its "Export submissions": "submission_N/..." and submission_metadata.yml, which says whose each is
   nbgrader    "STUDENT/ASSIGNMENT/NOTEBOOK"
-A student chooses what stands at the end of a name, and can make it look like another platform's. So all names of an
-export have to be of one platform's form from their first letter on. Otherwise none is believed.
+A student chooses the end of a name, and can make it look like another platform's. So all names of an export have to
+have one platform's form from their first letter on. Otherwise none is believed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ import yaml
 
 from utils.grading.roster import Row, called, groups_of, is_of_moodle, letters, number_of, ways_to_write
 
+LEFT_OUT = (".", "__MACOSX", "Thumbs.db", "desktop.ini")  # files that computers add on their own
 METADATA = "submission_metadata.yml"
 LARGEST_METADATA = 20_000_000  # bytes
-TEXT, LINK = "a text", "a link"  # what was typed in, where a file was asked for
+TEXT, LINK = "a text", "a link"  # typed in, where a file was asked for
 NOT_THIS_ONE = "a group's submission, or a table of another course"
 MOODLE = re.compile(r"(?P<name>[^_/]+)(?:_(?P<id>\d+))?_assignsubmission_(?P<kind>[a-z]+)(?:_|$)")
 # Canvas has written LATE in small letters, too. No name is in capitals.
@@ -35,11 +36,14 @@ MOODLE = re.compile(r"(?P<name>[^_/]+)(?:_(?P<id>\d+))?_assignsubmission_(?P<kin
 WORD = r"[^\x00-/:-@\[-^`{-\x7f]"
 CANVAS = re.compile(
     rf"(?P<name>{WORD}*?)"
-    r"(?P<late>_LATE|_late)?_(?P<id>\d+)(?:_(?P<file>\d+)_.+|_(?P<typed>link|text)\.html)"
+    r"(?P<late>_LATE|_late)?_(?P<id>\d+)(?:_(?P<file>\d+)_.+|_(?P<typed>link|text)\.html)",
+    re.DOTALL,  # a student may put the end of a line into a name
 )
+PAIR = re.compile(r"(?=(?P<late>_LATE|_late)?_(?P<id>\d+)_(?:\d+_.|(?P<typed>link|text)\.html\Z))", re.DOTALL)
 ANONYMOUS = re.compile(
     r"(?P<late>LATE_|late_)?anon_(?P<id>[A-Za-z0-9]+)(?P<late_too>_LATE|_late)?"
-    r"(?:_(?P<file>\d+)_.+|_(?P<typed>link|text)\.html)"
+    r"(?:_(?P<file>\d+)_.+|_(?P<typed>link|text)\.html)",
+    re.DOTALL,
 )
 
 
@@ -47,10 +51,10 @@ ANONYMOUS = re.compile(
 class Named:
     """Whose an entry of an export is, as far as its name, or the platform's own list, says it.
 
-    `id` is the platform's number (or the email, for Gradescope) where it is sure, and `key` what tells the student from
-    others of the same name in any case. `typed` says what there is instead of a file, and `group` who handed in for
-    this student. `doubts` are reasons why a person has to say whose it is. `within` is the one folder of the entry that
-    counts.
+    `id` is the platform's number (or the email, for Gradescope) where it is sure, and `key` tells the student from
+    others of the same name in any case. `typed` is "a text" or "a link" instead of a file, and `group` the group that
+    handed in for this student. `doubts` are reasons why a person has to say whose it is. `within` is the one folder of
+    the entry that counts.
     """
 
     student: str
@@ -139,7 +143,7 @@ def _anonymous(entries: Sequence[Path]) -> dict[Path, Named] | None:
 
 
 def _canvas_with_names(entries: Sequence[Path]) -> dict[Path, Named] | None:
-    """Somebody may be called "anon". A whole class is not."""
+    """One student may be called "anon". A whole class is not."""
     return None if _anonymous(entries) else _canvas(entries)
 
 
@@ -173,8 +177,8 @@ def _gradescope(entries: Sequence[Path]) -> dict[Path, list[Named]] | None:
     found = {}
     for entry in entries:
         if entry not in lists:
-            nobody = Named(shown(entry), doubts=(f"{METADATA} does not say whose this is",))
-            found[entry] = people.get(entry.name) or [nobody]
+            unlisted = Named(shown(entry), doubts=(f"{METADATA} does not say whose this is",))
+            found[entry] = people.get(entry.name) or [unlisted]
     return found
 
 
@@ -198,17 +202,17 @@ def _nbgrader(entries: Sequence[Path], lab: str) -> dict[Path, Named] | None:
 
 
 def _visible(folder: Path) -> list[Path]:
-    return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith((".", "__"))]
+    return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(LEFT_OUT)]
 
 
 def _plain(entry: Path, entries: Sequence[Path]) -> Named:
-    """A student called as the file or the folder is. What looks like a platform's name is told, and not believed."""
+    """A student called as the file or the folder is. A name that looks like a platform's is told, and not believed."""
     student = shown(entry) if entry.is_dir() else shown(entry).removesuffix(entry.suffix)
     looks_like = [platform for platform, read in FORMS.items() if read([entry])]
     if not looks_like:
         return Named(student)
-    others = [shown(one) for one in entries if not FORMS[looks_like[0]]([one])]
-    beside = f", and {others[0][:60]!r} beside it does not" if others else ""
+    other = next((shown(one) for one in entries if not FORMS[looks_like[0]]([one])), "")
+    beside = f", and {other[:60]!r} beside it does not" if other else ""
     doubt = f"the name looks like one that {looks_like[0].split(',')[0]} writes{beside}: whose this is was not guessed"
     return Named(student, doubts=(doubt,))
 
@@ -246,7 +250,7 @@ def _moodle_against(found: dict[Path, Named], known: Sequence[Row]) -> dict[Path
 
 
 def _in_one_group_each(found: dict[Path, list[Named]]) -> dict[Path, list[Named]]:
-    """Who is in two groups that handed in has both, and a doubt."""
+    """A member of two groups that handed in has both submissions, and a doubt."""
     groups: dict[tuple[str, str], set[str]] = {}
     for one in (one for several in found.values() for one in several if one.group):
         groups.setdefault((one.student, one.id), set()).add(one.group)
@@ -282,7 +286,7 @@ def _canvas_against(found: dict[Path, Named], known: Sequence[Row]) -> dict[Path
 
 
 def _not_of(others: dict[str, Row], one: Named) -> Named:
-    """Without a number that another platform's table gives to somebody of another name."""
+    """Without a number that another platform's table gives to another name."""
     return replace(one, id="") if one.id in others and not _is_called(one.student, others[one.id]) else one
 
 
@@ -299,7 +303,7 @@ def _readings(name: str) -> list[Named]:
     Canvas takes numbers between underscores out of names, but before it takes dots out: "x_4.2_1.1" gets through.
     """
     found = {}
-    for pair in re.finditer(r"(?=(?P<late>_LATE|_late)?_(?P<id>\d+)_(?:\d+_.|(?P<typed>link|text)\.html$))", name):
+    for pair in PAIR.finditer(name):
         student = name[: pair.start()]
         if re.fullmatch(rf"{WORD}*", student) and student == student.lower():
             one = _numbered(student or pair["id"], pair["id"], bool(pair["late"]), _typed(pair))

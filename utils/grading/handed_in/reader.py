@@ -1,8 +1,8 @@
-"""Reads what one student handed in, in a process of its own with limits: `python -I -S reader.py`.
+"""Reads the files of one submission, in a process of its own with limits: `python -I -S reader.py`.
 
 It gets a line of JSON with the paths of files on its standard input and writes a line of JSON for each notebook, and
 for each file that is none, with the reason. Zips are opened in memory. It imports the standard library alone, so that
-it starts in 30 ms, and it runs nothing of what it reads: the grader gets plain data, bounded in number and length.
+it starts in 30 ms, and it runs nothing that it reads: the grader gets plain data, bounded in number and length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 
 try:
     import resource
-except ImportError:  # not on Windows, where the bounds on what is read have to do
+except ImportError:  # not on Windows, where the counting has to do
     resource = None
 
 LARGEST_FILE = 50_000_000  # bytes; a notebook with a film in its outputs is smaller
@@ -49,13 +49,13 @@ class Reader:
         self.told = self.notebooks = self.code = self.unpacked = self.members = 0
 
     def file(self, path: str, name: str) -> None:
-        """Read one file. What cannot be a notebook by its name is looked at where there is no notebook before it."""
+        """Read one file. Once there is a notebook, names that cannot be one are passed over."""
         if self.notebooks and not _may_be_notebook(name):
             return
         self._told(name, lambda: self._any(_content(path), name, 0))
 
     def _told(self, name: str, read) -> None:
-        """Tell what came of one file."""
+        """Tell the result of reading one file."""
         if self.told >= MOST_FILES:
             raise SystemExit(self.tell({"name": name, "why": f"not read: more than {MOST_FILES} files", "meant": True}))
         try:
@@ -71,7 +71,7 @@ class Reader:
             self.tell({"name": name, "meant": ".ipynb" in name.lower(), **found})
 
     def _any(self, content: bytes, name: str, depth: int) -> dict | None:
-        """A notebook, or None for a zip: what is in it has been told of."""
+        """A notebook, or None for a zip, whose files have been told of."""
         if not content.strip():
             raise Refused("the file is empty")
         if content.startswith(b"PK") and not name.lower().endswith((".docx", ".odt", ".xlsx", ".pptx")):
@@ -134,7 +134,7 @@ class Reader:
         del content
         _measure(text)
         try:
-            data = json.loads(text)
+            data = json.loads(text.decode())  # of bytes it would guess the encoding, and not the one that was measured
         except ValueError as error:
             cut = " (cut off: was it uploaded whole?)" if "Unterminated" in str(error) or _ends_early(text) else ""
             raise Refused(f"it is not a notebook: not JSON, {str(error)[:80]}{cut}") from None
@@ -169,7 +169,7 @@ def _bounded(size: int) -> None:
 
 
 def _is_left_out(name: str, mode: int) -> bool:
-    """Folders, links, names that lead elsewhere, and what computers put into zips on their own."""
+    """Folders, links, names that lead elsewhere, and files that computers add on their own."""
     parts = name.replace("\\", "/").split("/")
     hidden = any(part.startswith(".") or part == "__MACOSX" for part in parts)  # "..", ".ipynb_checkpoints", "._NAME"
     return name.endswith("/") or hidden or stat.S_ISLNK(mode)
@@ -226,7 +226,7 @@ def _text(content: bytes) -> bytes:
 
 
 def _measure(text: bytes) -> None:
-    """Refuse what would take much memory or time as data. Only what stands around the strings counts."""
+    """Refuse text that would take much memory or time as data. Only the text around the strings counts."""
     if text.count(b'"') > MOST_QUOTES:
         raise Refused(f"it has more than {MOST_QUOTES // 2:,} strings in it: save it without outputs")
     around = STRING.sub(b"", text)
@@ -300,7 +300,8 @@ def _limit() -> None:
         hard = resource.getrlimit(kind)[1]
         limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         try:
-            resource.setrlimit(kind, (limit, limit))
+            # An end by SIGXCPU, and not by SIGKILL, says that it was the time.
+            resource.setrlimit(kind, (limit, hard if kind == resource.RLIMIT_CPU else limit))
         except (ValueError, OSError):  # not every system has each of them
             continue
 

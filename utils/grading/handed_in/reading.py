@@ -1,8 +1,9 @@
-"""What stands in the files that a student handed in, read by a process of its own within bounds (reader.py)."""
+"""The contents of a student's files, read by a process of its own within bounds (reader.py)."""
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,9 +19,13 @@ OTHER_CELLS = "other cells"  # the name of all code that is no answer
 PATIENCE = 120  # seconds, of a process that may use reader.SECONDS: the machine may be busy
 
 
+class NotRead(Exception):
+    """A submission could not be read for want of time or memory on this machine. The message says why."""
+
+
 @dataclass(frozen=True)
 class Cell:
-    """A cell: its type, what nbgrader calls it, whether it is an answer and whether it is marked, its text."""
+    """A cell: its type, its name for nbgrader, whether it is an answer and whether it is marked, its text."""
 
     kind: str
     name: str
@@ -74,20 +79,22 @@ class Document:
 
 
 def read(files: Sequence[Path]) -> list[Document]:
-    """Every notebook in these files, also in zips, and every file that is none, with the reason. Never raises for them.
+    """Every notebook in these files, also in zips, and every file that is none, with the reason.
 
-    The order is that of the names: notebooks first, then zips, then everything else.
+    Raises NotRead where the machine has no time or memory for it, and never because of the files themselves. The
+    order is that of the names: notebooks first, then zips, then everything else.
     """
     wanted = sorted(files, key=lambda file: (_rank(file), file.as_posix().encode(errors="surrogateescape")))
     request = json.dumps([[str(file.absolute()), name] for file, name in zip(wanted, _names(wanted), strict=True)])
     command = [sys.executable, "-I", "-S", reader.__file__]
     try:
         done = subprocess.run(command, input=f"{request}\n".encode(), capture_output=True, timeout=PATIENCE)
-        told, ended = done.stdout, done.returncode
-    except subprocess.TimeoutExpired as late:
-        told, ended = late.stdout or b"", 1
-    found = [_document(json.loads(line)) for line in told.splitlines(keepends=True) if line.endswith(b"\n")]
-    if ended:
+    except subprocess.TimeoutExpired:
+        raise NotRead(f"reading it did not end within {PATIENCE} s: is the machine busy?") from None
+    if done.returncode == -signal.SIGKILL:
+        raise NotRead("the process that reads it was killed: is the memory full?")
+    found = [_document(json.loads(line)) for line in done.stdout.splitlines(keepends=True) if line.endswith(b"\n")]
+    if done.returncode:
         bounds = f"{reader.SECONDS} s or {reader.MEMORY / 1e9:g} GB"
         left = ", ".join(name for name in _names(wanted) if name not in {one.name for one in found})
         found.append(Document(left[:200], why=f"reading it takes more than {bounds}: save it without outputs"))

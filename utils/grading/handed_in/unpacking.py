@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
-from utils.grading.handed_in.platforms import METADATA, MOODLE
+from utils.grading.handed_in.platforms import LEFT_OUT, METADATA, MOODLE
 from utils.grading.handed_in.reader import LARGEST_FILE
 from utils.problem import Problem
 
@@ -32,7 +32,7 @@ def unpack(archive: Path, folder: Path) -> dict[Path, str]:
             members = opened.infolist()
             if len(members) > MOST_FILES:
                 raise Problem(f"{archive} has {len(members)} files in it, more than {MOST_FILES}.")
-            if sum(member.file_size for member in members) > LARGEST_CLASS:
+            if sum(one.file_size for one in members if one.file_size <= LARGEST_FILE) > LARGEST_CLASS:
                 raise Problem(f"{archive} unpacks to more than {LARGEST_CLASS / 1e9:g} GB.")
             for member in members:
                 target = _place(member, folder)
@@ -48,7 +48,7 @@ def unpack(archive: Path, folder: Path) -> dict[Path, str]:
 
 def inner(folder: Path) -> Path:
     """The folder with the submissions: some platforms put one more around it."""
-    entries = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__"))]
+    entries = [entry for entry in folder.iterdir() if not entry.name.startswith(LEFT_OUT)]
     # A folder of Moodle's is a student's own, also where only one has handed in.
     if len(entries) == 1 and entries[0].is_dir() and not MOODLE.match(entries[0].name):
         inside = list(entries[0].iterdir())

@@ -1,4 +1,4 @@
-"""What was handed in: whose it is, found in a folder or a zip by the names alone, without reading what is in it."""
+"""The submissions in a folder or a zip, told apart by their names alone: no file is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
-from utils.grading.handed_in.platforms import METADATA, Named, read_names
+from utils.grading.handed_in.platforms import LEFT_OUT, METADATA, Named, read_names
 from utils.grading.handed_in.unpacking import inner, unpack
 from utils.grading.roster import EMAILS, IDS, Row, called, first, match, number_of
 from utils.problem import Problem
@@ -46,7 +46,7 @@ class Submission:
         return () if self.path is None else (self.path, *self.more)
 
     def digest(self) -> str:
-        """A digest of all that a grade depends on here: who it is, what is doubted, every file with its name."""
+        """A digest of all that a grade depends on here: the student, the doubts, every file with its name."""
         about = (self.student, self.note, self.id, self.doubts, self.group, len(self.files))
         digest = hashlib.sha256(repr(about).encode(errors="replace"))
         for path in self.files:
@@ -94,13 +94,12 @@ def find_submissions(
 ) -> list[Submission]:
     """The submissions in a folder, sorted by student: a file for each, or a folder for each. See `handed_in`.
 
-    `named` is what to call the folder, and `damaged` says of files in it why they are not whole.
+    `named` is what to call the folder, and `damaged` has the reasons why files in it are not whole.
     """
     named = named or folder
     if not folder.is_dir():
         raise Problem(f"{named} is not a folder. Name the folder, or the zip, that holds the submissions.")
-    left_out = (".", "__", "Thumbs.db", "desktop.ini")  # what computers put into folders on their own
-    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(left_out)]
+    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(LEFT_OUT)]
     export = read_names(entries, notebook_name.split("_")[0], [*roster, *tables])
     # Several files of one student are together where the platform says that they are one's: by a number.
     together: dict[tuple[str, str], list[tuple[Path, Named]]] = {}
@@ -189,9 +188,9 @@ def _nothing(student: str, why: str, about: dict) -> Submission:
 
 
 def _files(entry: Path, within: str) -> list[Path]:
-    """The files of an entry, without what computers put there on their own, and without links."""
+    """The files of an entry, without links and without files that computers add on their own."""
     if not entry.is_dir():
         return [entry]
     folder = entry / within
     files = [f for f in sorted(folder.rglob("*")) if not f.is_symlink() and f.is_file()]
-    return [f for f in files if not any(part.startswith((".", "__MACOSX")) for part in f.relative_to(folder).parts)]
+    return [f for f in files if not any(part.startswith(LEFT_OUT) for part in f.relative_to(folder).parts)]
