@@ -11,6 +11,14 @@ from .hardware import DEVICE_TYPE
 aten = torch.ops.aten
 NO_COMPILE = f"torch.compile makes code for real hardware, which {DEVICE_TYPE} is not: call the model uncompiled."
 NO_BYTES = f"{DEVICE_TYPE} has no memory that another library could read: copy the tensor with .cpu() first."
+NO_STAGING = (
+    f"{DEVICE_TYPE} has no bytes that this checkpoint could stage by itself. Give async_save the stager that copies "
+    "first: async_stager=torch.distributed.checkpoint.staging.BlockingAsyncStager()."
+)
+NO_CUDA = (
+    f"there is no CUDA here: {DEVICE_TYPE} stands in for it, and this has no simulated form. What has one is said in "
+    "simgpu.as_cuda's help."
+)
 NO_SPARSE = f"{DEVICE_TYPE} keeps dense tensors only, no sparse, nested or quantized ones: keep those on the CPU."
 NO_DATA_PARALLEL = (
     f"nn.DataParallel copies inside CUDA's own C++, which {DEVICE_TYPE} cannot take part in. "

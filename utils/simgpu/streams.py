@@ -17,6 +17,7 @@ class Stream:
 
     def __init__(self, device=None, priority: int = 0):
         self._queue = machine.add_queue(machine.gpu(device))
+        self.priority = priority
         self._before: list[tuple[int, dict]] = []
 
     @property

@@ -116,6 +116,11 @@ class SimTensor(torch.Tensor):
         """The memory behind this tensor, as far as it has one: its size, its address, freeing and taking it."""
         return SimStorage(self)
 
+    def data_ptr(self) -> int:
+        """An address that only tensors in the same place of the same memory have: for telling tensors apart."""
+        start = self.untyped_storage().data_ptr()
+        return start + self.storage_offset() * self.element_size() if start else 0
+
     def tolist(self):
         return self.cpu().tolist()
 
@@ -176,7 +181,9 @@ class SimTensor(torch.Tensor):
 class SimStorage:
     """What `tensor.untyped_storage()` is on a simulated GPU: through it FSDP frees weights and takes them again."""
 
-    def __init__(self, tensor: SimTensor):
+    def __init__(self, tensor: SimTensor, **made_elsewhere):
+        if made_elsewhere:  # PyTorch's stager makes such a storage on the CPU, to copy bytes into it
+            raise RuntimeError(refusals.NO_STAGING)
         self._counted, self._values = tensor._storage, value_of(tensor).untyped_storage()
         self.device = tensor.device
 
@@ -186,7 +193,8 @@ class SimStorage:
     nbytes = size
 
     def data_ptr(self) -> int:
-        return self._values.data_ptr()
+        # Where only shapes are kept there are no numbers that would have an address.
+        return self._values.data_ptr() or (id(self._counted) if self.size() else 0)
 
     def resize_(self, size: int) -> SimStorage:
         self._values.resize_(size)
