@@ -19,6 +19,7 @@ from checks import CHECKS, RANK, WORLD, check, device, farthest, numbers, percep
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import _apply_optimizer_in_backward
 from torch.distributed.pipelining import (
     PipelineStage,
     Schedule1F1B,
@@ -168,6 +169,63 @@ def ddp():
             nn.functional.mse_loss(model(x[own].to(device())), y[own].to(device())).backward()
             optimizer.step()
         told[name] = farthest(model.parameters(), alone.parameters())
+    return told
+
+
+@check
+def futures():
+    """Gradients of DDP whose hook waits within the backward pass, in three ways, and of a hook on a parameter."""
+    x, y = numbers(8 * WORLD, 64), numbers(8 * WORLD, 8, seed=2)
+    alone = perceptron()
+    nn.functional.mse_loss(alone(x), y).backward()
+    right = [parameter.grad for parameter in alone.parameters()]
+    own = slice(8 * RANK, 8 * RANK + 8)
+
+    def mean(bucket):
+        bucket.buffer().div_(WORLD)
+        return dist.all_reduce(bucket.buffer(), async_op=True)
+
+    def waits(_, bucket):
+        future = mean(bucket).get_future()
+        done = torch.futures.Future()
+        done.set_result(future.wait()[0])
+        return done
+
+    def waits_for_what_comes_then(_, bucket):
+        future = mean(bucket).get_future().then(lambda one: one.value()[0])
+        future.wait()
+        return future
+
+    def waits_for_the_work(_, bucket):
+        work = mean(bucket)
+        future = work.get_future()
+        work.wait()
+        return future.then(lambda one: one.value()[0])
+
+    told = {}
+    for hook in (waits, waits_for_what_comes_then, waits_for_the_work):
+        model = DistributedDataParallel(perceptron().to(device()), device_ids=[RANK], bucket_cap_mb=0.1)
+        model.register_comm_hook(None, hook)
+        nn.functional.mse_loss(model(x[own].to(device())), y[own].to(device())).backward()
+        told[hook.__name__] = farthest([parameter.grad for parameter in model.parameters()], right)
+
+    model = perceptron().to(device())
+    for parameter in model.parameters():
+
+        def shared(gradient):
+            work = dist.all_reduce(gradient.div_(WORLD), async_op=True)
+            return work.get_future().wait()[0]
+
+        parameter.register_hook(shared)
+    nn.functional.mse_loss(model(x[own].to(device())), y[own].to(device())).backward()
+    told["of a parameter"] = farthest([parameter.grad for parameter in model.parameters()], right)
+
+    model = perceptron().to(device())
+    _apply_optimizer_in_backward(torch.optim.SGD, model.parameters(), {"lr": 0.1})
+    parallel = DistributedDataParallel(model, device_ids=[RANK], gradient_as_bucket_view=True)
+    nn.functional.mse_loss(parallel(x[own].to(device())), y[own].to(device())).backward()
+    torch.optim.SGD(alone.parameters(), lr=0.1).step()
+    told["optimizer in backward"] = farthest(model.parameters(), alone.parameters())
     return told
 
 

@@ -436,10 +436,10 @@ def test_autocast_is_on_where_code_asks_for_it_by_cuda():
     with simgpu.as_cuda():
         x = torch.ones(3, device="cuda", requires_grad=True)
         assert not torch.is_autocast_enabled("cuda")
-        with torch.autocast("cuda", dtype=torch.float16):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
             assert torch.is_autocast_enabled("cuda")
             assert torch.is_autocast_enabled()
-            assert torch.get_autocast_dtype("cuda") is torch.float16
+            assert torch.get_autocast_dtype("cuda") is torch.bfloat16
             assert x.clone().dtype is torch.float32
 
 

@@ -12,9 +12,10 @@ import inspect
 import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial, wraps
+from functools import cache, partial, wraps
 
 import torch
 import torch.multiprocessing.reductions
@@ -447,6 +448,43 @@ def _within(context: Callable[[], AbstractContextManager], call):
 def when_backward_ends(call: Callable[[], object]) -> None:
     """Call this when the backward pass that runs on this thread has ended."""
     torch.autograd.Variable._execution_engine.queue_callback(call)
+
+
+_awaited: dict[
+    int, deque[weakref.WeakMethod]
+] = {}  # by thread: what completes the futures that are open, the oldest first
+
+
+def await_in_backward(complete: Callable[[], object]) -> None:
+    """Call this, a method, when the backward pass of this thread has ended, or a future is waited for before then.
+
+    A future may be one of PyTorch's own, made from another in C++ (`then`, a hook of DDP's reducer): so its class
+    asks, whoever waits.
+    """
+    _let_futures_ask()
+    _awaited.setdefault(threading.get_ident(), deque()).append(weakref.WeakMethod(complete))
+    when_backward_ends(complete)
+
+
+def _complete_for(future: torch._C.Future) -> None:
+    """Complete what is open, the oldest first, until this future is done. Collectives of a group end in that order."""
+    waiting = _awaited.get(threading.get_ident(), ())
+    while waiting and not future.done():
+        if (complete := waiting.popleft()()) is not None:
+            complete()
+
+
+@cache
+def _let_futures_ask() -> None:
+    for name in ("wait", "value"):
+        ask = getattr(torch._C.Future, name)
+
+        def first_complete(future, *, ask=ask):
+            if not future.done():
+                _complete_for(future)
+            return ask(future)
+
+        setattr(torch._C.Future, name, wraps(ask)(first_complete))
 
 
 def kernel_of_collectives(func) -> Callable | None:
