@@ -506,3 +506,16 @@ def test_bytes_that_there_are_not_are_not_staged(tmp_path):
     stager = StateDictStager(pin_memory=False, share_memory=False)
     with pytest.raises(RuntimeError, match="BlockingAsyncStager"):
         stager.stage({"weight": torch.ones(3, device="simgpu:0")})
+
+
+@pytest.mark.parametrize("of", ["cpu", "simgpu:0", "simgpu:1"])
+def test_the_class_of_a_parameter_makes_parameters(of):
+    """As Accelerate's dispatch_model does, with whatever it moves to another device."""
+    parameter = torch.nn.Linear(2, 2).to("simgpu:0").weight
+    made = type(parameter)(torch.ones(2, 2, device=of), requires_grad=True)
+    assert isinstance(made, torch.nn.Parameter)
+    assert (made.device, made.requires_grad, made.is_leaf) == (torch.device(of), True, True)
+    assert not type(parameter)(torch.ones(2, 2, device=of)).requires_grad
+    moved = type(parameter)(torch.ones(2, 2, device=of), requires_grad=True).to("simgpu:1")
+    (moved * 2).sum().backward()
+    assert moved.device == torch.device("simgpu:1")

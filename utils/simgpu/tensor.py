@@ -89,6 +89,13 @@ class SimTensor(torch.Tensor):
     # Subclass behaviour is not wanted above autograd: functions return what they would for any device.
     __torch_function__ = torch_private.disabled_torch_function
 
+    def __new__(cls, data, requires_grad=False):
+        """A parameter. Libraries make one by `type(parameter)(data, requires_grad=...)`: nn.Parameter, on CUDA."""
+        return torch.nn.Parameter(data, requires_grad)
+
+    def __init__(self, data, requires_grad=False):
+        """Nothing: `__new__` has done it."""
+
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         __tracebackhide__ = True  # IPython leaves these frames out: on a GPU there are none
