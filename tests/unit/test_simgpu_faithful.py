@@ -519,3 +519,15 @@ def test_the_class_of_a_parameter_makes_parameters(of):
     moved = type(parameter)(torch.ones(2, 2, device=of), requires_grad=True).to("simgpu:1")
     (moved * 2).sum().backward()
     assert moved.device == torch.device("simgpu:1")
+
+
+def test_masked_fill_takes_a_number_from_the_cpu_and_no_mask():
+    x = torch.arange(4.0, device="simgpu:0")
+    filled = x.masked_fill(x > 1, torch.tensor(7.0))
+    assert filled.tolist() == [0, 1, 7, 7]
+    x.masked_fill_(x > 1, torch.tensor(8.0))
+    assert x.tolist() == [0, 1, 8, 8]
+    with pytest.raises(RuntimeError, match="same device"):
+        x.masked_fill(torch.ones(4, dtype=torch.bool), torch.tensor(7.0))
+    with pytest.raises(RuntimeError, match="same device"):
+        x.masked_fill(x > 1, torch.tensor(7.0, device="simgpu:1"))

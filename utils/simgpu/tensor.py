@@ -316,6 +316,7 @@ class Operator:
         "returns",
         "special",
         "switch",
+        "takes_numbers",
         "viewed",
         "writes",
         "written",
@@ -342,6 +343,7 @@ class Operator:
             self.viewed = [self.names[0]]
         self.returns = bool(schema.returns)
         self.only_views = bool(schema.returns) and all(self.viewed)
+        self.takes_numbers = self.pointwise or func in TAKE_NUMBERS
         self.moves = func in TENSORS_FROM_ANYWHERE
         self.copies = func in COPIES
         # Changes the outside only, or makes room for what somebody else will write: no kernel.
@@ -385,6 +387,9 @@ TENSORS_FROM_ANYWHERE = {
     aten._ctc_loss.Tensor,
     aten._ctc_loss_backward.Tensor,
 }
+# Operators beside the pointwise ones that take a CPU tensor with one number and no dimensions for that number: so says
+# PyTorch's source, aten/src/ATen/native/cuda/Indexing.cu, of masked_fill.
+TAKE_NUMBERS = {aten.masked_fill.Tensor, aten.masked_fill_.Tensor}
 # Operators whose result has the shape of its arguments, unless an index is a mask.
 INDEX_ELSEWHERE = "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
 INDEXES = {aten.index, aten.index_put, aten.index_put_, aten._unsafe_index, aten._index_put_impl_}
@@ -830,7 +835,7 @@ def _common_gpu(operator: Operator, args, kwargs) -> Gpu:
         raise RuntimeError(INDEX_ELSEWHERE)
     for tensor in _tensors((*args, *kwargs.values())):
         # As on a GPU: a CPU tensor with one number and no dimensions acts as a number in pointwise operators.
-        if type(tensor) is not SimTensor and not (operator.moves or (operator.pointwise and tensor.dim() == 0)):
+        if type(tensor) is not SimTensor and not (operator.moves or (operator.takes_numbers and tensor.dim() == 0)):
             _refuse_mixed_devices(operator, args, kwargs)
     return gpu
 
@@ -846,7 +851,7 @@ def _mixed_devices(operator: Operator, args, kwargs) -> RuntimeError:
         (name, tensor.device)
         for name, arg in (dict(zip(operator.names, args, strict=False)) | kwargs).items()
         for tensor in _tensors((arg,))
-        if not (operator.pointwise and tensor.device.type == "cpu" and tensor.dim() == 0)
+        if not (operator.takes_numbers and tensor.device.type == "cpu" and tensor.dim() == 0)
     ]
     first = named[0][1]
     name, other = next((name, device) for name, device in named if device != first)
