@@ -275,6 +275,26 @@ def fsdp():
 
 
 @check
+def fsdp_from_cpu():
+    """Gradients of FSDP2 when the model was still on the CPU, and where its parameters and buffers are then."""
+    x = numbers(8 * WORLD, 64)
+    torch.manual_seed(0)
+    alone = nn.Sequential(nn.Linear(64, 16), nn.LayerNorm(16), nn.BatchNorm1d(16).eval(), nn.Linear(16, 4))
+    sharded = copy.deepcopy(alone)
+    mesh = init_device_mesh("simgpu", (WORLD,))
+    fully_shard(sharded[0], mesh=mesh)
+    fully_shard(sharded, mesh=mesh)
+    sharded(x.chunk(WORLD)[RANK].to(device())).square().mean().backward()
+    alone(x).square().mean().backward()
+    gradients = [parameter.grad.full_tensor() for parameter in sharded.parameters()]
+    places = {str(tensor.device) for tensor in (*sharded.parameters(), *sharded.buffers())}
+    return {
+        "gradients": farthest(gradients, [parameter.grad for parameter in alone.parameters()]),
+        "elsewhere": len(places - {str(device())}),
+    }
+
+
+@check
 def tensor_parallel():
     torch.manual_seed(0)
     alone = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))

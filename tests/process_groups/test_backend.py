@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 CLOSE = 1e-6  # of the largest number
-CHEAP = ("collectives", "messages", "ddp", "futures", "fsdp", "tensor_parallel", "pipelines", "orders")
+CHEAP = ("collectives", "messages", "ddp", "futures", "fsdp", "fsdp_from_cpu", "tensor_parallel", "pipelines", "orders")
 ON_FOUR = (*CHEAP, "sequence_parallel", "two_dimensions", "checkpoint_saved")
 
 
@@ -105,7 +105,7 @@ def test_messages_arrive_and_the_late_receiver_keeps_the_sender_waiting(two, fou
         assert sent < received, "the sender was ready before the receiver, and waits"
 
 
-@pytest.mark.parametrize("what", ["ddp", "futures", "fsdp", "tensor_parallel"])
+@pytest.mark.parametrize("what", ["ddp", "futures", "fsdp", "fsdp_from_cpu", "tensor_parallel"])
 def test_training_on_ranks_equals_training_on_the_whole_batch(two, four, what):
     def numbers(told):
         parts = told.values() if isinstance(told, dict) else told

@@ -531,3 +531,14 @@ def test_masked_fill_takes_a_number_from_the_cpu_and_no_mask():
         x.masked_fill(torch.ones(4, dtype=torch.bool), torch.tensor(7.0))
     with pytest.raises(RuntimeError, match="same device"):
         x.masked_fill(x > 1, torch.tensor(7.0, device="simgpu:1"))
+
+
+def test_a_device_by_its_number_is_one_of_cudas():
+    with simgpu.as_cuda():
+        assert torch.device(1) == torch.device("cuda", 1)
+        assert torch.ones(2).to(torch.device(1)).device == torch.device("cuda:1")
+
+
+def test_data_parallel_is_refused_in_code_for_cuda_too():
+    with simgpu.as_cuda(), pytest.raises(RuntimeError, match=r"nn\.DataParallel copies inside CUDA's own C"):
+        torch.nn.DataParallel(torch.nn.Linear(2, 2).cuda())

@@ -54,6 +54,8 @@ class _Translate(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func is torch.device:  # names stay as they are written, so that they compare as they should
+            if len(args) == 1 and type(args[0]) is int:  # a GPU of the accelerator that there is
+                args = ("cuda", *args)
             return func(*args, **kwargs)
         if func is torch.Tensor.cuda:
             return _cuda(*args, **kwargs)
@@ -111,6 +113,8 @@ DISTRIBUTED = (
     (torch.distributed.distributed_c10d, "new_group"),
     (torch.distributed.device_mesh, "init_device_mesh"),
     (torch.distributed.device_mesh.DeviceMesh, "__init__"),
+    (torch.distributed.ProcessGroup, "_start_coalescing"),
+    (torch.distributed.ProcessGroup, "_end_coalescing"),
 )
 
 

@@ -701,6 +701,7 @@ def register_backend() -> None:
     if torch_private.has_python_backends():
         torch_private.let_ddp_find_unused_parameters(pinned.add)
         torch_private.let_ddp_read_counts(keeping_counts)
+        torch_private.let_fsdp_move_models(DEVICE_TYPE)
         torch_private.keep_off_the_flight_recorder(NAME)
         SPECIAL[WAIT] = _wait_tensor
         torch.distributed.Backend.register_backend(NAME, SimBackend, extended_api=True, devices=[DEVICE_TYPE])

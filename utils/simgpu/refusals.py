@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_module_registration_hook
 
-from .hardware import DEVICE_TYPE
+from .hardware import DEVICE_TYPE, machine
 
 aten = torch.ops.aten
 NO_COMPILE = f"torch.compile makes code for real hardware, which {DEVICE_TYPE} is not: call the model uncompiled."
@@ -37,7 +37,8 @@ def no_generator(device: torch.device, of: torch.device) -> str:
 
 def _no_data_parallel(parent: nn.Module, name: str, module: nn.Module) -> None:
     if isinstance(parent, nn.DataParallel) and name == "module":
-        simulated = any(parameter.device.type == DEVICE_TYPE for parameter in module.parameters())
+        # In code for CUDA a tensor answers `cuda` when it is asked for its device.
+        simulated = any(parameter.device.type in (DEVICE_TYPE, machine.also_named) for parameter in module.parameters())
         if simulated or not torch.cuda.is_available():  # without CUDA it would choose simulated GPUs
             raise RuntimeError(NO_DATA_PARALLEL)
 

@@ -410,6 +410,31 @@ class _Unpinned(DispatchMode):
 _find_unused: weakref.WeakSet = weakref.WeakSet()
 
 
+def let_fsdp_move_models(kind: str) -> None:
+    """Let `fully_shard` take a model that is still on the CPU: its `tensor.data = ...` cannot change a tensor's class.
+
+    PyTorch swaps such tensors itself where a class says that it can be traced.
+    """
+    init = importlib.import_module("torch.distributed.fsdp._fully_shard._fsdp_init")
+    move = init._move_states_to_device
+    if hasattr(move, "swaps"):
+        return
+
+    @wraps(move)
+    def swapping(params, buffers, device, *rest, **options):
+        if device.type == kind:
+            for tensor in (*params, *buffers):
+                if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu":
+                    moved = tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+                    is_one = isinstance(tensor, torch.nn.Parameter)
+                    new = torch.nn.Parameter(moved, tensor.requires_grad) if is_one else moved
+                    torch.utils.swap_tensors(tensor, new)
+        return move(params, buffers, device, *rest, **options)
+
+    swapping.swaps = True
+    init._move_states_to_device = swapping
+
+
 def let_ddp_find_unused_parameters(mark_pinned: Callable[[torch.Tensor], None]) -> None:
     """Let DDP say in a backward pass which parameters were used, for which its C++ asks for pinned memory."""
     _Unpinned.mark = staticmethod(mark_pinned)
