@@ -663,6 +663,12 @@ def rebuild_on_device():
     return torch._utils._rebuild_device_tensor_from_cpu_tensor
 
 
+def let_libraries_ask(ask: Callable) -> Callable:
+    """Let torch.library call `ask` wherever it would register operators; returns the function that registers them."""
+    registers, torch._C._dispatch_library = torch._C._dispatch_library, ask
+    return registers
+
+
 def mode_counters() -> list[Callable[[], int]]:
     """Functions that count what runs other code in PyTorch's operators and is on in this thread.
 

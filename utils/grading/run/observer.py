@@ -32,7 +32,7 @@ from contextlib import suppress
 from itertools import chain
 from operator import is_
 
-from utils.simgpu.torch_private import mode_counters
+from utils.simgpu.torch_private import let_libraries_ask, mode_counters
 
 # Packages whose functions and classes a look goes through.
 TRUSTED = (
@@ -342,9 +342,6 @@ def _sets_nothing(*_):
 
 def _ask_before_operators_are_overridden():
     """Have PyTorch ask the hook before it registers kernels for operators; returns the function that registers them."""
-    import torch
-
-    registers = torch._C._dispatch_library
 
     def ask(*what):
         found = []
@@ -353,8 +350,7 @@ def _ask_before_operators_are_overridden():
             raise PermissionError(f"operators of {what[1]} cannot be overridden while this is graded")
         return found[0]
 
-    torch._C._dispatch_library = ask
-    return registers
+    return let_libraries_ask(ask)
 
 
 def _listed(texts):
