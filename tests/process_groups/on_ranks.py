@@ -29,6 +29,7 @@ from torch.distributed.pipelining import (
     ScheduleLoopedBFS,
     ScheduleZBVZeroBubble,
 )
+from torch.distributed.tensor import Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
@@ -78,6 +79,11 @@ def collectives():
     told["all_to_all_single"] = swapped.tolist()
     dist.all_to_all(parts, [torch.full((2,), 10.0 * RANK + r, device=device()) for r in range(WORLD)])
     told["all_to_all"] = [part.tolist() for part in parts]
+    told["sharded another way"] = []
+    for shape in ((4, 2 * WORLD), (5, 3)):  # the rows are split, then the columns, evenly and not
+        whole = numbers(*shape)
+        rows = distribute_tensor(whole.to(device()), init_device_mesh("simgpu", (WORLD,)), [Shard(0)])
+        told["sharded another way"].append(farthest([rows.redistribute(placements=[Shard(1)]).full_tensor()], [whole]))
     told["functional"] = functional.all_reduce(mine(), "sum", dist.group.WORLD).tolist()
     pair = dist.new_group([0, 1])
     tensor = mine()

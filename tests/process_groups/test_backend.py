@@ -61,6 +61,7 @@ def test_collectives_give_what_they_say(two, four):
         product = float(24 if ranks == 4 else 2)
         for rank, each in enumerate(result["collectives"] for result in told):
             assert each["all_reduce SUM"] == each["functional"] == [sum(mine)] * 2
+            assert each["sharded another way"] == [0, 0]
             assert each["all_reduce AVG"] == [sum(mine) / ranks] * 2
             assert each["all_reduce MAX"] == [float(ranks)] * 2
             assert each["all_reduce PRODUCT"] == [product] * 2

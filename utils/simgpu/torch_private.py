@@ -522,6 +522,7 @@ COLLECTIVES = {
     "c10d": torch._C.DispatchKey.PrivateUse1,
     "_c10d_functional": torch._C.DispatchKey.CompositeExplicitAutograd,
     "_c10d_functional_autograd": torch._C.DispatchKey.CompositeExplicitAutograd,
+    "_dtensor": torch._C.DispatchKey.CompositeExplicitAutograd,
 }
 
 
