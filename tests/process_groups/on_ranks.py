@@ -19,6 +19,7 @@ from checks import CHECKS, RANK, WORLD, check, device, farthest, numbers, percep
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import _apply_optimizer_in_backward
 from torch.distributed.pipelining import (
     PipelineStage,
     Schedule1F1B,
@@ -28,6 +29,7 @@ from torch.distributed.pipelining import (
     ScheduleLoopedBFS,
     ScheduleZBVZeroBubble,
 )
+from torch.distributed.tensor import Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
@@ -77,6 +79,11 @@ def collectives():
     told["all_to_all_single"] = swapped.tolist()
     dist.all_to_all(parts, [torch.full((2,), 10.0 * RANK + r, device=device()) for r in range(WORLD)])
     told["all_to_all"] = [part.tolist() for part in parts]
+    told["sharded another way"] = []
+    for shape in ((4, 2 * WORLD), (5, 3)):  # the rows are split, then the columns, evenly and not
+        whole = numbers(*shape)
+        rows = distribute_tensor(whole.to(device()), init_device_mesh("simgpu", (WORLD,)), [Shard(0)])
+        told["sharded another way"].append(farthest([rows.redistribute(placements=[Shard(1)]).full_tensor()], [whole]))
     told["functional"] = functional.all_reduce(mine(), "sum", dist.group.WORLD).tolist()
     pair = dist.new_group([0, 1])
     tensor = mine()
@@ -171,6 +178,63 @@ def ddp():
     return told
 
 
+@check
+def futures():
+    """Gradients of DDP whose hook waits within the backward pass, in three ways, and of a hook on a parameter."""
+    x, y = numbers(8 * WORLD, 64), numbers(8 * WORLD, 8, seed=2)
+    alone = perceptron()
+    nn.functional.mse_loss(alone(x), y).backward()
+    right = [parameter.grad for parameter in alone.parameters()]
+    own = slice(8 * RANK, 8 * RANK + 8)
+
+    def mean(bucket):
+        bucket.buffer().div_(WORLD)
+        return dist.all_reduce(bucket.buffer(), async_op=True)
+
+    def waits(_, bucket):
+        future = mean(bucket).get_future()
+        done = torch.futures.Future()
+        done.set_result(future.wait()[0])
+        return done
+
+    def waits_for_what_comes_then(_, bucket):
+        future = mean(bucket).get_future().then(lambda one: one.value()[0])
+        future.wait()
+        return future
+
+    def waits_for_the_work(_, bucket):
+        work = mean(bucket)
+        future = work.get_future()
+        work.wait()
+        return future.then(lambda one: one.value()[0])
+
+    told = {}
+    for hook in (waits, waits_for_what_comes_then, waits_for_the_work):
+        model = DistributedDataParallel(perceptron().to(device()), device_ids=[RANK], bucket_cap_mb=0.1)
+        model.register_comm_hook(None, hook)
+        nn.functional.mse_loss(model(x[own].to(device())), y[own].to(device())).backward()
+        told[hook.__name__] = farthest([parameter.grad for parameter in model.parameters()], right)
+
+    model = perceptron().to(device())
+    for parameter in model.parameters():
+
+        def shared(gradient):
+            work = dist.all_reduce(gradient.div_(WORLD), async_op=True)
+            return work.get_future().wait()[0]
+
+        parameter.register_hook(shared)
+    nn.functional.mse_loss(model(x[own].to(device())), y[own].to(device())).backward()
+    told["of a parameter"] = farthest([parameter.grad for parameter in model.parameters()], right)
+
+    model = perceptron().to(device())
+    _apply_optimizer_in_backward(torch.optim.SGD, model.parameters(), {"lr": 0.1})
+    parallel = DistributedDataParallel(model, device_ids=[RANK], gradient_as_bucket_view=True)
+    nn.functional.mse_loss(parallel(x[own].to(device())), y[own].to(device())).backward()
+    torch.optim.SGD(alone.parameters(), lr=0.1).step()
+    told["optimizer in backward"] = farthest(model.parameters(), alone.parameters())
+    return told
+
+
 def batch_norm(x):
     """Of SyncBatchNorm, outputs, gradients and statistics against those of the whole batch on one device."""
     torch.manual_seed(0)
@@ -214,6 +278,26 @@ def fsdp():
             optimizer.step()
     told.append(farthest([parameter.full_tensor() for parameter in sharded.parameters()], alone.parameters()))
     return told
+
+
+@check
+def fsdp_from_cpu():
+    """Gradients of FSDP2 when the model was still on the CPU, and where its parameters and buffers are then."""
+    x = numbers(8 * WORLD, 64)
+    torch.manual_seed(0)
+    alone = nn.Sequential(nn.Linear(64, 16), nn.LayerNorm(16), nn.BatchNorm1d(16).eval(), nn.Linear(16, 4))
+    sharded = copy.deepcopy(alone)
+    mesh = init_device_mesh("simgpu", (WORLD,))
+    fully_shard(sharded[0], mesh=mesh)
+    fully_shard(sharded, mesh=mesh)
+    sharded(x.chunk(WORLD)[RANK].to(device())).square().mean().backward()
+    alone(x).square().mean().backward()
+    gradients = [parameter.grad.full_tensor() for parameter in sharded.parameters()]
+    places = {str(tensor.device) for tensor in (*sharded.parameters(), *sharded.buffers())}
+    return {
+        "gradients": farthest(gradients, [parameter.grad for parameter in alone.parameters()]),
+        "elsewhere": len(places - {str(device())}),
+    }
 
 
 @check

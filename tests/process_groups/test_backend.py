@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 CLOSE = 1e-6  # of the largest number
-CHEAP = ("collectives", "messages", "ddp", "fsdp", "tensor_parallel", "pipelines", "orders")
+CHEAP = ("collectives", "messages", "ddp", "futures", "fsdp", "fsdp_from_cpu", "tensor_parallel", "pipelines", "orders")
 ON_FOUR = (*CHEAP, "sequence_parallel", "two_dimensions", "checkpoint_saved")
 
 
@@ -61,6 +61,7 @@ def test_collectives_give_what_they_say(two, four):
         product = float(24 if ranks == 4 else 2)
         for rank, each in enumerate(result["collectives"] for result in told):
             assert each["all_reduce SUM"] == each["functional"] == [sum(mine)] * 2
+            assert each["sharded another way"] == [0, 0]
             assert each["all_reduce AVG"] == [sum(mine) / ranks] * 2
             assert each["all_reduce MAX"] == [float(ranks)] * 2
             assert each["all_reduce PRODUCT"] == [product] * 2
@@ -105,7 +106,7 @@ def test_messages_arrive_and_the_late_receiver_keeps_the_sender_waiting(two, fou
         assert sent < received, "the sender was ready before the receiver, and waits"
 
 
-@pytest.mark.parametrize("what", ["ddp", "fsdp", "tensor_parallel"])
+@pytest.mark.parametrize("what", ["ddp", "futures", "fsdp", "fsdp_from_cpu", "tensor_parallel"])
 def test_training_on_ranks_equals_training_on_the_whole_batch(two, four, what):
     def numbers(told):
         parts = told.values() if isinstance(told, dict) else told

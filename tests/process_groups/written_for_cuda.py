@@ -48,11 +48,18 @@ def main():
         dist.all_reduce(total, op=dist.ReduceOp.AVG)
         losses.append(total.item())
 
-    sharded = network().cuda()
+    shared = torch.ones(3, device="cuda")
+    with dist.distributed_c10d._coalescing_manager(device=torch.device(local_rank), async_ops=True) as together:
+        dist.all_reduce(shared)
+    together.wait()
+    dist.all_reduce(shared)
+    same_sums = shared.tolist() == [dist.get_world_size() ** 2] * 3
+
+    sharded = network()  # on the CPU: fully_shard moves it
     mesh = init_device_mesh("cuda", (1, dist.get_world_size()), mesh_dim_names=("copies", "shards"))
     fully_shard(sharded, mesh=mesh)
     out = sharded(torch.ones(4, 20, device=f"cuda:{local_rank}"))
-    same = torch.allclose(out.cpu(), network()(torch.ones(4, 20)), atol=1e-6)
+    same = same_sums and torch.allclose(out.cpu(), network()(torch.ones(4, 20)), atol=1e-6)
     told = {
         "losses": losses,
         "device": str(total.device),

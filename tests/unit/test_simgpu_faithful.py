@@ -382,3 +382,163 @@ def test_measuring_the_link_to_the_host_finds_both_of_its_speeds():
     assert found.bandwidth == pytest.approx(known.bandwidth, rel=0.01)
     assert found.pageable == pytest.approx(known.pageable, rel=0.01)
     assert found.latency == pytest.approx(known.latency, rel=0.01)
+
+
+# --- what code for CUDA asks, and once got a wrong answer to without an error ---------------------------------------
+
+
+def test_each_tensor_has_an_address_of_its_own_and_a_view_lies_in_its_tensor():
+    for compute in (True, False):
+        simgpu.enable(count=1, compute=compute)
+        model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)).to("simgpu")
+        model[1].weight = model[0].weight
+        assert len({p.data_ptr() for p in [*model[0].parameters(), *model[1].parameters()]}) == 3
+        weight = model[0].weight.detach()
+        assert weight[1].data_ptr() == weight.data_ptr() + 3 * 4
+        assert torch.empty(0, device="simgpu").data_ptr() == 0
+
+
+def test_the_modules_of_torch_cuda_answer_as_torch_cuda_does():
+    with simgpu.as_cuda():
+        kept = torch.ones(1000, device="cuda")
+        assert torch.cuda.memory.memory_allocated() == torch.cuda.memory_allocated() == 4096
+        assert torch.cuda.memory.max_memory_allocated() == 4096
+        torch.cuda.random.manual_seed(3)
+        state = torch.cuda.random.get_rng_state()
+        first = torch.rand(3, device="cuda")
+        torch.cuda.random.set_rng_state(state)
+        assert torch.equal(torch.rand(3, device="cuda").cpu(), first.cpu())
+        torch.cuda.ipc_collect()
+    del kept
+
+
+def test_there_is_a_class_of_cuda_graphs_and_no_graph():
+    with simgpu.as_cuda():
+        assert isinstance(torch.cuda.CUDAGraph, type)
+        assert torch.cuda.CUDAGraph | None  # as an annotation
+        assert torch.cuda.graphs.CUDAGraph is torch.cuda.CUDAGraph
+        for graph in (torch.cuda.CUDAGraph, torch.cuda.graph_pool_handle):
+            with pytest.raises(RuntimeError, match="has no CUDA graphs"):
+                graph()
+
+
+@pytest.mark.parametrize(("gpu", "capability"), [("T4", (7, 5)), ("V100", (7, 0)), ("A100", (8, 0)), ("H100", (9, 0))])
+def test_a_product_has_its_compute_capability(gpu, capability):
+    simgpu.enable(count=1, gpu=gpu)
+    with simgpu.as_cuda():
+        properties = torch.cuda.get_device_properties(0)
+        assert torch.cuda.get_device_capability() == capability == (properties.major, properties.minor)
+        assert torch.cuda.is_bf16_supported(including_emulation=False) == (capability >= (8, 0))
+        assert torch.cuda.is_bf16_supported()
+
+
+def test_autocast_is_on_where_code_asks_for_it_by_cuda():
+    with simgpu.as_cuda():
+        x = torch.ones(3, device="cuda", requires_grad=True)
+        assert not torch.is_autocast_enabled("cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            assert torch.is_autocast_enabled("cuda")
+            assert torch.is_autocast_enabled()
+            assert torch.get_autocast_dtype("cuda") is torch.bfloat16
+            assert x.clone().dtype is torch.float32
+
+
+def test_a_function_of_ones_own_is_given_what_autocast_casts():
+    with simgpu.as_cuda():
+
+        class Cast(torch.autograd.Function):
+            @staticmethod
+            @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float16)
+            def forward(ctx, x):
+                return x * 1
+
+            @staticmethod
+            @torch.amp.custom_bwd(device_type="cuda")
+            def backward(ctx, gradient):
+                return gradient
+
+        x = torch.ones(3, device="cuda", requires_grad=True)
+        assert Cast.apply(x).dtype is torch.float32
+        with torch.autocast("cuda", dtype=torch.float16):
+            assert Cast.apply(x).dtype is torch.float16
+
+
+def test_threads_that_begin_inside_see_cuda_too():
+    from concurrent.futures import ThreadPoolExecutor
+
+    def made():
+        x = torch.ones(2, device="cuda:1")
+        return x.device, x.sum().item()
+
+    with simgpu.as_cuda(), ThreadPoolExecutor(2) as pool:
+        found = [each.result() for each in [pool.submit(made) for _ in range(4)]]
+    assert found == [(torch.device("cuda:1"), 2.0)] * 4
+
+
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [
+        (lambda: torch.cuda.memory_snapshot(), "no caching allocator"),
+        (lambda: torch.cuda.memory._record_memory_history(), "no caching allocator"),
+        (lambda: torch.cuda._sleep(1000), "there is no CUDA here: simgpu stands in for it"),
+        (lambda: torch.cuda.FloatTensor(3), "there is no CUDA here: simgpu stands in for it"),
+    ],
+)
+def test_what_has_no_simulated_form_says_so_and_not_that_a_driver_is_missing(does, says):
+    with simgpu.as_cuda(), pytest.raises(RuntimeError, match=says) as refused:
+        does()
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_the_default_device_may_be_named_cuda():
+    with simgpu.as_cuda():
+        torch.set_default_device("cuda")
+        try:
+            assert torch.ones(2).device == torch.device("cuda:0")
+        finally:
+            torch.set_default_device(None)
+
+
+def test_bytes_that_there_are_not_are_not_staged(tmp_path):
+    """An async_save wrote memory that nobody had set."""
+    from torch.distributed.checkpoint._state_dict_stager import StateDictStager
+
+    stager = StateDictStager(pin_memory=False, share_memory=False)
+    with pytest.raises(RuntimeError, match="BlockingAsyncStager"):
+        stager.stage({"weight": torch.ones(3, device="simgpu:0")})
+
+
+@pytest.mark.parametrize("of", ["cpu", "simgpu:0", "simgpu:1"])
+def test_the_class_of_a_parameter_makes_parameters(of):
+    """As Accelerate's dispatch_model does, with whatever it moves to another device."""
+    parameter = torch.nn.Linear(2, 2).to("simgpu:0").weight
+    made = type(parameter)(torch.ones(2, 2, device=of), requires_grad=True)
+    assert isinstance(made, torch.nn.Parameter)
+    assert (made.device, made.requires_grad, made.is_leaf) == (torch.device(of), True, True)
+    assert not type(parameter)(torch.ones(2, 2, device=of)).requires_grad
+    moved = type(parameter)(torch.ones(2, 2, device=of), requires_grad=True).to("simgpu:1")
+    (moved * 2).sum().backward()
+    assert moved.device == torch.device("simgpu:1")
+
+
+def test_masked_fill_takes_a_number_from_the_cpu_and_no_mask():
+    x = torch.arange(4.0, device="simgpu:0")
+    filled = x.masked_fill(x > 1, torch.tensor(7.0))
+    assert filled.tolist() == [0, 1, 7, 7]
+    x.masked_fill_(x > 1, torch.tensor(8.0))
+    assert x.tolist() == [0, 1, 8, 8]
+    with pytest.raises(RuntimeError, match="same device"):
+        x.masked_fill(torch.ones(4, dtype=torch.bool), torch.tensor(7.0))
+    with pytest.raises(RuntimeError, match="same device"):
+        x.masked_fill(x > 1, torch.tensor(7.0, device="simgpu:1"))
+
+
+def test_a_device_by_its_number_is_one_of_cudas():
+    with simgpu.as_cuda():
+        assert torch.device(1) == torch.device("cuda", 1)
+        assert torch.ones(2).to(torch.device(1)).device == torch.device("cuda:1")
+
+
+def test_data_parallel_is_refused_in_code_for_cuda_too():
+    with simgpu.as_cuda(), pytest.raises(RuntimeError, match=r"nn\.DataParallel copies inside CUDA's own C"):
+        torch.nn.DataParallel(torch.nn.Linear(2, 2).cuda())

@@ -10,15 +10,16 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import wraps
+from functools import partial, wraps
 from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from . import torch_private
+from . import refusals, torch_private
 from .distributed import NAME
 from .hardware import DEVICE_TYPE, machine
 from .tensor import SimTensor
@@ -53,6 +54,8 @@ class _Translate(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func is torch.device:  # names stay as they are written, so that they compare as they should
+            if len(args) == 1 and type(args[0]) is int:  # a GPU of the accelerator that there is
+                args = ("cuda", *args)
             return func(*args, **kwargs)
         if func is torch.Tensor.cuda:
             return _cuda(*args, **kwargs)
@@ -90,6 +93,17 @@ class _IsCuda:
         return tensor.device.type in ("cuda", DEVICE_TYPE)
 
 
+# Where the functions of torch.cuda stand, under the same names: code imports them from either.
+MODULES = (torch.cuda, torch.cuda.memory, torch.cuda.random, torch.cuda.streams, torch.cuda.graphs)
+# What ends in the CUDA driver, in whatever function of PyTorch.
+DRIVER = ((torch.cuda, "_lazy_init"), (torch.cuda, "_sleep"))
+SNAPSHOTS = ("_snapshot", "_dump_snapshot", "_record_memory_history")
+# Functions that are given a kind of device and that no mode sees.
+NAMED = (
+    *((torch, name) for name in ("is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled")),
+    *((torch, "set_default_device"), (torch, "set_autocast_dtype"), (torch.amp, "is_autocast_available")),
+    *((owner, name) for owner in (torch.amp, torch.amp.autocast_mode) for name in ("custom_fwd", "custom_bwd")),
+)
 # Functions of torch.distributed that are given a device or the name of a backend.
 DISTRIBUTED = (
     (torch.distributed, "init_process_group"),
@@ -99,12 +113,14 @@ DISTRIBUTED = (
     (torch.distributed.distributed_c10d, "new_group"),
     (torch.distributed.device_mesh, "init_device_mesh"),
     (torch.distributed.device_mesh.DeviceMesh, "__init__"),
+    (torch.distributed.ProcessGroup, "_start_coalescing"),
+    (torch.distributed.ProcessGroup, "_end_coalescing"),
 )
 
 
 @contextmanager
 def as_cuda() -> Iterator[None]:
-    """Inside, code written for CUDA runs on the simulated GPUs, in this thread.
+    """Inside, code written for CUDA runs on the simulated GPUs, in this thread and in those that begin inside.
 
     Covered: device names and `torch.device`, `.cuda()`, the functions of `torch.cuda` that `torch.simgpu` has,
     `torch.autocast("cuda")`, `torch.amp.GradScaler("cuda")`, `torch.load(map_location="cuda:0")`, the backend "nccl"
@@ -113,9 +129,18 @@ def as_cuda() -> Iterator[None]:
     """
     with ExitStack() as stack:
         for name in dir(DeviceModule):
-            if not name.startswith("_") and hasattr(torch.cuda, name):
-                stack.enter_context(mock.patch.object(torch.cuda, name, getattr(device_module, name)))
-        owners = [(kind, "__init__") for kind in (torch.autocast, torch.amp.GradScaler)]
+            for module in MODULES:
+                if not name.startswith("_") and hasattr(module, name):
+                    stack.enter_context(mock.patch.object(module, name, getattr(device_module, name)))
+        for owner, name in DRIVER:
+            stack.enter_context(mock.patch.object(owner, name, _no_cuda))
+        for name in SNAPSHOTS:
+            stack.enter_context(mock.patch.object(torch.cuda.memory, name, device_module.memory_snapshot))
+        stack.enter_context(mock.patch.object(torch, "is_autocast_enabled", _is_autocast_enabled))
+        for name in ("custom_fwd", "custom_bwd"):
+            ours = partial(getattr(torch.amp, name), device_type=DEVICE_TYPE)
+            stack.enter_context(mock.patch.object(torch.cuda.amp, name, ours))
+        owners = [*((kind, "__init__") for kind in (torch.autocast, torch.amp.GradScaler)), *NAMED]
         for owner, name in (*owners, *(DISTRIBUTED if torch.distributed.is_available() else ())):
             stack.enter_context(mock.patch.object(owner, name, _accepting_cuda(getattr(owner, name))))
         if torch.distributed.is_available():
@@ -123,8 +148,36 @@ def as_cuda() -> Iterator[None]:
         stack.enter_context(mock.patch.object(machine, "also_named", "cuda"))
         stack.enter_context(mock.patch.object(SimTensor, "is_cuda", _IsCuda(), create=True))
         translate = stack.enter_context(_Translate())
+        stack.enter_context(mock.patch.object(threading.Thread, "start", _translated_thread(threading.Thread.start)))
         stack.enter_context(torch_private.also_in_backward_passes(translate))
         yield
+
+
+def _no_cuda(*args, **kwargs):
+    raise RuntimeError(refusals.NO_CUDA)
+
+
+def _is_autocast_enabled(device_type: str = DEVICE_TYPE, ask=torch.is_autocast_enabled) -> bool:
+    """PyTorch's own, whose answer is for CUDA where no kind of device is named."""
+    return ask(device_type)
+
+
+def _translated_thread(start):
+    """Threads that begin inside have the translation, too: PyTorch's modes belong to one thread."""
+
+    @wraps(start)
+    def starts(thread):
+        run = thread.run
+
+        @wraps(run)
+        def translated():
+            with _Translate():
+                run()
+
+        thread.run = translated
+        return start(thread)
+
+    return starts
 
 
 def _accepting_cuda(function):

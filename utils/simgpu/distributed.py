@@ -49,6 +49,7 @@ class SimWork(torch_private.Work):
     def __init__(self, result, gpu: Gpu | None, end: float, finish: Callable[[], float] | None = None):
         super().__init__()
         self._result, self._gpu, self.end, self._finish = result, gpu, end, finish
+        self._future: torch.futures.Future | None = None
 
     def complete(self) -> None:
         if self._finish is not None:
@@ -59,20 +60,23 @@ class SimWork(torch_private.Work):
         self.complete()
         if self._gpu is not None:
             machine.queue(self._gpu).wait_until(self.end)
+        if self._future is not None and not self._future.done():
+            self._future.set_result(self._result)
         return True
 
     def get_future(self):
         """Done at once; within a backward pass when that ends, as what overlaps with it does not wait for it.
 
         DDP asks as soon as it has launched, and waits in a callback of the autograd engine that it adds after ours.
+        Who waits before then, in a hook, waits for the collective, and lets the current stream wait for it.
         """
-        future = torch.futures.Future()
-        if torch_private.current_node() is None:
-            self.wait()
-            future.set_result(self._result)
-        else:
-            torch_private.when_backward_ends(lambda: (self.wait(), future.set_result(self._result)))
-        return future
+        if self._future is None:
+            self._future = torch.futures.Future()
+            if torch_private.current_node() is None:
+                self.wait()
+            else:
+                torch_private.await_in_backward(self.wait)
+        return self._future
 
     def is_completed(self) -> bool:
         self.complete()
@@ -697,6 +701,7 @@ def register_backend() -> None:
     if torch_private.has_python_backends():
         torch_private.let_ddp_find_unused_parameters(pinned.add)
         torch_private.let_ddp_read_counts(keeping_counts)
+        torch_private.let_fsdp_move_models(DEVICE_TYPE)
         torch_private.keep_off_the_flight_recorder(NAME)
         SPECIAL[WAIT] = _wait_tensor
         torch.distributed.Backend.register_backend(NAME, SimBackend, extended_api=True, devices=[DEVICE_TYPE])

@@ -55,6 +55,7 @@ class GpuProfile:
     tf32: float | None = None
     tensor_efficiency: float = TENSOR_CORES
     streams: float = HBM
+    capability: tuple[int, int] = (0, 0)  # compute capability, by NVIDIA's table "CUDA GPU Compute Capability"
 
     def __post_init__(self):
         shares = ("efficiency", "tensor_efficiency", "streams")
@@ -123,10 +124,11 @@ def _tensor_cores(flops: float, dtypes=HALF) -> dict[torch.dtype, float]:
 
 # What only other profiles of the same chip, and no measurement, speak for.
 DATASHEET_ONLY = "compared with no measurement"
-_PASCAL = {"efficiency": SHARED_INTEGERS, "streams": GDDR}
+_PASCAL = {"efficiency": SHARED_INTEGERS, "streams": GDDR, "capability": (6, 1)}
+_GP100 = {**_PASCAL, "capability": (6, 0)}
 _GDDR_75_WATTS = {"efficiency": LOW_POWER, "tensor_efficiency": LOW_POWER_TENSOR_CORES, "streams": GDDR}
-_AMPERE = {"fast": _tensor_cores(312e12), "tf32": 156e12}
-_HOPPER = {"fast": _tensor_cores(989e12), "tf32": 494e12, "efficiency": SHARED_INTEGERS}
+_AMPERE = {"fast": _tensor_cores(312e12), "tf32": 156e12, "capability": (8, 0)}
+_HOPPER = {"fast": _tensor_cores(989e12), "tf32": 494e12, "efficiency": SHARED_INTEGERS, "capability": (9, 0)}
 
 # `launch` is one assumption for all: the GPU is not what it depends on. Between launches of operators the host takes
 # a median of 32 to 58 microseconds in the traces of tests/measurements, with a profiler at work that adds to it;
@@ -135,21 +137,53 @@ GPUS = {
     gpu.name: gpu
     for gpu in (
         GpuProfile(
-            "T4", 8.1e12, 320e9, 16e9, 40, "NVIDIA T4 datasheet, 2019", _tensor_cores(65e12, HALF[:1]), **_GDDR_75_WATTS
+            "T4",
+            8.1e12,
+            320e9,
+            16e9,
+            40,
+            "NVIDIA T4 datasheet, 2019",
+            _tensor_cores(65e12, HALF[:1]),
+            **_GDDR_75_WATTS,
+            capability=(7, 5),
         ),
         GpuProfile("P40", 12e12, 346e9, 24e9, 30, "NVIDIA Tesla P40 datasheet, 2016", **_PASCAL),
         # float16 through PyTorch sums in float32, on Pascal no faster than float32.
-        GpuProfile("GP100", 10.3e12, 717e9, 16e9, 56, "NVIDIA Quadro GP100 datasheet, 2016", **_PASCAL),
+        GpuProfile("GP100", 10.3e12, 717e9, 16e9, 56, "NVIDIA Quadro GP100 datasheet, 2016", **_GP100),
         GpuProfile(
-            "V100", 15.7e12, 900e9, 16e9, 80, "NVIDIA V100 datasheet (SXM2), 2018", _tensor_cores(125e12, HALF[:1])
+            "V100",
+            15.7e12,
+            900e9,
+            16e9,
+            80,
+            "NVIDIA V100 datasheet (SXM2), 2018",
+            _tensor_cores(125e12, HALF[:1]),
+            capability=(7, 0),
         ),
         GpuProfile("A100", 19.5e12, 1555e9, 40e9, 108, "NVIDIA A100 datasheet (SXM 40 GB)", **_AMPERE),
         GpuProfile("H100", 66.9e12, 3350e9, 80e9, 132, "NVIDIA H100 datasheet (SXM)", **_HOPPER),
         GpuProfile("H200", 66.9e12, 4800e9, 141e9, 132, "NVIDIA H200 datasheet (SXM)", **_HOPPER),
-        GpuProfile("P100", 9.3e12, 732e9, 16e9, 56, "NVIDIA Tesla P100 datasheet (PCIe 16 GB), 2016", **_PASCAL),
-        GpuProfile("P4", 5.5e12, 192e9, 8e9, 20, "NVIDIA Tesla P4 datasheet, 2016", efficiency=LOW_POWER, streams=GDDR),
+        GpuProfile("P100", 9.3e12, 732e9, 16e9, 56, "NVIDIA Tesla P100 datasheet (PCIe 16 GB), 2016", **_GP100),
         GpuProfile(
-            "V100-PCIe", 14e12, 900e9, 32e9, 80, "NVIDIA V100 datasheet (PCIe), 2018", _tensor_cores(112e12, HALF[:1])
+            "P4",
+            5.5e12,
+            192e9,
+            8e9,
+            20,
+            "NVIDIA Tesla P4 datasheet, 2016",
+            efficiency=LOW_POWER,
+            streams=GDDR,
+            capability=(6, 1),
+        ),
+        GpuProfile(
+            "V100-PCIe",
+            14e12,
+            900e9,
+            32e9,
+            80,
+            "NVIDIA V100 datasheet (PCIe), 2018",
+            _tensor_cores(112e12, HALF[:1]),
+            capability=(7, 0),
         ),
         GpuProfile(
             "2080Ti",
@@ -160,6 +194,7 @@ GPUS = {
             "NVIDIA Turing whitepaper (GeForce RTX 2080 Ti, reference clock)",
             _tensor_cores(53.8e12, HALF[:1]),
             streams=GDDR,
+            capability=(7, 5),
         ),
         GpuProfile("A100-40GB-PCIe", 19.5e12, 1555e9, 40e9, 108, "NVIDIA A100 datasheet (PCIe 40 GB)", **_AMPERE),
         GpuProfile("A100-80GB-PCIe", 19.5e12, 1935e9, 80e9, 108, "NVIDIA A100 datasheet (PCIe 80 GB)", **_AMPERE),
@@ -175,6 +210,7 @@ GPUS = {
             tf32=74.8e12,
             efficiency=0.62,  # of the same chip: cuBLAS reaches 23.2 of an A6000's 38.7 TFLOPs, 20 of an A10's 31.2
             streams=GDDR,
+            capability=(8, 6),
         ),
         GpuProfile(
             "L4",
@@ -185,7 +221,7 @@ GPUS = {
             "NVIDIA L4 datasheet",
             _tensor_cores(121e12),
             tf32=60e12,
-            **_GDDR_75_WATTS | {"efficiency": LOW_POWER * SHARED_INTEGERS},
+            **_GDDR_75_WATTS | {"efficiency": LOW_POWER * SHARED_INTEGERS, "capability": (8, 9)},
         ),
         GpuProfile(
             "B200",
@@ -197,6 +233,7 @@ GPUS = {
             _tensor_cores(2250e12),
             tf32=1125e12,
             efficiency=SHARED_INTEGERS,
+            capability=(10, 0),
         ),
         # Slow enough that a two-core laptop computes a kernel faster than this GPU claims to, so that the paced
         # clock can hold wall time.

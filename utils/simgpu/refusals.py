@@ -6,11 +6,19 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_module_registration_hook
 
-from .hardware import DEVICE_TYPE
+from .hardware import DEVICE_TYPE, machine
 
 aten = torch.ops.aten
 NO_COMPILE = f"torch.compile makes code for real hardware, which {DEVICE_TYPE} is not: call the model uncompiled."
 NO_BYTES = f"{DEVICE_TYPE} has no memory that another library could read: copy the tensor with .cpu() first."
+NO_STAGING = (
+    f"{DEVICE_TYPE} has no bytes that this checkpoint could stage by itself. Give async_save the stager that copies "
+    "first: async_stager=torch.distributed.checkpoint.staging.BlockingAsyncStager()."
+)
+NO_CUDA = (
+    f"there is no CUDA here: {DEVICE_TYPE} stands in for it, and this has no simulated form. What has one is said in "
+    "simgpu.as_cuda's help."
+)
 NO_SPARSE = f"{DEVICE_TYPE} keeps dense tensors only, no sparse, nested or quantized ones: keep those on the CPU."
 NO_DATA_PARALLEL = (
     f"nn.DataParallel copies inside CUDA's own C++, which {DEVICE_TYPE} cannot take part in. "
@@ -29,7 +37,8 @@ def no_generator(device: torch.device, of: torch.device) -> str:
 
 def _no_data_parallel(parent: nn.Module, name: str, module: nn.Module) -> None:
     if isinstance(parent, nn.DataParallel) and name == "module":
-        simulated = any(parameter.device.type == DEVICE_TYPE for parameter in module.parameters())
+        # In code for CUDA a tensor answers `cuda` when it is asked for its device.
+        simulated = any(parameter.device.type in (DEVICE_TYPE, machine.also_named) for parameter in module.parameters())
         if simulated or not torch.cuda.is_available():  # without CUDA it would choose simulated GPUs
             raise RuntimeError(NO_DATA_PARALLEL)
 

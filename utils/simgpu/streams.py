@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from . import torch_private
 from .clock import Queue
 from .hardware import Gpu, machine
@@ -15,8 +17,11 @@ class Stream:
     same time. `priority` is taken and ignored.
     """
 
+    priority = 0
+
     def __init__(self, device=None, priority: int = 0):
         self._queue = machine.add_queue(machine.gpu(device))
+        self.priority = priority
         self._before: list[tuple[int, dict]] = []
 
     @property
@@ -103,8 +108,13 @@ def stream_of(queue: Queue) -> Stream:
     return stream
 
 
-def queue_of(stream: Stream) -> Queue:
-    """The queue of a stream. RuntimeError if it went with an earlier machine."""
+def queue_of(stream: Stream | torch.Stream) -> Queue:
+    """The queue of a stream. RuntimeError if it went with an earlier machine.
+
+    A `torch.Stream`, which PyTorch makes without asking, is the default stream of the current GPU.
+    """
+    if isinstance(stream, torch.Stream):
+        return machine.gpu(None).queues[0]
     if stream._queue.gpu.retired:
         raise RuntimeError(
             f"This stream was made on {stream.device} before simgpu.enable() changed the simulated machine, "

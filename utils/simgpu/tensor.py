@@ -89,6 +89,13 @@ class SimTensor(torch.Tensor):
     # Subclass behaviour is not wanted above autograd: functions return what they would for any device.
     __torch_function__ = torch_private.disabled_torch_function
 
+    def __new__(cls, data, requires_grad=False):
+        """A parameter. Libraries make one by `type(parameter)(data, requires_grad=...)`: nn.Parameter, on CUDA."""
+        return torch.nn.Parameter(data, requires_grad)
+
+    def __init__(self, data, requires_grad=False):
+        """Nothing: `__new__` has done it."""
+
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         __tracebackhide__ = True  # IPython leaves these frames out: on a GPU there are none
@@ -115,6 +122,11 @@ class SimTensor(torch.Tensor):
     def untyped_storage(self):
         """The memory behind this tensor, as far as it has one: its size, its address, freeing and taking it."""
         return SimStorage(self)
+
+    def data_ptr(self) -> int:
+        """An address that only tensors in the same place of the same memory have: for telling tensors apart."""
+        start = self.untyped_storage().data_ptr()
+        return start + self.storage_offset() * self.element_size() if start else 0
 
     def tolist(self):
         return self.cpu().tolist()
@@ -176,7 +188,9 @@ class SimTensor(torch.Tensor):
 class SimStorage:
     """What `tensor.untyped_storage()` is on a simulated GPU: through it FSDP frees weights and takes them again."""
 
-    def __init__(self, tensor: SimTensor):
+    def __init__(self, tensor: SimTensor, **made_elsewhere):
+        if made_elsewhere:  # PyTorch's stager makes such a storage on the CPU, to copy bytes into it
+            raise RuntimeError(refusals.NO_STAGING)
         self._counted, self._values = tensor._storage, value_of(tensor).untyped_storage()
         self.device = tensor.device
 
@@ -186,7 +200,8 @@ class SimStorage:
     nbytes = size
 
     def data_ptr(self) -> int:
-        return self._values.data_ptr()
+        # Where only shapes are kept there are no numbers that would have an address.
+        return self._values.data_ptr() or (id(self._counted) if self.size() else 0)
 
     def resize_(self, size: int) -> SimStorage:
         self._values.resize_(size)
@@ -301,6 +316,7 @@ class Operator:
         "returns",
         "special",
         "switch",
+        "takes_numbers",
         "viewed",
         "writes",
         "written",
@@ -327,6 +343,7 @@ class Operator:
             self.viewed = [self.names[0]]
         self.returns = bool(schema.returns)
         self.only_views = bool(schema.returns) and all(self.viewed)
+        self.takes_numbers = self.pointwise or func in TAKE_NUMBERS
         self.moves = func in TENSORS_FROM_ANYWHERE
         self.copies = func in COPIES
         # Changes the outside only, or makes room for what somebody else will write: no kernel.
@@ -370,6 +387,9 @@ TENSORS_FROM_ANYWHERE = {
     aten._ctc_loss.Tensor,
     aten._ctc_loss_backward.Tensor,
 }
+# Operators beside the pointwise ones that take a CPU tensor with one number and no dimensions for that number: so says
+# PyTorch's source, aten/src/ATen/native/cuda/Indexing.cu, of masked_fill.
+TAKE_NUMBERS = {aten.masked_fill.Tensor, aten.masked_fill_.Tensor}
 # Operators whose result has the shape of its arguments, unless an index is a mask.
 INDEX_ELSEWHERE = "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
 INDEXES = {aten.index, aten.index_put, aten.index_put_, aten._unsafe_index, aten._index_put_impl_}
@@ -815,7 +835,7 @@ def _common_gpu(operator: Operator, args, kwargs) -> Gpu:
         raise RuntimeError(INDEX_ELSEWHERE)
     for tensor in _tensors((*args, *kwargs.values())):
         # As on a GPU: a CPU tensor with one number and no dimensions acts as a number in pointwise operators.
-        if type(tensor) is not SimTensor and not (operator.moves or (operator.pointwise and tensor.dim() == 0)):
+        if type(tensor) is not SimTensor and not (operator.moves or (operator.takes_numbers and tensor.dim() == 0)):
             _refuse_mixed_devices(operator, args, kwargs)
     return gpu
 
@@ -831,7 +851,7 @@ def _mixed_devices(operator: Operator, args, kwargs) -> RuntimeError:
         (name, tensor.device)
         for name, arg in (dict(zip(operator.names, args, strict=False)) | kwargs).items()
         for tensor in _tensors((arg,))
-        if not (operator.pointwise and tensor.device.type == "cpu" and tensor.dim() == 0)
+        if not (operator.takes_numbers and tensor.device.type == "cpu" and tensor.dim() == 0)
     ]
     first = named[0][1]
     name, other = next((name, device) for name, device in named if device != first)

@@ -12,9 +12,10 @@ import inspect
 import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial, wraps
+from functools import cache, partial, wraps
 
 import torch
 import torch.multiprocessing.reductions
@@ -409,6 +410,31 @@ class _Unpinned(DispatchMode):
 _find_unused: weakref.WeakSet = weakref.WeakSet()
 
 
+def let_fsdp_move_models(kind: str) -> None:
+    """Let `fully_shard` take a model that is still on the CPU: its `tensor.data = ...` cannot change a tensor's class.
+
+    PyTorch swaps such tensors itself where a class says that it can be traced.
+    """
+    init = importlib.import_module("torch.distributed.fsdp._fully_shard._fsdp_init")
+    move = init._move_states_to_device
+    if hasattr(move, "swaps"):
+        return
+
+    @wraps(move)
+    def swapping(params, buffers, device, *rest, **options):
+        if device.type == kind:
+            for tensor in (*params, *buffers):
+                if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu":
+                    moved = tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+                    is_one = isinstance(tensor, torch.nn.Parameter)
+                    new = torch.nn.Parameter(moved, tensor.requires_grad) if is_one else moved
+                    torch.utils.swap_tensors(tensor, new)
+        return move(params, buffers, device, *rest, **options)
+
+    swapping.swaps = True
+    init._move_states_to_device = swapping
+
+
 def let_ddp_find_unused_parameters(mark_pinned: Callable[[torch.Tensor], None]) -> None:
     """Let DDP say in a backward pass which parameters were used, for which its C++ asks for pinned memory."""
     _Unpinned.mark = staticmethod(mark_pinned)
@@ -449,6 +475,43 @@ def when_backward_ends(call: Callable[[], object]) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(call)
 
 
+_awaited: dict[
+    int, deque[weakref.WeakMethod]
+] = {}  # by thread: what completes the futures that are open, the oldest first
+
+
+def await_in_backward(complete: Callable[[], object]) -> None:
+    """Call this, a method, when the backward pass of this thread has ended, or a future is waited for before then.
+
+    A future may be one of PyTorch's own, made from another in C++ (`then`, a hook of DDP's reducer): so its class
+    asks, whoever waits.
+    """
+    _let_futures_ask()
+    _awaited.setdefault(threading.get_ident(), deque()).append(weakref.WeakMethod(complete))
+    when_backward_ends(complete)
+
+
+def _complete_for(future: torch._C.Future) -> None:
+    """Complete what is open, the oldest first, until this future is done. Collectives of a group end in that order."""
+    waiting = _awaited.get(threading.get_ident(), ())
+    while waiting and not future.done():
+        if (complete := waiting.popleft()()) is not None:
+            complete()
+
+
+@cache
+def _let_futures_ask() -> None:
+    for name in ("wait", "value"):
+        ask = getattr(torch._C.Future, name)
+
+        def first_complete(future, *, ask=ask):
+            if not future.done():
+                _complete_for(future)
+            return ask(future)
+
+        setattr(torch._C.Future, name, wraps(ask)(first_complete))
+
+
 def kernel_of_collectives(func) -> Callable | None:
     """For an operator of torch.distributed, the kernel that takes tensors of any device; None for other operators."""
     key = COLLECTIVES.get(func.namespace)
@@ -459,6 +522,7 @@ COLLECTIVES = {
     "c10d": torch._C.DispatchKey.PrivateUse1,
     "_c10d_functional": torch._C.DispatchKey.CompositeExplicitAutograd,
     "_c10d_functional_autograd": torch._C.DispatchKey.CompositeExplicitAutograd,
+    "_dtensor": torch._C.DispatchKey.CompositeExplicitAutograd,
 }
 
 

@@ -21,6 +21,12 @@ from .streams import Event, Stream, make_current, stream_of
 SAMPLE_PERIOD = 1 / 6
 
 
+NO_GRAPHS = (
+    "simgpu has no CUDA graphs: its launches are simulated one by one. Call the function itself; "
+    "a GPU profile with a smaller `launch` shows what graphs would save."
+)
+
+
 @dataclass(frozen=True)
 class DeviceProperties:
     """What `get_device_properties` tells, as far as a simulated GPU has it. `total_memory` in bytes."""
@@ -98,12 +104,12 @@ class DeviceModule(ModuleType):
 
     def get_device_properties(self, device=None) -> DeviceProperties:
         gpu = machine.gpu(device)
-        return DeviceProperties(self.get_device_name(device), gpu.memory.capacity, gpu.profile.multiprocessors)
+        sizes = gpu.memory.capacity, gpu.profile.multiprocessors
+        return DeviceProperties(self.get_device_name(device), *sizes, *gpu.profile.capability)
 
     def get_device_capability(self, device=None) -> tuple[int, int]:
-        """(0, 0): a simulated GPU has no compute capability."""
-        machine.gpu(device)
-        return 0, 0
+        """The compute capability of the profile's product: (8, 0) for an A100. (0, 0) for one that is no product."""
+        return machine.gpu(device).profile.capability
 
     def can_device_access_peer(self, device, peer_device) -> bool:
         """Whether one GPU can read the other's memory: simulated ones always can."""
@@ -195,6 +201,9 @@ class DeviceModule(ModuleType):
         for gpu in machine.gpus:
             gpu.memory.empty_cache()
 
+    def ipc_collect(self) -> None:
+        """Nothing to do: no other process has memory of a simulated GPU."""
+
     # --- random numbers: each GPU has a generator of its own, which gives the CPU's numbers for the same seed ------
 
     _initialized = True  # torch.utils.checkpoint keeps the states of the generators only where it reads this
@@ -242,19 +251,29 @@ class DeviceModule(ModuleType):
         """What `torch.autocast("simgpu", dtype=...)` may compute in."""
         return [torch.bfloat16, torch.float16]
 
-    def is_bf16_supported(self) -> bool:
-        return True
+    def is_bf16_supported(self, including_emulation: bool = True) -> bool:
+        """Whether the product computes in bfloat16: from (8, 0) on, and in any case where emulation counts."""
+        return including_emulation or machine.gpu(None).profile.capability >= (8, 0)
 
     def is_current_stream_capturing(self) -> bool:
         return False
 
-    def _no_graphs(self, *args, **kwargs):
+    def memory_snapshot(self, *args, **kwargs):
         raise RuntimeError(
-            "simgpu has no CUDA graphs: its launches are simulated one by one. Call the function itself; "
-            "a GPU profile with a smaller `launch` shows what graphs would save."
+            "simgpu has no caching allocator, and so no snapshot of its blocks: memory_stats() has the bytes, and "
+            "simgpu.log() what was launched when."
         )
 
-    CUDAGraph = graph = make_graphed_callables = graph_pool_handle = _no_graphs
+    def _no_graphs(self, *args, **kwargs):
+        raise RuntimeError(NO_GRAPHS)
+
+    class CUDAGraph:
+        """A class, since code asks whether something is one. There are none."""
+
+        def __init__(self, *args, **kwargs):
+            raise RuntimeError(NO_GRAPHS)
+
+    graph = make_graphed_callables = graph_pool_handle = _no_graphs
 
 
 @cache
