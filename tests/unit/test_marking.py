@@ -254,7 +254,9 @@ def test_all_of_it_is_exported_with_what_it_counts_to(tmp_path):
     marks = [made("ann", id="11", in_words={"words": InWords(1.5, 2)}, late=Late("1 h", 1))]
     write_exports(marks, a_lab(), tmp_path)
     assert [row["Lab77: Knit a scarf"] for row in table(tmp_path / "canvas.csv")] == ["7", "2.5"]
-    assert [(row["Grade"], row["Maximum Grade"]) for row in table(tmp_path / "moodle.csv")] == [("2.5", "7")]
+    text = "Identifier,Full name,Grade,Maximum Grade,Last modified (grade)\nParticipant 11,ann,,7.00,-\n"
+    write_exports(marks, a_lab(), tmp_path, gradebook(text, tmp_path))
+    assert [(row["Grade"], row["Maximum Grade"]) for row in table(tmp_path / "moodle.csv")] == [("2.5", "7.00")]
 
 
 def test_a_platform_that_counts_to_less_is_told_before_the_import(tmp_path):

@@ -159,7 +159,7 @@ def _print(outcome: Outcome) -> None:
     for one in outcome.grades:
         note = f"  ({line(one.note)})" if one.note else ""
         late = f"  late: -{one.penalty:g}" if one.penalty else ""
-        look = "  look at it by hand" if one.flags and one.doubts else ""
+        look = "  look at it by hand" if one.to_look_at else ""
         print(f"{line(one.student):<24} {one.mark:>3g} / {outcome.most:g}  {one.status}{note}{late}{look}")
     if outcome.earlier:
         print(f"graded by an earlier version of the course: {outcome.earlier} kept; --again all judges all of them")

@@ -17,6 +17,11 @@ from utils.grading.tell.exports.marks import Marks
 
 IDS = ("Email address", "ID number", "Username")
 WORKSHEET = {"Identifier", "Grade"}
+# The number in the name of a folder is a student's or, in a group assignment, the group's: only the table tells.
+NO_TABLE = (
+    "moodle.csv is not written without the table that Moodle exports (grading worksheet or gradebook): "
+    "give it with --gradebook."
+)
 
 
 def wrote(columns: set[str]) -> bool:
@@ -26,7 +31,9 @@ def wrote(columns: set[str]) -> bool:
 
 def write(marks: Marks, folder: Path) -> str:
     """Write moodle.csv; returns what to tell the instructor."""
-    if marks.table is None or set(marks.table.columns) >= WORKSHEET:
+    if marks.table is None:
+        return NO_TABLE
+    if set(marks.table.columns) >= WORKSHEET:
         return _write_worksheet(marks, folder)
     sure = marks.sure()
     there = [c for c in IDS if c in marks.table.columns]
@@ -54,23 +61,12 @@ def write(marks: Marks, folder: Path) -> str:
 
 def _write_worksheet(marks: Marks, folder: Path) -> str:
     """The assignment's own grading worksheet, with the marks in it."""
-    rows, without = [], {}
     # Not the comments: a comment in the file replaces the one in Moodle.
     columns = ["Identifier", "Full name", "Email address", "Grade", "Maximum Grade", "Last modified (grade)"]
-    if marks.table is not None:
-        columns = [column for column in columns if column in marks.table.columns]
-    for grade, row in marks.sure():
-        if marks.table is None:
-            if not grade.id.isdigit():
-                without[grade.student] = "moodle.csv: no number in the name of the submission"
-                continue
-            row = {"Identifier": f"Participant {grade.id}", "Full name": grade.student}
-            row |= {"Maximum Grade": marks.most, "Last modified (grade)": "-"}
-        rows.append([{**row, "Grade": grade.mark}.get(column, "") for column in columns])
-    if marks.table is not None:
-        marks.other_most("moodle.csv", {row.get("Maximum Grade", "") for row in marks.rows.values()})
+    columns = [column for column in columns if column in marks.table.columns]
+    rows = [[{**row, "Grade": grade.mark}.get(column, "") for column in columns] for grade, row in marks.sure()]
+    marks.other_most("moodle.csv", {row.get("Maximum Grade", "") for row in marks.rows.values()})
     if not rows:
         return "moodle.csv is not written: it has no marks. Give the worksheet or the gradebook that Moodle exports."
-    marks.doubt(without)
     write_whole(folder / "moodle.csv", as_csv(columns, rows))
     return f"moodle.csv: {len(rows)} marks. In the assignment: Submissions, Actions, Upload grading worksheet."
