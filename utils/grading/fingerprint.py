@@ -55,7 +55,9 @@ def judging_files(lab: str, root: Path = ROOT) -> frozenset[Path]:
     names = {*BEGINNINGS, *WHOLE, *_imports_of_cells(lab, root)}
     names |= {name for path in tests for name in _imports(path, root)}
     whole = {path for package in WHOLE for path in _files(root.joinpath(*package.split(".")))}
-    return followed(names | {_module(path, root) for path in whole if path.suffix == ".py"}, root) | whole | {*tests}
+    # An untouched notebook is known by the one that was released.
+    other = {*tests, *(root / "labs" / lab).glob("*.ipynb")}
+    return followed(names | {_module(path, root) for path in whole if path.suffix == ".py"}, root) | whole | other
 
 
 def followed(names: Iterable[str], root: Path = ROOT) -> frozenset[Path]:
