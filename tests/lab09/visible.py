@@ -441,10 +441,15 @@ IGNORED = -100
 
 
 def run_words(lab, device0, device1, x, y, size, features, classes, steps):
+    import contextlib
+
     import torch
     from torch import nn
 
+    from utils.devices import is_simulated
     from utils.facts.probes import array, fill, kind_of
+    from utils.ledger import adding_to
+    from utils.trace import record
 
     class Split(nn.Module):
         def __init__(self):
@@ -461,14 +466,18 @@ def run_words(lab, device0, device1, x, y, size, features, classes, steps):
     parameters = list(model.parameters())
     optimizer = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
     sizes, seen, losses = [], [], []
-    model.part0[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
+    note = adding_to(sizes)
+    model.part0[0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
     optimizer.register_step_post_hook(
         lambda *_: seen.append([None if p.grad is None else array(p.grad).copy() for p in parameters])
     )
-    for _ in range(steps):
-        found = lab.train_step_words(model, optimizer, torch.from_numpy(x), torch.from_numpy(y), size)
-        losses.append(found if type(found) is float else kind_of(found))
+    simulated = is_simulated(device0) and is_simulated(device1)
+    with record(device0, device1) if simulated else contextlib.nullcontext() as timeline:
+        for _ in range(steps):
+            found = lab.train_step_words(model, optimizer, torch.from_numpy(x), torch.from_numpy(y), size)
+            losses.append(found if type(found) is float else kind_of(found))
     return {
+        "largest": max([event.flops for event in timeline.events]) if simulated else None,
         "sizes": sizes[: len(sizes) // steps],
         "updates": len(seen),
         "gradients": seen[0] if seen else [],
@@ -525,6 +534,8 @@ def compare_words(student, device0, device1, rows, size, counted, *, classes=4, 
         )
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
         need(right, "after two steps the parameters differ from those that the whole batch gives.")
+        at_once = (run["largest"] or 0) / (2 * length * max(5 * 11, 11 * classes))
+        need(at_once <= size, f"a device computed with {at_once:g} rows at once, and a micro-batch has {size} at most.")
 
 
 @ex4.fact("one update, with the gradients and the loss of the mean over all words that count")
