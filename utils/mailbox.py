@@ -13,36 +13,102 @@ at once when none can go on: `Deadlock` says who waits for whom.
 
 from __future__ import annotations
 
-import threading
+import _thread
 from collections import defaultdict, deque
 from collections.abc import Callable
+from itertools import count
+from queue import SimpleQueue
+from typing import NamedTuple
 
 import torch
 from torch import nn
+
+from utils.ledger import adding_to
 
 
 class Deadlock(RuntimeError):
     """No rank can go on."""
 
 
-def together(main: Callable, ranks: int, *, sends_wait: bool = False) -> list:
+class Letter(NamedTuple):
+    """Something that a rank has sent or received: which rank, "send" or "recv", and to or from which other."""
+
+    rank: int
+    call: str
+    other: int
+
+
+def together(main: Callable, ranks: int, *, sends_wait: bool = False, letters: list[Letter] | None = None) -> list:
     """What `main(rank, send, recv)` returns on each of so many ranks.
 
     Messages from one rank to another arrive in the order in which they were sent. A send returns at once, or, where
-    `sends_wait`, when the other rank has received it. What a rank raises is raised here, and ends the others.
+    `sends_wait`, when the other rank has received it. What a rank raises is raised here, and ends the others. Each
+    message is noted in `letters` when it is sent, and once more when it is received.
     """
-    return _Post(ranks, sends_wait).run(main)
+    # All that decides is in this frame. A rank holds two queues: one to ask through, one to be answered through.
+    asked, answers = ([SimpleQueue() for _ in range(ranks)] for _ in range(2))
+    results: list = [None] * ranks
+    posted: dict[tuple[int, int], deque[torch.Tensor]] = defaultdict(deque)
+    waits: dict[int, tuple[str, int]] = {}
+    ended: set[int] = set()
+    failure: BaseException | None = None
+
+    def can_go_on(rank: int) -> bool:
+        if rank in ended:
+            return False
+        if failure is not None or rank not in waits:
+            return True
+        call, other = waits[rank]
+        return bool(posted[other, rank]) if call == "recv" else not posted[rank, other]
+
+    for rank in range(ranks):
+        # A thread of `threading` would show to the others what it was given.
+        _thread.start_new_thread(_work, (main, rank, ranks, asked[rank], answers[rank]))
+    rank, answer = 0, None
+    while True:
+        answers[rank].put((failure is None, answer))
+        answer = None
+        call, other, thing = asked[rank].get()
+        if call == "send":
+            posted[rank, other].append(thing)
+            if letters is not None:
+                letters.append(Letter(rank, call, other))
+        if call == "recv" or (call == "send" and sends_wait):
+            waits[rank] = call, other
+        elif call == "return":
+            results[rank] = thing
+            ended.add(rank)
+        elif call == "raise":
+            failure = failure or thing
+            ended.add(rank)
+        if len(ended) == ranks:
+            break
+        # A rank works until it has to wait. Then the next one that can goes on, counted from this one.
+        if not can_go_on(rank):
+            order = [(rank + 1 + n) % ranks for n in range(ranks)]
+            if not any(map(can_go_on, order)):
+                failure = Deadlock(f"no rank can go on: {_told(waits, ended)}")
+            rank = next(filter(can_go_on, order))
+        call, other = waits.pop(rank, ("", rank))
+        if call == "recv" and failure is None:
+            answer = posted[other, rank].popleft()
+            if letters is not None:
+                letters.append(Letter(rank, call, other))
+    if failure is not None:
+        raise failure
+    return results
 
 
 def noted(part: nn.Module, rank: int) -> list[str]:
     """A list that fills while a part works: "F1.0" when rank 1 goes forward first, "B1.0" when that goes backward."""
     actions: list[str] = []
+    note, numbers = adding_to(actions), count()
 
     def forward(module, inputs, output):
-        number = sum(action.startswith("F") for action in actions)
-        actions.append(f"F{rank}.{number}")
+        number = next(numbers)
+        note(f"F{rank}.{number}")
         if output.requires_grad:
-            output.register_hook(lambda gradient: actions.append(f"B{rank}.{number}"))
+            output.register_hook(lambda gradient: note(f"B{rank}.{number}"))
 
     part.register_forward_hook(forward)
     return actions
@@ -52,114 +118,54 @@ class _Stopped(BaseException):
     """Ends a rank where another one has failed."""
 
 
-class _Post:
-    """`turns` lets one rank work at a time; `waits` has what each rank waits for, by what it called."""
+def _work(main: Callable, rank: int, ranks: int, asked: SimpleQueue, answers: SimpleQueue) -> None:
+    """What a rank's thread does."""
 
-    def __init__(self, ranks: int, sends_wait: bool):
-        self.ranks, self.sends_wait = ranks, sends_wait
-        self.letters: dict[tuple[int, int], deque[torch.Tensor]] = defaultdict(deque)
-        self.turns = [threading.Semaphore(0) for _ in range(ranks)]
-        self.waits: dict[int, tuple[str, int]] = {}
-        self.ended: set[int] = set()
-        self.failure: BaseException | None = None
-        self.all_ended = threading.Event()
-
-    def run(self, main: Callable) -> list:
-        results = [None] * self.ranks
-        threads = [
-            threading.Thread(target=self._work, args=(main, rank, results), daemon=True) for rank in range(self.ranks)
-        ]
-        for thread in threads:
-            thread.start()
-        self.turns[0].release()
-        try:
-            self.all_ended.wait()
-        except BaseException as interrupt:
-            self.failure = interrupt
-            raise
-        for thread in threads:
-            thread.join()
-        if self.failure is not None:
-            raise self.failure
-        return results
-
-    def _work(self, main: Callable, rank: int, results: list) -> None:
-        self.turns[rank].acquire()
-        try:
-            if self.failure is None:
-                results[rank] = main(rank, self._sender(rank), self._receiver(rank))
-        except _Stopped:
-            pass
-        except BaseException as error:
-            self.failure = self.failure or error
-        self.ended.add(rank)
-        self._next_turn(rank)
-
-    def _sender(self, rank: int) -> Callable:
-        def send(tensor: torch.Tensor, dst: int) -> None:
-            self._check("sends", tensor, rank, "to", dst)
-            self.letters[rank, dst].append(tensor.detach().clone())
-            if self.sends_wait:
-                self._wait(rank, "send", dst)
-
-        return send
-
-    def _receiver(self, rank: int) -> Callable:
-        def recv(tensor: torch.Tensor, src: int) -> int:
-            self._check("receives", tensor, rank, "from", src)
-            self._wait(rank, "recv", src)
-            letter = self.letters[src, rank].popleft()
-            if (letter.shape, letter.dtype) != (tensor.shape, tensor.dtype):
-                raise ValueError(
-                    f"rank {src} has sent {_kind(letter)}, and rank {rank} receives it into {_kind(tensor)}"
-                )
-            with torch.no_grad():
-                tensor.copy_(letter)
-            return src
-
-        return recv
-
-    def _check(self, does: str, tensor, rank: int, way: str, other) -> None:
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"rank {rank} {does} a {type(tensor).__name__} {way} rank {other}: give a tensor")
-        if isinstance(other, bool) or other not in range(self.ranks) or other == rank:
-            raise ValueError(f"rank {rank} {does} {way} rank {other}: the other ranks are of 0 to {self.ranks - 1}")
-
-    # --- whose turn it is -----------------------------------------------------------------------------------------
-
-    def _wait(self, rank: int, call: str, other: int) -> None:
-        self.waits[rank] = call, other
-        if not self._can_go_on(rank):
-            self._next_turn(rank)
-            self.turns[rank].acquire()
-        del self.waits[rank]
-        if self.failure is not None:
+    def ask(call: str, other: int, thing: object = None) -> object:
+        asked.put((call, other, thing))
+        goes_on, answer = answers.get()
+        if not goes_on:
             raise _Stopped
+        return answer
 
-    def _can_go_on(self, rank: int) -> bool:
-        if rank in self.ended:
-            return False
-        if self.failure is not None or rank not in self.waits:
-            return True
-        call, other = self.waits[rank]
-        return bool(self.letters[other, rank]) if call == "recv" else not self.letters[rank, other]
+    def send(tensor: torch.Tensor, dst: int) -> None:
+        _check(ranks, "sends", tensor, rank, "to", dst)
+        ask("send", dst, tensor.detach().clone())
 
-    def _next_turn(self, rank: int) -> None:
-        """Let the next rank work that can, counted from this one."""
-        if len(self.ended) == self.ranks:
-            self.all_ended.set()
-            return
-        order = [(rank + 1 + n) % self.ranks for n in range(self.ranks)]
-        if not any(self._can_go_on(each) for each in order):
-            self.failure = Deadlock(f"no rank can go on: {self._told()}")
-        self.turns[next(each for each in order if self._can_go_on(each))].release()
+    def recv(tensor: torch.Tensor, src: int) -> int:
+        _check(ranks, "receives", tensor, rank, "from", src)
+        letter = ask("recv", src)
+        if (letter.shape, letter.dtype) != (tensor.shape, tensor.dtype):
+            raise ValueError(f"rank {src} has sent {_kind(letter)}, and rank {rank} receives it into {_kind(tensor)}")
+        with torch.no_grad():
+            tensor.copy_(letter)
+        return src
 
-    def _told(self) -> str:
-        words = []
-        for rank, (call, other) in sorted(self.waits.items()):
-            what = f"for a message from rank {other}" if call == "recv" else f"until rank {other} receives"
-            words.append(f"rank {rank} waits {what}" + (", which has ended" if other in self.ended else ""))
-        return "; ".join(words)
+    goes_on, _ = answers.get()
+    call, thing = "return", None
+    try:
+        if goes_on:
+            thing = main(rank, send, recv)
+    except _Stopped:
+        pass
+    except BaseException as error:
+        call, thing = "raise", error
+    asked.put((call, rank, thing))
+
+
+def _check(ranks: int, does: str, tensor, rank: int, way: str, other) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"rank {rank} {does} a {type(tensor).__name__} {way} rank {other}: give a tensor")
+    if isinstance(other, bool) or other not in range(ranks) or other == rank:
+        raise ValueError(f"rank {rank} {does} {way} rank {other}: the other ranks are of 0 to {ranks - 1}")
+
+
+def _told(waits: dict[int, tuple[str, int]], ended: set[int]) -> str:
+    words = []
+    for rank, (call, other) in sorted(waits.items()):
+        what = f"for a message from rank {other}" if call == "recv" else f"until rank {other} receives"
+        words.append(f"rank {rank} waits {what}" + (", which has ended" if other in ended else ""))
+    return "; ".join(words)
 
 
 def _kind(tensor: torch.Tensor) -> str:

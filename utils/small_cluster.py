@@ -70,14 +70,19 @@ def undivided_work(rows: int = ROWS) -> tuple[float, int]:
 
     Measured on a simulated machine of its own, when it is asked for first: tensors of another one are gone then.
     """
-    update, busy, flops = _sample()
+    update, busy, flops, _ = _sample()
     share = rows / _SAMPLE
     return update + share * busy, round(share * flops)
 
 
+def forward_work(rows: int) -> float:
+    """Busy seconds of a forward pass with so many rows on one such GPU, measured with more: each takes less then."""
+    return rows / _SAMPLE * _sample()[3]
+
+
 @cache
-def _sample() -> tuple[float, float, int]:
-    """Busy seconds of Adam's step, busy seconds of some rows, and their operations."""
+def _sample() -> tuple[float, float, int, float]:
+    """Busy seconds of Adam's step; busy seconds of some rows, their operations, and the seconds of their forward."""
     simgpu.enable(count=1, gpu="T4", memory=2**40, compute=False)
     model = gpt2_medium().to("simgpu:0")
     words = torch.zeros(_SAMPLE, LENGTH, dtype=torch.long, device="simgpu:0")
@@ -87,9 +92,13 @@ def _sample() -> tuple[float, float, int]:
     with record("simgpu:0") as once:
         optimizer.step()
     model.zero_grad()
-    with record("simgpu:0") as sample:
-        mean_loss(model(words), words).backward()
-    return once.busy("simgpu:0"), sample.busy("simgpu:0"), sum(event.flops for event in sample.events)
+    with record("simgpu:0") as forward:
+        loss = mean_loss(model(words), words)
+    with record("simgpu:0") as backward:
+        loss.backward()
+    seconds = [each.busy("simgpu:0") for each in (once, forward, backward)]
+    flops = sum(event.flops for each in (forward, backward) for event in each.events)
+    return seconds[0], seconds[1] + seconds[2], flops, seconds[1]
 
 
 def outline(timeline: Timeline) -> Timeline:

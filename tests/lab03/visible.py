@@ -5,6 +5,8 @@ Losses and parameters are compared with those of the same layers on one device, 
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import torch
 from torch import nn
@@ -71,6 +73,7 @@ def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen, tu
     from torch import nn
 
     from utils.facts.probes import array, build, fill, kind_of
+    from utils.ledger import adding_to
 
     order = -1 if turned else 1
 
@@ -89,10 +92,11 @@ def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen, tu
             return x
 
     met = []
+    note = adding_to(met)
 
     class Loss(getattr(nn, kind)):
         def forward(self, input, target):
-            met.append([str(input.device), str(target.device)])
+            note([str(input.device), str(target.device)])
             return super().forward(input, target)
 
     model = Parts()
@@ -491,6 +495,9 @@ def run_branches(lab, device0, device1, seed, x):
     return forward_and_backward(model, x) | {"places": places}
 
 
+MOST_WORK = 1.05  # times what is needed: a device that is busy with something else is no branch at work
+
+
 class OneDeviceBranches(nn.Module):
     """What `Branches` computes, on one device."""
 
@@ -510,21 +517,36 @@ def watch_branches(lab, device0, device1):
 
     from utils import intervals
     from utils.devices import is_simulated
-    from utils.facts.probes import build
+    from utils.facts.probes import array, build
     from utils.trace import record
 
     if not (is_simulated(device0) and is_simulated(device1)):
         return {"watched": False}
     # A branch has to work for longer than launching the other one takes: most of it is one large product.
     wide = [["Linear", 32, 2048], ["ReLU"], ["Linear", 2048, 2048], ["ReLU"], ["Linear", 2048, 8]]
+    torch.manual_seed(4)
     parts = build(wide), build(wide), build([["Linear", 16, 2]])
+    x = torch.randn(640, 32)
     model = lab.Branches(*parts, torch.device(device0), torch.device(device1))
-    x = torch.randn(640, 32).to(device0)
+    x = x.to(device0)
     with record(device0, device1) as timeline:
-        model(x)
+        output = model(x)
     both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))
     least = min(timeline.busy(device0), timeline.busy(device1))
-    return {"watched": True, "share": both / least if least else 0.0}
+    flops = sum([event.flops for event in timeline.events])
+    return {"watched": True, "share": both / least if least else 0.0, "output": array(output), "flops": flops}
+
+
+@cache
+def wide_branches() -> tuple[np.ndarray, int]:
+    """What the branches that are watched give on one device, and the operations of their products."""
+    wide = [["Linear", 32, 2048], ["ReLU"], ["Linear", 2048, 2048], ["ReLU"], ["Linear", 2048, 8]]
+    torch.manual_seed(4)
+    branch0, branch1, head = build(wide), build(wide), build([["Linear", 16, 2]])
+    x = torch.randn(640, 32)
+    with torch.no_grad():
+        output = head(torch.cat([branch0(x), branch1(x)], dim=1))
+    return output.numpy(), sum(2 * 640 * p.numel() for part in (branch0, branch1, head) for p in part.parameters())
 
 
 def compare_branches(student, device0, device1, *, batch=8, seed=1):
@@ -570,6 +592,13 @@ def need_overlap(student, device0, device1):
             "on the simulated clock one branch had ended before the other began. "
             "What happens between the two launches that has to wait, for a result or for a device?",
         )
+        if run["watched"]:
+            output, flops = wide_branches()
+            need(same(run["output"], output), "the numbers differ from those of the same three parts on one device.")
+            need(
+                run["flops"] <= MOST_WORK * flops,
+                f"the devices do {run['flops'] / flops:.2f} times the work of the three parts.",
+            )
 
 
 @ex4.fact("the two devices work at the same time (watched where devices are simulated)")
@@ -600,14 +629,16 @@ def run_train(lab, stacks, places, kind, seed, raws, ys, lr):
     from torch import nn
 
     from utils.facts.probes import array, build, fill, kind_of
+    from utils.ledger import adding_to
 
     parts = [build(stack) for stack in stacks]
     for number, part in enumerate(parts):
         fill(part, seed + number)
     seen = []
+    note = adding_to(seen)
 
     def preprocess(raw):
-        seen.append(str(raw.device))
+        note(str(raw.device))
         return raw.float() / 100
 
     batches = [(torch.from_numpy(raw), torch.from_numpy(y)) for raw, y in zip(raws, ys, strict=True)]

@@ -5,10 +5,12 @@ numbers of the unsplit model, made in this process from the same seed.
 """
 
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models.resnet import BasicBlock, ResNet
 
 from utils.facts import Lab, case, need, orders_of
@@ -16,6 +18,7 @@ from utils.facts import Lab, case, need, orders_of
 lab = Lab("lab06", "Split an existing model")
 
 CLOSE = {"rtol": 1e-3, "atol": 1e-4}  # a real GPU adds up in another order than a CPU
+LEAST_WORK = 0.9  # of the operations of the unsplit model: those of its products, which are nearly all
 
 
 def same(mine, theirs):
@@ -64,7 +67,9 @@ def run_resnet(lab, blocks, cut, options, device0, device1, seed, training, x):
     import torch
     from torchvision.models.resnet import BasicBlock, ResNet
 
+    from utils.devices import is_simulated
     from utils.facts.probes import array
+    from utils.trace import record
 
     torch.manual_seed(seed)
     whole = ResNet(BasicBlock, blocks, **options)
@@ -76,10 +81,15 @@ def run_resnet(lab, blocks, cut, options, device0, device1, seed, training, x):
     model.load_state_dict(whole.state_dict())
     model.train(training)
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # a real GPU would round to ten bits
-        output = model(torch.from_numpy(x))
+        if is_simulated(device0):
+            with record(device0, device1) as timeline:
+                output = model(torch.from_numpy(x))
+            work = sum([event.flops for event in timeline.events])
+        else:
+            output, work = model(torch.from_numpy(x)), None
         if training:
             (output * torch.linspace(1, 2, output.numel()).reshape(output.shape).to(output.device)).sum().backward()
-    seen = {"output": array(output), "output device": str(output.device)}
+    seen = {"output": array(output), "output device": str(output.device), "work": work}
     if training:
         # Of a large gradient some numbers are enough, and need not travel all.
         gradients = {n: p.grad for n, p in model.named_parameters()}
@@ -100,14 +110,24 @@ def whole_resnet(blocks, options, seed, training, shape):
             module.running_mean.normal_(std=0.1)
             module.running_var.uniform_(0.5, 2.0)
     whole.train(training)
-    output = whole(torch.from_numpy(batch(*shape, seed=seed)))
+    with FlopCounterMode(display=False) as counted:
+        output = whole(torch.from_numpy(batch(*shape, seed=seed)))
     (output * torch.linspace(1, 2, output.numel()).reshape(output.shape)).sum().backward()
     gradients = {n: p.grad.numpy().ravel()[:: max(1, p.grad.numel() // 200)] for n, p in whole.named_parameters()}
     return {
         "output": output.detach().numpy(),
         "gradients": gradients,
         "buffers": {n: b.numpy() for n, b in whole.named_buffers()},
+        "work": counted.get_total_flops(),
     }
+
+
+def need_work(found, right):
+    """What there is to compute is computed on the devices. `found`: None where nobody counts."""
+    need(
+        found is None or found >= LEAST_WORK * right,
+        f"the devices do {(found or 0) / right:.0%} of the work that there is. Where is the rest done?",
+    )
 
 
 def compare_resnet_tensors(student, blocks, cut, options, device0, device1):
@@ -153,6 +173,7 @@ def compare_resnet(student, blocks, cut, options, device0, device1, *, training,
         found, wanted = seen["output"], right["output"]
         need(found.shape == wanted.shape, f"the output has shape {found.shape}, the unsplit model's {wanted.shape}.")
         need(near(found, wanted), "the output has other numbers than that of the unsplit model.")
+        need_work(seen["work"], right["work"])
         if training:
             none = [name for name, gradient in seen["gradients"].items() if gradient is None]
             need(not none, f"after backward() {len(none)} parameters have no gradient, such as {', '.join(none[:2])}.")
@@ -217,13 +238,16 @@ def make_places(device0, device1):
 
 
 def run_placed(lab, kind, plan, seed, x, training):
-    import copy
+    import contextlib
 
     import torch
     from torch import nn
     from torchvision.models.resnet import BasicBlock, ResNet
 
+    from utils.devices import is_simulated
     from utils.facts.probes import array, kind_of
+    from utils.ledger import adding_to
+    from utils.trace import record
 
     class Chain(nn.Module):
         def __init__(self):
@@ -240,7 +264,7 @@ def run_placed(lab, kind, plan, seed, x, training):
             self.linear = nn.Linear(6, 5)
 
         def forward(self, x, scale, *, other=None, power=1):
-            given.append([kind_of(value) for value in (x, scale, other, power)])
+            note([kind_of(value) for value in (x, scale, other, power)])
             x = self.linear(x) * scale
             return x**power if other is None else x**power + other
 
@@ -266,6 +290,7 @@ def run_placed(lab, kind, plan, seed, x, training):
             return self.head(self.both(self.left(x), second=self.right(x)))
 
     given = []
+    note = adding_to(given)
     torch.manual_seed(seed)
     if kind == "back and forth":
         model = Chain()
@@ -276,29 +301,32 @@ def run_placed(lab, kind, plan, seed, x, training):
     else:
         model = ResNet(BasicBlock, [2, 1, 1, 1] if kind == "inside a group" else [1, 1, 1, 1], num_classes=5)
     model.train(training)
-    whole = copy.deepcopy(model)
-    right = whole(torch.from_numpy(x))
-    right.square().sum().backward()
-    right_given = [kinds for kinds in given]
-    given.clear()
     found = lab.place(model, {name: torch.device(device) for name, device in plan.items()})
     if found is not model:
         return {"kind": kind_of(found)}
-    output = model(torch.from_numpy(x))
-    output.square().sum().backward()
-    names, wanted = list(dict(whole.named_parameters())), list(dict(model.named_parameters()))
+    recorded = [device for device in {place for _, place in plan.items()} if is_simulated(device)]
+    with record(*recorded) if recorded else contextlib.nullcontext() as timeline:
+        output = model(torch.from_numpy(x))
+        output.square().sum().backward()
+    work = sum([event.flops for event in timeline.events]) if recorded else None
     return {
         "kind": "",
-        "names": wanted,
-        "right names": names,
+        "names": list(dict(model.named_parameters())),
         "places": {name: str(p.device) for name, p in model.named_parameters()},
         "output": array(output),
-        "right": array(right),
         "gradients": [None if p.grad is None else array(p.grad).ravel()[:500] for p in model.parameters()],
         "given": given,
-        "right given": right_given,
-        "right gradients": [array(p.grad).ravel()[:500] for p in whole.parameters()],
+        "work": work,
     }
+
+
+@cache
+def unplaced(kind, seed, shape, training) -> dict:
+    """The same of a model that nobody has placed, run here."""
+    left_alone = SimpleNamespace(place=lambda model, plan: model)
+    with FlopCounterMode(display=False) as counted:
+        seen = run_placed(left_alone, kind, {}, seed, batch(*shape, seed=seed), training)
+    return seen | {"work": counted.get_total_flops()}
 
 
 MODELS = {
@@ -315,18 +343,20 @@ def compare_placed(student, kind, device0, device1, *, shape, seed=1, training=T
     with case(MODELS[kind]):
         seen = student.run(run_placed, kind, plan, seed, batch(*shape, seed=seed), training)
         need(not seen["kind"], f"place returned {seen['kind']}. Return the model that it was given, itself.")
-        need(seen["names"] == seen["right names"], "the parameters have other names than before.")
+        whole = unplaced(kind, seed, shape, training)
+        need(seen["names"] == whole["names"], "the parameters have other names than before.")
         for name, found in seen["places"].items():
             wanted = next((device for part, device in plan.items() if f"{name}.".startswith(f"{part}.")), None)
             need(wanted in (None, found), f"{name} is on {found}, and the plan says {wanted}.")
-        need(near(seen["output"], seen["right"]), "the output has other numbers than before.")
-        for found, right in zip(seen["given"], seen["right given"], strict=True):
+        need(near(seen["output"], whole["output"]), "the output has other numbers than before.")
+        for found, right in zip(seen["given"], whole["given"], strict=True):
             words = f"a part was called with {', '.join(right)}, and its forward got {', '.join(found)}."
             need(found == right, f"{words} What is no tensor is passed on as it is.")
         none = sum(gradient is None for gradient in seen["gradients"])
         need(not none, f"after backward() {none} of {len(seen['gradients'])} parameters have no gradient.")
-        right = all(near(a, b) for a, b in zip(seen["gradients"], seen["right gradients"], strict=True))
+        right = all(near(a, b) for a, b in zip(seen["gradients"], whole["gradients"], strict=True))
         need(right, "some gradient has other numbers than before.")
+        need_work(seen["work"], whole["work"])
 
 
 @ex2.fact("a ResNet that is placed is the same object, with its parts where the plan says, and computes the same")
@@ -392,10 +422,11 @@ def ask_seconds(lab, blocks, last, frozen, dtype, mode, odd, x, bandwidth, laten
     found = lab.copy_seconds(model, last, torch.from_numpy(x), bandwidth, latency)
     if found is None or isinstance(found, (str, bool, list, tuple, dict)) or not hasattr(found, "__float__"):
         return {"kind": kind_of(found)}
+    found = float(found)  # what it runs, it runs before anybody looks
     changed = [n for n, tensor in model.state_dict().items() if not torch.equal(tensor, before[n])]
     hooks = [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules()]
     changed_modes = [part.training != before for part, before in zip(parts, modes, strict=True)]
-    return {"kind": "", "seconds": float(found), "changed": changed, "hooks": sum(hooks), "modes": sum(changed_modes)}
+    return {"kind": "", "seconds": found, "changed": changed, "hooks": sum(hooks), "modes": sum(changed_modes)}
 
 
 # Channels of what each part gives, and by how much it has made the sides of an image shorter.
@@ -496,12 +527,12 @@ def ask_difference(lab, bug, device0, device1, seed, x):
         def forward(self, x):
             return self.head(self.second(self.first(x)))
 
+    factor = 1.1 if bug == "scaled between" else 1.0  # a name of the bug would stand in the closure of forward()
+
     class Split(Whole):
         def forward(self, x):
             hidden = self.first(x.to(device0)).to(device1)
-            if bug == "scaled between":
-                hidden = hidden * 1.1
-            return self.head(self.second(hidden))
+            return self.head(self.second(hidden * factor))
 
     torch.manual_seed(seed)
     whole, split = Whole(), Split()

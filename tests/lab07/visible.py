@@ -8,9 +8,13 @@ from functools import cache
 
 import numpy as np
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from utils.facts import Lab, case, need, orders_of
+from utils.facts.probes import build
+from utils.facts.reference import need_devices
 from utils.gpt import GPT
+from utils.trace import record
 
 lab = Lab("lab07", "Choose the cut")
 
@@ -55,8 +59,9 @@ def ask_kept(lab, stack, cut, frozen, dtype, shape):
     for size in found:
         if isinstance(size, bool) or not hasattr(size, "__index__"):
             return {"kind": f"a {type(found).__name__} with {kind_of(size)} in it"}
+    sizes = [int(size) for size in found]  # what they run, they run before anybody looks
     strayed = [number for number, layer in enumerate(layers) if device_of(layer) not in ("cpu", "nowhere")]
-    return {"kind": "", "sizes": [int(size) for size in found], "strayed": strayed}
+    return {"kind": "", "sizes": sizes, "strayed": strayed}
 
 
 def compare_kept(student, stack, cut, shape, right, *, frozen=(), dtype="float32"):
@@ -111,31 +116,30 @@ SQUARES = [["Linear", 128, 128] for _ in range(4)]
 PAIRS = [layer for _ in range(3) for layer in (["Linear", 128, 128], ["Tanh"])]
 
 
-def ask_peaks(lab, stack, cut, rows, already, device0, device1):
-    import copy
+def measured_peaks(stack, cut, rows, device0, device1) -> list[int]:
+    """The most bytes in use on each device while the same is trained here, beyond those of before."""
+    torch.manual_seed(0)
+    trained, x = build(stack), torch.randn(rows, 128)
+    gpu, devices = torch.get_device_module(device0), (device0, device1)
+    before = [gpu.memory_allocated(device) for device in devices]
+    for device in devices:
+        gpu.reset_peak_memory_stats(device)
+    part0, part1 = trained[:cut].to(device0), trained[cut:].to(device1)
+    optimizer = torch.optim.Adam(trained.parameters())
+    for _ in range(2):
+        trained.zero_grad()
+        part1(part0(x.to(device0)).to(device1)).square().mean().backward()
+        optimizer.step()
+    return [gpu.max_memory_allocated(device) - held for device, held in zip(devices, before, strict=True)]
 
+
+def ask_peaks(lab, stack, cut, rows, already, device0, device1):
     import torch
 
     from utils.facts.probes import build, kind_of
 
     torch.manual_seed(0)
     layers, x = build(stack), torch.randn(rows, 128)
-    gpu = torch.get_device_module(device0)
-
-    def train():
-        trained = copy.deepcopy(layers)
-        part0, part1 = trained[:cut].to(device0), trained[cut:].to(device1)
-        optimizer = torch.optim.Adam(trained.parameters())
-        for _ in range(2):
-            trained.zero_grad()
-            part1(part0(x.to(device0)).to(device1)).square().mean().backward()
-            optimizer.step()
-
-    before = [gpu.memory_allocated(device0), gpu.memory_allocated(device1)]
-    gpu.reset_peak_memory_stats(device0)
-    gpu.reset_peak_memory_stats(device1)
-    train()
-    right = [gpu.max_memory_allocated(device0) - before[0], gpu.max_memory_allocated(device1) - before[1]]
     torch.zeros(2_000_000, device=device0)  # a peak of somebody else's
     there = torch.zeros(max(already, 1), device=device1)
     values = [p.detach().clone() for p in layers.parameters()]
@@ -144,7 +148,7 @@ def ask_peaks(lab, stack, cut, rows, already, device0, device1):
     told = kind_of(found)
     if isinstance(found, (list, tuple)) and all(hasattr(each, "__index__") for each in found):
         told = [int(each) for each in found]
-    return {"found": told, "right": right, "kept": all(kept), "there": there.numel()}
+    return {"found": told, "kept": all(kept), "there": there.numel()}
 
 
 def compare_peaks(student, words, stack, cut, rows, device0, device1, already=0):
@@ -153,7 +157,9 @@ def compare_peaks(student, words, stack, cut, rows, device0, device1, already=0)
         found = seen["found"]
         need(not isinstance(found, str), f"peaks returned {found}. Return two whole numbers of bytes.")
         need(len(found) == 2, f"peaks returned {len(found)} numbers. Return two: one for each device.")
-        for device, mine, right in zip(("device0", "device1"), found, seen["right"], strict=True):
+        need_devices(student)
+        most = measured_peaks(stack, cut, rows, device0, device1)
+        for device, mine, right in zip(("device0", "device1"), found, most, strict=True):
             need(
                 abs(mine - right) <= 0.06 * right,
                 f"for {device} it returned {mine} bytes, and the most that was in use there is {right}.",
@@ -217,20 +223,23 @@ MODELS = {
 
 
 def ask_cut(lab, stack, shape, allowed, device):
-    import copy
-
     import torch
 
     from utils.facts.probes import build, kind_of
-    from utils.trace import record
 
     torch.manual_seed(0)
     layers, x = build(stack), torch.randn(*shape)
-    found = lab.choose_cut(copy.deepcopy(layers), x.clone(), list(allowed), torch.device(device))
+    found = lab.choose_cut(layers, x, list(allowed), torch.device(device))
     if isinstance(found, bool) or not hasattr(found, "__index__"):
-        return {"found": f"{found!r:.40}, {kind_of(found)}"}
-    layers.to(device)
-    slower = []
+        return f"{found!r:.40}, {kind_of(found)}"
+    return int(found)
+
+
+def slower_parts(stack, shape, allowed, device) -> dict[int, float]:
+    """The busy seconds of the slower part of each cut, measured here."""
+    torch.manual_seed(0)
+    layers, x = build(stack).to(device), torch.randn(*shape)
+    slower = {}
     for cut in allowed:
         hidden, times = x.to(device), []
         for part in (layers[:cut], layers[cut:]):
@@ -239,18 +248,18 @@ def ask_cut(lab, stack, shape, allowed, device):
                 output.sum().backward()
             times.append(timeline.busy(device))
             hidden = output.detach().requires_grad_()
-        slower.append(max(times))
-    return {"found": int(found), "slower": slower}
+        slower[cut] = max(times)
+    return slower
 
 
 def judge_cut(student, model, allowed, device):
     stack, shape = MODELS[model]
     with case(f"For a model with {model}, x of shape {shape} and allowed={allowed}"):
-        seen = student.run(ask_cut, stack, list(shape), allowed, device)
-        found = seen["found"]
+        found = student.run(ask_cut, stack, list(shape), allowed, device)
         need(not isinstance(found, str), f"choose_cut returned {found}. Return a cut, a whole number.")
         need(found in allowed, f"choose_cut returned {found}, which is not in allowed.")
-        slower = dict(zip(allowed, seen["slower"], strict=True))
+        need_devices(student)
+        slower = slower_parts(stack, shape, allowed, device)
         best = min(slower, key=slower.get)
         need(
             slower[found] <= 1.1 * slower[best],
@@ -301,6 +310,7 @@ ex4 = lab.exercise(
 )
 
 RATE = 0.5  # of plain SGD
+LEAST_WORK = 0.75  # of the operations of the model's products: in attention half of them may be left out
 SIZES = {"words": 300, "width": 16, "heads": 2, "longest": 32}
 
 
@@ -341,14 +351,15 @@ def run_gpt(lab, blocks, cut, device0, device1, seed, words, rate):
 
 @cache
 def whole_gpt(blocks, seed, shape):
-    """The same on one device: each parameter's name, beginning and gradient, the output, and that after an update."""
+    """The same on one device: each parameter's name, beginning and gradient, output, that after an update, the work."""
     torch.manual_seed(seed)
     model = GPT(blocks=blocks, **SIZES)
     for parameter in model.parameters():
         parameter.data.add_(torch.randn(parameter.shape) * 0.1)
     inputs = torch.from_numpy(some_words(shape, seed))
-    output = model(inputs)
-    output.square().mean().backward()
+    with FlopCounterMode(display=False) as counted:
+        output = model(inputs)
+        output.square().mean().backward()
     told = {
         name: (list(p.shape), p.detach().numpy().ravel()[:3].copy(), p.grad.numpy().ravel()[:3000])
         for name, p in model.named_parameters()
@@ -356,7 +367,7 @@ def whole_gpt(blocks, seed, shape):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.sub_(parameter.grad, alpha=RATE)
-        return told, output.detach().numpy(), model(inputs).numpy()
+        return told, output.detach().numpy(), model(inputs).numpy(), counted.get_total_flops()
 
 
 def some_words(shape, seed):
@@ -366,7 +377,7 @@ def some_words(shape, seed):
 def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
     with case(f"With {blocks} blocks, cut={cut} and words of shape {shape}"):
         seen = student.run(run_gpt, blocks, cut, device0, device1, seed, some_words(shape, seed), RATE)
-        parameters, output, updated = whole_gpt(blocks, seed, shape)
+        parameters, output, updated, work = whole_gpt(blocks, seed, shape)
         count = len(seen["parameters"])
         need(
             count == len(parameters),
@@ -393,6 +404,11 @@ def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
             near(seen["updated"], updated),
             "after an update the output has other numbers than that of the model after the same update. Has something "
             "been computed with a weight that was copied before?",
+        )
+        done = sum(seen["work"].values())
+        need(
+            not device0.startswith("simgpu") or done >= LEAST_WORK * work,
+            f"the devices do {done / work:.0%} of the work that there is. Where is the rest done?",
         )
 
 

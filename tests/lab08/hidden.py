@@ -28,7 +28,7 @@ def _(student):
 @seen.ex1.fact("both devices work at the same time, with another number of micro-batches and the devices swapped")
 def _(student):
     device0, device1 = student.devices
-    seen.lesson.need_overlap(student.run(seen.watch_forward, device1, device0, 9), 9)
+    seen.need_both_at_work(student, device1, device0, 9)
 
 
 @seen.ex2.fact("the same with another loss, other sizes, and the devices swapped")

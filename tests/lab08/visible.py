@@ -5,19 +5,22 @@ and why one does not overlap, is said as in lesson 08's task.
 """
 
 import math
+from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import nn
 
 from utils.facts import Lab, case, need, visible
-from utils.facts.probes import fill
+from utils.facts.probes import build, fill
 
 lab = Lab("lab08", "Pipeline the batch")
 lesson = visible("lesson08")
 same, numbers = lesson.same, lesson.numbers
 compare_sizes, compare_gradients = lesson.compare_sizes, lesson.compare_gradients
 
+LEAST_WORK, MOST_WORK = 0.95, 1.05  # times what is needed: a device may be kept busy with what nobody needs
 ENOUGH = 0.8  # of the bound that the recorded kernels allow; a right pipeline reaches 0.93 here, a serial one 0.55
 
 
@@ -49,13 +52,15 @@ def run_pipelined(lab, stacks, places, seed, x, size, comes_from):
     import torch
 
     from utils.facts.probes import array, build, fill, kind_of
+    from utils.ledger import adding_to
 
     parts = [build(stack) for stack in stacks]
     whole = torch.nn.Sequential(*parts)
     fill(whole, seed)
     named = {tuple(p.shape): number for number, p in enumerate(whole.parameters())}
     sizes = []
-    parts[0][0].register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
+    note = adding_to(sizes)
+    parts[0][0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
     model = lab.Pipelined(parts, [torch.device(place) for place in places])
     if not isinstance(model, torch.nn.Module) or not list(model.parameters()):
         return {"wrong": "the model has no parameters that PyTorch can see. Where do you keep the parts?"}
@@ -116,20 +121,23 @@ def watch_forward(lab, device0, device1, micro_batches):
 
     import torch
 
-    from utils import intervals
+    from utils import intervals, simgpu
     from utils.devices import is_simulated
-    from utils.facts.probes import build
+    from utils.facts.probes import array, build
     from utils.trace import record
 
     if not (is_simulated(device0) and is_simulated(device1)):
         return {"watched": False}
+    torch.manual_seed(8)
     # In simgpu's cost model a sum of very many numbers for very few results is slow; this computer does it quickly.
     slow = [["Linear", 8, 60_000], ["Linear", 60_000, 8]]
-    model = lab.Pipelined([build(slow), build(slow)], [torch.device(device0), torch.device(device1)])
-    x = torch.randn(16 * micro_batches, 8).to(device0)
-    with torch.no_grad(), record(device0, device1) as timeline, warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        model(x, 16)
+    parts, x = [build(slow), build(slow)], torch.randn(16 * micro_batches, 8)
+    model = lab.Pipelined(parts, [torch.device(device0), torch.device(device1)])
+    x = x.to(device0)
+    with torch.no_grad(), record(device0, device1) as timeline, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with simgpu.unfinished_reads() as races:
+            output = model(x, 16)
     both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))
     least = min(timeline.busy(device0), timeline.busy(device1))
     # The parts are products of matrices: what the host does before the first or after the last is not in the loop.
@@ -142,13 +150,37 @@ def watch_forward(lab, device0, device1, micro_batches):
         "share": both / least if least else 0.0,
         "launched": [event.launched for event in inside],
         "order": "".join((kernels if e.is_kernel else copies)[e.device] for e in inside),
-        "races": sum("has not finished writing" in str(each) for each in warned),
+        "races": len(races),
+        "output": array(output),
+        "flops": sum([event.flops for event in timeline.events]),
     }
+
+
+def need_both_at_work(student, device0, device1, micro_batches):
+    """The devices work at the same time, on what there is to do."""
+    run = student.run(watch_forward, device0, device1, micro_batches)
+    lesson.need_overlap(run, micro_batches)
+    if run["watched"]:
+        torch.manual_seed(8)
+        slow = [["Linear", 8, 60_000], ["Linear", 60_000, 8]]
+        whole, x = nn.Sequential(build(slow), build(slow)), torch.randn(16 * micro_batches, 8)
+        with case(f"With {micro_batches} micro-batches"), torch.no_grad():
+            need(
+                np.allclose(run["output"], whole(x), rtol=1e-3, atol=1e-4), "the output differs from the whole batch's."
+            )
+            need_no_more(run["flops"], 4 * 2 * len(x) * 8 * 60_000)
+
+
+def need_no_more(flops, needed):
+    need(
+        LEAST_WORK * needed <= flops <= MOST_WORK * needed,
+        f"the devices do {flops / needed:.2f} times the work that there is: more, or less, proves nothing.",
+    )
 
 
 @ex1.fact("both devices work at the same time (watched where devices are simulated)")
 def _(student):
-    lesson.need_overlap(student.run(watch_forward, *student.devices, 6), 6)
+    need_both_at_work(student, *student.devices, 6)
 
 
 # --- ex2: one step of training ------------------------------------------------------------------------------------
@@ -169,10 +201,15 @@ ex2 = lab.exercise(
 
 
 def run_train_step(lab, device0, device1, widths, x, y, size, loss, steps):
+    import contextlib
+
     import torch
     from torch import nn
 
+    from utils.devices import is_simulated
     from utils.facts.probes import array, fill, kind_of
+    from utils.ledger import adding_to
+    from utils.trace import record
 
     class Split(nn.Module):
         def __init__(self):
@@ -189,17 +226,22 @@ def run_train_step(lab, device0, device1, widths, x, y, size, loss, steps):
     parameters = list(model.parameters())
     optimizer = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
     sizes, seen, losses = [], [], []
-    model.part0[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
+    note = adding_to(sizes)
+    model.part0[0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
     optimizer.register_step_post_hook(  # after it: a closure computes the gradients in the step
         lambda *_: seen.append([None if p.grad is None else array(p.grad).copy() for p in parameters])
     )
     for p in parameters:
         p.grad = torch.ones_like(p)  # left over from earlier
-    for _ in range(steps):
-        found = lab.train_step(model, optimizer, getattr(nn, loss)(), torch.from_numpy(x), torch.from_numpy(y), size)
-        losses.append(found if type(found) is float else kind_of(found))
+    simulated = is_simulated(device0) and is_simulated(device1)
+    with record(device0, device1) if simulated else contextlib.nullcontext() as timeline:
+        for _ in range(steps):
+            given = torch.from_numpy(x), torch.from_numpy(y)
+            found = lab.train_step(model, optimizer, getattr(nn, loss)(), *given, size)
+            losses.append(found if type(found) is float else kind_of(found))
     return {
         "sizes": sizes,
+        "flops": [event.flops for event in timeline.events] if simulated else [],
         "updates": len(seen),
         "gradients": seen[0] if seen else [],
         "losses": losses,
@@ -254,6 +296,17 @@ def compare_train_step(student, device0, device1, rows, size, *, widths=(5, 12, 
         need(right, "after two steps the parameters differ from those that the whole batch gives.")
         places = [device0, device0, device1, device1]
         need(run["places"] == places, f"afterwards the parameters are on {', '.join(run['places'])}.")
+        need_micro_batches(run["flops"], 2 * rows, size, [math.prod(pair) for pair in pairwise(widths)])
+
+
+def need_micro_batches(flops, rows, size, products):
+    """A kernel's work is that of a micro-batch, and that of all of all rows. `products`: each layer's for a row."""
+    if flops:
+        largest = max(flops) / (2 * max(products))
+        need(largest <= size, f"a device computed with {largest:g} rows at once, and a micro-batch has {size} at most.")
+        # Forward once and back twice, but for the gradient of the rows, which nobody wants.
+        least = 2 * rows * (3 * sum(products) - products[0])
+        need(sum(flops) >= LEAST_WORK * least, f"the devices do {sum(flops) / least:.2f} times the work that there is.")
 
 
 @ex2.fact("equal micro-batches: one update, with the gradients and the loss of the whole batch")
@@ -287,6 +340,7 @@ def run_overlapping(lab, device0, device1, widths, x, y, size):
     from torch import nn
 
     from utils.facts.probes import array, fill, kind_of
+    from utils.ledger import adding_to
 
     class Split(nn.Module):
         def __init__(self):
@@ -301,7 +355,8 @@ def run_overlapping(lab, device0, device1, widths, x, y, size):
     model = Split()
     fill(model, 6)
     sizes = []
-    model.part0[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
+    note = adding_to(sizes)
+    model.part0[0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
     x, y = torch.from_numpy(x).to(device0), torch.from_numpy(y).to(device1)
     loss = lab.overlapping(model, nn.MSELoss(), x, y, size)
     return {
@@ -345,6 +400,7 @@ def watch_overlapping(lab, device0, device1, rows, size):
     from torch import nn
 
     from utils.devices import is_simulated
+    from utils.facts.probes import array
     from utils.trace import record
 
     class Split(nn.Module):
@@ -361,16 +417,38 @@ def watch_overlapping(lab, device0, device1, rows, size):
 
     if not (is_simulated(device0) and is_simulated(device1)):
         return {"watched": False}
+    torch.manual_seed(8)
     model = Split()
     x, y = torch.randn(rows, 8).to(device0), torch.randn(rows, 8).to(device1)
     with record(device0, device1) as timeline:
         lab.overlapping(model, nn.MSELoss(), x, y, size)
+    first = model.part0[0]
     exact, busy = "virtual clock" in timeline.source, [timeline.busy(device0), timeline.busy(device1)]
     products = [event for event in timeline.events if event.flops]
     forward = [event.launched for event in products if event.phase == "forward"]
     backward = [event.launched for event in products if event.phase == "backward"]
     mixed = bool(forward and backward) and min(backward) < max(forward)
-    return {"watched": exact, "span": timeline.span, "busy": busy, "mixed": mixed, "timeline": asdict(timeline)}
+    return {
+        "watched": exact,
+        "span": timeline.span,
+        "busy": busy,
+        "mixed": mixed,
+        "timeline": asdict(timeline),
+        "gradient": None if first.bias.grad is None else array(first.bias.grad),
+        "flops": sum([event.flops for event in products]),
+    }
+
+
+@cache
+def first_gradient(rows) -> np.ndarray:
+    """What the first layer's bias gets in the step that is watched."""
+    torch.manual_seed(8)
+    # In the order in which the probe makes them.
+    wide, narrow, first = nn.Linear(8, 60_000), nn.Linear(60_000, 8), nn.Linear(8, 8)
+    whole = nn.Sequential(first, wide, narrow, nn.Linear(8, 60_000), nn.Linear(60_000, 8))
+    x, y = torch.randn(rows, 8), torch.randn(rows, 8)
+    nn.functional.mse_loss(whole(x), y).backward()
+    return first.bias.grad.numpy()
 
 
 def share_of(run, m) -> float:
@@ -400,6 +478,9 @@ def need_share(student, device0, device1, rows, size):
             f"With {m} micro-batches: on the simulated clock it reaches {share:.0%} of the bound, and {ENOUGH:.0%} are "
             f"wanted. {why}",
         )
+        with case(f"With {m} micro-batches"):
+            compare_gradients([run["gradient"]], [first_gradient(rows)], "")
+            need_no_more(run["flops"], 3 * 2 * rows * 4 * 8 * 60_000)
 
 
 @ex3.fact(f"it reaches {ENOUGH:.0%} of the bound that its own kernels allow (where devices are simulated)")
@@ -430,6 +511,8 @@ ex4 = lab.exercise(
 
 
 def run_share(lab, device0, device1, how, widths, micro_batches, lazy):
+    from functools import partial
+
     import torch
     from torch import nn
 
@@ -441,18 +524,22 @@ def run_share(lab, device0, device1, how, widths, micro_batches, lazy):
     part0.to(device0)
     part1.to(device1)
     x = torch.randn(16 * micro_batches, 8).to(device0)
-    later, calls = [], []
+    calls = []
 
-    def step():
-        calls.append(1)
-        if lazy and not later:  # something that is made when it is needed first
-            later.append(nn.Linear(3000, 3000, device=device0)(torch.ones(3000, 3000, device=device0)))
-        if how == "pipeline":
-            torch.cat([part1(part0(rows).to(device1)) for rows in x.split(16)]).square().mean().backward()
-        else:
-            for rows in x.split(16):
-                part1(part0(rows).to(device1)).square().mean().backward()
+    def steps():
+        """A step each time that somebody asks for the next. Nobody who asks sees what has been done."""
+        if lazy:  # something that is made when it is needed first
+            nn.Linear(3000, 3000, device=device0)(torch.ones(3000, 3000, device=device0))
+        while True:
+            calls.append(1)
+            if how == "pipeline":
+                torch.cat([part1(part0(rows).to(device1)) for rows in x.split(16)]).square().mean().backward()
+            else:
+                for rows in x.split(16):
+                    part1(part0(rows).to(device1)).square().mean().backward()
+            yield
 
+    step = partial(next, steps())
     found = lab.share_of_bound(step, torch.device(device0), torch.device(device1), micro_batches)
     told = float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else kind_of(found)
     called = len(calls)

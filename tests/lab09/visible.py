@@ -4,6 +4,7 @@ A probe runs beside the student's code and tells plain data; the fact judges it 
 """
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -12,12 +13,17 @@ from torch import nn
 from utils import intervals
 from utils.facts import Lab, case, need, visible
 from utils.facts.probes import fill
+from utils.facts.reference import need_devices
 from utils.trace import Event, Timeline
 
 lab = Lab("lab09", "Fast and right")
 lesson = visible("lesson08")
 same, numbers, times = lesson.same, lesson.numbers, lesson.times
 compare_sizes, compare_gradients = lesson.compare_sizes, lesson.compare_gradients
+
+
+MOST_WORK = 1.05  # times what is needed: a device that is busy with something else proves nothing
+EVENT_FLOPS = Event._fields.index("flops")
 
 
 # --- ex1: the next micro-batch is on its way ------------------------------------------------------------------------
@@ -42,6 +48,7 @@ def run_prefetched(lab, device, x, size):
 
     import torch
 
+    from utils import simgpu
     from utils.devices import is_simulated
     from utils.facts.probes import array, kind_of
     from utils.simgpu.streams import Stream
@@ -50,8 +57,8 @@ def run_prefetched(lab, device, x, size):
     copying = make(torch.device(device))
     pinned = torch.Tensor.pin_memory(torch.from_numpy(x))
     pieces, wrong = [], ""
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(), simgpu.unfinished_reads() as races:
+        warnings.simplefilter("ignore")
         for rows in lab.prefetched(pinned, size, torch.device(device), copying):
             if not isinstance(rows, torch.Tensor):
                 wrong = kind_of(rows)
@@ -63,7 +70,7 @@ def run_prefetched(lab, device, x, size):
     return {
         "wrong": wrong,
         "pieces": [array(piece) for piece in pieces],
-        "races": len([each for each in warned if "has not finished writing" in str(each)]),
+        "races": len(races),
     }
 
 
@@ -104,15 +111,37 @@ def watch_prefetched(lab, device, micro_batches, waits):
     if not is_simulated(device):
         return {"watched": False}
     # In simgpu's cost model a sum of very many numbers for very few results is slow; this computer does it quickly.
+    torch.manual_seed(2)
     part = nn.Linear(60_000, 8).to(device)
     pinned = torch.Tensor.pin_memory(torch.zeros(16 * micro_batches, 60_000))
-    copying = Stream(torch.device(device))
+    pinned[:, 0] = torch.arange(16 * micro_batches)
+    copying, results = Stream(torch.device(device)), []
     with torch.no_grad(), record(device) as timeline:
         for rows in lab.prefetched(pinned, 16, torch.device(device), copying):
-            result = part(rows)
+            results.append(part(rows))
             if waits:
-                array(result)
-    return {"watched": "virtual clock" in timeline.source, "timeline": asdict(timeline)}
+                array(results[-1])
+    return {
+        "watched": "virtual clock" in timeline.source,
+        "timeline": asdict(timeline),
+        "results": [array(result) for result in results],
+    }
+
+
+def need_results(run, micro_batches):
+    """What is computed in a run that is watched is what the rows give, and nothing else."""
+    torch.manual_seed(2)
+    part, rows = nn.Linear(60_000, 8), torch.zeros(16 * micro_batches, 60_000)
+    rows[:, 0] = torch.arange(16 * micro_batches)
+    with torch.no_grad():
+        right = part(rows).numpy()
+    found = run["results"] or [np.zeros((0, 8), np.float32)]
+    need(same(np.concatenate(found), right), "the rows are not those of x, in their order.")
+    flops, needed = sum(event[EVENT_FLOPS] for event in run["timeline"]["events"]), 2 * rows.numel() * 8
+    need(
+        flops <= MOST_WORK * needed,
+        f"the device does {flops / needed:.2f} times the work of the loop. It is to compute on the rows only.",
+    )
 
 
 def recording_of(student, device, micro_batches, waits):
@@ -125,6 +154,7 @@ def recording_of(student, device, micro_batches, waits):
     on_their_way = intervals.union((event.start, event.end) for event in events if event.kind == "h2d")
     need(on_their_way, "nothing was copied from the CPU.")
     hidden = intervals.length(intervals.common(on_their_way, line.busy_times(device)))
+    need_results(run, micro_batches)
     return line, hidden / intervals.length(on_their_way)
 
 
@@ -411,10 +441,15 @@ IGNORED = -100
 
 
 def run_words(lab, device0, device1, x, y, size, features, classes, steps):
+    import contextlib
+
     import torch
     from torch import nn
 
+    from utils.devices import is_simulated
     from utils.facts.probes import array, fill, kind_of
+    from utils.ledger import adding_to
+    from utils.trace import record
 
     class Split(nn.Module):
         def __init__(self):
@@ -431,14 +466,18 @@ def run_words(lab, device0, device1, x, y, size, features, classes, steps):
     parameters = list(model.parameters())
     optimizer = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
     sizes, seen, losses = [], [], []
-    model.part0[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
+    note = adding_to(sizes)
+    model.part0[0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
     optimizer.register_step_post_hook(
         lambda *_: seen.append([None if p.grad is None else array(p.grad).copy() for p in parameters])
     )
-    for _ in range(steps):
-        found = lab.train_step_words(model, optimizer, torch.from_numpy(x), torch.from_numpy(y), size)
-        losses.append(found if type(found) is float else kind_of(found))
+    simulated = is_simulated(device0) and is_simulated(device1)
+    with record(device0, device1) if simulated else contextlib.nullcontext() as timeline:
+        for _ in range(steps):
+            found = lab.train_step_words(model, optimizer, torch.from_numpy(x), torch.from_numpy(y), size)
+            losses.append(found if type(found) is float else kind_of(found))
     return {
+        "largest": max([event.flops for event in timeline.events]) if simulated else None,
         "sizes": sizes[: len(sizes) // steps],
         "updates": len(seen),
         "gradients": seen[0] if seen else [],
@@ -495,6 +534,8 @@ def compare_words(student, device0, device1, rows, size, counted, *, classes=4, 
         )
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
         need(right, "after two steps the parameters differ from those that the whole batch gives.")
+        at_once = (run["largest"] or 0) / (2 * length * max(5 * 11, 11 * classes))
+        need(at_once <= size, f"a device computed with {at_once:g} rows at once, and a micro-batch has {size} at most.")
 
 
 @ex4.fact("one update, with the gradients and the loss of the mean over all words that count")
@@ -510,6 +551,7 @@ def _(student):
 # --- ex5: less memory -----------------------------------------------------------------------------------------------
 
 ENOUGH = 0.8  # of the ordinary pipeline's memory: checkpoint of each part needs about half, checkpoint_sequential 0.73
+LEAST_AGAIN, MOST_AGAIN = 1.1, 1.45  # times the operations of an ordinary step: 1.17 where the last third is kept
 AS_BEFORE = 0.7  # of the overlap without recomputing: model answer 1.0, a checkpoint around the whole model 0.5
 PAR = 29  # percent: what the model answer takes, measured by the scored function below
 
@@ -528,11 +570,15 @@ ex5 = lab.exercise(
 
 
 def run_recomputed(lab, device0, device1, x, size, watch):
+    import contextlib
+
     import torch
     from torch import nn
 
     from utils.devices import is_simulated
     from utils.facts.probes import array, kind_of
+    from utils.ledger import adding_to
+    from utils.trace import record
 
     class Split(nn.Module):
         def __init__(self):
@@ -546,78 +592,88 @@ def run_recomputed(lab, device0, device1, x, size, watch):
         def forward(self, x):
             return self.part1(self.part0(x.to(self.device0)).to(self.device1))
 
-    def keeping(model, x, size):
-        return torch.cat([model(piece) for piece in x.split(size)])
-
-    def step(forward):
-        """The output of a forward and backward pass, and the most bytes that it took on each device."""
-        model.zero_grad()
-        before = [gpu.memory_allocated(device) for device in (device0, device1)] if simulated else []
-        for device in (device0, device1) if simulated else ():
-            gpu.reset_peak_memory_stats(device)
-        output = forward(model, x, size)
-        before_backward = [len(rows) for rows in called]
-        if isinstance(output, torch.Tensor):
-            output.square().mean().backward()
-        peaks = [gpu.max_memory_allocated(device) for device in (device0, device1)] if simulated else []
-        again = [sum(rows[start:]) for rows, start in zip(called, before_backward, strict=True)]
-        return output, [peak - start for peak, start in zip(peaks, before, strict=True)], again
-
     torch.manual_seed(8)
     model = Split()
     called = [], []  # how many rows each call of a part was given
     for first, rows_of in ((model.part0[0], called[0]), (model.part1[0], called[1])):
-        first.register_forward_pre_hook(lambda module, inputs, rows=rows_of: rows.append(len(inputs[0])))
+        note = adding_to(rows_of)
+        first.register_forward_pre_hook(lambda module, inputs, note=note: note(len(inputs[0])))
     simulated = watch and is_simulated(device0) and is_simulated(device1)
     gpu = torch.get_device_module(device0) if simulated else None
-    x = torch.from_numpy(x)
-    expected, most, _ = step(keeping)
-    expected = array(expected)
-    gradients = [array(p.grad).copy() for p in model.parameters()]
-    for rows in called:
-        rows.clear()
-    output, mine, again = step(lab.recomputed)
-    if not isinstance(output, torch.Tensor):
-        return {"wrong": f"recomputed returned {kind_of(output)}. Return one tensor."}
+    x, before, peaks = torch.from_numpy(x), [], []
+    for device in (device0, device1) if simulated else ():
+        before.append(gpu.memory_allocated(device))
+        gpu.reset_peak_memory_stats(device)
+    with record(device0, device1) if simulated else contextlib.nullcontext() as timeline:
+        output = lab.recomputed(model, x, size)
+        before_backward = [len(rows) for rows in called]
+        if not isinstance(output, torch.Tensor):
+            return {"wrong": f"recomputed returned {kind_of(output)}. Return one tensor."}
+        output.square().mean().backward()
+    for device in (device0, device1) if simulated else ():
+        peaks.append(gpu.max_memory_allocated(device))
     return {
         "output": array(output),
         "device": str(output.device),
         "gradients": [None if p.grad is None else array(p.grad) for p in model.parameters()],
         "sizes": called[0],
-        "again": again,
-        "expected output": expected,
-        "expected gradients": gradients,
-        "kept": most,
-        "recomputed": mine,
+        "again": [sum(rows[start:]) for rows, start in zip(called, before_backward, strict=True)],
+        "took": [peak - start for peak, start in zip(peaks, before, strict=True)],
+        "flops": sum([event.flops for event in timeline.events]) if simulated else None,
     }
 
 
+def keeping(model, x, size):
+    return torch.cat([model(piece) for piece in x.to(model.device0).split(size)])
+
+
+# A notebook in which nothing is computed again.
+ORDINARY = SimpleNamespace(recomputed=keeping)
+
+
 def recompute(student, device0, device1, rows, size, seed=3):
-    run = student.run(run_recomputed, device0, device1, numbers(rows, 4, seed=seed), size, True)
+    """A run of the student's, and what an ordinary pipeline gives and takes."""
+    asked = device0, device1, numbers(rows, 4, seed=seed), size, True
+    run = student.run(run_recomputed, *asked)
     need("wrong" not in run, run.get("wrong", ""))
-    return run
+    need_devices(student)
+    return run, run_recomputed(ORDINARY, *asked)
+
+
+def compare_values(run, right, device1):
+    need(run["device"] == device1, f"the output is on {run['device']}, not on {device1}.")
+    need(
+        same(run["output"], right["output"]),
+        "the output differs from that of the whole batch. Is every micro-batch there, in its place?",
+    )
+    compare_gradients(run["gradients"], right["gradients"], "")
+
+
+def need_one_more_pass(found, right):
+    """Operations: of a forward and a backward pass, and of most of a forward pass once more."""
+    need(
+        found is None or LEAST_AGAIN * right <= found <= MOST_AGAIN * right,
+        f"the devices do {(found or 0) / right:.2f} times the operations of an ordinary step. To compute once more "
+        "all that lies in the parts makes it 1.33 times.",
+    )
 
 
 def compare_recomputed(student, device0, device1, rows, size, seed=3):
     with case(f"With {rows} rows and size={size}"):
-        run = recompute(student, device0, device1, rows, size, seed)
+        run, right = recompute(student, device0, device1, rows, size, seed)
         need(run["sizes"], "the first part was never called.")
         need(
             max(run["sizes"]) <= size,
             f"the first part was given {max(run['sizes'])} rows at once, and a micro-batch has {size} at most.",
         )
-        need(run["device"] == device1, f"the output is on {run['device']}, not on {device1}.")
-        need(
-            same(run["output"], run["expected output"]),
-            "the output differs from that of the whole batch. Is every micro-batch there, in its place?",
-        )
-        compare_gradients(run["gradients"], run["expected gradients"], "")
+        compare_values(run, right, device1)
         for part, again in zip(("part0", "part1"), run["again"], strict=True):
             need(
                 again >= rows,
                 f"in backward() {part} was given {again} of the {rows} rows again. Its activations are to be computed "
                 "again there, and kept nowhere.",
             )
+        need_one_more_pass(run["flops"], right["flops"])
 
 
 @ex5.fact("the output and every gradient are as without recomputing, and both parts compute again in backward")
@@ -671,22 +727,25 @@ def compare_dropout(student, device0, device1, rows, size):
 
 def need_less_memory(student, device0, device1, rows, size):
     with case(f"With {rows} rows and size={size}"):
-        run = recompute(student, device0, device1, rows, size)
-        for device, kept, mine in zip((device0, device1), run["kept"], run["recomputed"], strict=False):
+        run, right = recompute(student, device0, device1, rows, size)
+        for device, kept, mine in zip((device0, device1), right["took"], run["took"], strict=False):
             need(
                 mine <= ENOUGH * kept,
                 f"at its fullest moment {device} held {mine} bytes more than before, and {kept} without recomputing. "
                 f"It should be less than {ENOUGH:.0%} of that. What is still kept there?",
             )
+        compare_values(run, right, device1)
+        need_one_more_pass(run["flops"], right["flops"])
 
 
 def watch_recomputed(lab, device0, device1, micro_batches):
-    """Of the shorter device's work what is done while the other works: without recomputing, and with it."""
+    """Of the shorter device's work what is done while the other works."""
     import torch
     from torch import nn
 
     from utils import intervals
     from utils.devices import is_simulated
+    from utils.facts.probes import array
     from utils.trace import record
 
     def slow():  # a sum of very many numbers for very few results is slow on a GPU and quick here
@@ -701,31 +760,41 @@ def watch_recomputed(lab, device0, device1, micro_batches):
         def forward(self, x):
             return self.part1(self.part0(x.to(self.device0)).to(self.device1))
 
-    def keeping(model, x, size):
-        return torch.cat([model(piece) for piece in x.to(model.device0).split(size)])
-
-    def together(forward):
-        with record(device0, device1) as timeline:
-            forward(model, x, 16).square().mean().backward()
-        both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))
-        least = min(timeline.busy(device0), timeline.busy(device1))
-        return both / least if least else 0.0
-
     if not (is_simulated(device0) and is_simulated(device1)):
         return {"watched": False}
+    torch.manual_seed(3)
     model, x = Split(), torch.randn(16 * micro_batches, 8)
-    return {"watched": True, "kept": together(keeping), "recomputed": together(lab.recomputed)}
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)  # as in all steps but the first
+    with record(device0, device1) as timeline:
+        output = lab.recomputed(model, x, 16)
+        output.square().mean().backward()
+    both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))
+    least = min(timeline.busy(device0), timeline.busy(device1))
+    return {
+        "watched": True,
+        "share": both / least if least else 0.0,
+        "output": array(output),
+        "flops": sum([event.flops for event in timeline.events]),
+    }
 
 
 def need_pipeline(student, device0, device1, micro_batches):
     run = student.run(watch_recomputed, device0, device1, micro_batches)
     if run["watched"]:
+        need_devices(student)
+        right = watch_recomputed(ORDINARY, device0, device1, micro_batches)
         need(
-            run["recomputed"] > AS_BEFORE * run["kept"],
+            run["share"] > AS_BEFORE * right["share"],
             f"With {micro_batches} micro-batches: on the simulated clock both devices worked at once for "
-            f"{run['recomputed']:.0%} of the time that they work, and without recomputing for {run['kept']:.0%}. "
+            f"{run['share']:.0%} of the time that they work, and without recomputing for {right['share']:.0%}. "
             "There are two causes: a checkpoint with a copy inside is computed again as one piece, one device after "
             "the other; or, as in lesson 08, all first parts stand before the first part1.",
+        )
+        need(same(run["output"], right["output"]), "the output differs from that of the whole batch.")
+        need(
+            run["flops"] <= MOST_AGAIN * right["flops"],
+            f"the devices do {run['flops'] / right['flops']:.2f} times the operations of an ordinary step.",
         )
 
 
@@ -741,6 +810,6 @@ def _(student):
 
 @ex5.scored(par=PAR, unit="% of the ordinary pipeline's memory on the fuller device; less is better")
 def _(student):
-    run = recompute(student, *student.devices, 4096, 512)
-    shares = [mine / kept for mine, kept in zip(run["recomputed"], run["kept"], strict=True) if kept]
+    run, right = recompute(student, *student.devices, 4096, 512)
+    shares = [mine / kept for mine, kept in zip(run["took"], right["took"], strict=True) if kept]
     return 100 * max(shares, default=math.nan)

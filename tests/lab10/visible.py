@@ -8,6 +8,7 @@ takes by `utils.schedules`.
 import math
 from contextlib import contextmanager
 from itertools import groupby, pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -15,7 +16,8 @@ from torch import nn
 
 from utils.facts import Lab, StudentError, case, need, visible
 from utils.facts.probes import build, fill
-from utils.schedules import Action, Costs, gpipe, interleaved_1f1b, one_f_one_b, play
+from utils.facts.reference import need_devices
+from utils.schedules import Action, Costs, gpipe, interleaved_1f1b, one_f_one_b, play, run
 from utils.simgpu.profiles import LINKS
 from utils.trace import Event
 
@@ -202,35 +204,46 @@ def _(student):
     compare_stage(student, student.devices[0], WORDS, (2, 3), (0, 1))
 
 
-def held_by_stage(lab, device, rows, width):
+def held_by_stage(lab, device, stack, seed, received, gradient):
     """Bytes held after a backward pass beyond those before the forward pass, while `kept` is still held."""
     import torch
-    from torch import nn
 
     from utils.devices import is_simulated
+    from utils.facts.probes import array, build, fill
 
     if not is_simulated(device):
-        return None
+        return {"watched": False}
     gpu = torch.get_device_module(device)
-    stage = nn.Sequential(nn.Linear(8, width), nn.Tanh(), nn.Linear(width, 8)).to(device)
+    stage = build(stack)
+    fill(stage, seed)
+    stage.to(device)
     for p in stage.parameters():
         p.grad = torch.zeros_like(p)
-    received, gradient = torch.randn(rows, 8).to(device), torch.randn(rows, 8).to(device)
+    received, gradient = torch.from_numpy(received).to(device), torch.from_numpy(gradient).to(device)
     before = gpu.memory_allocated(device)
-    kept, _ = lab.stage_forward(stage, received)
-    lab.stage_backward(kept, gradient)
-    return gpu.memory_allocated(device) - before
+    kept, sent = lab.stage_forward(stage, received)
+    returned = lab.stage_backward(kept, gradient)
+    held = gpu.memory_allocated(device) - before
+    return {"watched": True, "held": held, "sent": array(sent), "returned": array(returned)}
 
 
 @ex1.fact("afterwards nothing is held of what the layers have computed (watched where devices are simulated)")
 def _(student):
-    rows, width = 32, 10_000
-    held = student.run(held_by_stage, student.devices[0], rows, width)
+    rows, width, seed = 32, 10_000, 4
+    stack = [["Linear", 8, width], ["Tanh"], ["Linear", width, 8]]
+    received, gradient = numbers(rows, 8, seed=1), numbers(rows, 8, seed=2)
+    run = student.run(held_by_stage, student.devices[0], stack, seed, received, gradient)
+    if not run["watched"]:
+        return
     need(
-        held is None or held < rows * width * 4,
-        f"after stage_backward {(held or 0) / 1e6:.1f} MB are still held, and the layer's activations are "
+        run["held"] < rows * width * 4,
+        f"after stage_backward {run['held'] / 1e6:.1f} MB are still held, and the layer's activations are "
         f"{rows * width * 4 / 1e6:.1f} MB. Does anything say that the graph is to be kept?",
     )
+    sent, returned, _ = expected_stage(stack, seed, [received], [gradient])
+    with case(f"With {width} numbers in a row"):
+        need(close(run["sent"], sent[0]), "what is sent has not the values of stage(received).")
+        need(close(run["returned"], returned[0]), "the gradient that goes back is wrong.")
 
 
 # --- ex2: 1F1B ------------------------------------------------------------------------------------------------------
@@ -466,6 +479,7 @@ def run_lists(lab, places, rows, placement, widths, x, y):
     import torch
     from torch import nn
 
+    from utils import simgpu
     from utils.devices import is_simulated
     from utils.facts.probes import array, fill, kind_of
     from utils.trace import numbered, record
@@ -484,8 +498,8 @@ def run_lists(lab, places, rows, placement, widths, x, y):
     x, y = torch.from_numpy(x).to(here[0]), torch.from_numpy(y).to(here[-1])
     devices, data = [torch.device(place) for place in places], {}
     simulated = all([is_simulated(place) for place in places])
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(), simgpu.unfinished_reads() as races:
+        warnings.simplefilter("ignore")
         if simulated:
             with record(*places) as timeline, numbered(*stages):
                 loss = lab.run_schedule(stages, list(rows), x, y, nn.MSELoss(), devices)
@@ -497,7 +511,7 @@ def run_lists(lab, places, rows, placement, widths, x, y):
     return {
         "loss": loss if type(loss) is float else kind_of(loss),
         "gradients": [None if p.grad is None else array(p.grad) for p in whole.parameters()],
-        "races": len([each for each in warned if "has not finished writing" in str(each)]),
+        "races": len(races),
         "timeline": data,
     }
 
@@ -619,43 +633,63 @@ def _(student):
 
 
 def hold_lists(lab, places, rows, placement, width, micro_batches):
-    """The peak on each device of the student's run, and of the course's own executor. Layers that hold, not compute."""
+    """The peak on each device. Layers that hold, not compute."""
     import torch
     from torch import nn
 
     from utils.devices import is_simulated
-    from utils.schedules import run
+    from utils.facts.probes import array
 
     if not all([is_simulated(place) for place in places]):
         return None
     devices = [torch.device(place) for place in places]
     stages = [nn.Sequential(nn.PReLU(), nn.Tanh()).to(devices[rank]) for rank in placement]
+    torch.manual_seed(8)
     x, y = torch.randn(4 * micro_batches, width), torch.randn(4 * micro_batches, width)
     x, y = x.to(devices[placement[0]]), y.to(devices[placement[-1]])
-    gpu, peaks = torch.get_device_module(devices[0]), []
-    for own in (True, False):
-        before = [gpu.memory_allocated(device) for device in devices]
-        for device in devices:
-            gpu.reset_peak_memory_stats(device)
-        if own:
-            lab.run_schedule(stages, list(rows), x, y, nn.MSELoss(), devices)
-        else:
-            run(list(rows), stages, x, y, nn.MSELoss(), devices)
-        peaks.append([gpu.max_memory_allocated(device) - b for device, b in zip(devices, before, strict=True)])
-    return peaks
+    gpu = torch.get_device_module(devices[0])
+    before = [gpu.memory_allocated(device) for device in devices]
+    for device in devices:
+        gpu.reset_peak_memory_stats(device)
+    lab.run_schedule(list(stages), list(rows), x, y, nn.MSELoss(), list(devices))
+    peaks = [gpu.max_memory_allocated(device) - b for device, b in zip(devices, before, strict=True)]
+    gradients = [None if p.grad is None else array(p.grad) for stage in stages for p in stage.parameters()]
+    return {"peaks": peaks, "gradients": gradients}
+
+
+def by_the_course(schedule):
+    """A notebook that runs lists by the course's own executor."""
+
+    def run_schedule(stages, lists, x, y, loss_fn, devices):
+        return run(schedule, stages, x, y, loss_fn, devices)
+
+    return SimpleNamespace(run_schedule=run_schedule)
+
+
+def need_gradients(found, right):
+    need(
+        all(close(mine, theirs) for mine, theirs in zip(found, right, strict=True)),
+        "the gradients are not those of the whole batch.",
+    )
 
 
 def need_memory(student, places, schedule, width=10_000):
     rows, placement = lines(schedule), list(schedule.placement)
     with case(named(schedule)):
+        asked = list(places), rows, placement, width, schedule.micro_batches
         with saying_what_is_missing():
-            peaks = student.run(hold_lists, list(places), rows, placement, width, schedule.micro_batches)
-        for rank, (mine, course) in enumerate(zip(*(peaks or ((), ())), strict=True)):
+            own = student.run(hold_lists, *asked)
+        if own is None:
+            return
+        need_devices(student)
+        right = hold_lists(by_the_course(schedule), *asked)
+        for rank, (mine, course) in enumerate(zip(own["peaks"], right["peaks"], strict=True)):
             need(
                 mine <= ROOM * course,
                 f"rank {rank} holds {mine / 1e6:.1f} MB at its fullest, and what these lists have in flight is "
                 f"{course / 1e6:.1f} MB. What of a micro-batch is still held after its backward pass?",
             )
+        need_gradients(own["gradients"], right["gradients"])
 
 
 @ex4.fact("nothing is held of what is done: the memory of what is in flight (watched where devices are simulated)")
@@ -663,15 +697,16 @@ def _(student):
     need_memory(student, student.devices, one_f_one_b(2, 8))
 
 
-def time_lists(lab, places, rows, placement, width, row_count):
-    """The timeline of the student's run, and what the actions cost, measured one by one."""
+def time_lists(lab, places, rows, placement, width, row_count, measured):
+    """The timeline of a run. Where `measured`, what the actions cost, too, one by one."""
     from dataclasses import asdict
 
     import torch
     from torch import nn
 
     from utils.devices import is_simulated
-    from utils.schedules import measure
+    from utils.facts.probes import array
+    from utils.schedules import Schedule, measure
     from utils.trace import record
 
     if not all([is_simulated(place) for place in places]):
@@ -679,6 +714,7 @@ def time_lists(lab, places, rows, placement, width, row_count):
     devices, stages = [torch.device(place) for place in places], []
     # A sum of very many numbers for very few results is slow on a GPU and quick here. What is sent is wide, so that
     # copies take a fifth of the time that a stage does.
+    torch.manual_seed(9)
     for number, rank in enumerate(placement):
         ins, outs = width if number else 8, width if number < len(placement) - 1 else 8
         stages.append(nn.Sequential(nn.Linear(ins, 8), nn.Linear(8, outs, bias=False)).to(devices[rank]))
@@ -686,26 +722,38 @@ def time_lists(lab, places, rows, placement, width, row_count):
         for p in stage.parameters():
             p.grad = torch.zeros_like(p)
     x, y = torch.ones(row_count, 8).to(devices[placement[0]]), torch.ones(row_count, 8).to(devices[placement[-1]])
-    costs = measure(rows, stages, x, y, nn.MSELoss(), devices)
+    costs = measure(Schedule.of(rows, placement), stages, x, y, nn.MSELoss(), devices) if measured else []
+    for stage in stages:
+        for p in stage.parameters():
+            p.grad = torch.zeros_like(p)
     with record(*places) as timeline:
-        lab.run_schedule(stages, list(rows), x, y, nn.MSELoss(), devices)
+        lab.run_schedule(list(stages), list(rows), x, y, nn.MSELoss(), list(devices))
+    biases = [layer.bias for stage in stages for layer in stage if layer.bias is not None]
     return {
         "watched": "virtual clock" in timeline.source,
         "span": timeline.span,
         "costs": [list(each) for each in costs if each],
         "timeline": asdict(timeline),
+        "gradients": [None if bias.grad is None else array(bias.grad) for bias in biases],
     }
 
 
 def timed(student, places, schedule, rows):
-    args = lines(schedule), list(schedule.placement)
+    asked = list(places), lines(schedule), list(schedule.placement), WIDE, rows * schedule.micro_batches
     with saying_what_is_missing():
-        return student.run(time_lists, list(places), *args, WIDE, rows * schedule.micro_batches)
+        return student.run(time_lists, *asked, False)
 
 
-def share_of(run, schedule) -> float:
+def timed_here(student, places, schedule, rows):
+    """The same of the course's own executor, and what the actions cost."""
+    need_devices(student)
+    asked = list(places), lines(schedule), list(schedule.placement), WIDE, rows * schedule.micro_batches
+    return time_lists(by_the_course(schedule), *asked, True)
+
+
+def share_of(run, right, schedule) -> float:
     """The time of the lists, where each way between two ranks has copies of its own, as a share of what it took."""
-    forward, backward, output = run["costs"]
+    forward, backward, output = right["costs"]
     bound = play(schedule, Costs(forward, backward, output=output), LINKS["nvlink2"]).span
     return bound / run["span"] if run["span"] else 0.0
 
@@ -723,12 +771,14 @@ def need_share(student, places, schedule, rows):
             why = "Python waits for a device in the loop."
         else:
             why = "What stands in the queue of each stream, and what does it wait for?"
-        share = share_of(run, schedule)
+        right = timed_here(student, places, schedule, rows)
+        share = share_of(run, right, schedule)
         need(
             share >= ENOUGH,
             f"on the simulated clock it reaches {share:.0%} of the bound of its own lists, and {ENOUGH:.0%} are "
             f"wanted. {why}",
         )
+        need_gradients(run["gradients"], right["gradients"])
 
 
 @ex4.fact(f"the lists take no longer than they have to: {ENOUGH:.0%} of their bound (where devices are simulated)")
@@ -745,7 +795,9 @@ def _(student):
 def _(student):
     schedule = interleaved_1f1b(2, 4)
     run = timed(student, student.devices, schedule, 24)
-    return 100 * share_of(run, schedule) if run["watched"] else math.nan
+    if not run["watched"]:
+        return math.nan
+    return 100 * share_of(run, timed_here(student, student.devices, schedule, 24), schedule)
 
 
 # --- ex5: a weight gradient that waits ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ devices. Where there are fewer real ones, some stand in the list twice, and no l
 import math
 import random
 from collections import Counter
+from functools import cache
 from itertools import chain, pairwise
 
 import numpy as np
@@ -64,7 +65,7 @@ def run_ring(lab, where, pieces):
     from utils.trace import record
 
     given = [torch.from_numpy(piece).to(place) for piece, place in zip(pieces, where, strict=True)]
-    ways = []
+    ways = None
     if all([is_simulated(place) for place in where]):
         with record(*where) as timeline:
             found = lab.ring_all_reduce(list(given))
@@ -107,8 +108,9 @@ def compare_ring(student, where, shape, seed=1, dtype="float32"):
         need(run["places"] == list(where), f"the sums are on {', '.join(run['places'])}, in this order.")
         need_sums(run["values"], pieces, total)
         need(not run["same memory"], "what it returned is the input itself, and not a new tensor.")
-        if run["ways"]:
+        if run["ways"] is not None and count > 1:
             need_ring(run["ways"], count, math.ceil(total.size / count) * total.itemsize)
+            need_sent(run["ways"], count, total.nbytes)
 
 
 def need_sums(found, pieces, total):
@@ -130,8 +132,17 @@ def need_sums(found, pieces, total):
     )
 
 
+def need_sent(ways, count, size):
+    """`size`: bytes of the whole. Whoever sends less does not have the sum from the other devices."""
+    sent = sum(each for _, _, each in ways)
+    least = 2 * (count - 1) * size
+    need(sent >= least, f"the devices send each other {sent} bytes. For each to have the sum, {least} are needed.")
+
+
 def need_ring(ways, count, piece):
     """`piece`: its bytes. Each device sends to one other, and no link carries more than it has to: 2 (P - 1) pieces."""
+    if not ways:
+        return
     most = max(ways, key=lambda way: way[2])
     allowed = 2 * (count - 1) * piece
     need(
@@ -320,6 +331,7 @@ def time_copies(lab, where, rows):
     from torch import nn
 
     from utils.devices import is_simulated
+    from utils.facts.probes import array, kind_of
     from utils.trace import record
 
     if not all([is_simulated(place) for place in where]):
@@ -327,13 +339,46 @@ def time_copies(lab, where, rows):
     # A sum of very many numbers for very few results is slow on a GPU and quick here.
     models = []
     for place in where:
+        torch.manual_seed(6)
         layers = [layer for _ in range(3) for layer in (nn.Linear(8, 30_000, bias=False), nn.Linear(30_000, 8))]
         models.append(nn.Sequential(*layers).to(place))
     optimizers = [torch.optim.SGD(model.parameters(), lr=1e-6) for model in models]
     x, y = torch.ones(rows, 8), torch.ones(rows, 8)
     with record(*where) as timeline:
-        lab.data_parallel_step(models, optimizers, nn.MSELoss(), x, y)
-    return {"watched": "virtual clock" in timeline.source, "timeline": asdict(timeline)}
+        loss = lab.data_parallel_step(list(models), list(optimizers), nn.MSELoss(), x, y)
+    if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+        loss = float(array(loss))
+    return {
+        "watched": "virtual clock" in timeline.source,
+        "timeline": asdict(timeline),
+        "loss": loss if type(loss) is float else kind_of(loss),
+        "flops": [sum([event.flops for event in timeline.events if event.device == place]) for place in where],
+    }
+
+
+@cache
+def loss_of_one() -> float:
+    """The loss of the copies that are watched: all rows are alike."""
+    torch.manual_seed(6)
+    layers = [layer for _ in range(3) for layer in (nn.Linear(8, 30_000, bias=False), nn.Linear(30_000, 8))]
+    with torch.no_grad():
+        return nn.functional.mse_loss(nn.Sequential(*layers)(torch.ones(1, 8)), torch.ones(1, 8)).item()
+
+
+def need_share_each(run, where, rows):
+    """Each copy does the work of its share, and nothing else."""
+    found, one = run["loss"], loss_of_one()
+    need(
+        isinstance(found, float) and math.isclose(found, one, rel_tol=1e-4),
+        f"it returned {found}, and the loss of these rows is {one:.5f}.",
+    )
+    # Six products forward; back eleven, as the rows need no gradient.
+    needed = 17 * 2 * 8 * 30_000 * rows
+    for place, flops in zip(where, run["flops"], strict=True):
+        need(
+            0.9 * needed <= flops <= 1.05 * needed,
+            f"the copy on {place} does {flops / needed:.2f} times the work of its share, forward and back.",
+        )
 
 
 def timeline_of(data) -> Timeline:
@@ -356,6 +401,7 @@ def need_together(student, where, rows=256):
                 f"on the simulated clock {one} and {other} work at the same time for {share:.0%} of what they "
                 "do. Which line waits for a device before the next one has its work?",
             )
+        need_share_each(run, where, rows)
 
 
 @ex2.fact("the copies work at the same time (watched where devices are simulated)")
@@ -486,7 +532,7 @@ def _(student):
 # --- ex4: behind the backward pass ----------------------------------------------------------------------------------
 
 HIDDEN = 0.6  # of the time of all copies, which the last bucket's can't be; model answer 0.8, after the last kernel 0
-BUCKETS = 6  # where times are looked at
+BUCKETS, WIDTH = 6, 96  # where times are looked at
 WAITED = 1e-3  # seconds of the virtual clock without a launch: 0.04 ms in right answers, 4.7 ms in one that waits
 
 ex4 = lab.exercise(
@@ -513,6 +559,7 @@ def run_overlapped(lab, where, sizes, buckets, batches, order):
     import torch
     from torch import nn
 
+    from utils import simgpu
     from utils.facts.probes import array, fill, kind_of
 
     models = []
@@ -520,8 +567,8 @@ def run_overlapped(lab, where, sizes, buckets, batches, order):
         models.append(nn.Sequential(*[nn.Linear(*pair) for pair in pairwise(sizes)]))
         fill(models[-1], 3)
         models[-1].to(place)
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(), simgpu.unfinished_reads() as races:
+        warnings.simplefilter("ignore")
         finish = lab.overlapped_mean(list(models), [list(bucket) for bucket in buckets])
         if not callable(finish):
             return {"wrong": f"overlapped_mean returned {kind_of(finish)}. Return a function, finish."}
@@ -536,8 +583,7 @@ def run_overlapped(lab, where, sizes, buckets, batches, order):
             finish()
             used = [[None if p.grad is None else p.grad * 1.0 for p in model.parameters()] for model in models]
             found.append([[None if g is None else array(g) for g in own] for own in used])
-    races = len([each for each in warned if "has not finished writing" in str(each)])
-    return {"wrong": "", "gradients": found, "races": races}
+    return {"wrong": "", "gradients": found, "races": len(races)}
 
 
 def expected_overlapped(sizes, buckets, batches):
@@ -613,6 +659,7 @@ def time_overlapped(lab, where, spare, buckets, width):
 
     from utils import simgpu
     from utils.devices import is_simulated
+    from utils.facts.probes import array
     from utils.simgpu.streams import Stream
     from utils.trace import record
 
@@ -623,6 +670,7 @@ def time_overlapped(lab, where, spare, buckets, width):
         Stream.wait_event(torch.simgpu.current_stream(torch.device(place)), event)
 
     models, outputs = [], []
+    torch.manual_seed(7)
     for place in where:
         parts = [nn.Sequential(nn.Linear(width, width), nn.Linear(width, width)) for _ in range(buckets)]
         models.append(nn.Sequential(*parts).to(place))
@@ -646,12 +694,32 @@ def time_overlapped(lab, where, spare, buckets, width):
             loss.backward()
         finish()
         returned = simgpu.now()
-    return {"watched": "virtual clock" in timeline.source, "timeline": asdict(timeline), "returned": returned}
+    # The biases are enough, and travel quickly.
+    biases = [[p.grad for p in model.parameters() if len(p.shape) == 1] for model in models]
+    return {
+        "watched": "virtual clock" in timeline.source,
+        "timeline": asdict(timeline),
+        "returned": returned,
+        "biases": [[None if g is None else array(g) for g in own] for own in biases],
+    }
+
+
+@cache
+def mean_biases(count, buckets, width) -> list[np.ndarray]:
+    """The mean gradients of the biases of the copies that are watched, each of which has weights of its own."""
+    torch.manual_seed(7)
+    found = []
+    for _ in range(count):
+        parts = [nn.Sequential(nn.Linear(width, width), nn.Linear(width, width)) for _ in range(buckets)]
+        model = nn.Sequential(*parts)
+        model(torch.ones(4, width)).square().mean().backward()
+        found.append([p.grad.numpy() for p in model.parameters() if p.dim() == 1])
+    return [np.mean(same, axis=0) for same in zip(*found, strict=True)]
 
 
 def timed_overlapped(student, where):
     [spare] = [place for place in SIMULATED if place not in where][:1] or [where[0]]
-    return student.run(time_overlapped, list(where), spare, BUCKETS, 96)
+    return student.run(time_overlapped, list(where), spare, BUCKETS, WIDTH)
 
 
 def need_hidden(student, where):
@@ -691,6 +759,20 @@ def need_hidden(student, where):
             early > HIDDEN * on_their_way,
             f"on the simulated clock {early / on_their_way:.0%} of the copies' time is before the end of the backward "
             f"passes, and {HIDDEN:.0%} are wanted. {why}",
+        )
+        right = mean_biases(count, BUCKETS, WIDTH)
+        for place, own in zip(where, run["biases"], strict=True):
+            need(
+                all(close(mine, mean) for mine, mean in zip(own, right, strict=True)),
+                f"after finish() the gradients on {place} are not the means over the copies.",
+            )
+        # In a ring, and in a star, the gradients go around 2 (P - 1) times. What each sends to all others is more.
+        whole = 4 * BUCKETS * 2 * (WIDTH + 1) * WIDTH
+        moved = sum(event.bytes for event in copies)
+        need(
+            moved <= count * (count - 1) * whole * 1.05,
+            f"the devices send each other {moved / whole:.1f} times the gradients of a copy, and {count * (count - 1)} "
+            "times are enough for any way to average them.",
         )
 
 
@@ -770,6 +852,7 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
 
         def forward(self, x):
             rows.append(array(x[:, 0]).copy())
+            weights.append([array(p).copy() for p in self.parameters()])
             passes("forward")
             return self.layers(x)
 
@@ -779,7 +862,7 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
         def set_extra_state(self, state):
             pass
 
-    rows, losses, passed, until, disk = [], [], {}, [None], []
+    rows, losses, weights, passed, until, disk = [], [], [], {}, [None], []
 
     def passes(what):
         passed[what] = passed.get(what, 0) + 1
@@ -813,7 +896,7 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
 
     def live(stop, number):
         """One process: it knows nothing but the file."""
-        rows.clear(), losses.clear(), passed.clear(), disk.clear()
+        rows.clear(), losses.clear(), weights.clear(), passed.clear(), disk.clear()
         until[0] = stop
         torch.manual_seed(seed + 100 * number)
         model = Model()
@@ -841,6 +924,7 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
             "rows": [[int(row) for row in batch] for batch in rows],
             "losses": list(losses),
             "updates": passed.get("step", 0),
+            "saved": any([all([bytes(p) in file for p in own]) for own in weights[-2:] for _, file in disk]),
             "parameters": [] if killed else [array(p).copy() for p in model.parameters()],
         }
 
@@ -905,6 +989,12 @@ def compare_lives(student, place, rows, size, steps, stops, *, dropout=0.5, seed
             need(
                 equal(lives[-1]["parameters"], alone["parameters"]),
                 "called once more when all steps are done, with a fresh model, that does not get the trained weights.",
+            )
+        for life in done:
+            need(
+                not life["killed"] or life["updates"] < 2 or life["saved"],
+                "when it was stopped, no file had the weights of one of the last two steps. Another process knows "
+                "nothing but the file.",
             )
 
 

@@ -249,11 +249,13 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
             torch.autograd.backward(losses)
         moved = [sum([event.bytes for event in each.events if event.kind == "d2d"]) for each in (there, back)]
         bytes_moved = moved if simulated else []
+        by_host = [event.bytes for each in (there, back) for event in each.events if event.kind in ("h2d", "d2h")]
         steps.append(
             {
                 "outputs": [array(output) for output in outputs],
                 "gradients": [None if each.grad is None else array(each.grad) for each in xs],
                 "missing": len([p for p in parameters if p.grad is None]),
+                "by host": sum(by_host) if simulated else 0,
             }
         )
         optimizer.step()
@@ -357,7 +359,7 @@ def need_parts(student, places, sizes, rows=8):
     """No device holds more than its part, and there is one sum each way."""
     ins, hidden, outs = sizes
     with case(told_parallel(places, sizes, rows)):
-        run, _ = parallel(student, places, sizes, rows, 4, steps=1)
+        run, batches = parallel(student, places, sizes, rows, 4, steps=1)
         need(not run["wrong"], run["wrong"])
         whole, others = 4 * hidden * (ins + 1 + outs), len(places) - 1
         room = whole / len(places) * ROUNDED + 4 * outs + 8 * BLOCK
@@ -380,6 +382,16 @@ def need_parts(student, places, sizes, rows=8):
                 f"in the {words} pass the devices send each other {moved} bytes. For each to have the sum of tensors "
                 f"of the size of the {what}, {least} are needed. Does it take a way over the CPU?",
             )
+        [(output, to_x)], _ = expected_parallel(sizes, 4, batches, 0.5)
+        [step] = run["steps"]
+        for place, mine in zip(places, step["outputs"], strict=True):
+            need(close(mine, output), f"the output on {place} is not that of the undivided MLP.")
+        compare_inputs(step["gradients"], to_x, places)
+        need(
+            step["by host"] <= BLOCK,
+            f"{step['by host']} bytes pass between the CPU and the devices. What the devices need of each other they "
+            "send each other.",
+        )
 
 
 @ex2.fact("each device holds its part only, and there is one sum each way (watched where devices are simulated)")
@@ -502,7 +514,30 @@ def sharded(student, places, stack, rows, *, frozen=0, steps=3, seed=5, lr=0.05,
     batches = [[numbers(*shape, seed=each + n) for n, shape in enumerate(shapes)] for each in seeds]
     run = student.run(run_sharded, list(places), stack, frozen, seed, batches, lr, scale, large)
     need(not run["wrong"], run["wrong"])
-    return run, expected_sharded(stack, frozen, seed, run["gradients"], lr, large)
+    expected = expected_sharded(stack, frozen, seed, run["gradients"], lr, large)
+    return run | {"batches": batches, "before": expected[0]}, expected
+
+
+def need_gradients(run, stack, scale=1.0):
+    """The gradients before each step are those of the copies' own losses. A hook may have changed them."""
+    before = run["before"]
+    for number, (gradients, (x, y)) in enumerate(zip(run["gradients"], run["batches"], strict=True), 1):
+        xs, ys = (torch.tensor_split(torch.from_numpy(each), len(gradients)) for each in (x, y))
+        for mine, share, target in zip(gradients, xs, ys, strict=True):
+            copy = build(stack)
+            for p, weights, found in zip(copy.parameters(), before, mine, strict=True):
+                p.data.copy_(torch.from_numpy(weights))
+                p.requires_grad_(found is not None)
+            copy.to(torch.bfloat16)
+            ((copy(share.to(torch.bfloat16)) - target).square().mean() * scale).backward()
+            right = [p.grad.float().numpy() for p in copy.parameters() if p.requires_grad]
+            found = [gradient for gradient in mine if gradient is not None]
+            off = math.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(found, right, strict=True)))
+            need(
+                off <= AS_ROUNDED * math.sqrt(sum((g**2).sum() for g in right)),
+                f"before step {number} the gradients of a copy are not those of its loss. What changes them?",
+            )
+        before = run["steps"][number - 1][0]
 
 
 def told_sharded(places, stack, frozen=0) -> str:
@@ -518,6 +553,7 @@ def compare_sharded(student, places, stack, rows, *, frozen=0, lr=0.05, **asked)
             need(not away, f"afterwards a parameter of the copy on {place} is on {away[0] if away else ''}.")
         for number, copies in enumerate(run["steps"]):
             compare_after(copies, expected[number], expected[number + 1], places, number + 1, lr)
+        need_gradients(run, stack, asked.get("scale", 1.0))
 
 
 def compare_after(copies, before, right, places, number, lr):
@@ -551,6 +587,7 @@ def compare_after(copies, before, right, places, number, lr):
 
 
 ULP = 2**-7  # two neighbours in bfloat16 differ by so much of themselves at most
+AS_ROUNDED = 0.05  # of the length of all gradients: devices may round in bfloat16 at other places
 EVEN = [["Linear", 8, 16], ["Tanh"], ["Linear", 16, 4]]
 ODD = [["Linear", 5, 7], ["Tanh"], ["Linear", 7, 1]]  # of 35, 7, 7 and 1 numbers
 LARGE = [["Linear", 256, 256], ["Tanh"], ["Linear", 256, 8]]  # nearly all is one parameter
@@ -589,7 +626,8 @@ def _(student):
 def need_shards(student, places, stack, rows=1):
     """Each device holds three float32 tensors of its shards, and 2 (P - 1) times the weights go around in a step."""
     with case(told_sharded(places, stack)):
-        run, expected = sharded(student, places, stack, rows, steps=2)
+        lr = 0.05
+        run, expected = sharded(student, places, stack, rows, steps=2, lr=lr)
         count, whole = len(expected[0]), 2 * sum(p.size for p in expected[0])
         state = 6 * whole / len(places)
         for place, held in zip(places, run["held"], strict=False):
@@ -611,6 +649,9 @@ def need_shards(student, places, stack, rows=1):
                 f"in a step the devices send each other {megabytes(moved)}. For the gradients to come to their owners, "
                 f"and the new weights back, {megabytes(least)} are needed. Does something take a way over the CPU?",
             )
+        for number, copies in enumerate(run["steps"]):
+            compare_after(copies, expected[number], expected[number + 1], places, number + 1, lr)
+        need_gradients(run, stack)
 
 
 @ex3.fact("each device holds its part of the state, and nothing needless is sent (watched where devices are simulated)")
@@ -759,28 +800,33 @@ def compare_chain(student, places, width, depth, rows, *, seed=2):
     with case(told_chain(places, width, depth)):
         run, expected = chain_of(student, places, width, depth, rows, seed=seed)
         whole = depth * (width * width + width)
-        for number, (told, (outputs, to_x, gradients)) in enumerate(zip(run["steps"], expected, strict=True)):
-            when = f"after {number} {'step' if number == 1 else 'steps'} of SGD " if number else ""
-            for place, mine, right in zip(places, told["outputs"], outputs, strict=True):
-                need(
-                    close(mine, right),
-                    f"{when}the output on {place} is not that of the undivided layers"
-                    f"{'. Are the weights gathered anew, from the shards that were updated?' if number else '.'}",
-                )
-            compare_shards(told["gradients"], gradients, count)
-            for place, mine, right in zip(places, told["to inputs"], to_x, strict=True):
-                need(mine is not None, f"after backward() the share on {place} has no gradient.")
-                need(
-                    close(mine, right),
-                    f"the gradient of the share on {place} is not what it is with whole layers, "
-                    f"{ratio_of([mine], [right]):.2f} times as large. It goes on to the layer before, for this share.",
-                )
+        compare_numbers(run, expected, places)
         size = sum(run["sizes"])
         need(
             size <= whole + 2 * depth * count,
             f"the layers have {whole} numbers, and all their parameters together {size}. Each number lies on one "
             "device only.",
         )
+
+
+def compare_numbers(run, expected, places):
+    """Outputs, gradients of the shards and of the inputs, step by step."""
+    for number, (told, (outputs, to_x, gradients)) in enumerate(zip(run["steps"], expected, strict=True)):
+        when = f"after {number} {'step' if number == 1 else 'steps'} of SGD " if number else ""
+        for place, mine, right in zip(places, told["outputs"], outputs, strict=True):
+            need(
+                close(mine, right),
+                f"{when}the output on {place} is not that of the undivided layers"
+                f"{'. Are the weights gathered anew, from the shards that were updated?' if number else '.'}",
+            )
+        compare_shards(told["gradients"], gradients, len(places))
+        for place, mine, right in zip(places, told["to inputs"], to_x, strict=True):
+            need(mine is not None, f"after backward() the share on {place} has no gradient.")
+            need(
+                close(mine, right),
+                f"the gradient of the share on {place} is not what it is with whole layers, "
+                f"{ratio_of([mine], [right]):.2f} times as large. It goes on to the layer before, for this share.",
+            )
 
 
 def ratio_of(found, right) -> float:
@@ -819,7 +865,7 @@ def _(student):
 def need_freed(student, places, width, depth, rows=2):
     count = len(places)
     with case(told_chain(places, width, depth)):
-        run, _ = chain_of(student, places, width, depth, rows, steps=2)
+        run, expected = chain_of(student, places, width, depth, rows, steps=2)
         if not run["simulated"]:
             return
         layer = 4 * (width * width + width)
@@ -862,6 +908,7 @@ def need_freed(student, places, width, depth, rows=2):
                 f"the backward pass does {back / there:.1f} times the work of the forward pass. For the two gradients "
                 "of a layer it is 2: to gather a weight again is not to compute the layer again.",
             )
+        compare_numbers(run, expected, places)
 
 
 def need_bytes(moved, once):

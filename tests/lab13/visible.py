@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import pairwise, permutations, product
+from itertools import accumulate, pairwise, permutations, product
 
 import numpy as np
 import torch
@@ -358,14 +358,21 @@ def run_stages(lab, widths, rows, seed, sends_wait, gradients_there, layers, los
         loss_fn = {"mse_loss": nn.functional.mse_loss, "smooth_l1_loss": nn.functional.smooth_l1_loss}[loss]
         return lab.stage_main(rank, ranks, parts[rank], given, widths[rank], mine, target, loss_fn, send, recv)
 
-    losses = []
-    for found in together(main, ranks, sends_wait=sends_wait):
+    losses, letters = [], []
+    for found in together(main, ranks, sends_wait=sends_wait, letters=letters):
         number = isinstance(found, (int, float)) and not isinstance(found, bool)
         one = isinstance(found, torch.Tensor) and found.numel() == 1
         losses.append(found if number else float(array(found).ravel()[0]) if one else kind_of(found))
     gradients = [[None if p.grad is None else array(p.grad) for p in part.parameters()] for part in parts]
     weights = [[array(p) for p in part.parameters()] for part in parts]
-    return {"losses": losses, "gradients": gradients, "actions": actions, "weights": weights, "rows": given}
+    return {
+        "losses": losses,
+        "gradients": gradients,
+        "actions": actions,
+        "weights": weights,
+        "rows": given,
+        "letters": letters,
+    }
 
 
 def layers_of(widths, gated=False) -> list[list]:
@@ -467,6 +474,30 @@ def compare_actions(student, widths, rows, seed=3, sends_wait=False):
                 f"{found}",
             )
             need(" ".join(actions) == right, f"{found}, and in 1F1B it does {right}")
+        for rank, right in enumerate(lists):
+            compare_letters(run["letters"], rank, in_flight(right.split()), f"Rank {rank} says that it did {right}")
+
+
+def compare_letters(letters, rank, most, said):
+    """What a rank has sent and received goes with what it says that it did."""
+    own = [(call, other - rank) for who, call, other in letters if who == rank]
+    sent = crossed([call == "send" for call, way in own if way == 1])
+    need(
+        sent <= most,
+        f"rank {rank} has sent {sent} outputs whose gradients it has not received, and in 1F1B {most} at most. {said}",
+    )
+    # The next input may be there before the gradient of the one before is sent.
+    here = crossed([call == "recv" for call, way in own if way == -1])
+    need(
+        here <= most + 1,
+        f"rank {rank} has received {here} inputs whose gradients it has not sent, and in 1F1B {most + 1} at most. "
+        f"{said}",
+    )
+
+
+def crossed(steps) -> int:
+    """How many more of the steps are true than false, at most, on the way from the first to the last."""
+    return max(accumulate((1 if step else -1 for step in steps), initial=0))
 
 
 def in_flight(actions) -> int:

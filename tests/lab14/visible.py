@@ -6,18 +6,24 @@ on a small twin with that of one model on the CPU. GPT-2 medium has shapes only:
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from utils.facts import Lab, StudentError, Unmet, case, need
 from utils.facts.probes import fill
 from utils.gpt import GPT
-from utils.small_cluster import GPUS, MEMORY, bound, mean_loss, undivided_work
+from utils.small_cluster import GPUS, LENGTH, MEMORY, bound, forward_work, mean_loss, undivided_work
+from utils.trace import Event
 
 lab = Lab("lab14", "Capstone: GPT-2 on four small GPUs")
 
 ENOUGH = 0.85  # of the bound
+# Times the operations of a twin's products: in attention half of them may be left out, and all done again once.
+LEAST_WORK, MOST_WORK = 0.75, 1.6
+SOONEST = 0.8  # of the time of its forward pass: the first loss cannot be there before its rows went through all blocks
 PAR = 97  # percent of the bound: the course's own answer, rounded down
 LEARNING_RATE = 1e-3
 WORDS, WIDTH, HEADS, TEXT = 40, 16, 2, 8  # of the twin
@@ -102,6 +108,16 @@ def expected_twin(blocks, batches):
         gradients.append([p.grad.numpy().copy() for p in model.parameters()])
         optimizer.step()
     return losses, gradients
+
+
+@cache
+def twin_work(blocks, rows) -> int:
+    """The operations of the products of a step."""
+    model = GPT(WORDS, WIDTH, HEADS, blocks)
+    words, targets = (torch.from_numpy(each) for each in twin_batches(rows)[0])
+    with FlopCounterMode(display=False) as counted:
+        mean_loss(model(words), targets).backward()
+    return counted.get_total_flops()
 
 
 def twin(student, name, blocks, rows, order):
@@ -202,6 +218,11 @@ def need_all_four(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
         run["host"][-1] <= 5 * given,
         f"in a step {run['host'][-1]} bytes pass between the CPU and the GPUs, and words and targets have {given}.",
     )
+    done = sum(run["flops"][-1]) / twin_work(blocks, rows)
+    need(
+        LEAST_WORK <= done <= MOST_WORK,
+        f"the GPUs do {done:.2f} times the work of a step. Where is the rest done, or what is done that nobody needs?",
+    )
 
 
 # --- GPT-2 medium: shapes, memory, time -----------------------------------------------------------------------------
@@ -212,6 +233,8 @@ def run_medium(lab, fits, rows):
 
     import torch
 
+    from utils import simgpu
+    from utils.ledger import adding_to
     from utils.small_cluster import (
         LENGTH,
         gpt2_medium,
@@ -225,19 +248,22 @@ def run_medium(lab, fits, rows):
     from utils.trace import record
 
     cluster = small_cluster()
-    places, model, asked = [str(place) for place in cluster], gpt2_medium(), []
+    places, model, asked, counted = [str(place) for place in cluster], gpt2_medium(), [], []
+    note, count = adding_to(asked), adding_to(counted)
     weights = sum(p.numel() for p in model.parameters())
 
     def loss_fn(output, targets):
-        asked.append(str(output.device))
-        return mean_loss(output, targets)
+        note(str(output.device))
+        count(targets.numel())
+        with simgpu.label("loss"):
+            return mean_loss(output, targets)
 
     gpu = torch.get_device_module(cluster[0])
     step, _ = lab.that_fits(model, cluster, loss_fn) if fits else lab.that_is_fast(model, cluster, loss_fn)
     words = torch.zeros(16, LENGTH, dtype=torch.long)
     step(words, words)  # so that Adam's state is there
     words = torch.zeros(rows, LENGTH, dtype=torch.long)
-    asked.clear()
+    asked.clear(), counted.clear()
     for place in cluster:
         gpu.reset_peak_memory_stats(place)
     with record(*places) as timeline:
@@ -245,6 +271,8 @@ def run_medium(lab, fits, rows):
     return {
         "places": places,
         "asked": asked,
+        "rows": [words / LENGTH for words in counted],
+        "sent": sum([event.bytes for event in timeline.events if event.kind == "d2d"]),
         "flops": sum(operations(timeline)),
         "weights": weights,
         "updated": updated_bytes(timeline),
@@ -285,6 +313,17 @@ def medium(student, name, rows):
         run["host"] <= 5 * run["given"],
         f"in a step {run['host'] / 1e6:.0f} MB pass between the CPU and the GPUs. Words and targets are what may.",
     )
+    need(
+        sum(run["rows"]) >= rows,
+        f"in a step loss_fn was given {sum(run['rows']):g} rows, and the batch has {rows}.",
+    )
+    # What lies between two stages of a pipeline crosses there and its gradient comes back. Other ways send more.
+    crossing = 2 * (GPUS / len({*run["asked"]}) - 1) * rows * LENGTH * 1024 * 4
+    need(
+        run["sent"] >= crossing,
+        f"in a step the GPUs send each other {run['sent'] / 1e6:.0f} MB. What all rows make between the stages of a "
+        f"pipeline, and its gradients, are {crossing / 1e6:.0f} MB.",
+    )
     return run
 
 
@@ -321,6 +360,14 @@ def need_share(student, name, rows=64):
             f"{run['span']:.2f} s, the bound is {run['bound']:.2f} s ({counted}; without any bubble "
             f"{run['ideal']:.2f} s). Of the step the GPUs are busy {busy}; they do "
             f"{run['flops'] / run['needed']:.2f} times the operations that are needed.",
+        )
+        events = (Event(*event) for event in run["timeline"]["events"])
+        first = min(event.start for event in events if event.label == "loss") - run["timeline"]["begin"]
+        soonest = forward_work(run["rows"][0])
+        need(
+            first >= SOONEST * soonest,
+            f"the first loss is there after {first:.3f} s, and its rows take {soonest:.3f} s on the way through all "
+            "blocks. Does each stage compute with what the one before has made?",
         )
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from utils.ledger import adding_to
 from utils.mailbox import Deadlock, noted, together
 
 
@@ -103,3 +104,43 @@ def test_actions_are_noted_with_the_number_of_their_micro_batch():
     with torch.no_grad():
         part(torch.ones(1, 2))
     assert actions == ["F3.0", "F3.1", "B3.1", "B3.0", "F3.2"]
+
+
+def test_letters_are_noted_when_they_are_sent_and_when_they_are_received():
+    def main(rank, send, recv):
+        if rank == 0:
+            send(numbers(1.0), 1), send(numbers(2.0), 1)
+        else:
+            recv(torch.empty(1), 0), recv(torch.empty(1), 0)
+
+    letters = []
+    together(main, 2, letters=letters)
+    assert letters == [(0, "send", 1), (0, "send", 1), (1, "recv", 0), (1, "recv", 0)]
+    letters.clear()
+    together(main, 2, sends_wait=True, letters=letters)
+    assert letters == [(0, "send", 1), (1, "recv", 0), (0, "send", 1), (1, "recv", 0)]
+
+
+def held_by(function) -> list:
+    """What closures show, from one function to the next."""
+    found, waiting = [], [function]
+    while waiting:
+        each = waiting.pop()
+        found.append(each)
+        waiting += [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
+    return found
+
+
+def test_send_and_recv_hold_nothing_that_decides():
+    def main(rank, send, recv):
+        return [type(each).__name__ for function in (send, recv) for each in held_by(function)]
+
+    assert {*together(main, 2)[0]} == {"function", "int", "SimpleQueue"}
+
+
+def test_who_may_add_to_a_list_does_not_reach_it():
+    found = []
+    note = adding_to(found)
+    note("one"), note(["two"])
+    assert found == ["one", ["two"]]
+    assert not any(each is found for each in (*held_by(note), getattr(note.__self__, "found", None)))

@@ -346,6 +346,21 @@ def test_reading_what_another_stream_has_not_written_is_warned_of():
         y.view(-1)[0] + 1
 
 
+def test_reads_of_what_is_not_written_are_listed_whatever_the_filter_of_warnings_is():
+    stream, x = torch.simgpu.Stream("simgpu:0"), on(0)
+    with stream:
+        y = x + x
+    with warnings.catch_warnings(), simgpu.unfinished_reads() as outer:
+        warnings.simplefilter("ignore")
+        with simgpu.unfinished_reads() as inner:
+            y * 2
+        torch.simgpu.current_stream(0).wait_stream(stream)
+        y * 2
+    [line] = inner
+    assert "a kernel on the default stream reads a tensor that a kernel on stream 1 has not finished writing" in line
+    assert outer == inner
+
+
 def test_the_warning_says_who_copies_and_who_computes():
     giving, taking, x = torch.simgpu.Stream("simgpu:0"), torch.simgpu.Stream("simgpu:1"), on(0)
     made = x + x

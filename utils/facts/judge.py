@@ -78,6 +78,7 @@ class _AskedOnce:
 
     def __init__(self, student: Student):
         self.devices, self._student, self._answers = student.devices, student, {}
+        self.here = getattr(student, "here", False)  # whether probes run in this process
 
     def run(self, probe: Callable, *args):
         question = (probe, wire.encode(args))

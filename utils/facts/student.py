@@ -37,6 +37,8 @@ class Student(Protocol):
 class LocalStudent:
     """The learner's own kernel: probes run right here."""
 
+    here = True  # probes run in the process that judges
+
     def __init__(self, namespace: dict, devices: list[str]):
         self.namespace = namespace
         self.devices = devices

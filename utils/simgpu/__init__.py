@@ -32,6 +32,7 @@ from .loading import register_loading
 from .measure import measure_link, measure_profile
 from .memory import BLOCK, in_units
 from .moves import register_factories
+from .ordering import unfinished_reads
 from .origin import label, note_what_runs
 from .records import Reader, keep_log, log, log_length, recording, unwaited_copies
 from .refusals import register_refusals
@@ -68,6 +69,7 @@ __all__ = [
     "recording",
     "settings",
     "storage_of",
+    "unfinished_reads",
     "unwaited_copies",
 ]
 

@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -88,6 +89,23 @@ def note(written, *, copies: bool = False) -> None:
         storage.written = queue, queue.free, copies
 
 
+@contextlib.contextmanager
+def unfinished_reads() -> Iterator[list[str]]:
+    """A list that fills, while the block runs, with a line for each read of what another stream had not finished.
+
+    The same lines are warnings, which a program may ignore.
+    """
+    found: list[str] = []
+    _lists.append(found)
+    try:
+        yield found
+    finally:
+        _lists[:] = [each for each in _lists if each is not found]
+
+
+_lists: list[list[str]] = []
+
+
 def _worker(queue, copies: bool) -> str:
     """Who it is, by what it does, because the number of a stream tells little."""
     stream = "the default stream" if queue.number == 0 else f"stream {queue.number}"
@@ -95,10 +113,15 @@ def _worker(queue, copies: bool) -> str:
 
 
 def _warn_of_race(gpu, reader: str, writer: str) -> None:
-    warnings.warn(
+    words = (
         f"On {gpu} {reader} reads a tensor that {writer} has not finished writing. "
         "A real GPU may read garbage here, and would not say so. Let one wait for the other: "
-        "stream.wait_stream(other) or stream.wait_event(event).",
+        "stream.wait_stream(other) or stream.wait_event(event)."
+    )
+    for found in _lists:
+        found.append(words)
+    warnings.warn(
+        words,
         RuntimeWarning,
         stacklevel=_level_of_the_user(),
     )

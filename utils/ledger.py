@@ -1,0 +1,21 @@
+"""Lists that code may add to and not reach: notes of what a function did that somebody else has written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+
+def adding_to(found: list) -> Callable[[object], None]:
+    """A function that adds what it is given to `found`.
+
+    A closure shows what it holds, and the frame of a generator does not while a notebook is graded. So this can be in
+    the hands of a submission: it adds, and changes nothing that stands there.
+    """
+    notes = _notes(found)
+    next(notes)
+    return notes.send
+
+
+def _notes(found: list) -> Iterator[None]:
+    while True:
+        found.append((yield))
