@@ -48,6 +48,7 @@ def together(main: Callable, ranks: int, *, sends_wait: bool = False, letters: l
     # All that decides is in this frame. A rank holds two queues: one to ask through, one to be answered through.
     asked, answers = ([SimpleQueue() for _ in range(ranks)] for _ in range(2))
     results: list = [None] * ranks
+    note = adding_to([] if letters is None else letters)
     posted: dict[tuple[int, int], deque[torch.Tensor]] = defaultdict(deque)
     waits: dict[int, tuple[str, int]] = {}
     ended: set[int] = set()
@@ -71,8 +72,7 @@ def together(main: Callable, ranks: int, *, sends_wait: bool = False, letters: l
         call, other, thing = asked[rank].get()
         if call == "send":
             posted[rank, other].append(thing)
-            if letters is not None:
-                letters.append(Letter(rank, call, other))
+            note(Letter(rank, call, other))
         if call == "recv" or (call == "send" and sends_wait):
             waits[rank] = call, other
         elif call == "return":
@@ -92,8 +92,7 @@ def together(main: Callable, ranks: int, *, sends_wait: bool = False, letters: l
         call, other = waits.pop(rank, ("", rank))
         if call == "recv" and failure is None:
             answer = posted[other, rank].popleft()
-            if letters is not None:
-                letters.append(Letter(rank, call, other))
+            note(Letter(rank, call, other))
     if failure is not None:
         raise failure
     return results

@@ -96,14 +96,17 @@ def unfinished_reads() -> Iterator[list[str]]:
     The same lines are warnings, which a program may ignore.
     """
     found: list[str] = []
+    _audit("simgpu.listening", found, True)
     _lists.append(found)
     try:
         yield found
     finally:
+        _audit("simgpu.listening", found, False)
         _lists[:] = [each for each in _lists if each is not found]
 
 
 _lists: list[list[str]] = []
+_audit = sys.audit
 
 
 def _worker(queue, copies: bool) -> str:
@@ -120,6 +123,7 @@ def _warn_of_race(gpu, reader: str, writer: str) -> None:
     )
     for found in _lists:
         found.append(words)
+    _audit("simgpu.unfinished", words)
     warnings.warn(
         words,
         RuntimeWarning,

@@ -62,7 +62,7 @@ CACHES = (
 # And what grows, and decides nothing.
 GROWS = (
     *("utils.simgpu.tensor._kept", "utils.simgpu.origin._origins", "utils.simgpu.waiting._guards"),
-    *("utils.facts.probes._made", "utils.simgpu.torch_private._kept_alive"),
+    *("utils.facts.probes._made", "utils.simgpu.torch_private._kept_alive", "utils.simgpu.ordering._lists"),
 )
 CONTAINERS = (dict, OrderedDict, list, set)
 # Operators of PyTorch's own are nobody's to override: the simulated GPUs would not see what they do.
@@ -101,11 +101,12 @@ def remember(answer, say_known, places, recorders):
     say_known(lambda kind: id(kind) in known)
     guard = _Guard(known.values())
     flags: list[str] = []
-    state = {"last": 0, "busy": False, "main": 0, "probe": {}, "names": []}
+    state = {"last": 0, "busy": False, "main": 0, "thread": 0, "probe": {}, "names": []}
     log: list = []
     accounts = _Accounts(guard.machine)
     during: list[str] = []
     asking: set[int] = set()
+    notes = _Notes()
     getframe, get_ident = sys._getframe, _thread.get_ident
     start, new_lock = _thread.start_new_thread, _thread.allocate_lock
     gc_callbacks = gc.callbacks
@@ -138,9 +139,11 @@ def remember(answer, say_known, places, recorders):
         done, replies = new_lock(), []
         during.clear()
         state["probe"], state["names"] = {}, []
+        notes.begin()
         done.acquire()
 
         def run():
+            state["thread"] = get_ident()
             try:
                 replies.append(answer(deciphered(number, probe), namespace))
                 if any(count() for count in modes):
@@ -167,6 +170,8 @@ def remember(answer, say_known, places, recorders):
     def after_a_call():
         """What the student's code may have replaced for the time of one call."""
         during.extend(guard.put_back(near=True))
+        if not notes.right():
+            during.append("what was noted of its run")
         if not _same(state["probe"].values(), state["names"]):
             during.append("a name of the grader's")
         if not accounts.right():
@@ -217,6 +222,9 @@ def remember(answer, say_known, places, recorders):
             if state["busy"] and _caller(getframe, asking) is answers:
                 state["probe"] = args[0]
                 state["names"] = list(args[0].values())
+        elif event in ("course.noted", "simgpu.listening", "simgpu.unfinished"):
+            if state["busy"] and _caller(getframe, asking) in recorders:
+                notes.hear(event, *args)
         elif event == "course.library":
             what, found = args
             if type(what) is tuple and type(found) is list and type(what[1]) is str:
@@ -241,6 +249,11 @@ def remember(answer, say_known, places, recorders):
                 caller = getframe(1)
                 frame = args[0] if event == "sys._getframe" else getattr(args[0], args[1])
                 refused = (state["busy"] and not may_see_frames(caller)) or leads_here(frame)
+                # What a helper's generator holds is nobody's, and another thread has nothing to look for in a frame.
+                if event != "sys._getframe" and frame is not None:
+                    of_the_course = frame.f_code.co_filename.startswith(places[0])
+                    refused |= of_the_course and args[1] != "tb_frame"
+                    refused |= state["busy"] and here not in (state["thread"], state["main"])
             finally:
                 asking.discard(here)
                 if collecting:
@@ -510,6 +523,34 @@ class _Guard:
                 self.broken.append(f"{name}.{key}")
             changed.append(f"{name}.{key}")
         return changed
+
+
+class _Notes:
+    """What helpers have added to the lists of a probe, counted a second time from what they say that they do."""
+
+    def __init__(self):
+        self.begin()
+
+    def begin(self):
+        self.books, self.listening = {}, []  # by its id: a list, and what should be in it
+
+    def hear(self, event, *args):
+        if event == "simgpu.unfinished":
+            for book in self.listening:
+                book[1].append(args[0])
+            return
+        found, what = args
+        # What was in a list before it was first added to is the probe's own.
+        book = self.books.setdefault(id(found), [found, found[:-1] if event == "course.noted" else []])
+        if event == "course.noted":
+            book[1].append(what)
+        elif what:
+            self.listening.append(book)
+        else:
+            self.listening.remove(book)
+
+    def right(self):
+        return all(_same(found, right) for found, right in self.books.values())
 
 
 class _Accounts:

@@ -26,7 +26,7 @@ EARLY = (
     *("torch", "torch.nn", "torch.optim", "torch._dynamo", "torch.utils.checkpoint", "torch.utils.data", "numpy"),
     *("IPython", "ipykernel.kernelapp", "matplotlib.figure", "utils.devices", "utils.simgpu", "utils.trace"),
     *("utils.timing", "utils.pipeline", "utils.intervals", "utils.check", "utils.plots", "utils.monitor"),
-    "utils.mailbox",
+    *("utils.mailbox", "utils.ledger", "utils.gpt", "utils.small_cluster", "utils.schedules", "utils.facts.reference"),
 )
 
 # Random numbers that are made before a fork, so that not each makes its own: as many as lab01 asks for.
@@ -82,7 +82,8 @@ def prepare() -> list[Callable[[bytes], None]]:
         importlib.import_module(name)
     import torch
 
-    from utils import simgpu
+    from utils import ledger, simgpu
+    from utils.simgpu import ordering
     from utils.simgpu.hardware import Machine
     from utils.simgpu.memory import Memory, Storage
 
@@ -97,6 +98,8 @@ def prepare() -> list[Callable[[bytes], None]]:
     places = (f"{ROOT / 'utils'}/", f"{sys.prefix}/", f"{sys.base_prefix}/", "<frozen importlib")
     recorders = {getattr(Machine, name).__code__ for name in ("launch", "_copy", "configure")}
     recorders |= {function.__code__ for function in (Memory.take, Memory.give, Memory.reset_peak, Storage.__del__)}
+    listens = ordering.unfinished_reads.__wrapped__
+    recorders |= {function.__code__ for function in (ledger._notes, ordering._warn_of_race, listens)}
     return [private["remember"](answer, look_strictly, places, recorders)]
 
 
