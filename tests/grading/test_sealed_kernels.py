@@ -27,7 +27,11 @@ def answers_to_each_exercise(lab, verdict, which):
 def test_answers_in_a_sealed_kernel(lab, verdict, which, tmp_path):
     answers = answers_to_each_exercise(lab, verdict, which)
     path = tmp_path / "student.ipynb"
-    nbformat.write(notebook_with(lab, answers), path)
+    notebook = notebook_with(lab, answers)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.execution_count = 1  # one that was never run and has no points is told as such
+    nbformat.write(notebook, path)
     judged_by = load_lab(lab, hidden=True)
     grade = grade_submission(Submission("student", path), judged_by)
     assert grade.status in ("ok", "error"), f"no kernel judged it: {grade.status}, {grade.note}"
