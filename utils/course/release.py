@@ -39,7 +39,6 @@ BUNDLED = (
     "environment.yml",
     "docs/glossary.md",
     "docs/images",
-    "docs/instructors.md",
     "docs/planner.md",
     "docs/schedules.md",
     "docs/simgpu.md",
