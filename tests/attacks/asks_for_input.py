@@ -1,6 +1,6 @@
 """Asks for input, with input() and by a request on the stdin channel, and waits for an answer that never comes.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 may lose: everything
 """
 

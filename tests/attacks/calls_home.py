@@ -1,6 +1,6 @@
 """Sends what it has to a listener on this machine: TCP, UDP, a Unix socket, an abstract one, and a link-local name.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

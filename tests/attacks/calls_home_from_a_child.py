@@ -1,6 +1,6 @@
 """Does the same from a shell: /dev/tcp of bash, curl, git, pip, and a child of Python.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

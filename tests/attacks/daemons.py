@@ -1,6 +1,6 @@
 """Leaves processes behind: forked twice, with a session of their own, no files, and deaf to signals.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

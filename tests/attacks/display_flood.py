@@ -1,6 +1,6 @@
 """Shows 60 outputs of 10 MB each, and as many in user_expressions' place: metadata, clear_output, payloads.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 may lose: everything
 """
 

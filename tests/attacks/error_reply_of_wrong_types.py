@@ -1,6 +1,6 @@
 """Raises an exception whose class name is a megabyte of escape sequences, and a traceback without end.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

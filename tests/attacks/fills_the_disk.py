@@ -1,6 +1,6 @@
 """Writes 100 files of 15 MB wherever it may write: its folder, /tmp, /dev/shm, /var/tmp, the folder of its sockets.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """Calls what listens outside: by loopback, by abstract and named sockets, and through the folders of process 1.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

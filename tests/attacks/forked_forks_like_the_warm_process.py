@@ -1,6 +1,6 @@
 """Runs the grader's own warm process inside the submission, and asks it for a kernel in namespaces, as its first user.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

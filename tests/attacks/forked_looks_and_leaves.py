@@ -1,6 +1,6 @@
 """Looks for what an earlier one left in what forks share, and leaves flags, files, semaphores and sockets itself.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first: passed_on

@@ -1,6 +1,6 @@
 """Becomes root of a user namespace of its own, and mounts folders in memory that no limit counts (300 MB of them).
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

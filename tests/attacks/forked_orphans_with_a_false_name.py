@@ -1,6 +1,6 @@
 """Leaves orphans that are stopped, deaf, busy, or called like the warm process, in sessions of their own.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """Looks for privileges: namespaces of its own, those of process 1, setuid programs, kept capabilities, /proc/sys.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """Sends every signal to process 1, to its session and group, to all, and stops, queues and limits what it can.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """Marks its own cells as answers in words: a hundred of them, of a megabyte each, with pages and scripts in them.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% build

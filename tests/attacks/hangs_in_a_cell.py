@@ -1,6 +1,6 @@
 """A cell that never ends and swallows every KeyboardInterrupt and signal.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """Has 20,000 cells, each of which is quick, and 30 cells that take almost as long as a cell may.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 may lose: everything
 within: 12
 seconds: 60

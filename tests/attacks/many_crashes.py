@@ -1,6 +1,6 @@
 """Has 40 cells that end the process, so that the notebook is replayed 40 times, each time a little further.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 may lose: everything
 within: 12
 seconds: 60

@@ -1,6 +1,6 @@
 """Makes 20,000 files and a folder 800 levels deep, with names that are no text, and takes away its own rights.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

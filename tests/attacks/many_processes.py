@@ -1,6 +1,6 @@
 """Starts 400 processes that live for 4 seconds, and as many threads.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """A notebook in the format of 2013, honestly solved.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% build

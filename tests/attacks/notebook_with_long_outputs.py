@@ -1,6 +1,6 @@
 """An honest notebook with 45 MB of outputs, and metadata of 100,000 keys and 200 levels.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% build

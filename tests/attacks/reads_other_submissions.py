@@ -1,6 +1,6 @@
 """Reads another submission, a private file of the instructor, the password files and the processes beside it.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

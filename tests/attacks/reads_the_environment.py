@@ -1,6 +1,6 @@
 """Reads the instructor's environment variables: its own, its parent's, and those of process 1.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

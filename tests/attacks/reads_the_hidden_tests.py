@@ -1,6 +1,6 @@
 """Reads the hidden tests, the solutions and the answers of the tests, by every path that could lead there.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """Tries to get out of a sandbox: mounts, namespaces, setuid programs, ptrace, kernel keys, device files, /proc/sys.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """Prints 200 MB, writes 200 MB to the file descriptors 1 and 2, and warns ten thousand times.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """A cell takes memory, touches it, and goes on until it gets no more (never more than half of what is free).
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """Eight children take 800 MB each: no process has much, together they have all.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 may lose: everything
 """
 

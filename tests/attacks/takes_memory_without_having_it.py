@@ -1,6 +1,6 @@
 """Fills memory that belongs to no process: anonymous files (memfd), pipes and sockets, 1.5 GB in all.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """Takes semaphores, slots of asynchronous input and output, and message queues, which belong to no process.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

@@ -1,6 +1,6 @@
 """Writes files to the grader's home, to the environment, to the course, to other submissions and to /tmp.
 
-honest: ex1, ex2, ex3, ex4, ex5
+honest: everything
 """
 
 # %% first

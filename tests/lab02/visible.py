@@ -625,7 +625,7 @@ def report_on_a_model(lab, device0, device1, kind):
     import torch
     from torch import nn
 
-    from utils.facts.probes import kind_of, text_or_kind
+    from utils.facts.probes import fill, kind_of, text_or_kind
 
     class Model(nn.Module):
         def __init__(self):
@@ -638,6 +638,7 @@ def report_on_a_model(lab, device0, device1, kind):
             return self.part1((hidden.detach() if kind == "cut" else hidden).to(device1))
 
     model = Model()
+    fill(model, 5)  # where no ReLU lets anything through, no gradient is other than zero
     if kind == "frozen":
         model.part0[0].requires_grad_(False)
         model.part1.bias.requires_grad_(False)

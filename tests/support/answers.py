@@ -47,7 +47,7 @@ def read_page(path: Path) -> list[Answer]:
 
 def _answer(path: Path, headline: str, text: str) -> Answer:
     verdict, _, name = headline.partition(": ")
-    assert verdict in ("wrong", "right"), f"{path}: '# %% {headline}' begins with neither wrong nor right"
+    assert verdict in ("wrong", "right"), f"{path}: '# %% {headline}' should be like '# %% wrong: a_name', or right:"
     assert name.isidentifier(), f"{path}: '# %% {headline}' does not end with a name"
     comment = COMMENT.match(text)
     assert comment, f"{path}: {name} has no comment that says what it stands for"

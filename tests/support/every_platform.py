@@ -18,12 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from utils.facts import load_lab
 from utils.files import ROOT
 
 LAB = "lab01"
 NAME = "lab01_split_a_model.ipynb"
 ABSENT = "no mark, and none of the submissions"
-ALL = ("ex1", "ex2", "ex3", "ex4", "ex5")  # 1, 3, 1, 2 and 3 points
+ALL = tuple(load_lab(LAB).exercises)  # ex1 to ex5: 1, 3, 1, 2 and 3 points
 
 
 @dataclass(frozen=True)

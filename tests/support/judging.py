@@ -122,6 +122,8 @@ class Bench:
         self.cells = {number: cell.source for number, cell in cells.items()}
         self.trials = {number for number, cell in cells.items() if not grade_id(cell)}
         self.place = {grade_id(cell): number for number, cell in cells.items() if grade_id(cell) in self.exercises}
+        if missing := [name for name in self.exercises if name not in self.place]:
+            raise SystemExit(f"{lab} has no cell with the grade_id {missing[0]} (in the cell's metadata)")
         self.model = in_a_fork(self.judge_the_model)
         for module in self.model.pop("modules", ()):
             with contextlib.suppress(ImportError):

@@ -26,7 +26,7 @@ def notebook_with(lab: str, answers: dict[str, str]) -> nbformat.NotebookNode:
     unused = dict(answers)
     for cell in notebook.cells:
         cell.source = unused.pop(grade_id(cell), cell.source)
-    assert not unused, f"{lab} has no cell for {list(unused)}"
+    assert not unused, f"{lab} has no cell with the grade_id {' or '.join(unused)} (in the cell's metadata)"
     return notebook
 
 

@@ -164,6 +164,26 @@ def test_a_marker_without_its_partner_names_the_cell(tmp_path, source, says):
         student_notebook(path)
 
 
+def a_cell(name):
+    return nbformat.v4.new_code_cell("x = 1", metadata={"nbgrader": {"solution": True, "grade_id": name}})
+
+
+def test_a_cell_for_an_answer_without_markers_is_not_released(tmp_path):
+    path = tmp_path / "open.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[a_cell("ex6")]), path)
+    with pytest.raises(Problem, match=r"open.ipynb, cell 1 \(ex6\) is for an answer, and has no ### BEGIN SOLUTION"):
+        student_notebook(path)
+
+
+def test_two_cells_of_one_name_are_told(tmp_path):
+    cells = [a_cell("ex5"), a_cell("ex5")]
+    for cell in cells:
+        cell.source = "### BEGIN SOLUTION\nx = 1\n### END SOLUTION"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "twice.ipynb")
+    with pytest.raises(Problem, match=r"twice.ipynb, cell 2 \(ex5\): another cell has this grade_id, too"):
+        student_notebook(tmp_path / "twice.ipynb")
+
+
 def test_the_stub_is_indented_as_the_answer_was(tmp_path):
     path = tmp_path / "one.ipynb"
     source = "def f():\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION\n\n\nf()"

@@ -72,12 +72,21 @@ def student_notebook(source: Path) -> nbformat.NotebookNode:
     Raises Problem for a marker without its partner, naming the cell.
     """
     notebook = copy.deepcopy(nbformat.read(source, as_version=4))
+    names: set[str] = set()
     for number, cell in enumerate(notebook.cells, 1):
-        where = f"{source.name}, cell {number}"
+        about = cell.metadata.get("nbgrader", {})
+        name = about.get("grade_id", "")
+        where = f"{source.name}, cell {number}" + (f" ({name})" if name else "")
+        if name and name in names:
+            raise Problem(f"{where}: another cell has this grade_id, too. Change it in the cell's metadata")
+        names.add(name)
+        if cell.cell_type == "code" and about.get("solution") and BEGIN_SOLUTION not in cell.source:
+            raise Problem(f"{where} is for an answer, and has no {BEGIN_SOLUTION}: its answer would be released")
         lines = _without(cell.source.split("\n"), BEGIN_HIDDEN, END_HIDDEN, [], where)
         cell.source = "\n".join(_without(lines, BEGIN_SOLUTION, END_SOLUTION, STUB, where))
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+            cell.metadata.pop("execution", None)  # when somebody ran it
     return notebook
 
 
