@@ -17,6 +17,7 @@ from utils.grading.tell.exports.cells import as_csv
 from utils.grading.tell.exports.marks import Marks
 
 PLATFORMS = (canvas, moodle, gradescope)
+FILES = ("canvas.csv", "moodle.csv", "gradescope.zip", "look_at.csv", "how_to_import.txt")
 
 
 def write_grades(grades: Sequence[Grade], lab: Lab, path: Path) -> None:
@@ -49,9 +50,12 @@ def write_exports(grades: Sequence[Grade], lab: Lab, folder: Path, gradebook: pd
     """Write the files that platforms import into `folder`, and look_at.csv; returns what to tell the instructor.
 
     `gradebook` is a platform's own export, see `read_gradebook`: its file is written for the platform it is from.
-    Without one, files for all platforms are written, as far as the names of the submissions have ids in them.
+    Without one, files for all platforms are written, as far as the names of the submissions have ids in them. A file
+    that an earlier call wrote and this one does not is removed: its marks are old.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        (folder / name).unlink(missing_ok=True)
     marks = Marks(sorted(map(as_mark, grades), key=lambda mark: mark.student), lab, gradebook)
     said = []
     platforms = PLATFORMS
