@@ -189,6 +189,28 @@ def test_moodles_grading_worksheet_is_filled_in_and_its_comments_left_out(tmp_pa
     ]
 
 
+def test_moodles_titles_are_kept_as_the_worksheet_has_them(tmp_path):
+    text = WORKSHEET.replace("Maximum Grade", "Maximum grade").replace("5.00", "10.00")
+    said = write_exports([made("Ann Lee", 4, id="501")], a_lab(), tmp_path, gradebook(text, tmp_path))
+    assert (tmp_path / "moodle.csv").read_text().splitlines() == [
+        "Identifier,Full name,Email address,Grade,Maximum grade,Last modified (grade)",
+        "Participant 501,Ann Lee,a@example.org,4,10.00,-",
+    ]
+    assert "moodle.csv: the platform counts to 10 points, and these marks are of 5." in said
+
+
+def test_a_file_that_is_not_written_does_not_stay_from_an_earlier_run(tmp_path):
+    exports = tmp_path / "exports"
+    write_exports([made("Ann Lee", id="501")], a_lab(), exports, gradebook(WORKSHEET, tmp_path))
+    (exports / "mine.csv").write_text("kept")
+    assert (exports / "moodle.csv").exists()
+    said = write_exports([made("Ann Lee", 0, "crash", id="501")], a_lab(), exports, gradebook(WORKSHEET, tmp_path))
+    assert any("moodle.csv is not written" in line for line in said)
+    assert {path.name for path in exports.iterdir()} == {"look_at.csv", "mine.csv"}
+    write_exports([made("Ann Lee", id="11")], a_lab(), exports, gradebook(CANVAS, tmp_path))
+    assert {path.name for path in exports.iterdir()} == {"look_at.csv", "mine.csv", "canvas.csv"}
+
+
 def test_without_a_table_only_canvas_is_told_and_by_its_own_numbers(tmp_path):
     """A number in Moodle's names may be a group's, and another student has the same."""
     said = write_exports([made("Ann Lee", 5, id="501"), made("bob", 2)], a_lab(), tmp_path)
