@@ -3,9 +3,12 @@
 import csv
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from unit.test_roster import EXPORTS
 
 from utils.grading import classroom
@@ -190,3 +193,24 @@ def test_what_can_be_mended_is_a_problem_and_nothing_is_written(submissions, tmp
     with pytest.raises(Problem, match=says):
         grade_folder(**how)
     assert not (tmp_path / "out" / "grades.csv").exists()
+
+
+def test_a_fault_is_told_before_pytorch_is_loaded(submissions, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "overrides.csv").write_text("student,exercise,points\nnobody,ex1,1\na_stranger,ex9,1\n")
+    code = f"""
+import sys
+from pathlib import Path
+from utils.grading.folder import grade_folder
+from utils.problem import Problem
+try:
+    grade_folder("lab01", Path({str(submissions)!r}), Path({str(tmp_path / "out")!r}))
+except Problem as problem:
+    print(problem)
+print(sorted({{"torch", "pandas", "matplotlib"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    told, loaded = done.stdout.splitlines()
+    assert "line 2: no student in this class is called 'nobody'" in told
+    assert "line 3: 'ex9' is none of ex1, ex2, ex3, ex4, ex5, total, late" in told
+    assert loaded == "[]"

@@ -15,8 +15,8 @@ from unit.test_roster import CANVAS_SPLIT
 
 from utils.grading.grade import Grade
 from utils.grading.roster import read_gradebook
+from utils.grading.tell.cells import as_csv, cell, plain
 from utils.grading.tell.exports import write_exports
-from utils.grading.tell.exports.cells import as_csv, cell, plain
 from utils.problem import Problem
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 
 import pytest
+from conftest import LABS
 from unit.test_exports import gradebook, looked_at, table
 from unit.test_feedback import HOSTILE, a_lab, is_harmless
 from unit.test_report import section
@@ -15,9 +16,10 @@ from utils.grading.marking.by_hand import Students
 from utils.grading.marking.late import deadline
 from utils.grading.marking.mark import InWords, Late, Mark, Override, as_mark, most_of
 from utils.grading.marking.marking import Marking
+from utils.grading.marking.outline import outline
 from utils.grading.run.submissions import Submission
+from utils.grading.tell.cells import cell
 from utils.grading.tell.exports import held_back, write_exports, write_grades
-from utils.grading.tell.exports.cells import cell
 from utils.grading.tell.feedback import student_page, student_text
 from utils.grading.tell.report import class_page
 from utils.problem import Problem
@@ -88,6 +90,40 @@ def test_a_fault_in_overrides_is_one_line_that_names_the_line(tmp_path, row, say
     assert says in str(problem.value)
     assert "overrides.csv" in str(problem.value)
     assert "\n" not in str(problem.value)
+
+
+def test_all_faults_are_told_at_once(tmp_path):
+    rows = "".join(f"Nobody {n},ex1,1,\n" for n in range(3))
+    with pytest.raises(Problem) as problem:
+        read(tmp_path, f"student,exercise,points,reason\n{rows}Ann Lee,ex1,1,\nAnn Lee,ex9,1,\nBo Ng,ex1,1,a,b\n")
+    told = str(problem.value).split("; ")
+    assert [part.split(": ")[0].rpartition("/")[2] for part in told] == [
+        f"overrides.csv, line {n}" for n in (7, 2, 3, 4, 6)
+    ]
+    with pytest.raises(Problem, match=r"; and 4 more$"):
+        read(tmp_path, f"student,exercise,points,reason\n{rows * 3}")
+
+
+def test_faults_of_both_files_are_told_at_once(tmp_path):
+    (tmp_path / "overrides.csv").write_text("student,exercise,points\nCy,ex1,1\nAnn,total,12\n")
+    (tmp_path / "words.csv").write_text(
+        "student,question,points,of\nAnn,word,1,2\nCy,words,1,2\nAnn,words,3,2\nAnn,words,1,x\n"
+    )
+    with pytest.raises(Problem) as problem:
+        Marking.read(tmp_path, outline("lab01"), [Submission("Ann", None)], [], deadline())
+    told = [part.split(": ")[0].rpartition("/")[2] for part in str(problem.value).split("; ")]
+    assert told == [
+        *("words.csv, line 2", "words.csv, line 5, of", "words.csv, line 3", "words.csv, line 4"),
+        "overrides.csv, line 2",
+    ]
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_the_outline_has_the_exercises_of_the_lab(lab):
+    found, whole = outline(lab), load_lab(lab)
+    assert [(e.name, e.points, e.title) for e in found.exercises.values()] == [
+        (e.name, e.points, e.title) for e in whole.exercises.values()
+    ]
 
 
 @pytest.mark.parametrize(

@@ -124,15 +124,12 @@ def grade(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from utils.grading.folder import grade_folder
     from utils.grading.marking.late import deadline as rule_of
-    from utils.grading.run.kernel import Limits, begin_to_warm
+    from utils.grading.run.kernel import Limits
 
     rule = rule_of(deadline, grace=grace, penalty=late_penalty)
     limits = Limits(cell=cell_seconds, call=call_seconds, submission=submission_seconds, sandboxed=sandbox)
-    if dask is None:
-        begin_to_warm(limits)  # while this process loads PyTorch
-    from utils.grading.folder import grade_folder
-
     console = Console(stderr=True)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:

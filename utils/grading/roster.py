@@ -22,11 +22,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
-
-import pandas as pd
+from typing import TYPE_CHECKING, Protocol
 
 from utils.problem import Problem
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Row = dict[str, str]  # one row of a table: what stands under each title
 # Titles, in small letters.
@@ -89,6 +90,8 @@ def _text(path: Path) -> str:
 
 
 def _table(text: str) -> pd.DataFrame:
+    import pandas as pd  # here: it takes a second, and a grader without such a table does not need it
+
     table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, sep=_separator(text), index_col=False)
     table.columns = [str(column).strip() for column in table.columns]
     return table

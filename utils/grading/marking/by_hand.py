@@ -5,21 +5,45 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from utils.grading.run.submissions import Submission
-from utils.grading.tell.exports.cells import cell, plain
+from utils.grading.tell.cells import cell, plain
 from utils.problem import Problem
 
 NUMBER = re.compile(r"\d{1,6}(?:[.,]\d{1,6})?")
+MOST_TOLD = 5  # faults at once
 Row = tuple[str, dict[str, str]]  # where it stands, and what stands under each title
 
 
-def rows_of(path: Path, titles: Collection[str], least: Collection[str]) -> list[Row]:
+class Faults:
+    """Faults of several rows, to be told at once."""
+
+    def __init__(self):
+        self._found: list[str] = []
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the Problem that is raised inside, and go on behind it."""
+        try:
+            yield
+        except Problem as fault:
+            self._found.append(str(fault))
+
+    def tell(self) -> None:
+        """Raise one Problem with the first faults, and how many more there are. Nothing where there is none."""
+        if self._found:
+            more = len(self._found) - MOST_TOLD
+            raise Problem("; ".join(self._found[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else ""))
+
+
+def rows_of(path: Path, titles: Collection[str], least: Collection[str], faults: Faults) -> list[Row]:
     """The rows of a CSV with these titles, as a spreadsheet may have written it: none where there is no such file.
 
-    Separators are commas, semicolons or tabs. Titles that are not in `least` may be left out. Raises Problem.
+    Separators are commas, semicolons or tabs. Titles that are not in `least` may be left out. A row that is too long
+    goes to `faults`. Raises Problem for a file that cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -40,7 +64,9 @@ def rows_of(path: Path, titles: Collection[str], least: Collection[str]) -> list
             if not head:
                 head = _titles(path, row, titles, least)
             elif any(row[len(head) :]):
-                raise Problem(f"{path}, line {table.line_num}: more cells than titles: put quotation marks around text")
+                where = f"{path}, line {table.line_num}"
+                with faults.kept():
+                    raise Problem(f"{where}: more cells than titles: put quotation marks around text")
             else:
                 values = dict.fromkeys(titles, "") | dict(zip(head, map(plain, row), strict=False))
                 found.append((f"{path}, line {table.line_num}", values))

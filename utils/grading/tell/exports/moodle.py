@@ -14,7 +14,7 @@ from pathlib import Path
 
 from utils.files import write_whole
 from utils.grading.roster import first
-from utils.grading.tell.exports.cells import as_csv, is_formula
+from utils.grading.tell.cells import as_csv, is_formula
 from utils.grading.tell.exports.marks import Marks
 
 # Titles, in small letters: "Maximum grade" was "Maximum Grade" in older versions.

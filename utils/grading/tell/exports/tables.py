@@ -12,8 +12,8 @@ from utils.facts import Lab
 from utils.files import write_whole
 from utils.grading.grade import Grade
 from utils.grading.marking.mark import Mark, as_mark, most_of
+from utils.grading.tell.cells import as_csv
 from utils.grading.tell.exports import canvas, gradescope, moodle
-from utils.grading.tell.exports.cells import as_csv
 from utils.grading.tell.exports.marks import Marks
 
 PLATFORMS = (canvas, moodle, gradescope)
