@@ -180,9 +180,9 @@ def test_results_of_an_earlier_version_of_the_course_are_kept_and_counted(submis
     ("changes", "says"),
     [
         ({"lab": "lab77"}, "there is no lab called lab77"),
-        ({"submissions": "nowhere"}, "nowhere is not a folder"),
-        ({"students": "nobody.txt"}, "nobody.txt cannot be read as a list of students"),
-        ({"gradebook": "nothing.csv"}, "nothing.csv cannot be read as a CSV of a gradebook"),
+        ({"submissions": "nowhere"}, "nowhere does not exist"),
+        ({"students": "nobody.txt"}, "nobody.txt does not exist"),
+        ({"gradebook": "nothing.csv"}, "nothing.csv does not exist"),
         ({"out": "a_file"}, "a_file: "),
     ],
 )
@@ -193,6 +193,37 @@ def test_what_can_be_mended_is_a_problem_and_nothing_is_written(submissions, tmp
     with pytest.raises(Problem, match=says):
         grade_folder(**how)
     assert not (tmp_path / "out" / "grades.csv").exists()
+
+
+def test_another_labs_results_are_not_written_over(submissions, tmp_path, judged):
+    grade_folder("lab01", submissions, tmp_path / "out")
+    before = contents(tmp_path / "out")
+    judged.clear()
+    with pytest.raises(Problem, match=r"out has the results of lab01: give lab02 a folder of its own$"):
+        grade_folder("lab02", submissions, tmp_path / "out")
+    assert judged == []
+    assert contents(tmp_path / "out") == before
+    (tmp_path / "out" / "lab.txt").unlink()
+    grade_folder("lab01", submissions, tmp_path / "out")
+    assert contents(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("option", ["students", "gradebook"])
+def test_a_table_of_another_class_is_refused_and_one_of_few_is_told(submissions, tmp_path, judged, option):
+    book = tmp_path / "class.csv"
+    head = "Student,ID,Section\n"
+    book.write_text(f'{head}"Ng, Bo",1,A\n')
+    with pytest.raises(Problem, match=r"class\.csv: none of the 2 who handed in is in it: is it this class's\?$"):
+        grade_folder("lab01", submissions, tmp_path / "out", **{option: book})
+    assert judged == []
+    assert not (tmp_path / "out").exists()
+    for n in range(3):
+        (submissions / f"stranger {n}").mkdir()
+    for path in submissions.glob("stranger*"):
+        (path / "lab01_split_a_model.ipynb").write_text("{")
+    book.write_text(f'{head}"Lee, Ann",1,A\n')
+    outcome = grade_folder("lab01", submissions, tmp_path / "out", **{option: book})
+    assert outcome.warning == f"Only 1 of the 5 who handed in are in {book}: is it this class's?"
 
 
 def test_a_fault_is_told_before_pytorch_is_loaded(submissions, tmp_path):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+import re
 import subprocess
 import sys
 import zipfile
@@ -345,9 +346,18 @@ def test_the_same_class_in_any_order_gives_the_same_bytes(tmp_path):
 
 def test_what_is_no_gradebook_is_one_line(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00\x00\x81")
-    for path in (tmp_path / "a.csv", tmp_path / "nothing.csv", tmp_path):
-        with pytest.raises(Problem, match="cannot be read as a CSV") as problem:
-            read_gradebook(path)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.csv", CANVAS)
+    (tmp_path / "README.md").write_text("# A course\n\nStudent, teacher, and all: *welcome*.\n")
+    for name, says in {
+        "a.csv": "a.csv is not a CSV",
+        "a.zip": "a.zip is not a CSV",
+        "nothing.csv": "nothing.csv does not exist",
+        "README.md": "README.md is not a gradebook: its first line has no title that tells a student",
+        "": "cannot be read as a CSV",
+    }.items():
+        with pytest.raises(Problem, match=re.escape(says)) as problem:
+            read_gradebook(tmp_path / name)
         assert "\n" not in str(problem.value)
 
 

@@ -9,12 +9,12 @@ call it under `if __name__ == "__main__":`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from utils.facts import Lab, lab_sources, load_lab
-from utils.files import ROOT
+from utils.files import ROOT, write_whole
 from utils.grading import classroom
 from utils.grading.grade import Grade
 from utils.grading.marking import overrides, words
@@ -23,7 +23,7 @@ from utils.grading.marking.late import Deadline
 from utils.grading.marking.mark import Mark, most_of
 from utils.grading.marking.marking import Marking
 from utils.grading.marking.outline import outline
-from utils.grading.roster import read_gradebook, read_roster, students_in
+from utils.grading.roster import Row, found_in, read_gradebook, read_roster, students_in
 from utils.grading.run import sandbox
 from utils.grading.run.kernel import Limits, begin_to_warm
 from utils.grading.run.places import places
@@ -31,6 +31,8 @@ from utils.grading.run.submissions import Submission, handed_in
 from utils.problem import Problem
 
 NO_SANDBOX = "Graded without a sandbox: each submission could read and write what the grader can."
+
+LAB = "lab.txt"  # the lab that a folder has the results of
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,13 @@ def grade_folder(
     """
     limits = limits or Limits()
     notebook_name = lab_sources([lab])[0].name
+    _check_lab(out, lab)
     roster = read_roster(students) if students else []
     table = read_gradebook(gradebook) if gradebook else None
     warning = "" if limits.sandboxed else NO_SANDBOX
     rows = students_in(table) if table is not None else []
     with handed_in(submissions, notebook_name, roster, rows) as found:
+        few = _of_this_class(found, {"--students": (students, roster), "--gradebook": (gradebook, rows)})
         marking = Marking.read(out, _outline(lab), found, [roster, rows], deadline or Deadline())
         forced = _chosen(again, found)
         if limits.sandboxed and dask is None:
@@ -101,6 +105,7 @@ def grade_folder(
 
         judged_by = load_lab(lab, hidden=True)
         feedback = _made(out / "feedback")
+        write_whole(out / LAB, f"{lab}\n")
         done = kept = 0
         progress(done, len(found))
 
@@ -116,7 +121,35 @@ def grade_folder(
     overrides.begin(out / overrides.NAME)
     most = most_of(judged_by, marks)
     held = tell_class(marks, judged_by, out, warning, table, marking.questions, marking.rule)
+    warning = " ".join(filter(None, [warning, few]))
     return Outcome(judged_by, marks, most, out / "grades.csv", out / "class.html", warning, held, kept)
+
+
+def _check_lab(out: Path, lab: str) -> None:
+    """Raise Problem where `out` has the results of another lab."""
+    try:
+        other = (out / LAB).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return  # nothing is there yet, or what an earlier version of the course wrote
+    if other != lab:
+        raise Problem(f"{out} has the results of {other}: give {lab} a folder of its own")
+
+
+def _of_this_class(found: Sequence[Submission], tables: Mapping[str, tuple[Path | None, Sequence[Row]]]) -> str:
+    """A warning where fewer than half of those who handed in are in a table; nothing where there are more.
+
+    Raises Problem for a table that has none of them, unless the names of most are in doubt themselves.
+    """
+    came = [one for one in found if one.path is not None]
+    clear = [one for one in came if not one.doubts]
+    said = []
+    for option, (path, rows) in tables.items():
+        known = found_in(came, rows) if path is not None else len(came)
+        if not known and 2 * len(clear) > len(came):
+            raise Problem(f"{option} {path}: none of the {len(came)} who handed in is in it: is it this class's?")
+        if 2 * known < len(came):
+            said.append(f"Only {known} of the {len(came)} who handed in are in {path}: is it this class's?")
+    return " ".join(said)
 
 
 def _chosen(again: Sequence[str], found: Sequence[Submission]) -> set[str]:
