@@ -11,6 +11,7 @@ import pytest
 from conftest import ROOT
 from unit.test_roster import EXPORTS
 
+from utils.course import cli
 from utils.grading import classroom
 from utils.grading.folder import grade_folder
 from utils.grading.grade import Grade
@@ -103,8 +104,8 @@ def test_a_deadline_a_mark_and_words_change_what_is_told_and_nothing_is_judged_a
 
     grade(deadline=deadline("2026-11-23 20:30", penalty="1/hour"))
     assert [row["mark"] for row in rows(out).values()] == ["4", "6"]
-    assert "Handed in 2 h 30 min late: 3 of 7" in (out / "feedback" / "a_stranger.txt").read_text()
-    assert "Handed in 30 min late: 1 of 7" in (out / "feedback" / "lee ann.html").read_text()
+    assert "Handed in 2 h 30 min late: 3 points are taken off" in (out / "feedback" / "a_stranger.txt").read_text()
+    assert "Handed in 30 min late: 1 point is taken off" in (out / "feedback" / "lee ann.html").read_text()
 
     (out / "overrides.csv").write_text("student,exercise,points,reason\nlee ann,ex5,3,right\na_stranger,late,0,ill\n")
     (out / "words.csv").write_text("student,question,points,of,reason\nlee ann,words,1.5,2,\n")
@@ -119,6 +120,7 @@ def test_a_deadline_a_mark_and_words_change_what_is_told_and_nothing_is_judged_a
     ]
     assert rows(out)["a_stranger"]["mark"] == "7"
     assert (outcome.most, outcome.look_at, outcome.unmarked) == (12, 1, 1), "one answer in words has no points yet"
+    assert cli._next_steps(outcome)[1].startswith("Mark: 1 answer in words has no points: ")
     assert (out / "exports" / "moodle.csv").read_text().count("Participant") == 1
     assert {name: (out / name).read_bytes() for name in kept} == kept
     assert judged == []

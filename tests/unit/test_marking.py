@@ -264,6 +264,12 @@ CLASS = [
 ]
 
 
+def test_what_an_override_leaves_as_it_was_is_not_told_as_changed():
+    mark = made(overrides={"ex1": Override(2, "looked at"), "total": Override(2, ""), "ex2": Override(1, "")})
+    assert mark.changes == ["ex1: 2 (looked at)", "mark: 2 instead of 3", "ex2: 1 instead of 0"]
+    assert made(overrides={"total": Override(2, "")}).changes == ["mark: 2"]
+
+
 def test_all_of_it_stands_in_the_table(tmp_path):
     write_grades(CLASS, a_lab(), tmp_path / "grades.csv")
     rows = {row["student"]: row for row in table(tmp_path / "grades.csv")}
@@ -311,7 +317,7 @@ def test_the_student_reads_what_was_changed_and_why():
     assert text.startswith("Knit a scarf (lab77), changed: 5 of 5 points")
     page, text = student_page(CLASS[0], a_lab()), student_text(CLASS[0], a_lab())
     for told in (page, text):
-        assert "Handed in 1 day 2 h late: 0.5 of 2 points are taken off." in told
+        assert "Handed in 1 day 2 h late: 0.5 points are taken off." in told
     assert "late: 1.5 of 5 points\n" in text
     text = student_text(CLASS[2], a_lab())
     assert "by hand: 4 of 5 points" in text
@@ -322,7 +328,9 @@ def test_the_student_reads_what_was_changed_and_why():
     assert "Because &lt;i&gt;one&lt;/i&gt; waits." in page
     assert "1.5 / 2" in page
     text = student_text(made(late=Late("2 h", 1), rule="late costs 1/day"), a_lab())
-    assert "Handed in 2 h late: 1 of 2 points are taken off. The rule: late costs 1/day.\n" in text
+    assert "Handed in 2 h late: 1 point is taken off. The rule: late costs 1/day.\n" in text
+    text = student_text(made(late=Late("2 h", 0.5), rule="late costs 10%/day"), a_lab())
+    assert "late: 0.5 points are taken off. The rule: late costs 10%/day (of 5 points).\n" in text
     mark = made(late=Late("2 h", 0), overrides={"late": Override(0, "the train")})
     assert "Handed in 2 h late: nothing is taken off. Reason: the train" in student_text(mark, a_lab())
 

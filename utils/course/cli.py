@@ -169,7 +169,8 @@ def _next_steps(outcome: Outcome) -> list[str]:
     """What an instructor does now, in three lines."""
     out = outcome.table.parent
     look = f"Look: {outcome.look_at} by hand, in {out / 'exports' / 'look_at.csv'}; the class, in {outcome.report}."
-    words = f"{outcome.unmarked} answers in words have no points: {out / 'words.html'}; " if outcome.unmarked else ""
+    answers = "1 answer in words has" if outcome.unmarked == 1 else f"{outcome.unmarked} answers in words have"
+    words = f"{answers} no points: {out / 'words.html'}; " if outcome.unmarked else ""
     mark = f"Mark: {words}change a mark in {out / 'overrides.csv'}; then run the same command again."
     if outcome.again:
         return [look, mark, f"{len(outcome.again)} could not be graded: run the same command again for them."]

@@ -112,7 +112,8 @@ class Mark(Grade):
         told = []
         for name, one in self.overrides.items():
             found = {**self.points, TOTAL: self.in_all}
-            before = f" instead of {found[name]:g}" if name in found and self.judged else ""
+            differs = name in found and self.judged and found[name] != one.points
+            before = f" instead of {found[name]:g}" if differs else ""
             what = {TOTAL: "mark", LATE: "taken off for being late"}.get(name, name)
             told.append(f"{what}: {one.points:g}{before}" + (f" ({one.reason})" if one.reason else ""))
         return told
