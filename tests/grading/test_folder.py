@@ -3,12 +3,14 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from unit.test_report import section
 from unit.test_roster import EXPORTS
 
 from utils.course import cli
@@ -226,6 +228,29 @@ def test_a_table_of_another_class_is_refused_and_one_of_few_is_told(submissions,
     book.write_text(f'{head}"Lee, Ann",1,A\n')
     outcome = grade_folder("lab01", submissions, tmp_path / "out", **{option: book})
     assert outcome.warning == f"Only 1 of the 5 who handed in are in {book}: is it this class's?"
+
+
+def test_to_look_at_is_the_same_everywhere(submissions, tmp_path, judged, capsys):
+    """On the terminal, on the class's page and in look_at.csv: the missing, and rows that are no submission's, too."""
+    for name in ("no row", "sure"):
+        (submissions / name).mkdir()
+        (submissions / name / "lab01_split_a_model.ipynb").touch()
+    book, roster, out = tmp_path / "worksheet.csv", tmp_path / "class.txt", tmp_path / "out"
+    book.write_text(f"{WORKSHEET}Participant 3,Sure,,,10.00,-,-\nParticipant 4,Gone Away,,,10.00,-,-\n")
+    roster.write_text("Lee Ann\nA Stranger\nSure\nno row\nMis Sing\n")
+    cli._print(grade_folder("lab01", submissions, out, students=roster, gradebook=book))
+    with (out / "exports" / "look_at.csv").open(newline="", encoding="utf-8") as file:
+        names = [row["student"] for row in csv.DictReader(file)]
+    assert names == ["Mis Sing", "no row", "Gone Away"]
+    printed = capsys.readouterr().out
+    assert f"Look: {len(names)} by hand" in printed
+    marked = [line for line in printed.splitlines() if line.endswith("look at it by hand")]
+    assert [line.split("  ")[0] for line in marked] == names[:2]
+    page = (out / "class.html").read_text(encoding="utf-8")
+    assert f"<b>{len(names)}</b>to look at by hand" in page
+    listed = section(page, "look")
+    assert sorted(re.findall("<bdi>(.*?)</bdi>", listed)) == sorted(names)
+    assert len(re.findall("<td>look</td>", section(page, "students"))) == 2
 
 
 def test_a_fault_is_told_before_pytorch_is_loaded(submissions, tmp_path):

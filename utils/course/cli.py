@@ -153,10 +153,11 @@ def grade(
 def _print(outcome: Outcome) -> None:
     from utils.grading.tell.text import line
 
+    held = {id(one.mark) for one in outcome.held}
     for one in outcome.grades:
         note = f"  ({line(one.note)})" if one.note else ""
         late = f"  late: -{one.penalty:g}" if one.penalty else ""
-        look = "  look at it by hand" if one.to_look_at else ""
+        look = "  look at it by hand" if id(one) in held else ""
         print(f"{line(one.student):<24} {one.mark:>3g} / {outcome.most:g}  {one.status}{note}{late}{look}")
     if outcome.earlier:
         print(f"graded by an earlier version of the course: {outcome.earlier} kept; --again all judges all of them")

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from utils.facts import Lab, lab_sources, load_lab
 from utils.files import ROOT, write_whole
@@ -30,6 +31,9 @@ from utils.grading.run.places import places
 from utils.grading.run.submissions import Submission, handed_in
 from utils.problem import Problem
 
+if TYPE_CHECKING:
+    from utils.grading.tell.exports.marks import Held
+
 NO_SANDBOX = "Graded without a sandbox: each submission could read and write what the grader can."
 
 LAB = "lab.txt"  # the lab that a folder has the results of
@@ -45,8 +49,13 @@ class Outcome:
     table: Path  # grades.csv
     report: Path  # class.html
     warning: str  # about the whole run, or nothing
-    look_at: int  # rows of exports/look_at.csv
+    held: list[Held]  # the rows of exports/look_at.csv
     earlier: int  # results that another version of the course gave, and that are kept
+
+    @property
+    def look_at(self) -> int:
+        """How many have to be looked at by hand."""
+        return len(self.held)
 
     @property
     def again(self) -> list[Mark]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from utils.facts import Lab
-from utils.grading.grade import Grade
+from utils.grading.grade import MOST_FLAGS, Grade
 
 TOTAL, LATE = "total", "late"  # what an override may be about, beside an exercise
 SURE = ("ok", "error")  # statuses after which the points are a mark
@@ -89,17 +89,9 @@ class Mark(Grade):
             return []
         found = []
         if not self.known or (self.judged and not self.overrides):
-            found = (
-                self.flags[:] if self.status in SURE else self.reasons_to_look or [self.note or "nothing was handed in"]
-            )
+            reasons = self.reasons_to_look or [self.note or "nothing was handed in"]
+            found = self.flags[:MOST_FLAGS] if self.status in SURE else reasons
         return found + self.open
-
-    @property
-    def to_look_at(self) -> list[str]:
-        """Why a person should look at this. Empty for most, and for marks that an instructor has set."""
-        if self.overrides and self.known:
-            return self.doubts
-        return self.reasons_to_look + self.open
 
     @property
     def unmarked(self) -> list[str]:

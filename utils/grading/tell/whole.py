@@ -12,7 +12,8 @@ from utils.files import write_whole
 from utils.grading.marking.mark import Mark
 from utils.grading.run.submissions import file_stem
 from utils.grading.tell import pages
-from utils.grading.tell.exports import held_back, write_exports, write_grades
+from utils.grading.tell.exports import write_exports, write_grades
+from utils.grading.tell.exports.marks import Held
 from utils.grading.tell.feedback import student_page, student_text
 from utils.grading.tell.report import class_page
 from utils.grading.tell.words import words_page
@@ -48,15 +49,15 @@ def tell_class(
     gradebook: pd.DataFrame | None,
     questions: Sequence[str],
     rule: str,
-) -> int:
+) -> list[Held]:
     """Write what is about the whole class; `questions` are those that are answered in words.
 
-    Returns how many have to be looked at before they have a sure mark.
+    Returns who has to be looked at before there is a sure mark: the rows of look_at.csv.
     """
     write_grades(marks, lab, out / "grades.csv")
     if page := words_page(marks, lab, questions):
         write_whole(out / "words.html", page)
-    write_whole(out / "class.html", class_page(marks, lab, warning, rule=rule))
-    how = write_exports(marks, lab, out / "exports", gradebook)
-    write_whole(out / "exports" / "how_to_import.txt", "\n".join(how) + "\n")
-    return held_back(out / "exports")
+    said, held = write_exports(marks, lab, out / "exports", gradebook)
+    write_whole(out / "exports" / "how_to_import.txt", "\n".join(said) + "\n")
+    write_whole(out / "class.html", class_page(marks, lab, warning, rule=rule, held=held))
+    return held

@@ -13,6 +13,6 @@ file at all, and is in look_at.csv with the reason and the points that were foun
     marks.py        the sure marks, whose they are, and who has to be looked at
 """
 
-from utils.grading.tell.exports.tables import held_back, write_exports, write_grades
+from utils.grading.tell.exports.tables import Exported, write_exports, write_grades
 
-__all__ = ["held_back", "write_exports", "write_grades"]
+__all__ = ["Exported", "write_exports", "write_grades"]
