@@ -5,7 +5,7 @@ import io
 
 import pytest
 from conftest import LABS
-from unit.test_exports import gradebook, looked_at, table
+from unit.test_exports import CANVAS, gradebook, looked_at, table
 from unit.test_feedback import HOSTILE, a_lab, is_harmless
 from unit.test_report import section
 
@@ -17,6 +17,7 @@ from utils.grading.marking.late import deadline
 from utils.grading.marking.mark import InWords, Late, Mark, Override, as_mark, most_of
 from utils.grading.marking.marking import Marking
 from utils.grading.marking.outline import outline
+from utils.grading.roster import students_in
 from utils.grading.run.submissions import Submission
 from utils.grading.tell.cells import cell
 from utils.grading.tell.exports import write_exports, write_grades
@@ -90,6 +91,28 @@ def test_a_fault_in_overrides_is_one_line_that_names_the_line(tmp_path, row, say
     assert says in str(problem.value)
     assert "overrides.csv" in str(problem.value)
     assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize("name", ["leeann", "11", "Lee, Ann", "S11", "ann@example.org", "Ann@Example.org", "Lee,  Ann"])
+def test_a_student_is_called_as_in_the_platforms_table_too(tmp_path, name):
+    people = [Submission("leeann", None, id="11"), Submission("kayacem", None, id="13")]
+    rows = students_in(gradebook(CANVAS, tmp_path))
+    assert Students(people, [[], rows]).find("here", name) == "leeann"
+
+
+def test_a_students_own_name_goes_before_what_a_table_calls_another(tmp_path):
+    people = [Submission("leeann", None, id="11"), Submission("ann", None)]
+    assert Students(people, [students_in(gradebook(CANVAS, tmp_path))]).find("here", "ann") == "ann"
+
+
+def test_a_name_of_two_rows_of_the_table_is_nobodys(tmp_path):
+    people = [Submission("kayacem", None, id="13"), Submission("cemkaya", None, id="14")]
+    students = Students(people, [students_in(gradebook(CANVAS, tmp_path))])
+    with pytest.raises(Problem, match="'Kaya, Cem' is 2 students"):
+        students.find("here", "Kaya, Cem")
+    with pytest.raises(Problem, match="no student in this class is called 'Ito, Eva'"):
+        students.find("here", "Ito, Eva")
+    assert students.find("here", "14") == "cemkaya"
 
 
 def test_all_faults_are_told_at_once(tmp_path):

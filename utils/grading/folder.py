@@ -103,7 +103,7 @@ def grade_folder(
     with handed_in(submissions, notebook_name, roster, rows) as found:
         few = _of_this_class(found, {"--students": (students, roster), "--gradebook": (gradebook, rows)})
         marking = Marking.read(out, _outline(lab), found, [roster, rows], deadline or Deadline())
-        forced = _chosen(again, found)
+        forced = _chosen(again, found, [roster, rows])
         if limits.sandboxed and dask is None:
             _require_sandbox(submissions, out)
             _say_if_slow(limits)
@@ -161,11 +161,11 @@ def _of_this_class(found: Sequence[Submission], tables: Mapping[str, tuple[Path 
     return " ".join(said)
 
 
-def _chosen(again: Sequence[str], found: Sequence[Submission]) -> set[str]:
+def _chosen(again: Sequence[str], found: Sequence[Submission], tables: Sequence[Sequence[Row]]) -> set[str]:
     """The students to judge again. Raises Problem for a name that is no student's."""
     if "all" in again:
         return {one.student for one in found}
-    students = Students(found)
+    students = Students(found, tables)
     return {students.find("--again", name) for name in again}
 
 

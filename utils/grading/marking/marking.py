@@ -35,7 +35,7 @@ class Marking:
 
         Raises Problem: one for all that is wrong in the two files.
         """
-        students, questions, faults = Students(submissions), words.questions_of(lab.name), Faults()
+        students, questions, faults = Students(submissions, tables), words.questions_of(lab.name), Faults()
         given, changed, most = words.Words(), {}, math.inf  # without the points for words a total's range is not known
         with faults.kept():
             given = words.read_words(out / words.NAME, students, questions)
