@@ -72,7 +72,10 @@ def write_exports(grades: Sequence[Grade], lab: Lab, folder: Path, gradebook: pd
         platforms = [platform for platform in PLATFORMS if platform.wrote(set(columns))][:1] or PLATFORMS
         if platforms is PLATFORMS:
             known = ", ".join(columns[:8])
-            said.append(f"No platform is known by these columns: {known}. Its rows are used to find ids and emails.")
+            said.append(
+                f"No platform is known by these columns: {known}. Its rows are used to find ids and emails. If the "
+                "table is Moodle's, export it with Moodle in English."
+            )
     said += [platform.write(marks, folder) for platform in platforms]
     held = marks.look_at()
     columns = ["student", "id", "points", "max", "status", "why", "note"]
