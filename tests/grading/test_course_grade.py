@@ -173,9 +173,9 @@ def test_feedback_says_what_was_found_in_words(graded):
     ("arguments", "says"),
     [
         (["lab77", "."], "there is no lab called lab77. There is: lab01"),
-        (["lab01", "nowhere"], "nowhere is not a folder"),
+        (["lab01", "nowhere"], "nowhere does not exist"),
         (["lab01", "."], "is empty. It should hold one notebook"),
-        (["lab01", ".", "--students", "nobody.txt"], "nobody.txt cannot be read as a list of students"),
+        (["lab01", ".", "--students", "nobody.txt"], "nobody.txt does not exist"),
         (["lab01", ".", "--deadline", "soon"], "--deadline 'soon': write it as '2026-11-30 23:59'"),
         (["lab01", ".", "--late-penalty", "some"], "--late-penalty 'some': write '10%/day'"),
     ],

@@ -3,11 +3,17 @@
 import csv
 import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
+from unit.test_report import section
 from unit.test_roster import EXPORTS
 
+from utils.course import cli
 from utils.grading import classroom
 from utils.grading.folder import grade_folder
 from utils.grading.grade import Grade
@@ -100,8 +106,8 @@ def test_a_deadline_a_mark_and_words_change_what_is_told_and_nothing_is_judged_a
 
     grade(deadline=deadline("2026-11-23 20:30", penalty="1/hour"))
     assert [row["mark"] for row in rows(out).values()] == ["4", "6"]
-    assert "Handed in 2 h 30 min late: 3 of 7" in (out / "feedback" / "a_stranger.txt").read_text()
-    assert "Handed in 30 min late: 1 of 7" in (out / "feedback" / "lee ann.html").read_text()
+    assert "Handed in 2 h 30 min late: 3 points are taken off" in (out / "feedback" / "a_stranger.txt").read_text()
+    assert "Handed in 30 min late: 1 point is taken off" in (out / "feedback" / "lee ann.html").read_text()
 
     (out / "overrides.csv").write_text("student,exercise,points,reason\nlee ann,ex5,3,right\na_stranger,late,0,ill\n")
     (out / "words.csv").write_text("student,question,points,of,reason\nlee ann,words,1.5,2,\n")
@@ -116,6 +122,7 @@ def test_a_deadline_a_mark_and_words_change_what_is_told_and_nothing_is_judged_a
     ]
     assert rows(out)["a_stranger"]["mark"] == "7"
     assert (outcome.most, outcome.look_at, outcome.unmarked) == (12, 1, 1), "one answer in words has no points yet"
+    assert cli._next_steps(outcome)[1].startswith("Mark: 1 answer in words has no points: ")
     assert (out / "exports" / "moodle.csv").read_text().count("Participant") == 1
     assert {name: (out / name).read_bytes() for name in kept} == kept
     assert judged == []
@@ -177,9 +184,9 @@ def test_results_of_an_earlier_version_of_the_course_are_kept_and_counted(submis
     ("changes", "says"),
     [
         ({"lab": "lab77"}, "there is no lab called lab77"),
-        ({"submissions": "nowhere"}, "nowhere is not a folder"),
-        ({"students": "nobody.txt"}, "nobody.txt cannot be read as a list of students"),
-        ({"gradebook": "nothing.csv"}, "nothing.csv cannot be read as a CSV of a gradebook"),
+        ({"submissions": "nowhere"}, "nowhere does not exist"),
+        ({"students": "nobody.txt"}, "nobody.txt does not exist"),
+        ({"gradebook": "nothing.csv"}, "nothing.csv does not exist"),
         ({"out": "a_file"}, "a_file: "),
     ],
 )
@@ -190,3 +197,78 @@ def test_what_can_be_mended_is_a_problem_and_nothing_is_written(submissions, tmp
     with pytest.raises(Problem, match=says):
         grade_folder(**how)
     assert not (tmp_path / "out" / "grades.csv").exists()
+
+
+def test_another_labs_results_are_not_written_over(submissions, tmp_path, judged):
+    grade_folder("lab01", submissions, tmp_path / "out")
+    before = contents(tmp_path / "out")
+    judged.clear()
+    with pytest.raises(Problem, match=r"out has the results of lab01: give lab02 a folder of its own$"):
+        grade_folder("lab02", submissions, tmp_path / "out")
+    assert judged == []
+    assert contents(tmp_path / "out") == before
+    (tmp_path / "out" / "lab.txt").unlink()
+    grade_folder("lab01", submissions, tmp_path / "out")
+    assert contents(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("option", ["students", "gradebook"])
+def test_a_table_of_another_class_is_refused_and_one_of_few_is_told(submissions, tmp_path, judged, option):
+    book = tmp_path / "class.csv"
+    head = "Student,ID,Section\n"
+    book.write_text(f'{head}"Ng, Bo",1,A\n')
+    with pytest.raises(Problem, match=r"class\.csv: none of the 2 who handed in is in it: is it this class's\?$"):
+        grade_folder("lab01", submissions, tmp_path / "out", **{option: book})
+    assert judged == []
+    assert not (tmp_path / "out").exists()
+    for n in range(3):
+        (submissions / f"stranger {n}").mkdir()
+    for path in submissions.glob("stranger*"):
+        (path / "lab01_split_a_model.ipynb").write_text("{")
+    book.write_text(f'{head}"Lee, Ann",1,A\n')
+    outcome = grade_folder("lab01", submissions, tmp_path / "out", **{option: book})
+    assert outcome.warning == f"Only 1 of the 5 who handed in are in {book}: is it this class's?"
+
+
+def test_to_look_at_is_the_same_everywhere(submissions, tmp_path, judged, capsys):
+    """On the terminal, on the class's page and in look_at.csv: the missing, and rows that are no submission's, too."""
+    for name in ("no row", "sure"):
+        (submissions / name).mkdir()
+        (submissions / name / "lab01_split_a_model.ipynb").touch()
+    book, roster, out = tmp_path / "worksheet.csv", tmp_path / "class.txt", tmp_path / "out"
+    book.write_text(f"{WORKSHEET}Participant 3,Sure,,,10.00,-,-\nParticipant 4,Gone Away,,,10.00,-,-\n")
+    roster.write_text("Lee Ann\nA Stranger\nSure\nno row\nMis Sing\n")
+    cli._print(grade_folder("lab01", submissions, out, students=roster, gradebook=book))
+    with (out / "exports" / "look_at.csv").open(newline="", encoding="utf-8") as file:
+        names = [row["student"] for row in csv.DictReader(file)]
+    assert names == ["Mis Sing", "no row", "Gone Away"]
+    printed = capsys.readouterr().out
+    assert f"Look: {len(names)} by hand" in printed
+    marked = [line for line in printed.splitlines() if line.endswith("look at it by hand")]
+    assert [line.split("  ")[0] for line in marked] == names[:2]
+    page = (out / "class.html").read_text(encoding="utf-8")
+    assert f"<b>{len(names)}</b>to look at by hand" in page
+    listed = section(page, "look")
+    assert sorted(re.findall("<bdi>(.*?)</bdi>", listed)) == sorted(names)
+    assert len(re.findall("<td>look</td>", section(page, "students"))) == 2
+
+
+def test_a_fault_is_told_before_pytorch_is_loaded(submissions, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "overrides.csv").write_text("student,exercise,points\nnobody,ex1,1\na_stranger,ex9,1\n")
+    code = f"""
+import sys
+from pathlib import Path
+from utils.grading.folder import grade_folder
+from utils.problem import Problem
+try:
+    grade_folder("lab01", Path({str(submissions)!r}), Path({str(tmp_path / "out")!r}))
+except Problem as problem:
+    print(problem)
+print(sorted({{"torch", "pandas", "matplotlib"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    told, loaded = done.stdout.splitlines()
+    assert "line 2: no student in this class is called 'nobody'" in told
+    assert "line 3: 'ex9' is none of ex1, ex2, ex3, ex4, ex5, total, late" in told
+    assert loaded == "[]"

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+import re
 import subprocess
 import sys
 import zipfile
@@ -15,8 +16,8 @@ from unit.test_roster import CANVAS_SPLIT
 
 from utils.grading.grade import Grade
 from utils.grading.roster import read_gradebook
+from utils.grading.tell.cells import as_csv, cell, plain
 from utils.grading.tell.exports import write_exports
-from utils.grading.tell.exports.cells import as_csv, cell, plain
 from utils.problem import Problem
 
 
@@ -71,7 +72,7 @@ Participant 503,Eva Ito,e@example.org,No submission,,5.00,-,
 
 def test_canvas_gets_its_own_ids_its_own_column_and_the_points_possible(tmp_path):
     grades = [made("leeann", 5, id="11"), made("Zoë Müller", 2), made("s15", 3)]
-    said = write_exports(grades, a_lab(), tmp_path, gradebook(CANVAS, tmp_path))
+    said = write_exports(grades, a_lab(), tmp_path, gradebook(CANVAS, tmp_path)).said
     assert (tmp_path / "canvas.csv").read_text().splitlines() == [
         "Student,ID,SIS User ID,SIS Login ID,Section,Lab 77: Knit a scarf (902)",
         "    Points Possible,,,,,5",
@@ -84,7 +85,7 @@ def test_canvas_gets_its_own_ids_its_own_column_and_the_points_possible(tmp_path
 
 
 def test_two_people_of_one_name_are_not_guessed_about(tmp_path):
-    said = write_exports([made("Cem Kaya", 5)], a_lab(), tmp_path, gradebook(CANVAS, tmp_path))
+    said = write_exports([made("Cem Kaya", 5)], a_lab(), tmp_path, gradebook(CANVAS, tmp_path)).said
     look = looked_at(tmp_path)
     assert "Kaya" not in (tmp_path / "canvas.csv").read_text()
     assert "more than one row" in look["Cem Kaya"]["why"]
@@ -112,14 +113,14 @@ def test_nobody_is_dropped_neither_of_the_class_nor_of_the_gradebook(tmp_path):
 
 def test_another_number_of_points_is_told(tmp_path):
     text = CANVAS.replace(",10,5,(read only)", ",10,100.0,(read only)")
-    said = write_exports([made("Ann Lee")], a_lab(), tmp_path, gradebook(text, tmp_path))
+    said = write_exports([made("Ann Lee")], a_lab(), tmp_path, gradebook(text, tmp_path)).said
     assert "canvas.csv: the platform counts to 100 points, and these marks are of 5." in said
     assert table(tmp_path / "canvas.csv")[0]["Lab 77: Knit a scarf (902)"] == "100.0"
 
 
 def test_a_gradebook_without_the_lab_gets_a_new_column(tmp_path):
     text = CANVAS.replace("Lab 77: Knit a scarf (902)", "Exam (7)")
-    said = write_exports([made("Ann Lee")], a_lab(), tmp_path, gradebook(text, tmp_path))
+    said = write_exports([made("Ann Lee")], a_lab(), tmp_path, gradebook(text, tmp_path)).said
     assert table(tmp_path / "canvas.csv")[1]["Lab77: Knit a scarf"] == "5"
     assert any("no column of the gradebook is about lab77" in line for line in said)
 
@@ -161,7 +162,7 @@ def test_a_flag_holds_a_mark_back(tmp_path):
 
 def test_moodle_gets_only_rows_with_an_id_in_one_column(tmp_path):
     grades = [made("ann.lee", 5), made("Zoë Müller", 2), made("Cem Kaya", 3), made("m4", 1)]
-    said = write_exports(grades, a_lab(), tmp_path, gradebook(MOODLE, tmp_path))
+    said = write_exports(grades, a_lab(), tmp_path, gradebook(MOODLE, tmp_path)).said
     assert (tmp_path / "moodle.csv").read_text().splitlines() == [
         "First name,Last name,Email address,Lab77: Knit a scarf (of 5)",
         "Ann,Lee,Ann.Lee@example.org,5",
@@ -189,9 +190,31 @@ def test_moodles_grading_worksheet_is_filled_in_and_its_comments_left_out(tmp_pa
     ]
 
 
+def test_moodles_titles_are_kept_as_the_worksheet_has_them(tmp_path):
+    text = WORKSHEET.replace("Maximum Grade", "Maximum grade").replace("5.00", "10.00")
+    said = write_exports([made("Ann Lee", 4, id="501")], a_lab(), tmp_path, gradebook(text, tmp_path)).said
+    assert (tmp_path / "moodle.csv").read_text().splitlines() == [
+        "Identifier,Full name,Email address,Grade,Maximum grade,Last modified (grade)",
+        "Participant 501,Ann Lee,a@example.org,4,10.00,-",
+    ]
+    assert "moodle.csv: the platform counts to 10 points, and these marks are of 5." in said
+
+
+def test_a_file_that_is_not_written_does_not_stay_from_an_earlier_run(tmp_path):
+    exports = tmp_path / "exports"
+    write_exports([made("Ann Lee", id="501")], a_lab(), exports, gradebook(WORKSHEET, tmp_path))
+    (exports / "mine.csv").write_text("kept")
+    assert (exports / "moodle.csv").exists()
+    said = write_exports([made("Ann Lee", 0, "crash", id="501")], a_lab(), exports, gradebook(WORKSHEET, tmp_path)).said
+    assert any("moodle.csv is not written" in line for line in said)
+    assert {path.name for path in exports.iterdir()} == {"look_at.csv", "mine.csv"}
+    write_exports([made("Ann Lee", id="11")], a_lab(), exports, gradebook(CANVAS, tmp_path))
+    assert {path.name for path in exports.iterdir()} == {"look_at.csv", "mine.csv", "canvas.csv"}
+
+
 def test_without_a_table_only_canvas_is_told_and_by_its_own_numbers(tmp_path):
     """A number in Moodle's names may be a group's, and another student has the same."""
-    said = write_exports([made("Ann Lee", 5, id="501"), made("bob", 2)], a_lab(), tmp_path)
+    said = write_exports([made("Ann Lee", 5, id="501"), made("bob", 2)], a_lab(), tmp_path).said
     assert not (tmp_path / "moodle.csv").exists()
     assert any(line.startswith("moodle.csv is not written without the table") for line in said)
     assert [row["ID"] for row in table(tmp_path / "canvas.csv")] == ["", "501", ""]
@@ -323,15 +346,24 @@ def test_the_same_class_in_any_order_gives_the_same_bytes(tmp_path):
 
 def test_what_is_no_gradebook_is_one_line(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00\x00\x81")
-    for path in (tmp_path / "a.csv", tmp_path / "nothing.csv", tmp_path):
-        with pytest.raises(Problem, match="cannot be read as a CSV") as problem:
-            read_gradebook(path)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.csv", CANVAS)
+    (tmp_path / "README.md").write_text("# A course\n\nStudent, teacher, and all: *welcome*.\n")
+    for name, says in {
+        "a.csv": "a.csv is not a CSV",
+        "a.zip": "a.zip is not a CSV",
+        "nothing.csv": "nothing.csv does not exist",
+        "README.md": "README.md is not a gradebook: its first line has no title that tells a student",
+        "": "cannot be read as a CSV",
+    }.items():
+        with pytest.raises(Problem, match=re.escape(says)) as problem:
+            read_gradebook(tmp_path / name)
         assert "\n" not in str(problem.value)
 
 
 def test_a_gradebook_of_no_known_platform_is_still_used_for_its_ids(tmp_path):
     rows = pd.DataFrame([{"Matrikel": "1", "Name": "Ann Lee", "E-mail": "ann@example.org"}])
-    said = write_exports([made("Ann Lee")], a_lab(), tmp_path, rows)
+    said = write_exports([made("Ann Lee")], a_lab(), tmp_path, rows).said
     assert said[0].startswith("No platform is known by these columns: Matrikel, Name, E-mail.")
     assert unpacked(tmp_path, "ann@example.org")[0].returncode == 0
 

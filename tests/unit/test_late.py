@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from utils.grading.marking.late import BY_HOW_MUCH, UNKNOWN, deadline, lateness, moment_in
+from utils.grading.marking.late import BY_HOW_MUCH, UNCLEAR, UNKNOWN, deadline, lateness, moment_in
 from utils.grading.marking.mark import Late
 from utils.grading.roster import Row
 from utils.grading.run.submissions import Submission
@@ -184,7 +184,7 @@ def test_nobody_late_in_canvas_is_known_by_its_gradebook():
 
 @pytest.mark.parametrize("how", [{"at": "2026-11-30 23:59"}, {"penalty": "1/day"}])
 def test_a_deadline_of_which_nothing_can_be_said_is_one_line(how):
-    with pytest.raises(Problem, match="nothing says when these were handed in"):
+    with pytest.raises(Problem, match=r"nothing says when these were handed in.*worksheet in English"):
         late([handed_in("ann")], [], deadline(**how))
     assert late([handed_in("ann")], [], deadline()) == {}
     assert late([Submission("ann", None)], [], deadline(**how)) == {}
@@ -196,6 +196,36 @@ def test_a_status_in_another_language_says_nothing():
     people = [handed_in("Ann Lee"), handed_in("Bo Ng")]
     assert late(people, [rows], deadline(penalty="1/day")) == {"Ann Lee": Late("not known", 0, UNKNOWN)}
     assert late(people, [rows], deadline()) == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "by"),
+    [
+        ("Submitted for grading - 2 hours 5 mins late", "2 h 5 min"),
+        ("Submitted for grading - 2 hours 5 mins late - ", "2 h 5 min"),
+        ("Submitted for grading -  - 2 hours 5 mins late -  - ", "2 h 5 min"),
+        ("Submitted for grading - Graded - 1 day late -  - Extension granted until: soon", "1 day"),
+        ("Draft (not submitted) - 1 hour late", "1 h"),
+    ],
+)
+def test_the_forms_in_which_moodle_says_late(status, by):
+    found = late([handed_in("Ann Lee")], [[moodle(1, "Ann Lee", status)]], deadline(penalty="1"))
+    assert found == {"Ann Lee": Late(by, 1)}
+
+
+@pytest.mark.parametrize(
+    "status",
+    ["Submitted for grading: late", "Submitted for grading - rather late", "Submitted for grading - Late by 2 hours"],
+)
+@pytest.mark.parametrize("penalty", ["none", "10%/day", "2"])
+def test_late_in_a_form_that_is_not_known_is_held_back_and_never_in_time(status, penalty):
+    rows = [moodle(1, "Ann Lee", status), moodle(2, "Bo Ng", "Submitted for grading")]
+    people = [handed_in("Ann Lee"), handed_in("Bo Ng")]
+    assert late(people, [rows], deadline(penalty=penalty)) == {"Ann Lee": Late("not known", 0, UNCLEAR)}
+    rows[0]["Last modified (submission)"] = "Monday, 23 November 2026, 9:00 PM"
+    rows[1]["Last modified (submission)"] = "Monday, 23 November 2026, 8:00 PM"
+    found = late(people, [rows], deadline("2026-11-23 20:30", penalty="1"))
+    assert found == {"Ann Lee": Late("30 min", 1)}, "the time that it came is known"
 
 
 def test_whose_row_is_not_known_is_not_guessed():

@@ -4,7 +4,8 @@ import csv
 import io
 
 import pytest
-from unit.test_exports import gradebook, looked_at, table
+from conftest import LABS
+from unit.test_exports import CANVAS, gradebook, looked_at, table
 from unit.test_feedback import HOSTILE, a_lab, is_harmless
 from unit.test_report import section
 
@@ -15,9 +16,11 @@ from utils.grading.marking.by_hand import Students
 from utils.grading.marking.late import deadline
 from utils.grading.marking.mark import InWords, Late, Mark, Override, as_mark, most_of
 from utils.grading.marking.marking import Marking
+from utils.grading.marking.outline import outline
+from utils.grading.roster import students_in
 from utils.grading.run.submissions import Submission
-from utils.grading.tell.exports import held_back, write_exports, write_grades
-from utils.grading.tell.exports.cells import cell
+from utils.grading.tell.cells import cell
+from utils.grading.tell.exports import write_exports, write_grades
 from utils.grading.tell.feedback import student_page, student_text
 from utils.grading.tell.report import class_page
 from utils.problem import Problem
@@ -88,6 +91,62 @@ def test_a_fault_in_overrides_is_one_line_that_names_the_line(tmp_path, row, say
     assert says in str(problem.value)
     assert "overrides.csv" in str(problem.value)
     assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize("name", ["leeann", "11", "Lee, Ann", "S11", "ann@example.org", "Ann@Example.org", "Lee,  Ann"])
+def test_a_student_is_called_as_in_the_platforms_table_too(tmp_path, name):
+    people = [Submission("leeann", None, id="11"), Submission("kayacem", None, id="13")]
+    rows = students_in(gradebook(CANVAS, tmp_path))
+    assert Students(people, [[], rows]).find("here", name) == "leeann"
+
+
+def test_a_students_own_name_goes_before_what_a_table_calls_another(tmp_path):
+    people = [Submission("leeann", None, id="11"), Submission("ann", None)]
+    assert Students(people, [students_in(gradebook(CANVAS, tmp_path))]).find("here", "ann") == "ann"
+
+
+def test_a_name_of_two_rows_of_the_table_is_nobodys(tmp_path):
+    people = [Submission("kayacem", None, id="13"), Submission("cemkaya", None, id="14")]
+    students = Students(people, [students_in(gradebook(CANVAS, tmp_path))])
+    with pytest.raises(Problem, match="'Kaya, Cem' is 2 students"):
+        students.find("here", "Kaya, Cem")
+    with pytest.raises(Problem, match="no student in this class is called 'Ito, Eva'"):
+        students.find("here", "Ito, Eva")
+    assert students.find("here", "14") == "cemkaya"
+
+
+def test_all_faults_are_told_at_once(tmp_path):
+    rows = "".join(f"Nobody {n},ex1,1,\n" for n in range(3))
+    with pytest.raises(Problem) as problem:
+        read(tmp_path, f"student,exercise,points,reason\n{rows}Ann Lee,ex1,1,\nAnn Lee,ex9,1,\nBo Ng,ex1,1,a,b\n")
+    told = str(problem.value).split("; ")
+    assert [part.split(": ")[0].rpartition("/")[2] for part in told] == [
+        f"overrides.csv, line {n}" for n in (7, 2, 3, 4, 6)
+    ]
+    with pytest.raises(Problem, match=r"; and 4 more$"):
+        read(tmp_path, f"student,exercise,points,reason\n{rows * 3}")
+
+
+def test_faults_of_both_files_are_told_at_once(tmp_path):
+    (tmp_path / "overrides.csv").write_text("student,exercise,points\nCy,ex1,1\nAnn,total,12\n")
+    (tmp_path / "words.csv").write_text(
+        "student,question,points,of\nAnn,word,1,2\nCy,words,1,2\nAnn,words,3,2\nAnn,words,1,x\n"
+    )
+    with pytest.raises(Problem) as problem:
+        Marking.read(tmp_path, outline("lab01"), [Submission("Ann", None)], [], deadline())
+    told = [part.split(": ")[0].rpartition("/")[2] for part in str(problem.value).split("; ")]
+    assert told == [
+        *("words.csv, line 2", "words.csv, line 5, of", "words.csv, line 3", "words.csv, line 4"),
+        "overrides.csv, line 2",
+    ]
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_the_outline_has_the_exercises_of_the_lab(lab):
+    found, whole = outline(lab), load_lab(lab)
+    assert [(e.name, e.points, e.title) for e in found.exercises.values()] == [
+        (e.name, e.points, e.title) for e in whole.exercises.values()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -202,9 +261,9 @@ def test_overrides_words_and_being_late_add_up():
 def test_a_mark_is_sure_or_has_its_doubt(tmp_path, mark, doubt):
     assert doubt in "; ".join(mark.doubts)
     assert bool(mark.doubts) == bool(doubt)
-    write_exports([mark], a_lab(), tmp_path)
+    held = write_exports([mark], a_lab(), tmp_path).held
     assert ("Ann Lee" in (tmp_path / "canvas.csv").read_text()) == (not doubt)
-    assert held_back(tmp_path) == (1 if doubt else len(looked_at(tmp_path)))
+    assert [one.name for one in held] == list(looked_at(tmp_path)) == (["Ann Lee"] if doubt else [])
 
 
 def test_what_being_late_costs_can_be_set(tmp_path):
@@ -226,6 +285,12 @@ CLASS = [
     made("by hand", 0, 0, "not-a-notebook", overrides={"total": Override(4, "on paper")}),
     made("not known", late=Late("not known", 0, "when this was handed in is not known")),
 ]
+
+
+def test_what_an_override_leaves_as_it_was_is_not_told_as_changed():
+    mark = made(overrides={"ex1": Override(2, "looked at"), "total": Override(2, ""), "ex2": Override(1, "")})
+    assert mark.changes == ["ex1: 2 (looked at)", "mark: 2 instead of 3", "ex2: 1 instead of 0"]
+    assert made(overrides={"total": Override(2, "")}).changes == ["mark: 2"]
 
 
 def test_all_of_it_stands_in_the_table(tmp_path):
@@ -261,7 +326,7 @@ def test_all_of_it_is_exported_with_what_it_counts_to(tmp_path):
 
 def test_a_platform_that_counts_to_less_is_told_before_the_import(tmp_path):
     text = "Identifier,Full name,Grade,Maximum Grade,Last modified (grade)\nParticipant 501,Ann Lee,,5.00,-\n"
-    said = write_exports([made(in_words={"words": InWords(2, 2)})], a_lab(), tmp_path, gradebook(text, tmp_path))
+    said = write_exports([made(in_words={"words": InWords(2, 2)})], a_lab(), tmp_path, gradebook(text, tmp_path)).said
     told = "moodle.csv: the platform counts to 5 points, and these marks are of 7. Let it count to 7 before you import."
     assert told in said
 
@@ -275,7 +340,7 @@ def test_the_student_reads_what_was_changed_and_why():
     assert text.startswith("Knit a scarf (lab77), changed: 5 of 5 points")
     page, text = student_page(CLASS[0], a_lab()), student_text(CLASS[0], a_lab())
     for told in (page, text):
-        assert "Handed in 1 day 2 h late: 0.5 of 2 points are taken off." in told
+        assert "Handed in 1 day 2 h late: 0.5 points are taken off." in told
     assert "late: 1.5 of 5 points\n" in text
     text = student_text(CLASS[2], a_lab())
     assert "by hand: 4 of 5 points" in text
@@ -286,7 +351,9 @@ def test_the_student_reads_what_was_changed_and_why():
     assert "Because &lt;i&gt;one&lt;/i&gt; waits." in page
     assert "1.5 / 2" in page
     text = student_text(made(late=Late("2 h", 1), rule="late costs 1/day"), a_lab())
-    assert "Handed in 2 h late: 1 of 2 points are taken off. The rule: late costs 1/day.\n" in text
+    assert "Handed in 2 h late: 1 point is taken off. The rule: late costs 1/day.\n" in text
+    text = student_text(made(late=Late("2 h", 0.5), rule="late costs 10%/day"), a_lab())
+    assert "late: 0.5 points are taken off. The rule: late costs 10%/day (of 5 points).\n" in text
     mark = made(late=Late("2 h", 0), overrides={"late": Override(0, "the train")})
     assert "Handed in 2 h late: nothing is taken off. Reason: the train" in student_text(mark, a_lab())
 

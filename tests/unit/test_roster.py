@@ -114,9 +114,15 @@ def test_an_empty_list_is_nobody(tmp_path):
 def test_what_is_no_list_is_one_line(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00\x00\x81")
     (tmp_path / "b.csv").write_text("student,group\nann,1\nbo,2,3\n")
-    for path in (tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "nothing.csv", tmp_path):
-        with pytest.raises(Problem, match="cannot be read as a list of students") as problem:
-            read_roster(path)
+    unread = "cannot be read as a list of students"
+    for name, says in {
+        "a.csv": "a.csv is not a CSV",
+        "b.csv": unread,
+        "nothing.csv": "nothing.csv does not exist",
+        "": unread,
+    }.items():
+        with pytest.raises(Problem, match=says) as problem:
+            read_roster(tmp_path / name)
         assert "\n" not in str(problem.value)
 
 

@@ -102,7 +102,7 @@ def test_names_of_the_same_words_are_two_people(tmp_path):
 
 
 def test_folders_that_cannot_be_graded(tmp_path):
-    with pytest.raises(Problem, match="is not a folder"):
+    with pytest.raises(Problem, match=r"nowhere does not exist\. Name the folder, or the zip"):
         find_submissions(tmp_path / "nowhere", NAME)
     with pytest.raises(Problem, match="is empty"):
         find_submissions(tmp_path, NAME)

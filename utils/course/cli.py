@@ -124,15 +124,12 @@ def grade(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from utils.grading.folder import grade_folder
     from utils.grading.marking.late import deadline as rule_of
-    from utils.grading.run.kernel import Limits, begin_to_warm
+    from utils.grading.run.kernel import Limits
 
     rule = rule_of(deadline, grace=grace, penalty=late_penalty)
     limits = Limits(cell=cell_seconds, call=call_seconds, submission=submission_seconds, sandboxed=sandbox)
-    if dask is None:
-        begin_to_warm(limits)  # while this process loads PyTorch
-    from utils.grading.folder import grade_folder
-
     console = Console(stderr=True)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
@@ -156,10 +153,11 @@ def grade(
 def _print(outcome: Outcome) -> None:
     from utils.grading.tell.text import line
 
+    held = {id(one.mark) for one in outcome.held}
     for one in outcome.grades:
         note = f"  ({line(one.note)})" if one.note else ""
         late = f"  late: -{one.penalty:g}" if one.penalty else ""
-        look = "  look at it by hand" if one.to_look_at else ""
+        look = "  look at it by hand" if id(one) in held else ""
         print(f"{line(one.student):<24} {one.mark:>3g} / {outcome.most:g}  {one.status}{note}{late}{look}")
     if outcome.earlier:
         print(f"graded by an earlier version of the course: {outcome.earlier} kept; --again all judges all of them")
@@ -172,7 +170,8 @@ def _next_steps(outcome: Outcome) -> list[str]:
     """What an instructor does now, in three lines."""
     out = outcome.table.parent
     look = f"Look: {outcome.look_at} by hand, in {out / 'exports' / 'look_at.csv'}; the class, in {outcome.report}."
-    words = f"{outcome.unmarked} answers in words have no points: {out / 'words.html'}; " if outcome.unmarked else ""
+    answers = "1 answer in words has" if outcome.unmarked == 1 else f"{outcome.unmarked} answers in words have"
+    words = f"{answers} no points: {out / 'words.html'}; " if outcome.unmarked else ""
     mark = f"Mark: {words}change a mark in {out / 'overrides.csv'}; then run the same command again."
     if outcome.again:
         return [look, mark, f"{len(outcome.again)} could not be graded: run the same command again for them."]

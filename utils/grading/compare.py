@@ -22,7 +22,7 @@ from utils.facts import lab_sources
 from utils.files import ROOT
 from utils.grading.grade import Grade
 from utils.grading.handed_in.reading import OTHER_CELLS
-from utils.grading.tell.exports.cells import cell
+from utils.grading.tell.cells import cell
 from utils.notebook_format import nbformat
 from utils.problem import Problem
 

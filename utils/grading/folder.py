@@ -9,14 +9,13 @@ call it under `if __name__ == "__main__":`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from utils.facts import Lab, lab_sources, load_lab
-from utils.files import write_whole
+from utils.files import ROOT, write_whole
 from utils.grading import classroom
 from utils.grading.grade import Grade
 from utils.grading.marking import overrides, words
@@ -24,19 +23,20 @@ from utils.grading.marking.by_hand import Students
 from utils.grading.marking.late import Deadline
 from utils.grading.marking.mark import Mark, most_of
 from utils.grading.marking.marking import Marking
-from utils.grading.roster import read_gradebook, read_roster, students_in
+from utils.grading.marking.outline import outline
+from utils.grading.roster import Row, found_in, read_gradebook, read_roster, students_in
 from utils.grading.run import sandbox
 from utils.grading.run.kernel import Limits, begin_to_warm
 from utils.grading.run.places import places
-from utils.grading.run.submissions import Submission, file_stem, handed_in
-from utils.grading.tell import pages
-from utils.grading.tell.exports import held_back, write_exports, write_grades
-from utils.grading.tell.feedback import student_page, student_text
-from utils.grading.tell.report import class_page
-from utils.grading.tell.words import words_page
+from utils.grading.run.submissions import Submission, handed_in
 from utils.problem import Problem
 
+if TYPE_CHECKING:
+    from utils.grading.tell.exports.marks import Held
+
 NO_SANDBOX = "Graded without a sandbox: each submission could read and write what the grader can."
+
+LAB = "lab.txt"  # the lab that a folder has the results of
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,13 @@ class Outcome:
     table: Path  # grades.csv
     report: Path  # class.html
     warning: str  # about the whole run, or nothing
-    look_at: int  # rows of exports/look_at.csv
+    held: list[Held]  # the rows of exports/look_at.csv
     earlier: int  # results that another version of the course gave, and that are kept
+
+    @property
+    def look_at(self) -> int:
+        """How many have to be looked at by hand."""
+        return len(self.held)
 
     @property
     def again(self) -> list[Mark]:
@@ -90,27 +95,33 @@ def grade_folder(
     """
     limits = limits or Limits()
     notebook_name = lab_sources([lab])[0].name
+    _check_lab(out, lab)
     roster = read_roster(students) if students else []
     table = read_gradebook(gradebook) if gradebook else None
     warning = "" if limits.sandboxed else NO_SANDBOX
     rows = students_in(table) if table is not None else []
     with handed_in(submissions, notebook_name, roster, rows) as found:
+        few = _of_this_class(found, {"--students": (students, roster), "--gradebook": (gradebook, rows)})
+        marking = Marking.read(out, _outline(lab), found, [roster, rows], deadline or Deadline())
+        forced = _chosen(again, found, [roster, rows])
         if limits.sandboxed and dask is None:
             _require_sandbox(submissions, out)
             _say_if_slow(limits)
         if dask is None:
             begin_to_warm(limits)  # while this process loads PyTorch
-        judged_by = _with_hidden_facts(lab)
-        marking = Marking.read(out, judged_by, found, [roster, rows], deadline or Deadline())
-        forced = _chosen(again, found)
+        # Here, and not above: what can be mended is told before the seconds that PyTorch takes.
+        from utils.grading.tell.whole import tell_class, tell_student
+
+        judged_by = load_lab(lab, hidden=True)
         feedback = _made(out / "feedback")
+        write_whole(out / LAB, f"{lab}\n")
         done = kept = 0
         progress(done, len(found))
 
         def finished(grade: Grade, new: bool, earlier: bool) -> None:
             nonlocal done, kept
             done, kept = done + 1, kept + earlier
-            _give_back(marking.mark(grade), judged_by, feedback, warning, new)
+            tell_student(marking.mark(grade), judged_by, feedback, warning, new)
             progress(done, len(found))
 
         how = {"jobs": jobs, "dask": dask, "again": forced, "finished": finished}
@@ -118,23 +129,53 @@ def grade_folder(
     marks = [marking.mark(grade) for grade in grades]
     overrides.begin(out / overrides.NAME)
     most = most_of(judged_by, marks)
-    held = _tell(marks, judged_by, out, warning, table, marking)
+    held = tell_class(marks, judged_by, out, warning, table, marking.questions, marking.rule)
+    warning = " ".join(filter(None, [warning, few]))
     return Outcome(judged_by, marks, most, out / "grades.csv", out / "class.html", warning, held, kept)
 
 
-def _chosen(again: Sequence[str], found: Sequence[Submission]) -> set[str]:
+def _check_lab(out: Path, lab: str) -> None:
+    """Raise Problem where `out` has the results of another lab."""
+    try:
+        other = (out / LAB).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return  # nothing is there yet, or what an earlier version of the course wrote
+    if other != lab:
+        raise Problem(f"{out} has the results of {other}: give {lab} a folder of its own")
+
+
+def _of_this_class(found: Sequence[Submission], tables: Mapping[str, tuple[Path | None, Sequence[Row]]]) -> str:
+    """A warning where fewer than half of those who handed in are in a table; nothing where there are more.
+
+    Raises Problem for a table that has none of them, unless the names of most are in doubt themselves.
+    """
+    came = [one for one in found if one.path is not None]
+    clear = [one for one in came if not one.doubts]
+    said = []
+    for option, (path, rows) in tables.items():
+        known = found_in(came, rows) if path is not None else len(came)
+        if not known and 2 * len(clear) > len(came):
+            raise Problem(f"{option} {path}: none of the {len(came)} who handed in is in it: is it this class's?")
+        if 2 * known < len(came):
+            said.append(f"Only {known} of the {len(came)} who handed in are in {path}: is it this class's?")
+    return " ".join(said)
+
+
+def _chosen(again: Sequence[str], found: Sequence[Submission], tables: Sequence[Sequence[Row]]) -> set[str]:
     """The students to judge again. Raises Problem for a name that is no student's."""
     if "all" in again:
         return {one.student for one in found}
-    students = Students(found)
+    students = Students(found, tables)
     return {students.find("--again", name) for name in again}
 
 
-def _with_hidden_facts(lab: str) -> Lab:
-    try:
-        return load_lab(lab, hidden=True)
-    except FileNotFoundError as missing:
-        raise Problem(f"{missing}. Grading needs the instructor's copy of the course.") from None
+def _outline(lab: str) -> Lab:
+    for kind in ("visible", "hidden"):
+        path = ROOT / "tests" / lab / f"{kind}.py"
+        if not path.is_file():
+            what = f"no {kind} tests for {lab}: {path.relative_to(ROOT)} is not there"
+            raise Problem(f"{what}. Grading needs the instructor's copy of the course.")
+    return outline(lab)
 
 
 def _require_sandbox(*private: Path) -> None:
@@ -164,44 +205,3 @@ def _made(folder: Path) -> Path:
     except OSError as error:
         raise Problem(f"cannot write to {folder.parent}: {error.strerror}") from None
     return folder
-
-
-def _give_back(mark: Mark, lab: Lab, folder: Path, warning: str, new: bool) -> None:
-    """Write a student's page and text, unless an earlier run told the same with the templates of today.
-
-    The text has all that the page has but the timeline, which is the same until the submission is judged again; and it
-    is written last.
-    """
-    stem = folder / file_stem(mark.student)
-    page, text = stem.with_name(f"{stem.name}.html"), stem.with_name(f"{stem.name}.txt")
-    told = student_text(mark, lab, warning)
-    there = page.exists() and page.stat().st_mtime > pages.changed() and _read(text) == told
-    if new or not there:
-        write_whole(page, student_page(mark, lab, warning))
-        write_whole(text, told)
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _tell(
-    marks: Sequence[Mark],
-    lab: Lab,
-    out: Path,
-    warning: str,
-    gradebook: pd.DataFrame | None,
-    marking: Marking,
-) -> int:
-    """Write what is about the whole class. Returns how many have to be looked at before they have a sure mark."""
-    write_grades(marks, lab, out / "grades.csv")
-    questions = words_page(marks, lab, marking.questions)
-    if questions:
-        write_whole(out / "words.html", questions)
-    write_whole(out / "class.html", class_page(marks, lab, warning, rule=marking.rule))
-    how = write_exports(marks, lab, out / "exports", gradebook)
-    write_whole(out / "exports" / "how_to_import.txt", "\n".join(how) + "\n")
-    return held_back(out / "exports")

@@ -22,11 +22,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
-
-import pandas as pd
+from typing import TYPE_CHECKING, Protocol
 
 from utils.problem import Problem
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Row = dict[str, str]  # one row of a table: what stands under each title
 # Titles, in small letters.
@@ -53,9 +54,19 @@ class Person(Protocol):
 
 
 def read_gradebook(path: Path) -> pd.DataFrame:
-    """A platform's own CSV (gradebook, roster, grading worksheet), as text. Raises Problem for what is none."""
+    """A platform's own CSV (gradebook, roster, grading worksheet), as text.
+
+    Raises Problem for what is none, and for a table that does not say whose its rows are.
+    """
     try:
-        return _table(_text(path))
+        text = _text(path)
+        titles = next(csv.reader(io.StringIO(text), delimiter=_separator(text)), [])
+        if TITLES.isdisjoint(title.strip().casefold() for title in titles):
+            known = "such as Student, ID, Identifier or Email address"
+            raise Problem(
+                f"{path} is not a gradebook: its first line has no title that tells a student, {known}, in English"
+            )
+        return _table(text)
     except (OSError, ValueError, csv.Error) as error:
         raise Problem(f"{path} cannot be read as a CSV of a gradebook: {_reason(error)}") from None
 
@@ -85,10 +96,21 @@ def students_in(table: pd.DataFrame) -> list[Row]:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8-sig")
+    """The text of a file. Raises Problem for a file that is missing or is none of text, and OSError."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise Problem(f"{path} does not exist") from None
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise Problem(f"{path} is not a CSV in UTF-8: give what your platform exports, or save it as 'CSV UTF-8'")
+    return text
 
 
 def _table(text: str) -> pd.DataFrame:
+    import pandas as pd  # here: it takes a second, and a grader without such a table does not need it
+
     table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, sep=_separator(text), index_col=False)
     table.columns = [str(column).strip() for column in table.columns]
     return table
@@ -199,6 +221,12 @@ WAYS: list[tuple[Callable[[Person], str], Callable[[Row], set[str]]]] = [
     (lambda person: _plain(person.student), ways_to_write),
     (lambda person: letters(person.student), lambda row: set(map(letters, ways_to_write(row)))),
 ]
+
+
+def found_in(people: Sequence[Person], rows: Sequence[Row]) -> int:
+    """How many of these have a row, or several that might be theirs."""
+    matched = match(people, rows)
+    return len(matched.rows) + sum(bool(places) for places in matched.doubts.values())
 
 
 def match(people: Iterable[Person], rows: Sequence[Row]) -> Match:

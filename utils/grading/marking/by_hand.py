@@ -5,21 +5,47 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from utils.grading.roster import Row as TableRow
+from utils.grading.roster import called, ids_of, match, number_of
 from utils.grading.run.submissions import Submission
-from utils.grading.tell.exports.cells import cell, plain
+from utils.grading.tell.cells import cell, plain
 from utils.problem import Problem
 
 NUMBER = re.compile(r"\d{1,6}(?:[.,]\d{1,6})?")
+MOST_TOLD = 5  # faults at once
 Row = tuple[str, dict[str, str]]  # where it stands, and what stands under each title
 
 
-def rows_of(path: Path, titles: Collection[str], least: Collection[str]) -> list[Row]:
+class Faults:
+    """Faults of several rows, to be told at once."""
+
+    def __init__(self):
+        self._found: list[str] = []
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the Problem that is raised inside, and go on behind it."""
+        try:
+            yield
+        except Problem as fault:
+            self._found.append(str(fault))
+
+    def tell(self) -> None:
+        """Raise one Problem with the first faults, and how many more there are. Nothing where there is none."""
+        if self._found:
+            more = len(self._found) - MOST_TOLD
+            raise Problem("; ".join(self._found[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else ""))
+
+
+def rows_of(path: Path, titles: Collection[str], least: Collection[str], faults: Faults) -> list[Row]:
     """The rows of a CSV with these titles, as a spreadsheet may have written it: none where there is no such file.
 
-    Separators are commas, semicolons or tabs. Titles that are not in `least` may be left out. Raises Problem.
+    Separators are commas, semicolons or tabs. Titles that are not in `least` may be left out. A row that is too long
+    goes to `faults`. Raises Problem for a file that cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -40,7 +66,9 @@ def rows_of(path: Path, titles: Collection[str], least: Collection[str]) -> list
             if not head:
                 head = _titles(path, row, titles, least)
             elif any(row[len(head) :]):
-                raise Problem(f"{path}, line {table.line_num}: more cells than titles: put quotation marks around text")
+                where = f"{path}, line {table.line_num}"
+                with faults.kept():
+                    raise Problem(f"{where}: more cells than titles: put quotation marks around text")
             else:
                 values = dict.fromkeys(titles, "") | dict(zip(head, map(plain, row), strict=False))
                 found.append((f"{path}, line {table.line_num}", values))
@@ -69,22 +97,37 @@ def points_in(where: str, text: str, most: float) -> float:
 
 
 class Students:
-    """The students of a class, found by what a table calls them: the name in grades.csv, or the platform's number."""
+    """The students of a class, found by what a table calls them.
 
-    def __init__(self, submissions: Iterable[Submission]):
-        self._called: dict[str, set[str]] = {}
+    That is the name in grades.csv or the platform's id, and the name and the ids in the row of a platform's table that
+    is surely the student's.
+    """
+
+    def __init__(self, submissions: Sequence[Submission], tables: Iterable[Sequence[TableRow]] = ()):
+        self._own: dict[str, set[str]] = {}
+        self._in_tables: dict[str, set[str]] = {}
         for one in submissions:
-            for name in {one.student, plain(cell(one.student)), *([one.id] if one.id else [])}:
-                self._called.setdefault(_key(name), set()).add(one.student)
+            _add(self._own, one.student, {one.student, plain(cell(one.student)), one.id})
+        for rows in tables:
+            for student, place in match(submissions, rows).rows.items():
+                row = rows[place]
+                _add(self._in_tables, student, {called(row), number_of(row), *ids_of(row)})
 
     def find(self, where: str, name: str) -> str:
         """The student called this. Raises Problem where there is none, or two."""
-        found = self._called.get(_key(name), set())
+        key = _key(name)
+        # A student's own name goes before what a table calls another; `ids_of` has small letters.
+        found = self._own.get(key) or self._in_tables.get(key) or self._in_tables.get(key.casefold(), set())
         if not found:
             raise Problem(f"{where}: no student in this class is called {name[:80]!r}: write the name as in grades.csv")
         if len(found) > 1:
             raise Problem(f"{where}: {name[:80]!r} is {len(found)} students: write the name as in grades.csv")
         return next(iter(found))
+
+
+def _add(to: dict[str, set[str]], student: str, names: Iterable[str]) -> None:
+    for key in filter(None, map(_key, names)):
+        to.setdefault(key, set()).add(student)
 
 
 def _key(name: str) -> str:

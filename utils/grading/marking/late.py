@@ -5,7 +5,8 @@
 What the platforms say, by their source as it is now:
   Moodle, worksheet   moodle/moodle mod/assign/gradingtable.php: "Last modified (submission)" is a date such as "Monday,
                       23 November 2026, 9:00 PM"; Status has "2 hours 5 mins late" and "Extension granted until: DATE"
-                      between dashes, each in words and in the language of the site
+                      between dashes, each in words and in the language of the site; it ends in "late", or from 4.5 on
+                      in "late -  - "
   Gradescope, grades  "Submission Time" with an offset from UTC, and "Lateness (H:M:S)" after extensions
   Canvas, files       LATE in the name of the file, without saying by how much
 A time that nothing tells is not guessed. Dates without an offset are in the deadline's time zone, or this machine's.
@@ -40,10 +41,15 @@ EACH = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
 UNITS = {"year": 365 * 86400, "week": 604800, "day": 86400, "hour": 3600, "min": 60, "sec": 1}
 LENGTH = re.compile(r"(\d+) (year|week|day|hour|min|sec)s?\b")
 MOODLES = re.compile(r"^(?:Submitted for grading|Draft|No submission)")
-MOODLES_LATE = re.compile(r"(?:^| - )(?P<by>[^-]+) late(?: - |$)")
+MOODLES_LATE = re.compile(r"(?:^|-\s)\s*(?P<by>[^-]+?)\s+late\s*(?:-|$)", re.IGNORECASE)
+LATE_SOMEHOW = re.compile(r"\blate\b", re.IGNORECASE)
 EXTENSION = re.compile(r"Extension granted until: (?P<until>.+?)(?: - |$)")
 HANDED_IN = ("last modified (submission)", "submission time")
 UNKNOWN = "when this was handed in is not known: say in overrides.csv what being late costs (exercise: late, points: 0)"
+UNCLEAR = (
+    "Moodle's Status has the word late in a form that is not known: say in overrides.csv what being late costs "
+    "(exercise: late, points: 0)"
+)
 BY_HOW_MUCH = "late, and by how much is not known: say in overrides.csv what that costs (exercise: late)"
 
 
@@ -177,6 +183,7 @@ class _Came:
     late: bool | None = None
     by: timedelta | None = None
     extended: datetime | None = None
+    unclear: bool = False  # whether the platform says something about being late that could not be read
 
 
 def lateness(
@@ -192,7 +199,7 @@ def lateness(
         given = "--deadline" if rule.at is not None else "--late-penalty"
         raise Problem(
             f"{given}: nothing says when these were handed in: no file's name says LATE, as Canvas writes it. Give "
-            f"Moodle's grading worksheet or Gradescope's grades with --gradebook, or leave {given} out"
+            f"Moodle's grading worksheet in English, or Gradescope's grades with --gradebook, or leave {given} out"
         )
     found = {student: _late(one, rule, most) for student, one in came.items()}
     return {student: late for student, late in found.items() if late is not None}
@@ -207,8 +214,10 @@ def _late(came: _Came, rule: Deadline, most: float) -> Late | None:
     else:
         by, late = came.by, came.late
     if late is None:
-        if not rule.asked:
+        if not rule.asked and not came.unclear:
             return None
+        if came.unclear:
+            return Late("not known", 0, UNCLEAR)
         return Late("not known", 0, UNKNOWN if rule.penalty.amount else "")
     if not late or (by is not None and by <= rule.grace):
         return None
@@ -224,7 +233,7 @@ def _came(submissions: Sequence[Submission], tables: Sequence[Sequence[Row]], zo
     for rows in tables:
         for student, place in match(submissions, rows).rows.items():
             one, read = by_name[student], _read(rows[place], zone)
-            if read.at is not None or read.late is not None:
+            if read.at is not None or read.late is not None or read.unclear:
                 found[student] = read
             elif {"Student", "ID"} <= set(rows[place]) and one.id == number_of(rows[place]):
                 found[student] = _Came(late=one.late)  # Canvas's own name for the file, which would have said so
@@ -241,8 +250,12 @@ def _read(row: Row, zone: tzinfo | None) -> _Came:
     status = first(row, ["status"]) if "identifier" in map(str.casefold, row) else ""
     extension = EXTENSION.search(status)
     extended = moment_in(extension["until"], zone) if extension else None
-    if late := MOODLES_LATE.search(status):
-        return _Came(at, True, _length(late["by"]), extended)
+    late = MOODLES_LATE.search(status)
+    by = _length(late["by"]) if late else None
+    if by is not None:
+        return _Came(at, True, by, extended)
+    if LATE_SOMEHOW.search(status):
+        return _Came(at, None, None, extended, unclear=True)
     # In another language the status says nothing that could be read.
     return _Came(at, False if MOODLES.match(status) else None, None, extended)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from utils.facts import Lab
-from utils.grading.grade import Grade
+from utils.grading.grade import MOST_FLAGS, Grade
 
 TOTAL, LATE = "total", "late"  # what an override may be about, beside an exercise
 SURE = ("ok", "error")  # statuses after which the points are a mark
@@ -89,17 +89,9 @@ class Mark(Grade):
             return []
         found = []
         if not self.known or (self.judged and not self.overrides):
-            found = (
-                self.flags[:] if self.status in SURE else self.reasons_to_look or [self.note or "nothing was handed in"]
-            )
+            reasons = self.reasons_to_look or [self.note or "nothing was handed in"]
+            found = self.flags[:MOST_FLAGS] if self.status in SURE else reasons
         return found + self.open
-
-    @property
-    def to_look_at(self) -> list[str]:
-        """Why a person should look at this. Empty for most, and for marks that an instructor has set."""
-        if self.overrides and self.known:
-            return self.doubts
-        return self.reasons_to_look + self.open
 
     @property
     def unmarked(self) -> list[str]:
@@ -112,7 +104,8 @@ class Mark(Grade):
         told = []
         for name, one in self.overrides.items():
             found = {**self.points, TOTAL: self.in_all}
-            before = f" instead of {found[name]:g}" if name in found and self.judged else ""
+            differs = name in found and self.judged and found[name] != one.points
+            before = f" instead of {found[name]:g}" if differs else ""
             what = {TOTAL: "mark", LATE: "taken off for being late"}.get(name, name)
             told.append(f"{what}: {one.points:g}{before}" + (f" ({one.reason})" if one.reason else ""))
         return told

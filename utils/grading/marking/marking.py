@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from utils.facts import Lab
 from utils.grading.grade import Grade
 from utils.grading.marking import overrides, words
-from utils.grading.marking.by_hand import Students
+from utils.grading.marking.by_hand import Faults, Students
 from utils.grading.marking.late import Deadline, lateness
 from utils.grading.marking.mark import Late, Mark, Override, tidy
 from utils.grading.roster import Row
@@ -30,11 +31,18 @@ class Marking:
     def read(
         cls, out: Path, lab: Lab, submissions: Sequence[Submission], tables: Sequence[Sequence[Row]], rule: Deadline
     ) -> Marking:
-        """Read words.csv and overrides.csv in `out`, and who was late. Raises Problem for the first that is wrong."""
-        students, questions = Students(submissions), words.questions_of(lab.name)
-        given = words.read_words(out / words.NAME, students, questions)
-        most = tidy(lab.points + given.most)
-        changed = overrides.read_overrides(out / overrides.NAME, students, lab, most)
+        """Read words.csv and overrides.csv in `out`, and who was late. Of `lab` the outline is enough.
+
+        Raises Problem: one for all that is wrong in the two files.
+        """
+        students, questions, faults = Students(submissions, tables), words.questions_of(lab.name), Faults()
+        given, changed, most = words.Words(), {}, math.inf  # without the points for words a total's range is not known
+        with faults.kept():
+            given = words.read_words(out / words.NAME, students, questions)
+            most = tidy(lab.points + given.most)
+        with faults.kept():
+            changed = overrides.read_overrides(out / overrides.NAME, students, lab, most)
+        faults.tell()
         return cls(questions, given, changed, lateness(submissions, tables, rule, most), rule.words)
 
     def mark(self, grade: Grade) -> Mark:

@@ -7,13 +7,13 @@ counts as soon as one row is about it: then for everybody, and an answer without
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from utils.facts import lab_sources
 from utils.files import ROOT
-from utils.grading.marking.by_hand import Students, points_in, rows_of
+from utils.grading.marking.by_hand import Faults, Row, Students, points_in, rows_of
 from utils.grading.marking.mark import InWords
 from utils.notebook_format import nbformat
 from utils.problem import Problem
@@ -56,29 +56,42 @@ def read_words(path: Path, students: Students, questions: Mapping[str, object]) 
     """The points for answers in words: none where there is no such file.
 
     A row without points says only what the question counts to. Raises Problem for a student or a question that is
-    none, points out of range, a question that counts to nothing or to two numbers, and for two rows about the same.
+    none, points out of range, a question that counts to nothing or to two numbers, and for two rows about the same:
+    one for all such rows.
     """
-    rows = rows_of(path, TITLES, TITLES[:4])
-    of: dict[str, float] = {}
-    for where, row in rows:
-        question = row["question"]
-        if question not in questions:
-            known = ", ".join(questions) or "there is none in this lab"
-            raise Problem(f"{where}: {question[:40]!r} is no question that is answered in words: {known}")
-        if row["of"] and of.setdefault(question, most := points_in(f"{where}, of", row["of"], MOST)) != most:
-            raise Problem(f"{where}: {question} counts to {most:g} points, and above to {of[question]:g}")
+    faults = Faults()
+    rows, of = _questions(rows_of(path, TITLES, TITLES[:4], faults), questions, faults)
     given: dict[tuple[str, str], InWords] = {}
     for where, row in rows:
-        question = row["question"]
-        if not of.get(question):
-            raise Problem(f"{where}: the column `of` says how many points {question} counts to: more than 0")
-        student = students.find(where, row["student"])
-        if (student, question) in given:
-            raise Problem(f"{where}: {student!r} has points for {question} twice: keep one row")
-        if row["points"]:
-            points = points_in(where, row["points"], of[question])
-            given[student, question] = InWords(points, of[question], row["reason"][:500])
+        with faults.kept():
+            question = row["question"]
+            if not of.get(question):
+                raise Problem(f"{where}: the column `of` says how many points {question} counts to: more than 0")
+            student = students.find(where, row["student"])
+            if (student, question) in given:
+                raise Problem(f"{where}: {student!r} has points for {question} twice: keep one row")
+            if row["points"]:
+                points = points_in(where, row["points"], of[question])
+                given[student, question] = InWords(points, of[question], row["reason"][:500])
+    faults.tell()
     return Words(of, given)
+
+
+def _questions(
+    rows: Sequence[Row], questions: Mapping[str, object], faults: Faults
+) -> tuple[list[Row], dict[str, float]]:
+    """The rows that are about a question, and what each question counts to."""
+    about, of = [], {}
+    for where, row in rows:
+        with faults.kept():
+            question = row["question"]
+            if question not in questions:
+                known = ", ".join(questions) or "there is none in this lab"
+                raise Problem(f"{where}: {question[:40]!r} is no question that is answered in words: {known}")
+            if row["of"] and of.setdefault(question, most := points_in(f"{where}, of", row["of"], MOST)) != most:
+                raise Problem(f"{where}: {question} counts to {most:g} points, and above to {of[question]:g}")
+            about.append((where, row))
+    return about, of
 
 
 def questions_of(lab: str) -> list[str]:

@@ -97,6 +97,8 @@ def find_submissions(
     `named` is what to call the folder, and `damaged` has the reasons why files in it are not whole.
     """
     named = named or folder
+    if not named.exists():
+        raise Problem(f"{named} does not exist. Name the folder, or the zip, that holds the submissions.")
     if not folder.is_dir():
         raise Problem(f"{named} is not a folder. Name the folder, or the zip, that holds the submissions.")
     entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(LEFT_OUT)]

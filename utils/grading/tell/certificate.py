@@ -18,7 +18,7 @@ from utils.facts import load_lab
 from utils.files import ROOT, write_whole
 from utils.grading.run.submissions import file_stem
 from utils.grading.tell import pages
-from utils.grading.tell.exports.cells import plain
+from utils.grading.tell.cells import plain
 from utils.problem import Problem
 
 COLUMNS = ("student", "mark", "max")

@@ -8,7 +8,7 @@ from utils.facts import Lab
 from utils.files import write_whole
 from utils.grading.compare import COMMON, Comparison
 from utils.grading.tell import pages
-from utils.grading.tell.exports.cells import as_csv
+from utils.grading.tell.cells import as_csv
 
 SHOWN = 100  # pairs on the page
 

@@ -48,7 +48,7 @@ def student_page(grade: Grade, lab: Lab, warning: str = "") -> str:
         status=_in_words(mark),
         exercises=_told(mark, lab),
         written=_written(mark),
-        sum_up=_sum_up(mark),
+        sum_up=_sum_up(mark, most),
         longest=LONGEST_FOUND,
     )
 
@@ -56,12 +56,13 @@ def student_page(grade: Grade, lab: Lab, warning: str = "") -> str:
 def student_text(grade: Grade, lab: Lab, warning: str = "") -> str:
     """One student's result as plain text. The hints come last, each after the one before."""
     mark = as_mark(grade)
-    total = "not graded yet" if _waits(mark) else f"{mark.mark:g} of {most_of(lab, [mark]):g} points"
+    most = most_of(lab, [mark])
+    total = "not graded yet" if _waits(mark) else f"{mark.mark:g} of {most:g} points"
     lines = [f"{lab.title} ({lab.name}), {line(mark.student, 80)}: {total}"]
     if mark.status != "ok":
         note = f" ({line(mark.note, 600)})" if mark.note else ""
         lines.append(f"status: {line(mark.status, 40)}. {_in_words(mark)}{note}")
-    lines += [f"  {line(one, 600)}" for one in _sum_up(mark)]
+    lines += [f"  {line(one, 600)}" for one in _sum_up(mark, most)]
     hints = []
     for told in _told(mark, lab):
         lines += ["", f"{told.name}  {told.points:g} / {told.exercise.points}  {told.exercise.title}"]
@@ -101,17 +102,25 @@ def _written(mark: Mark) -> list[tuple[str, str, str]]:
     ]
 
 
-def _sum_up(mark: Mark) -> list[str]:
+def _sum_up(mark: Mark, most: float) -> list[str]:
     """How the mark comes about, where it is not simply the sum of the points."""
     told = []
     if mark.late is not None and TOTAL not in mark.overrides:
-        cost = f"{mark.penalty:g} of {mark.in_all:g} points are taken off" if mark.penalty else "nothing is taken off"
-        rule = f" The rule: {mark.rule}." if mark.rule and LATE not in mark.overrides else ""
+        cost = _cost(mark)
+        of = f" (of {most:g} points)" if "%" in mark.rule else ""  # a share is of all points, not of those reached
+        rule = f" The rule: {mark.rule}{of}." if mark.rule and LATE not in mark.overrides else ""
         told.append(f"{_late_in_words(mark.late.words)}: {cost}.{rule}{_because(mark.overrides.get(LATE))}")
     if TOTAL in mark.overrides:
         changed = mark.overrides[TOTAL]
         told.append(f"Your instructor has set the mark to {changed.points:g} points.{_because(changed)}")
     return told
+
+
+def _cost(mark: Mark) -> str:
+    if not mark.penalty:
+        return "nothing is taken off"
+    verb = "point is" if mark.penalty == 1 else "points are"
+    return f"{mark.penalty:g} {verb} taken off"
 
 
 def _late_in_words(words: str) -> str:

@@ -16,16 +16,23 @@ from utils.grading.grade import LOOK_AT, STATUSES, Grade
 from utils.grading.marking.mark import Mark, as_mark, most_of
 from utils.grading.marking.words import answered
 from utils.grading.tell import misconceptions, pages
+from utils.grading.tell.exports.marks import Held, Marks
+from utils.grading.tell.text import line
 
 ODD = "something in the notebook is odd"
 
 
-def class_page(grades: Sequence[Grade], lab: Lab, warning: str = "", *, rule: str = "") -> str:
+def class_page(
+    grades: Sequence[Grade], lab: Lab, warning: str = "", *, rule: str = "", held: Sequence[Held] | None = None
+) -> str:
     """The report of a class as one HTML page, to lie beside the folder feedback/. Same grades, same bytes.
 
-    `warning` is about the whole run, and stands first. `rule` is when a submission is late, and what that costs.
+    `warning` is about the whole run, and stands first. `rule` is when a submission is late, and what that costs. `held`
+    are the rows of look_at.csv: without them, those whose marks are in doubt.
     """
     grades = sorted(map(as_mark, grades), key=lambda mark: mark.student)
+    if held is None:
+        held = Marks(grades, lab, None).look_at()
     most, known = most_of(lab, grades), [mark for mark in grades if mark.known]
     judged = [grade for grade in grades if grade.judged]
     source = f"{lab.name}, {len(judged)} submission{'' if len(judged) == 1 else 's'} judged"
@@ -43,9 +50,10 @@ def class_page(grades: Sequence[Grade], lab: Lab, warning: str = "", *, rule: st
         most=most,
         rule=rule,
         sections=sections,
-        numbers=_numbers(grades, judged, known, most),
+        numbers=_numbers(grades, judged, known, most, held),
         left_out=[section for section, rows in sections.items() if not rows],
-        to_look_at=_to_look_at(grades),
+        to_look_at=_to_look_at(held),
+        held={one.name for one in held if one.mark is not None},
         totals=totals_picture([mark.mark for mark in known], most, counted) if known else None,
         no_mark=", ".join(f"{number} {status}" for status, number in sorted(no_mark.items())),
         solved=exercises_picture({one.name: one.share for one in exercises}, source) if judged else None,
@@ -77,7 +85,9 @@ def _first_failed(grade: Grade, exercise: str) -> Finding | None:
 # --- the sections -----------------------------------------------------------------------------------------------
 
 
-def _numbers(grades: Sequence[Mark], judged: Sequence[Mark], known: Sequence[Mark], most: float) -> dict[str, str]:
+def _numbers(
+    grades: Sequence[Mark], judged: Sequence[Mark], known: Sequence[Mark], most: float, held: Sequence[Held]
+) -> dict[str, str]:
     totals = pd.Series([mark.mark for mark in known], dtype=float)
     boxes = {"students": str(len(grades)), "judged": str(len(judged))}
     if len(totals):
@@ -88,18 +98,17 @@ def _numbers(grades: Sequence[Mark], judged: Sequence[Mark], known: Sequence[Mar
         "changed by hand": sum(bool(mark.overrides) for mark in grades),
     }.items():
         boxes |= {what: str(number)} if number else {}
-    boxes["to look at by hand"] = str(sum(bool(mark.to_look_at) for mark in grades))
+    boxes["to look at by hand"] = str(len(held))
     return boxes
 
 
-def _to_look_at(grades: Sequence[Mark]) -> dict[str, list[tuple[Mark, list[str]]]]:
-    """Groups by what the matter is, what was flagged first; with each mark what else there is to say."""
-    groups: dict[str, list[tuple[Mark, list[str]]]] = {words: [] for words in (ODD, *LOOK_AT.values())}
-    for mark in grades:
-        reasons = mark.to_look_at
-        if reasons:
-            group = ODD if set(reasons) & set(mark.flags) else reasons[0]
-            groups.setdefault(group, []).append((mark, [reason for reason in reasons if reason != group]))
+def _to_look_at(held: Sequence[Held]) -> dict[str, list[tuple[Held, list[str]]]]:
+    """Groups by what the matter is, what was flagged first; with each what else there is to say."""
+    groups: dict[str, list[tuple[Held, list[str]]]] = {words: [] for words in (ODD, *LOOK_AT.values())}
+    for one in held:
+        odd = one.mark is not None and set(one.why) & set(map(line, one.mark.flags))
+        group = ODD if odd else one.why[0]
+        groups.setdefault(group, []).append((one, [reason for reason in one.why if reason != group]))
     return {words: rows for words, rows in groups.items() if rows}
 
 

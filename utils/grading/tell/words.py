@@ -18,7 +18,7 @@ from utils.facts import Lab
 from utils.grading.marking.mark import InWords, Mark
 from utils.grading.marking.words import answered, rubric_of
 from utils.grading.tell import pages
-from utils.grading.tell.exports.cells import cell
+from utils.grading.tell.cells import cell
 
 SCRIPT = Path(__file__).with_name("templates") / "words.js"
 COUNTS_TO = 2  # points of a question that counts to none yet: a beginning, for the instructor to change

@@ -11,9 +11,8 @@ file at all, and is in look_at.csv with the reason and the points that were foun
     tables.py       grades.csv, and the files of all platforms
     canvas.py, moodle.py, gradescope.py: whose gradebook it is, and writing that platform's file
     marks.py        the sure marks, whose they are, and who has to be looked at
-    cells.py        CSV in which nothing is a formula
 """
 
-from utils.grading.tell.exports.tables import held_back, write_exports, write_grades
+from utils.grading.tell.exports.tables import Exported, write_exports, write_grades
 
-__all__ = ["held_back", "write_exports", "write_grades"]
+__all__ = ["Exported", "write_exports", "write_grades"]

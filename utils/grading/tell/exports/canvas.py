@@ -13,7 +13,7 @@ from pathlib import Path
 from utils.facts import Lab
 from utils.files import write_whole
 from utils.grading.roster import letters, name_of
-from utils.grading.tell.exports.cells import as_csv, is_formula
+from utils.grading.tell.cells import as_csv, is_formula
 from utils.grading.tell.exports.marks import Marks
 
 FIRST = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]

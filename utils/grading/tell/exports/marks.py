@@ -12,6 +12,18 @@ from utils.grading.marking.mark import Mark, most_of
 from utils.grading.roster import IDS, NUMBERS, Row, called, first, match, students_in
 from utils.grading.tell.text import line
 
+NOBODYS = "in the platform's file, and no submission is this student's"
+
+
+@dataclass(frozen=True)
+class Held:
+    """Somebody to look at by hand, and why. Without a mark it is a row of the platform's file that is nobody's."""
+
+    name: str
+    id: str
+    why: list[str]
+    mark: Mark | None = None
+
 
 @dataclass
 class Marks:
@@ -50,18 +62,15 @@ class Marks:
         for student, reason in why.items():
             self.doubts.setdefault(student, []).append(reason)
 
-    def look_at(self) -> list[list]:
-        """Rows of look_at.csv: students first, then rows of the platform's file that are nobody's."""
+    def look_at(self) -> list[Held]:
+        """Who is in look_at.csv: students first, then rows of the platform's file that are nobody's."""
         found = []
         for grade in self.grades:
             why = [*map(line, grade.doubts), *self.doubts.get(grade.student, [])]
             if why:
-                points = grade.mark if grade.known else ""
-                who = [line(grade.student, 80), line(grade.id, 40)]
-                found.append([*who, points, self.most, grade.status, "; ".join(why), line(grade.note)])
+                found.append(Held(grade.student, grade.id, why, grade))
         for row in self.nobodys:
-            why = "in the platform's file, and no submission is this student's"
-            found.append([called(row), first(row, [*NUMBERS, *IDS]), "", self.most, "", why, ""])
+            found.append(Held(called(row), first(row, [*NUMBERS, *IDS]), [NOBODYS]))
         return found
 
     def other_most(self, file: str, found: set[str]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -12,11 +12,13 @@ from utils.facts import Lab
 from utils.files import write_whole
 from utils.grading.grade import Grade
 from utils.grading.marking.mark import Mark, as_mark, most_of
+from utils.grading.tell.cells import as_csv
 from utils.grading.tell.exports import canvas, gradescope, moodle
-from utils.grading.tell.exports.cells import as_csv
-from utils.grading.tell.exports.marks import Marks
+from utils.grading.tell.exports.marks import Held, Marks
+from utils.grading.tell.text import line
 
 PLATFORMS = (canvas, moodle, gradescope)
+FILES = ("canvas.csv", "moodle.csv", "gradescope.zip", "look_at.csv", "how_to_import.txt")
 
 
 def write_grades(grades: Sequence[Grade], lab: Lab, path: Path) -> None:
@@ -45,13 +47,23 @@ def _row(mark: Mark, lab: Lab, questions: Sequence[str], most: float) -> list[ob
     ]
 
 
-def write_exports(grades: Sequence[Grade], lab: Lab, folder: Path, gradebook: pd.DataFrame | None = None) -> list[str]:
-    """Write the files that platforms import into `folder`, and look_at.csv; returns what to tell the instructor.
+class Exported(NamedTuple):
+    """What to tell the instructor about the files, and who is in look_at.csv."""
+
+    said: list[str]
+    held: list[Held]
+
+
+def write_exports(grades: Sequence[Grade], lab: Lab, folder: Path, gradebook: pd.DataFrame | None = None) -> Exported:
+    """Write the files that platforms import into `folder`, and look_at.csv.
 
     `gradebook` is a platform's own export, see `read_gradebook`: its file is written for the platform it is from.
-    Without one, files for all platforms are written, as far as the names of the submissions have ids in them.
+    Without one, files for all platforms are written, as far as the names of the submissions have ids in them. A file
+    that an earlier call wrote and this one does not is removed: its marks are old.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        (folder / name).unlink(missing_ok=True)
     marks = Marks(sorted(map(as_mark, grades), key=lambda mark: mark.student), lab, gradebook)
     said = []
     platforms = PLATFORMS
@@ -60,17 +72,22 @@ def write_exports(grades: Sequence[Grade], lab: Lab, folder: Path, gradebook: pd
         platforms = [platform for platform in PLATFORMS if platform.wrote(set(columns))][:1] or PLATFORMS
         if platforms is PLATFORMS:
             known = ", ".join(columns[:8])
-            said.append(f"No platform is known by these columns: {known}. Its rows are used to find ids and emails.")
+            said.append(
+                f"No platform is known by these columns: {known}. Its rows are used to find ids and emails. If the "
+                "table is Moodle's, export it with Moodle in English."
+            )
     said += [platform.write(marks, folder) for platform in platforms]
     held = marks.look_at()
     columns = ["student", "id", "points", "max", "status", "why", "note"]
-    write_whole(folder / "look_at.csv", as_csv(columns, held))
+    write_whole(folder / "look_at.csv", as_csv(columns, [_held_row(one, marks.most) for one in held]))
     said += marks.said
     said.append(f"look_at.csv: {len(held)} to look at by hand, who are in none of these files or need an id.")
-    return said
+    return Exported(said, held)
 
 
-def held_back(folder: Path) -> int:
-    """How many are in look_at.csv."""
-    with (folder / "look_at.csv").open(encoding="utf-8", newline="") as file:
-        return sum(1 for _ in csv.DictReader(file))
+def _held_row(held: Held, most: float) -> list[object]:
+    mark = held.mark
+    if mark is None:
+        return [held.name, held.id, "", most, "", "; ".join(held.why), ""]
+    points = mark.mark if mark.known else ""
+    return [line(held.name, 80), line(held.id, 40), points, most, mark.status, "; ".join(held.why), line(mark.note)]
