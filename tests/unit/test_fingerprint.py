@@ -68,7 +68,7 @@ def test_what_judges_counts(files, name):
     [
         *("utils/course/cli.py", "utils/course/doctor.py", "utils/worked/lesson01.py", "utils/widgets/game/board.py"),
         *("utils/grading/folder.py", "utils/grading/classroom.py", "utils/grading/tell/feedback.py"),
-        *("utils/grading/tell/templates/class.html", "utils/planner/planning.py", "utils/small_cluster.py"),
+        *("utils/grading/tell/templates/class.html", "utils/planner/planning.py", "utils/planner/layouts.py"),
     ],
 )
 def test_what_only_tells_or_belongs_to_other_labs_does_not(files, name):

@@ -54,8 +54,12 @@ print(json.dumps([os.listdir({str(ROOT)!r}), os.path.exists({str(tmp_path)!r}), 
     (course, other, here, temporary, passwords, processes, environment), _ = inside(look)
     assert set(course) <= {"utils", ".venv"}
     assert not other
-    on_the_way = {Path(path).parts[2] for path in places.places().needed if path.startswith("/tmp/")}
-    assert (here, set(temporary) - on_the_way, passwords) == ([], set(), False)
+
+    def on_the_way(folder):
+        needed = map(Path, places.places().needed)
+        return {path.relative_to(folder).parts[0] for path in needed if path.is_relative_to(folder)}
+
+    assert (set(here) - on_the_way(places.HOME), set(temporary) - on_the_way("/tmp"), passwords) == (set(), set(), False)
     assert len(processes) <= 3, "no process of outside"
     assert set(environment) <= {"HOME", "PWD", "LC_CTYPE"}
 
