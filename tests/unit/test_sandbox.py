@@ -59,7 +59,11 @@ print(json.dumps([os.listdir({str(ROOT)!r}), os.path.exists({str(tmp_path)!r}), 
         needed = map(Path, places.places().needed)
         return {path.relative_to(folder).parts[0] for path in needed if path.is_relative_to(folder)}
 
-    assert (set(here) - on_the_way(places.HOME), set(temporary) - on_the_way("/tmp"), passwords) == (set(), set(), False)
+    assert (set(here) - on_the_way(places.HOME), set(temporary) - on_the_way("/tmp"), passwords) == (
+        set(),
+        set(),
+        False,
+    )
     assert len(processes) <= 3, "no process of outside"
     assert set(environment) <= {"HOME", "PWD", "LC_CTYPE"}
 
