@@ -83,7 +83,7 @@ def furnish(
 ) -> None:
     """Make a /proc of these namespaces, and the empty folders, each with so many bytes at most.
 
-    The folders in `covered` are empty too, and no other user can write to them. The files in `readable`, the folders in
+    The folders in `covered` are empty too, and cannot be written to. The files in `readable`, the folders in
     `writable`, and what is `kept`, which is as writable as it was, stay: also below such a folder. `ways` lead to what
     is kept (places.py): nothing in them can be written or renamed. To be called in the first process of the new
     namespaces. Raises OSError.
@@ -105,8 +105,8 @@ def furnish(
         if path in readable:
             _read_only(path, BIND | NOEXEC)
         os.close(place)
-    for way in ways:
-        _read_only(way, 0)
+    for folder in (*ways, *covered):
+        _read_only(folder, 0)
     _start_loopback()
 
 
