@@ -117,6 +117,14 @@ def test_training_on_ranks_equals_training_on_the_whole_batch(two, four, what):
             assert max(numbers(each[what])) < CLOSE, each[what]
 
 
+def test_what_would_be_silently_whole_is_refused(two):
+    for told in two:
+        words, difference = told["ring_of_attention"]
+        assert "no ring of attention" in words
+        assert len(words.splitlines()) == 1
+        assert difference == 0
+
+
 def test_options_of_ddp(two):
     for told in two:
         seen = told["ddp_options"]

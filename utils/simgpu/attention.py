@@ -12,6 +12,8 @@ from functools import cache
 
 import torch
 
+from . import refusals, torch_private
+
 aten = torch.ops.aten
 
 SCHEMA = "Tensor query, Tensor key, Tensor value, Tensor? mask, float dropout, bool causal, float scale"
@@ -67,6 +69,8 @@ def scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )[0]
     if "torch.distributed.tensor" in sys.modules:
+        if torch_private.in_context_parallel():
+            raise RuntimeError(refusals.NO_CONTEXT_PARALLEL)
         _let_dtensor_shard_it()
     return torch.ops.simgpu.attention(query, key, value, attn_mask, dropout_p, is_causal, scale)[0]
 

@@ -15,6 +15,10 @@ NO_STAGING = (
     f"{DEVICE_TYPE} has no bytes that this checkpoint could stage by itself. Give async_save the stager that copies "
     "first: async_stager=torch.distributed.checkpoint.staging.BlockingAsyncStager()."
 )
+NO_CONTEXT_PARALLEL = (
+    f"{DEVICE_TYPE} has no ring of attention, and context_parallel would give each rank the whole sequence here. "
+    "Split the batch or the heads instead, or pass keys and values round yourself, with send and recv."
+)
 NO_CUDA = (
     f"there is no CUDA here: {DEVICE_TYPE} stands in for it, and this has no simulated form. What has one is said in "
     "simgpu.as_cuda's help."

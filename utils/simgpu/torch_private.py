@@ -410,6 +410,14 @@ class _Unpinned(DispatchMode):
 _find_unused: weakref.WeakSet = weakref.WeakSet()
 
 
+def in_context_parallel() -> bool:
+    """Whether PyTorch's `context_parallel` is on, which sends its own operators of attention round a ring."""
+    module = sys.modules.get("torch.distributed.tensor.experimental._context_parallel._attention")
+    if module is None:
+        return False
+    return module.DTensor._op_dispatcher._custom_op_handlers is not module.existing_custom_ops
+
+
 def let_fsdp_move_models(kind: str) -> None:
     """Let `fully_shard` take a model that is still on the CPU: its `tensor.data = ...` cannot change a tensor's class.
 
