@@ -12,7 +12,6 @@ import inspect
 import sys
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial, wraps
@@ -483,9 +482,7 @@ def when_backward_ends(call: Callable[[], object]) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(call)
 
 
-_awaited: dict[
-    int, deque[weakref.WeakMethod]
-] = {}  # by thread: what completes the futures that are open, the oldest first
+_awaited: dict[int, dict[object, weakref.WeakMethod]] = {}  # by thread: what completes open futures, the oldest first
 
 
 def await_in_backward(complete: Callable[[], object]) -> None:
@@ -495,15 +492,21 @@ def await_in_backward(complete: Callable[[], object]) -> None:
     asks, whoever waits.
     """
     _let_futures_ask()
-    _awaited.setdefault(threading.get_ident(), deque()).append(weakref.WeakMethod(complete))
-    when_backward_ends(complete)
+    waiting, own = _awaited.setdefault(threading.get_ident(), {}), object()
+    waiting[own] = weakref.WeakMethod(complete)
+
+    def at_the_end() -> None:
+        waiting.pop(own, None)
+        complete()
+
+    when_backward_ends(at_the_end)
 
 
 def _complete_for(future: torch._C.Future) -> None:
     """Complete what is open, the oldest first, until this future is done. Collectives of a group end in that order."""
-    waiting = _awaited.get(threading.get_ident(), ())
+    waiting = _awaited.get(threading.get_ident(), {})
     while waiting and not future.done():
-        if (complete := waiting.popleft()()) is not None:
+        if (complete := waiting.pop(next(iter(waiting)))()) is not None:
             complete()
 
 

@@ -55,14 +55,12 @@ NEAR_PACKAGES = (
 # Modules of PyTorch whose tables decide what happens in every call: hooks of all modules, of all optimizers.
 HOOKED = ("torch.nn.modules.module", "torch.optim.optimizer", "torch.utils.hooks", "torch.overrides")
 # What is kept for speed and may grow: emptied before each look.
-CACHES = (
-    *("utils.simgpu.tensor._operators", "utils.simgpu.tensor._layouts", "utils.simgpu.moves._made"),
-    *("utils.simgpu.loading._made",),
-)
+CACHES = (*("utils.simgpu.tensor._operators", "utils.simgpu.tensor._layouts", "utils.simgpu.moves._made"),)
 # And what grows, and decides nothing.
 GROWS = (
     *("utils.simgpu.tensor._kept", "utils.simgpu.origin._origins", "utils.simgpu.waiting._guards"),
     *("utils.facts.probes._made", "utils.simgpu.torch_private._kept_alive", "utils.simgpu.ordering._lists"),
+    "utils.simgpu.torch_private._awaited",
 )
 CONTAINERS = (dict, OrderedDict, list, set)
 # Operators of PyTorch's own are nobody's to override: the simulated GPUs would not see what they do.
