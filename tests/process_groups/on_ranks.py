@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 
+import equal
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
@@ -99,6 +100,12 @@ def collectives():
         told["in no part"] = str(error)
     dist.barrier()
     return told
+
+
+@check
+def equal_values():
+    """What collectives give where all ranks hold the same."""
+    return equal.same_values(device(), RANK, WORLD)
 
 
 @check

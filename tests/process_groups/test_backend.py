@@ -9,7 +9,18 @@ import pytest
 from conftest import ROOT
 
 CLOSE = 1e-6  # of the largest number
-CHEAP = ("collectives", "messages", "ddp", "futures", "fsdp", "fsdp_from_cpu", "tensor_parallel", "pipelines", "orders")
+CHEAP = (
+    "collectives",
+    "equal_values",
+    "messages",
+    "ddp",
+    "futures",
+    "fsdp",
+    "fsdp_from_cpu",
+    "tensor_parallel",
+    "pipelines",
+    "orders",
+)
 ON_FOUR = (*CHEAP, "sequence_parallel", "two_dimensions", "checkpoint_saved")
 
 
@@ -82,6 +93,32 @@ def test_collectives_give_what_they_say(two, four):
                 assert each["in no part"] == 2
             else:
                 assert f"rank {rank} is in none of split_ranks" in each["in no part"]
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """What one process gives that stands for each rank of two and four in turn."""
+    command = [sys.executable, str(ROOT / "tests" / "process_groups" / "equal.py"), "2", "4"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_one_process_that_stands_for_equal_ranks_has_their_numbers(two, four, alone):
+    for ranks, told in both(two, four):
+        for rank, each in enumerate(told):
+            for name, given in each["equal_values"].items():
+                assert alone[f"{rank} of {ranks}"][name] == given, f"{name} on rank {rank} of {ranks}"
+
+
+def test_ops_that_nccl_has_not_are_refused(two):
+    seen = two[0]["equal_values"]
+    can = "It can: SUM, AVG, PRODUCT, MIN, MAX, PREMUL_SUM."
+    assert seen["BAND"] == f"cannot reduce with BAND, and neither can NCCL. {can}"
+    assert seen["AVG torch.bool"] == "cannot reduce bool with AVG, and neither can NCCL."
+    assert seen["half torch.int64"] == "cannot reduce int64 with PREMUL_SUM, and neither can NCCL."
+    assert seen["half torch.float32"][0] == [1.0, 2.0]
 
 
 def test_views_and_other_dtypes_are_reduced_where_they_are(two):

@@ -299,8 +299,8 @@ FAULTS = {
     # what cannot be done
     "a reduction of bits": (
         lambda: dist.all_reduce(mine(), dist.ReduceOp.BAND),
-        "ranks 0 to 2: ValueError: simccl cannot reduce with BAND, and NCCL neither. It can: SUM, AVG, PRODUCT, MIN, "
-        "MAX.",
+        "ranks 0 to 2: ValueError: simccl cannot reduce with BAND, and neither can NCCL. It can: SUM, AVG, PRODUCT, "
+        "MIN, MAX, PREMUL_SUM.",
     ),
     "an object that cannot be pickled": (
         lambda: dist.all_gather_object([None] * 3, threading.Lock() if me() == 1 else "text"),

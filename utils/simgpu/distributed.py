@@ -21,7 +21,9 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -108,6 +110,9 @@ class SimBackend(torch_private.Backend):
         if not self.alone:
             store = torch.distributed.PrefixStore(of_this_life("group"), options.store)
             self._waiting = Waiting(store, self.members, self.group_rank)
+        if self.alone or self.ranks == 1:
+            self._gloo = _AllEqual(self.group_rank, self.ranks)
+        else:
             self._gloo = self._waiting.connect(self.ranks, options.timeout)
 
     # --- what PyTorch asks about a backend: one that is left out asks itself for ever ---------------------------
@@ -162,22 +167,24 @@ class SimBackend(torch_private.Backend):
     # --- collectives --------------------------------------------------------------------------------------------
 
     def allreduce(self, tensors, opts=None) -> SimWork:
-        return self._collective("all_reduce", tensors, tensors, lambda: self._reduce_all(tensors, _op(opts)), _op(opts))
+        op = _reduction(opts, tensors)
+        return self._collective("all_reduce", tensors, tensors, lambda: self._reduce_all(tensors, op), str(op))
 
     def allreduce_coalesced(self, tensors, opts=None) -> SimWork:
         return self.allreduce(tensors, opts)
 
     def reduce(self, tensors, opts=None) -> SimWork:
         self._require_root(opts, "reduce")
+        op = _reduction(opts, tensors)
 
         def data():
             for tensor in tensors:
                 kept = _value(tensor).clone()
-                self._reduce_all([tensor], _op(opts))
+                self._reduce_all([tensor], op)
                 if self.group_rank != opts.rootRank:
                     _value(tensor).copy_(kept)
 
-        return self._collective("reduce", tensors, tensors, data, f"to {opts.rootRank}, {_op(opts)}")
+        return self._collective("reduce", tensors, tensors, data, f"to {opts.rootRank}, {op}")
 
     def broadcast(self, tensors, opts=None) -> SimWork:
         self._require_root(opts, "broadcast")
@@ -217,15 +224,14 @@ class SimBackend(torch_private.Backend):
     def reduce_scatter(self, outputs, inputs, opts=None) -> SimWork:
         for output, parts in zip(outputs, inputs, strict=True):
             self._require_parts(parts, output, "reduce_scatter's list of inputs")
+        op = _reduction(opts, outputs)
 
         def data():
             for output, parts in zip(outputs, inputs, strict=True):
-                whole = self._reduced(torch.stack([_value(part) for part in parts]), _op(opts))
+                whole = self._reduced(torch.stack([_value(part) for part in parts]), op)
                 _value(output).copy_(whole[self.group_rank])
 
-        return self._collective(
-            "reduce_scatter", [part for parts in inputs for part in parts], outputs, data, _op(opts)
-        )
+        return self._collective("reduce_scatter", _flat(inputs), outputs, data, str(op))
 
     def reduce_scatter_single(self, output, input, opts=None) -> SimWork:
         return self.reduce_scatter_single_coalesced([output], [input], opts)
@@ -233,13 +239,14 @@ class SimBackend(torch_private.Backend):
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None) -> SimWork:
         for output, input in zip(outputs, inputs, strict=True):
             self._require_whole(input, output, "reduce_scatter's input")
+        op = _reduction(opts, outputs)
 
         def data():
             for output, input in zip(outputs, inputs, strict=True):
-                whole = self._reduced(_value(input), _op(opts))
+                whole = self._reduced(_value(input), op)
                 _fill(output, [whole.reshape(self.ranks, -1)[self.group_rank]])
 
-        return self._collective("reduce_scatter", inputs, outputs, data, _op(opts))
+        return self._collective("reduce_scatter", inputs, outputs, data, str(op))
 
     _allgather_base, _reduce_scatter_base = all_gather_single, reduce_scatter_single
 
@@ -421,7 +428,8 @@ class SimBackend(torch_private.Backend):
 
     def _require_pairs(self, wanted: list[int], given: list[int]) -> None:
         """What one rank gives another is what that one wants. Raises Mismatch on all ranks where it is not."""
-        both = self._waiting.exchanged(torch.tensor([wanted, given]))
+        mine = torch.tensor([wanted, given])
+        both = torch.stack(self._gathered(mine, [mine] * self.ranks))
         for source, target in torch.nonzero(both[:, 1] != both[:, 0].T).tolist():
             raise Mismatch(
                 f"in all_to_all, rank {self.members[source]} has {both[source, 1, target]} for rank "
@@ -442,12 +450,9 @@ class SimBackend(torch_private.Backend):
         ready = max(ready, self.free)
         end = self._agreed(ready, what, gpu) + self.fabric.seconds(name, size)
         self._take(gpu, called or name, ready, end, size, launched, self.among)
-        known = are_known(inputs, outputs)
-        if known and self.ranks > 1 and not self.alone:
-            with self._waiting.moving(what):
+        if are_known(inputs, outputs):
+            with nullcontext() if self.alone else self._waiting.moving(what):
                 data()
-        elif known:  # one process stands for all, or is all
-            _as_if_all_were_equal(name, inputs, outputs, self.ranks, details)
         _arrivals.update(
             (storage_of(tensor), (end, ref(tensor))) for tensor in _flat(outputs) if type(tensor) is SimTensor
         )
@@ -488,24 +493,62 @@ class SimBackend(torch_private.Backend):
         self._gloo.allgather([got], [own.detach().contiguous()]).wait()
         return got
 
-    def _reduced(self, value, op: str) -> torch.Tensor:
+    def _reduced(self, value, op: _Reduction) -> torch.Tensor:
         whole = value.detach().contiguous().clone()
         self._reduce_values(whole, op)
         return whole
 
-    def _reduce_all(self, tensors, op: str) -> None:
+    def _reduce_all(self, tensors, op: _Reduction) -> None:
         for tensor in tensors:
             with _contiguous(tensor) as value:
                 self._reduce_values(value, op)
 
-    def _reduce_values(self, value, op: str) -> None:
+    def _reduce_values(self, value, op: _Reduction) -> None:
         numbers = torch.view_as_real(value) if value.is_complex() else value
+        if op.factor is not None:
+            numbers.mul_(op.factor)
         if numbers.dtype == torch.bool:
             numbers = numbers.view(torch.uint8)
-        reduction = getattr(ReduceOp, "SUM" if op == "AVG" else op)
-        self._gloo.allreduce([numbers], _options("Allreduce", reduceOp=reduction)).wait()
-        if op == "AVG":
-            value.div_(self.ranks, rounding_mode=None if value.is_floating_point() or value.is_complex() else "trunc")
+        self._gloo.allreduce([numbers], _options("Allreduce", reduceOp=getattr(ReduceOp, op.of_gloo))).wait()
+        if op.name == "AVG":
+            numbers.div_(self.ranks, rounding_mode=None if numbers.is_floating_point() else "trunc")
+
+
+class _AllEqual:
+    """What gloo does, where all ranks hold the numbers of this one: it is all of them, or stands for them."""
+
+    def __init__(self, rank: int, ranks: int):
+        self._rank, self._ranks = rank, ranks
+
+    def wait(self) -> None:
+        """Nothing: what a call gives is its own work, and done."""
+
+    def allreduce(self, tensors, options) -> _AllEqual:
+        for tensor in tensors:
+            if options.reduceOp == ReduceOp.SUM:
+                tensor.mul_(self._ranks)
+            elif options.reduceOp == ReduceOp.PRODUCT:
+                tensor.pow_(self._ranks)
+        return self
+
+    def allgather(self, outputs, inputs) -> _AllEqual:
+        for parts, own in zip(outputs, inputs, strict=True):
+            for part in parts:
+                part.copy_(own)
+        return self
+
+    def broadcast(self, tensors, options) -> _AllEqual:
+        return self
+
+    def scatter(self, outputs, inputs, options) -> _AllEqual:
+        if inputs:
+            outputs[0].copy_(inputs[0][self._rank])
+        return self
+
+    def all_to_all_single(self, output, input, output_sizes, input_sizes) -> _AllEqual:
+        parts = input.split(input_sizes) if input_sizes else input.chunk(self._ranks)
+        output.copy_(torch.cat([parts[self._rank]] * self._ranks))
+        return self
 
 
 # When what a collective makes is there, and the tensor that PyTorch knows its work by. It looks by storage, and here a
@@ -567,17 +610,36 @@ class _Message:
 
 
 EACH = "there has to be one for each rank of the group"
-REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX")  # as NCCL
+REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "PREMUL_SUM")  # as NCCL
 
 
-def _op(opts) -> str:
-    """The name of a reduction: SUM where none is given."""
-    if opts is None:
-        return "SUM"
-    found = next((name for name in dir(ReduceOp) if name.isupper() and opts.reduceOp == getattr(ReduceOp, name)), "?")
-    if found not in REDUCTIONS:
-        raise ValueError(f"{NAME} cannot reduce with {found}, and NCCL neither. It can: {', '.join(REDUCTIONS)}.")
-    return found
+class _Reduction(NamedTuple):
+    """How numbers of all ranks become one: by what is done among them, after each rank has taken its own times
+    `factor`, where there is one."""
+
+    name: str
+    of_gloo: str  # what gloo can do of it
+    factor: float | torch.Tensor | None = None
+
+    def __str__(self) -> str:
+        return self.name if type(self.factor) is not float else f"{self.name} by {self.factor:.4g}"
+
+
+def _reduction(opts, tensors) -> _Reduction:
+    """What a call asks for, SUM where nothing: ValueError or TypeError for what NCCL does not do with such tensors."""
+    op = ReduceOp.SUM if opts is None else opts.reduceOp
+    name = next((name for name in dir(ReduceOp) if name.isupper() and op == getattr(ReduceOp, name)), "?")
+    if name not in REDUCTIONS:
+        raise ValueError(f"{NAME} cannot reduce with {name}, and neither can NCCL. It can: {', '.join(REDUCTIONS)}.")
+    dtype = tensors[0].dtype
+    fractions = dtype.is_floating_point or dtype.is_complex
+    if (name == "AVG" and dtype == torch.bool) or (name == "PREMUL_SUM" and not fractions):
+        raise TypeError(f"{NAME} cannot reduce {_dtype(tensors[0])} with {name}, and neither can NCCL.")
+    if name == "PREMUL_SUM":
+        return _Reduction(name, "SUM", _value(op.factor) if isinstance(op.factor, torch.Tensor) else op.factor)
+    if dtype == torch.bool:  # a sum of truths is whether there is one, a product whether all are
+        return _Reduction(name, {"SUM": "MAX", "PRODUCT": "MIN"}.get(name, name))
+    return _Reduction(name, "SUM" if name == "AVG" else name)
 
 
 def _options(kind: str, **values):
@@ -647,23 +709,6 @@ class _contiguous:
 def _fill(output, parts: Sequence[torch.Tensor]) -> None:
     value = _value(output)
     value.copy_(torch.cat([part.reshape(-1) for part in parts]).view(value.shape))
-
-
-def _as_if_all_were_equal(name, inputs, outputs, ranks: int, details: str) -> None:
-    """The numbers that come of it where all ranks have those of this one."""
-    for given, got in zip(inputs, _flat(outputs) if name != "all_gather" else outputs, strict=False):
-        value = _value(given)
-        if name == "all_gather":
-            parts = got if isinstance(got, (list, tuple)) else [got]
-            for part in parts:
-                _fill(part, [value] * (1 if len(parts) > 1 else ranks))
-        elif name == "reduce_scatter":
-            share = value.reshape(ranks, -1)[0] if _value(got).numel() < value.numel() else value
-            _fill(got, [share * ranks if "SUM" in details else share])
-        elif name in ("all_reduce", "reduce") and "SUM" in details:
-            _value(got).mul_(ranks)
-        elif got is not given and name == "all_to_all":
-            _value(got).copy_(value.reshape(_value(got).shape))
 
 
 # --- who is linked with whom --------------------------------------------------------------------------------------
