@@ -70,6 +70,30 @@ def ddp_options():
 
 
 @check
+def joined():
+    """DDP where each rank has one batch more than the one before: with what `join` divides by, and the ranks there."""
+    x = numbers(WORLD * WORLD, 4, 64)
+    told = []
+    for divided_by_all in (True, False):
+        alone = perceptron()
+        model = DistributedDataParallel(perceptron().to(device()), device_ids=[RANK])
+        optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, alone)]
+        with model.join(divide_by_initial_world_size=divided_by_all):
+            for step in range(RANK + 1):
+                optimizers[0].zero_grad()
+                model(x[RANK * WORLD + step].to(device())).square().mean().backward()
+                optimizers[0].step()
+        for step in range(WORLD):
+            optimizers[1].zero_grad()
+            for rank in range(step, WORLD):
+                ranks = WORLD if divided_by_all else WORLD - step
+                (alone(x[rank * WORLD + step]).square().mean() / ranks).backward()
+            optimizers[1].step()
+        told.append(farthest(model.parameters(), alone.parameters()))
+    return told
+
+
+@check
 def fsdp_options():
     """FSDP2 with Adam, accumulated gradients, weights that stay gathered, and mixed precision."""
     x = numbers(8 * WORLD, 64)

@@ -161,8 +161,9 @@ FAULTS = {
     ),
     "outputs that are not alike": (
         lambda: dist.all_gather(parts(2, 2, 4), mine(2)),
-        "ranks 0 to 2: ValueError: all_gather's list of outputs has float32[4], where float32[2] goes or comes from: "
-        "the tensors of all ranks have to be alike",
+        "rank 2: ValueError: all_gather's list of outputs has float32[4] at place 2, where float32[2] goes or comes "
+        "from: these two have to be alike|"
+        "ranks 0 and 1 waited in all_gather(parts of [2, 2, 4] numbers).",
     ),
     "too few parts to scatter": (
         lambda: dist.scatter(mine(2), parts(2, 2) if me() == 0 else None, src=0),

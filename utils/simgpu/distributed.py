@@ -52,6 +52,7 @@ class SimWork(torch_private.Work):
         super().__init__()
         self._result, self._gpu, self.end, self._finish = result, gpu, end, finish
         self._future: torch.futures.Future | None = None
+        self._waited_for = False
 
     def complete(self) -> None:
         if self._finish is not None:
@@ -60,6 +61,7 @@ class SimWork(torch_private.Work):
 
     def wait(self, timeout=None) -> bool:
         self.complete()
+        self._waited_for = True
         if self._gpu is not None:
             machine.queue(self._gpu).wait_until(self.end)
         if self._future is not None and not self._future.done():
@@ -67,14 +69,14 @@ class SimWork(torch_private.Work):
         return True
 
     def get_future(self):
-        """Done at once; within a backward pass when that ends, as what overlaps with it does not wait for it.
+        """Done at once; of what was launched in a backward pass, when that ends: what overlaps with it does not wait.
 
         DDP asks as soon as it has launched, and waits in a callback of the autograd engine that it adds after ours.
         Who waits before then, in a hook, waits for the collective, and lets the current stream wait for it.
         """
         if self._future is None:
             self._future = torch.futures.Future()
-            if torch_private.current_node() is None:
+            if self._waited_for or torch_private.current_node() is None:
                 self.wait()
             else:
                 torch_private.await_in_backward(self.wait)
@@ -105,7 +107,8 @@ class SimBackend(torch_private.Backend):
         self.fabric = _fabric(self.members)
         self.free = 0.0  # when the group's own stream is
         self.among = f"ranks {_in_words(self.members)}"
-        self._sent: dict[tuple, int] = {}  # how many messages from whom to whom, by tag
+        self._sent: dict[tuple, int] = {}  # how many messages from whom to whom, by tag, at this end
+        self._to_itself: dict[str, torch.Tensor] = {}  # numbers on the way, by message
         self._window: list[SimWork] | None = None  # what is launched while works are coalesced
         if not self.alone:
             store = torch.distributed.PrefixStore(of_this_life("group"), options.store)
@@ -198,7 +201,9 @@ class SimBackend(torch_private.Backend):
 
     def allgather(self, outputs, inputs, opts=None) -> SimWork:
         for parts, own in zip(outputs, inputs, strict=True):
-            self._require_parts(parts, own, "all_gather's list of outputs")
+            self._require_parts(parts, own, "all_gather's list of outputs", self.group_rank)
+        if not all(map(_are_alike, outputs)):
+            return self._gather_unlike(outputs, inputs)
 
         def data():
             for parts, own in zip(outputs, inputs, strict=True):
@@ -206,6 +211,18 @@ class SimBackend(torch_private.Backend):
                     _value(part).copy_(got.view(part.shape))  # as NCCL, which counts numbers and no dimensions
 
         return self._collective("all_gather", inputs, outputs, data, times=self.ranks)
+
+    def _gather_unlike(self, outputs, inputs) -> SimWork:
+        """An all-gather of parts of unlike sizes: each is broadcast, as by NCCL."""
+
+        def data():
+            for parts, own in zip(outputs, inputs, strict=True):
+                _value(parts[self.group_rank]).copy_(_value(own).view(parts[self.group_rank].shape))
+                for root, part in enumerate(parts):
+                    with _contiguous(part) as value:
+                        self._gloo.broadcast([value], _options("Broadcast", rootRank=root)).wait()
+
+        return self._collective("all_gather", _flat(outputs), outputs, data, _sizes(outputs), shapes=False)
 
     def all_gather_single(self, output, input, opts=None) -> SimWork:
         return self.all_gather_single_coalesced([output], [input], opts)
@@ -223,15 +240,17 @@ class SimBackend(torch_private.Backend):
 
     def reduce_scatter(self, outputs, inputs, opts=None) -> SimWork:
         for output, parts in zip(outputs, inputs, strict=True):
-            self._require_parts(parts, output, "reduce_scatter's list of inputs")
+            self._require_parts(parts, output, "reduce_scatter's list of inputs", self.group_rank)
         op = _reduction(opts, outputs)
 
         def data():
             for output, parts in zip(outputs, inputs, strict=True):
-                whole = self._reduced(torch.stack([_value(part) for part in parts]), op)
-                _value(output).copy_(whole[self.group_rank])
+                whole = self._reduced(torch.cat([_value(part).reshape(-1) for part in parts]), op)
+                own = whole.split([part.numel() for part in parts])[self.group_rank]
+                _value(output).copy_(own.view(output.shape))
 
-        return self._collective("reduce_scatter", _flat(inputs), outputs, data, str(op))
+        unlike = "" if all(map(_are_alike, inputs)) else f", {_sizes(inputs)}"
+        return self._collective("reduce_scatter", _flat(inputs), outputs, data, f"{op}{unlike}")
 
     def reduce_scatter_single(self, output, input, opts=None) -> SimWork:
         return self.reduce_scatter_single_coalesced([output], [input], opts)
@@ -327,7 +346,11 @@ class SimBackend(torch_private.Backend):
             self._waiting.leave(message.key("ready to send"), message.words)
             # What is sent is what the tensor holds now, and goes at once: the sender may wait much later.
             copy = _value(tensors[0]).contiguous().clone() if machine.compute else None
-            sent = [] if copy is None else [self._gloo.send([copy], dst, message.place)]
+            sent = []
+            if copy is not None and dst == self.group_rank:
+                self._to_itself[message.key("numbers")] = copy
+            elif copy is not None:
+                sent = [self._gloo.send([copy], dst, message.place)]
 
         def finish() -> float:
             with self._waiting(what):
@@ -348,7 +371,8 @@ class SimBackend(torch_private.Backend):
         into = torch.empty_like(value, memory_format=torch.contiguous_format)
         with self._waiting(what):
             self._waiting.leave(message.key("ready to receive"), message.words)
-            got = [self._gloo.recv([into], src, message.place)] if machine.compute else []
+            from_another = machine.compute and src != self.group_rank
+            got = [self._gloo.recv([into], src, message.place)] if from_another else []
 
         def finish() -> float:
             with self._waiting(what):
@@ -356,7 +380,7 @@ class SimBackend(torch_private.Backend):
                 for work in got:
                     work.wait()
             if machine.compute:
-                value.copy_(into)
+                value.copy_(into if from_another else self._to_itself.pop(message.key("numbers")))
             return end
 
         return self._keep(message.work(finish))
@@ -364,8 +388,12 @@ class SimBackend(torch_private.Backend):
     def _message(self, tensors, source: int, target: int, name: str, what: str, tag: int) -> _Message:
         gpu = _gpu_of(tensors)
         ready, launched = self._ready(gpu)
-        seconds = PAIR + _link(self.members[source], self.members[target]).seconds(_bytes(tensors))
-        self._sent[source, target, tag] = number = self._sent.get((source, target, tag), 0) + 1
+        if source == target:  # a copy, which reads and writes
+            seconds = PAIR + 2 * _bytes(tensors) / gpu.profile.bandwidth
+        else:
+            seconds = PAIR + _link(self.members[source], self.members[target]).seconds(_bytes(tensors))
+        end = name, source, target, tag
+        self._sent[end] = number = self._sent.get(end, 0) + 1
         key = f"{source} to {target}, {tag}, {number}"
         return _Message(
             self, gpu, name, tensors, ready, launched, seconds, target if name == "send" else source, what, key
@@ -390,21 +418,22 @@ class SimBackend(torch_private.Backend):
 
     def _require_other(self, other: int, name: str) -> None:
         self._require(0 <= other < self.ranks, f"cannot {name} rank {other}", self._there_are())
-        itself = f"cannot {name} itself"
-        self._require(other != self.group_rank, itself, "the tensor is there already, copy_ moves it")
+        together = other != self.group_rank or self._window is not None  # as NCCL, which has to begin both at once
+        self._require(together, f"cannot {name} itself", "the tensor is there already, copy_ moves it")
 
     def _there_are(self) -> str:
         return f"ranks of this group are 0 to {self.ranks - 1}"
 
-    def _require_parts(self, parts, own, name: str) -> None:
-        """A list has a tensor for each rank, of as many numbers as `own`."""
+    def _require_parts(self, parts, own, name: str, place: int | None = None) -> None:
+        """A list has a tensor for each rank, as large as `own`; where others may differ, the one at a `place` has."""
         self._require(len(parts) == self.ranks, f"{name} has {len(parts)} tensors", f"{EACH}, {self.ranks} in all")
-        other = next((part for part in parts if part.numel() != own.numel()), own)
-        self._require(
-            other.numel() == own.numel() and other.dtype == own.dtype,
-            f"{name} has {_shapes([other])}, where {_shapes([own])} goes or comes from",
-            "the tensors of all ranks have to be alike",
-        )
+        at = "" if place is None else f" at place {place}"
+        for part in parts if place is None else [parts[place]]:
+            self._require(
+                part.numel() == own.numel() and part.dtype == own.dtype,
+                f"{name} has {_shapes([part])}{at}, where {_shapes([own])} goes or comes from",
+                "the tensors of all ranks have to be alike" if place is None else "these two have to be alike",
+            )
 
     def _require_whole(self, whole, part, name: str) -> None:
         """A tensor has room for one part of each rank, one after the other."""
@@ -683,6 +712,14 @@ def _shapes(tensors) -> str:
     return " and ".join(told) if len(told) < 4 else f"{' and '.join(told[:2])} and {len(told) - 2} more"
 
 
+def _are_alike(parts) -> bool:
+    return len({part.numel() for part in parts}) == 1
+
+
+def _sizes(lists) -> str:
+    return f"parts of {' and '.join(str([part.numel() for part in parts]) for parts in lists)} numbers"
+
+
 def _tagged(tag: int) -> str:
     return f", tag={tag}" if tag else ""
 
@@ -748,5 +785,6 @@ def register_backend() -> None:
         torch_private.let_ddp_read_counts(keeping_counts)
         torch_private.let_fsdp_move_models(DEVICE_TYPE)
         torch_private.keep_off_the_flight_recorder(NAME)
+        torch_private.keep_off_the_wrapper_of_groups(SimBackend)
         SPECIAL[WAIT] = _wait_tensor
         torch.distributed.Backend.register_backend(NAME, SimBackend, extended_api=True, devices=[DEVICE_TYPE])

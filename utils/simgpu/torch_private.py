@@ -363,6 +363,25 @@ def keep_off_the_flight_recorder(name: str) -> None:
         recorders.add(name)
 
 
+def keep_off_the_wrapper_of_groups(kind: type) -> None:
+    """Let TORCH_DISTRIBUTED_DEBUG=DETAIL leave backends of this kind as they are.
+
+    PyTorch wraps a group then, to compare what its ranks are about to do, as ours do always. The wrapper is C++ that
+    asks a backend for its name, and does not find a method in Python (2.15.0).
+    """
+    groups = torch.distributed.distributed_c10d
+    wrapper = getattr(groups, "_create_process_group_wrapper", None)
+    if wrapper is None or hasattr(wrapper, "leaves"):
+        return
+
+    @wraps(wrapper)
+    def wrapped(wrapped_pg, *args, **kwargs):
+        return wrapped_pg if isinstance(wrapped_pg, kind) else wrapper(wrapped_pg, *args, **kwargs)
+
+    wrapped.leaves = kind
+    groups._create_process_group_wrapper = wrapped
+
+
 def gloo(store, rank: int, ranks: int, timeout):
     """A process group that moves CPU tensors between processes."""
     return c10d.ProcessGroupGloo(store, rank, ranks, timeout)
