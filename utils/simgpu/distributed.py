@@ -784,6 +784,7 @@ def register_backend() -> None:
         torch_private.let_ddp_find_unused_parameters(pinned.add)
         torch_private.let_ddp_read_counts(keeping_counts)
         torch_private.let_fsdp_move_models(DEVICE_TYPE)
+        torch_private.let_checkpoints_copy(lambda tensor: type(tensor) is SimTensor)
         torch_private.keep_off_the_flight_recorder(NAME)
         torch_private.keep_off_the_wrapper_of_groups(SimBackend)
         SPECIAL[WAIT] = _wait_tensor
