@@ -180,6 +180,18 @@ def test_options_of_ddp(two):
         assert seen["buffer"] == 0, "rank 0's"
 
 
+def test_fsdp1(two):
+    for told in two:
+        seen = told["fsdp1"]
+        assert "fully_shard (FSDP2)" in seen.pop("refused")
+        assert 2 <= seen.pop("bytes of a weight") < 2.01, "four, shared by two ranks, and what blocks round up"
+        assert max(seen.values()) < CLOSE, seen
+
+
+def test_ddp_in_mixed_precision(two):
+    assert all(told["ddp_mixed"] < CLOSE for told in two)
+
+
 def test_ddp_joins_ranks_with_unlike_numbers_of_batches(two):
     assert all(max(told["joined"]) < CLOSE for told in two)
 

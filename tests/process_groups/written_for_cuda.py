@@ -12,7 +12,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
@@ -66,7 +66,9 @@ def main():
     mesh = init_device_mesh("cuda", (1, dist.get_world_size()), mesh_dim_names=("copies", "shards"))
     fully_shard(sharded, mesh=mesh)
     out = sharded(torch.ones(4, 20, device=f"cuda:{local_rank}"))
-    same = same_sums and torch.allclose(out.cpu(), network()(torch.ones(4, 20)), atol=1e-6)
+    older = FullyShardedDataParallel(network(), device_id=local_rank)
+    outs = out, older(torch.ones(4, 20, device="cuda"))
+    same = same_sums and all(torch.allclose(out.cpu(), network()(torch.ones(4, 20)), atol=1e-6) for out in outs)
 
     weights = {"shards": sharded.state_dict(), "whole": model.module.state_dict()}
     before = [own(weight).clone() for each in weights.values() for weight in each.values()]

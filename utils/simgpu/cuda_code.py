@@ -54,8 +54,8 @@ class _Translate(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func is torch.device:  # names stay as they are written, so that they compare as they should
-            if len(args) == 1 and type(args[0]) is int:  # a GPU of the accelerator that there is
-                args = ("cuda", *args)
+            if len(args) == 1 and type(args[0]) is int and not _asked_by_pytorch():
+                args = ("cuda", *args)  # a GPU of the accelerator that there is
             return func(*args, **kwargs)
         if func is torch.Tensor.cuda:
             return _cuda(*args, **kwargs)

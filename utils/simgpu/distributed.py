@@ -638,6 +638,10 @@ class _Message:
         return SimWork(self._tensors, self._gpu, self._take(self._ready + self._seconds))
 
 
+NO_OFFLOAD = (
+    f"FSDP1 keeps its weights on the CPU by exchanging data inside a tensor (CPUOffload), which a {DEVICE_TYPE} tensor "
+    "cannot: leave cpu_offload out, or use fully_shard (FSDP2) with offload_policy=CPUOffloadPolicy()."
+)
 EACH = "there has to be one for each rank of the group"
 REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "PREMUL_SUM")  # as NCCL
 
@@ -778,12 +782,20 @@ def _link(one: int, other: int):
     return machine.settings.link if one // per_node == other // per_node else machine.settings.network
 
 
+def _simulated(device: torch.device) -> torch.device:
+    """A device of the other name that simulated GPUs have (`as_cuda`) by their own."""
+    return torch.device(DEVICE_TYPE, device.index) if device.type == machine.also_named else device
+
+
 def register_backend() -> None:
     """Let torch.distributed find the backend, and pick it for simulated GPUs, where this PyTorch has what it needs."""
     if torch_private.has_python_backends():
         torch_private.let_ddp_find_unused_parameters(pinned.add)
         torch_private.let_ddp_read_counts(keeping_counts)
+        torch_private.let_ddp_cast(DEVICE_TYPE)
         torch_private.let_fsdp_move_models(DEVICE_TYPE)
+        torch_private.let_fsdp1_run(DEVICE_TYPE, _simulated, NO_OFFLOAD)
+        torch_private.let_storages_count_numbers(SimTensor)
         torch_private.let_checkpoints_copy(lambda tensor: type(tensor) is SimTensor)
         torch_private.keep_off_the_flight_recorder(NAME)
         torch_private.keep_off_the_wrapper_of_groups(SimBackend)
