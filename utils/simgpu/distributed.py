@@ -8,7 +8,8 @@ else: so it is the same in every run, on however busy a machine.
     send, receive   begins when both ends are ready: the message carries its sender's time
 
 A collective runs on a stream of its group, as NCCL's do. `work.wait()` lets the current stream wait for it, not the
-host. Each GPU has one network engine, so that groups take turns on it.
+host. Groups whose ranks share a way (the links of a node, or a GPU's network adapter) take turns on it; a group within
+nodes and one between them don't wait for each other.
 
 One process can stand for many: with `store=FakeStore()` it is one rank of `world_size` that all do the same at the same
 time, which nobody is asked about. So a step on 512 GPUs can be planned in a notebook.
@@ -105,6 +106,7 @@ class SimBackend(torch_private.Backend):
         self.members = list(options.global_ranks_in_group) or list(range(self.ranks))
         self.alone = torch_private.is_fake(options.store)
         self.fabric = _fabric(self.members)
+        self.ways = _ways(self.fabric)
         self.free = 0.0  # when the group's own stream is
         self.among = f"ranks {_in_words(self.members)}"
         self._sent: dict[tuple, int] = {}  # how many messages from whom to whom, by tag, at this end
@@ -328,9 +330,9 @@ class SimBackend(torch_private.Backend):
         """All ranks' hosts and GPUs wait for the last."""
         gpu = machine.gpu(None)
         launched = machine.clock.pay(gpu.profile.launch, gpu.index)
-        ready = max(launched, gpu.free, gpu.network.free)
+        ready = max(launched, gpu.free, gpu.link.free, gpu.network.free)
         end = self._agreed(ready, "barrier()", None) + self.fabric.seconds("all_reduce", 4)
-        self._take(gpu, "barrier", ready, end, 0, launched, self.among)
+        self._take(gpu, self.ways, "barrier", ready, end, 0, launched, self.among)
         machine.wait_until(end)
         return SimWork([], gpu, end)
 
@@ -387,16 +389,17 @@ class SimBackend(torch_private.Backend):
 
     def _message(self, tensors, source: int, target: int, name: str, what: str, tag: int) -> _Message:
         gpu = _gpu_of(tensors)
-        ready, launched = self._ready(gpu)
+        link = _link(self.members[source], self.members[target])
+        ways = ("link",) if link is machine.settings.link else ("network",)
+        seconds = PAIR + link.seconds(_bytes(tensors))
         if source == target:  # a copy, which reads and writes
-            seconds = PAIR + 2 * _bytes(tensors) / gpu.profile.bandwidth
-        else:
-            seconds = PAIR + _link(self.members[source], self.members[target]).seconds(_bytes(tensors))
+            ways, seconds = (), PAIR + 2 * _bytes(tensors) / gpu.profile.bandwidth
+        ready, launched = self._ready(gpu, ways)
         end = name, source, target, tag
         self._sent[end] = number = self._sent.get(end, 0) + 1
         key = f"{source} to {target}, {tag}, {number}"
         return _Message(
-            self, gpu, name, tensors, ready, launched, seconds, target if name == "send" else source, what, key
+            self, gpu, ways, name, tensors, ready, launched, seconds, target if name == "send" else source, what, key
         )
 
     def recv_anysource(self, tensors, tag: int = 0):
@@ -475,10 +478,10 @@ class SimBackend(torch_private.Backend):
         """
         gpu, size = _gpu_of([*inputs, *_flat(outputs)]), _bytes(inputs) * times
         what = f"{called or name}({_shapes(inputs) if shapes else ''}{', ' * bool(details and shapes)}{details})"
-        ready, launched = self._ready(gpu)
+        ready, launched = self._ready(gpu, self.ways)
         ready = max(ready, self.free)
         end = self._agreed(ready, what, gpu) + self.fabric.seconds(name, size)
-        self._take(gpu, called or name, ready, end, size, launched, self.among)
+        self._take(gpu, self.ways, called or name, ready, end, size, launched, self.among)
         if are_known(inputs, outputs):
             with nullcontext() if self.alone else self._waiting.moving(what):
                 data()
@@ -487,10 +490,11 @@ class SimBackend(torch_private.Backend):
         )
         return self._keep(SimWork(outputs, gpu, end))
 
-    def _ready(self, gpu: Gpu) -> tuple[float, float]:
-        """(when this rank can begin, when its host has launched it)."""
+    def _ready(self, gpu: Gpu, ways: tuple[str, ...]) -> tuple[float, float]:
+        """(when this rank can begin on these ways, when its host has launched it)."""
         launched = machine.clock.pay(gpu.profile.launch, gpu.index)
-        return max(launched, machine.queue(gpu).free, gpu.network.free), launched
+        free = (getattr(gpu, way).free for way in ways)
+        return max(launched, machine.told(machine.queue(gpu)), *free), launched
 
     def _agreed(self, ready: float, what: str, gpu: Gpu | None) -> float:
         """When the last rank of the group is ready. RuntimeError on all of them where they do not do the same."""
@@ -506,8 +510,13 @@ class SimBackend(torch_private.Backend):
         node = self.members[self.group_rank] // _per_node(_world())
         return gpu.index + node * machine.settings.count
 
-    def _take(self, gpu: Gpu, name: str, ready: float, end: float, size: int, launched: float, among: str) -> None:
+    def _take(
+        self, gpu: Gpu, ways, name: str, ready: float, end: float, size: int, launched: float, among: str
+    ) -> None:
         self.free = max(self.free, end)
+        for way in ways:
+            engine = getattr(gpu, way)
+            engine.free = max(engine.free, end)
         machine.communicate(gpu, name, ready, end, size, launched, among)
 
     def _keep(self, work: SimWork) -> SimWork:
@@ -601,8 +610,8 @@ WAIT = torch_private.WAIT_FOR_COLLECTIVE
 class _Message:
     """One end of a message. Both ends tell each other when they are ready and what they think it is."""
 
-    def __init__(self, backend, gpu, name, tensors, ready, launched, seconds, other, what, key):
-        self._backend, self._gpu, self._name, self._tensors = backend, gpu, name, tensors
+    def __init__(self, backend, gpu, ways, name, tensors, ready, launched, seconds, other, what, key):
+        self._backend, self._gpu, self._ways, self._name, self._tensors = backend, gpu, ways, name, tensors
         ends = backend.members[backend.group_rank], backend.members[other]
         self._between = "rank {} to rank {}".format(*(ends if name == "send" else ends[::-1]))
         self._ready, self._launched, self._seconds, self._other, self._what = ready, launched, seconds, other, what
@@ -626,9 +635,8 @@ class _Message:
         return self._take(max(self._ready, answer[0]) + self._seconds)
 
     def _take(self, end: float) -> float:
-        self._backend._take(
-            self._gpu, self._name, self._ready, end, _bytes(self._tensors), self._launched, self._between
-        )
+        size = _bytes(self._tensors)
+        self._backend._take(self._gpu, self._ways, self._name, self._ready, end, size, self._launched, self._between)
         return end
 
     def work(self, finish) -> SimWork:
@@ -775,6 +783,13 @@ def _fabric(members: list[int]) -> Fabric:
     _ranks_known = max(_ranks_known, len(members), max(members) + 1)
     nodes = len({rank // _per_node(_world()) for rank in members})
     return Fabric(len(members), nodes, machine.settings.link, machine.settings.network)
+
+
+def _ways(fabric: Fabric) -> tuple[str, ...]:
+    """Which engines of a GPU a group keeps busy: a ring over several nodes passes through the links of each, too."""
+    if fabric.nodes == 1:
+        return ("link",)
+    return ("network",) if fabric.ranks == fabric.nodes else ("link", "network")
 
 
 def _link(one: int, other: int):
