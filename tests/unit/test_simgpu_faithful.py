@@ -491,6 +491,14 @@ def test_what_has_no_simulated_form_says_so_and_not_that_a_driver_is_missing(doe
     assert len(str(refused.value).splitlines()) == 1
 
 
+@pytest.mark.skipif(not hasattr(torch.distributed, "ProcessGroupNCCL"), reason="PyTorch without NCCL")
+def test_a_group_of_nccls_own_class_is_refused():
+    kind = torch.distributed.ProcessGroupNCCL
+    with simgpu.as_cuda(), pytest.raises(RuntimeError, match=r"there is no NCCL here: .* new_group") as refused:
+        kind(torch.distributed.HashStore(), 0, 1, kind.Options())
+    assert len(str(refused.value).splitlines()) == 1
+
+
 def test_the_default_device_may_be_named_cuda():
     with simgpu.as_cuda():
         torch.set_default_device("cuda")
