@@ -44,7 +44,7 @@ class Outcomes(unittest.TestResult):
 
     def addError(self, test, error):
         text = str(error[1])
-        if refused := REFUSED.findall(text):
+        if (refused := REFUSED.findall(text)) and "NobodyCame" not in refused[-1]:
             self.said = "refused", refused[-1]
         else:
             lines = [line for line in text.splitlines() if re.match(r"(\w+\.)*\w+(Error|Exception|Case|Came)\b", line)]

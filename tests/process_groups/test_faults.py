@@ -397,6 +397,26 @@ def with_data_that_take_their_time():
     return x.tolist()
 
 
+def with_a_slow_agreement():
+    waiting.PATIENCE, waiting.LOOK = 0.1, 0.05
+    waits = dist.group.WORLD._get_backend(torch.device("simgpu"))._waiting
+    exchanged = waits.exchanged
+
+    def slowly(mine):
+        time.sleep(3)
+        return exchanged(mine)
+
+    waits.exchanged = slowly
+    x = mine(2)
+    dist.all_reduce(x)
+    return x.tolist()
+
+
+def test_ranks_that_have_all_come_may_be_slow():
+    """They wait in the same call, each in its first wait: a busy computer, a profiler that prints."""
+    assert ranks(3).run(with_a_slow_agreement) == [[3.0, 3.0]] * 3
+
+
 def test_numbers_that_take_long_to_move_are_not_taken_for_ranks_that_do_not_come():
     """All have come, and the computer is busy: that is not waiting for somebody."""
     assert ranks(3).run(with_data_that_take_their_time) == [[3.0, 3.0]] * 3
