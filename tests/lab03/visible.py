@@ -691,7 +691,7 @@ def expected_train(stacks, kind, seed, raws, ys, lr, *, change=""):
         fill(part, seed + number)
     model = nn.Sequential(*parts)
     trained = {"last part only": parts[-1], "first part only": parts[0]}.get(change, model)
-    lr = {"lr of the notebook": RATE, "default lr": 1e-3}.get(change, lr)
+    lr = {"no update": 0.0, "lr of the notebook": RATE, "default lr": 1e-3}.get(change, lr)
     optimizer = torch.optim.SGD(trained.parameters(), lr=lr, momentum=0 if change == "no momentum" else 0.9)
     loss_fn, losses = getattr(nn, kind)(), []
     for raw, y in zip(raws, ys, strict=True):
@@ -708,6 +708,7 @@ MISTAKES = {
     "no zero_grad": "They are what comes out when old gradients are added to the new ones.",
     "no momentum": "They are what comes out without momentum, or with a new optimizer for each batch.",
     "last part only": "They are what comes out when only the last part is trained.",
+    "no update": "They are what comes out when no part is updated.",
     "first part only": "They are what comes out when only the first part is trained.",
     "lr of the notebook": f"They are what comes out with lr={RATE}. Is that the lr that train was given?",
     "default lr": "They are what comes out with lr=0.001, which SGD takes where it is given none.",
