@@ -7,7 +7,6 @@ are known; or with a clock that is made up and goes on by what was launched, but
 from __future__ import annotations
 
 import math
-import statistics
 
 import numpy as np
 import torch
@@ -284,16 +283,18 @@ ex2 = lab.exercise(
     title="Is it really faster?",
     hints=[
         "One pair at a time: how long did a take, how long did b take, and what is their difference?",
-        "A list of differences has a median and a spread of its own. The times of a alone are not needed any more.",
-        "How far is a number from 0, whatever its sign? And whose time was subtracted from whose?",
+        "pair % 2 says which of the two runs first. The difference is b's time less a's in every pair.",
+        "Begin with k = 0 and add 1 while the formula holds for one more. What stays 0 with five pairs?",
+        "Of a sorted list, where is the k-th smallest? And the k-th largest? k = 0 has neither.",
     ],
 )
 
 
-def take_turns(lab, device0, device1, costs_a, costs_b, left_over):
+def take_turns(lab, device0, device1, costs_a, costs_b, left_over, drift):
     """The n-th run of a costs the devices costs_a[n] seconds, of b costs_b[n]; each launch costs the host one.
 
-    The clock goes on by what was launched, but only when it is read while the devices are really idle.
+    Each run costs `drift` more than the run before it. The clock goes on by what was launched, but only when it is read
+    while the devices are really idle.
     """
     import torch
 
@@ -308,7 +309,8 @@ def take_turns(lab, device0, device1, costs_a, costs_b, left_over):
     def launch(name, costs):
         nonlocal now, pending
         now += 1.0
-        pending += costs[min(log.count(name), len(costs) - 1)]
+        before = [log.count(one) for one in "ab"]
+        pending += costs[min(log.count(name), len(costs) - 1)] + drift * sum(before)
         log.append(name)
         keep_busy()
 
@@ -338,19 +340,32 @@ def take_turns(lab, device0, device1, costs_a, costs_b, left_over):
     return {"found": found if isinstance(found, str) else kind_of(found), "log": log}
 
 
-def verdict(costs_a, costs_b) -> str:
-    differences = [b - a for a, b in zip(costs_a[1:], costs_b[1:], strict=True)]
-    middle = statistics.median(differences)
-    if abs(middle) <= statistics.stdev(differences):
-        return "cannot tell"
-    return "a" if middle > 0 else "b"
+def rank(count: int) -> int:
+    """Which of so many sorted differences the interval begins with: 1 is the smallest. 0: there is no interval."""
+    k = 0
+    while 2 * sum(math.comb(count, i) for i in range(k + 1)) <= 0.05 * 2**count:
+        k += 1
+    return k
 
 
-def compare_turns(student, costs_a, costs_b, left_over=0.0, told=""):
+def verdict(differences) -> tuple[str, str]:
+    """The answer, and why."""
+    ordered, k = sorted(differences), rank(len(differences))
+    told = f"the differences are, sorted, {listed(round(one, 4) for one in ordered)}"
+    if not k:
+        return "cannot tell", f"{told}, and {len(ordered)} pairs are too few for an interval"
+    low, high = ordered[k - 1], ordered[-k]
+    answer = "a" if low > 0 else "b" if high < 0 else "cannot tell"
+    return answer, f"{told}. For {len(ordered)} of them k is {k}, so the interval reaches from {low:.4g} to {high:.4g}"
+
+
+def compare_turns(student, costs_a, costs_b, left_over=0.0, drift=0.0):
     """`costs[0]` is that of the run that warms up."""
-    told = told or f"Once warm, a takes {listed(costs_a[1:])} s and b takes {listed(costs_b[1:])} s"
+    told = f"Once warm, a takes {listed(costs_a[1:])} s and b takes {listed(costs_b[1:])} s"
+    if drift:
+        told += f", and every run takes {drift:g} s more than the one before it"
     with case(told):
-        seen = student.run(take_turns, *student.devices, costs_a, costs_b, left_over)
+        seen = student.run(take_turns, *student.devices, costs_a, costs_b, left_over, drift)
         found, log, repeats = seen["found"], seen["log"], len(costs_a) - 1
         ran = [name for name in log if name in "ab"]
         for name in "ab":
@@ -360,20 +375,27 @@ def compare_turns(student, costs_a, costs_b, left_over=0.0, told=""):
             found in ("a", "b", "cannot tell"),
             f'faster returned {found!r}. Return "a", "b" or "cannot tell".',
         )
-        in_turns = ran[2:] == ["a", "b"] * repeats
-        need(in_turns, f"they ran in this order: {', '.join(ran)}. They should take turns.")
+        order = [name for pair in range(repeats) for name in ("ab", "ba")[pair % 2]]
+        need(
+            ran[2:] == order,
+            f"after the warm-up they ran in this order: {' '.join(ran[2:])}. The order should change from pair to "
+            f"pair: {' '.join(order)}.",
+        )
         need("idle" in log or "busy" in log, "clock() was never called.")
         need(
             well_read(log),
             "the clock was not read before and after each timed run with all devices done.",
         )
-        right = verdict(costs_a, costs_b)
-        differences = [b - a for a, b in zip(costs_a[1:], costs_b[1:], strict=True)]
-        facts = (
-            f"the differences are {listed(differences)}, their median is {statistics.median(differences):g} and their "
-            f"spread {statistics.stdev(differences):.3g}"
-        )
-        need(found == right, f'{facts}. So the answer is "{right}", and yours says "{found}".')
+        sooner = [1 if pair % 2 == 0 else -1 for pair in range(repeats)]  # whether b is the later one
+        pairs = zip(costs_a[1:], costs_b[1:], sooner, strict=True)
+        right, why = verdict([b - a + drift * later for a, b, later in pairs])
+        need(found == right, f'{why}. So the answer is "{right}", and yours says "{found}".')
+
+
+def compare_differences(student, differences, sign=1, **how):
+    """a takes 100 s in each run, and b so much more."""
+    costs = [100.0] * (len(differences) + 1)
+    compare_turns(student, costs, [100.0] + [100.0 + sign * one for one in differences], **how)
 
 
 def well_read(log) -> bool:
@@ -389,31 +411,37 @@ def well_read(log) -> bool:
 
 @ex2.fact("it says which of the two is faster, with all devices done before and after each run")
 def _(student):
-    compare_turns(student, [90.0, 10.0, 11.0, 10.5], [20.0, 14.0, 15.5, 15.0])
-    compare_turns(student, [20.0, 14.0, 15.5, 15.0], [90.0, 10.0, 11.0, 10.5])
+    a, b = [90.0, 10.0, 11.0, 10.5, 10.0, 12.0, 10.5], [20.0, 14.0, 15.5, 15.0, 14.0, 14.5, 15.0]
+    compare_turns(student, a, b)
+    compare_turns(student, b, a)
 
 
-@ex2.fact("where noise is as large as the difference it cannot tell")
+@ex2.fact("five pairs or fewer are too few to tell, however large the difference is")
 def _(student):
-    compare_turns(student, [10.0, 10.0, 14.0, 9.0, 12.0], [10.0, 12.0, 10.0, 13.0, 12.5])
+    compare_differences(student, [50.0, 51.0])
+    compare_differences(student, [50.0, 51.0, 52.0, 50.0, 51.0])
 
 
-@ex2.fact("one disturbed pair does not decide")
+@ex2.fact("where noise can explain the difference it cannot tell")
 def _(student):
-    compare_turns(
-        student,
-        [1.0, 20.0, 20.0, 20.0, 20.0, 20.0, 20.0],
-        [1.0, 32.0, 33.0, 32.0, 5.0, 32.0, 31.0],
-    )
+    compare_differences(student, [5.0, 6.0, -1.0, 5.0, 7.0, 6.0, 5.0, 6.0])
+    compare_differences(student, [4.0, -2.0, 6.0, 5.0, -3.0, 4.0, 5.0, 6.0, -1.0, 5.0, 4.0, 3.0], sign=-1)
+
+
+@ex2.fact("one slow run among ten decides nothing")
+def _(student):
+    compare_differences(student, [12.0, 13.0, 12.0, -90.0, 12.0, 11.0, 12.0, 13.0, 11.0, 12.0])
+
+
+@ex2.fact("more pairs find a smaller difference: smaller than the noise of one pair")
+def _(student):
+    differences = [3.0, 9.0, -5.0, 2.0, 12.0, 4.0, -8.0, 6.0, 1.0, 15.0, 3.0, -6.0, 8.0, 2.0, 5.0, -3.0, 7.0, 4.0]
+    compare_differences(student, [*differences, 11.0, -9.0])
 
 
 @ex2.fact("a GPU that gets slower all the time does not mislead it")
 def _(student):
-    compare_turns(
-        student,
-        [10.0, 10.0, 20.0, 30.0, 40.0, 50.0],
-        [10.0, 12.0, 22.5, 32.0, 42.5, 52.0],
-    )
+    compare_turns(student, [10.0] * 9, [10.0] * 9, drift=2.0)
 
 
 # --- ex3: events ----------------------------------------------------------------------------------------------
