@@ -60,7 +60,7 @@ def _(student):
 @seen.ex4.fact("it holds for other shapes, one number alone, a single tensor and many")
 def _(student):
     device0, device1 = student.devices
-    for shapes in ([[2, 2], [], [1], [4, 3, 2]], [[3, 4]], [[number % 5 + 1, 2] for number in range(40)]):
+    for shapes in ([[2, 2], [], [1], [4, 3, 2], [3, 0]], [[3, 4]], [[number % 5 + 1, 2] for number in range(40)]):
         arrays, found = seen.look_at_move(student, shapes, device0, device1)
         seen.compare_moved(found, arrays, device1)
         seen.compare_copies(found)

@@ -7,6 +7,7 @@ are known; or with a clock that is made up and goes on by what was launched, but
 from __future__ import annotations
 
 import math
+from itertools import combinations, pairwise
 
 import numpy as np
 import torch
@@ -139,6 +140,11 @@ def run_steps(lab, device0, device1, width, x, y, optimizer, repeats, busy_befor
     step()
     moments.append(now())
     seen["right"] = [moments[number + 1] - moments[number] for number in range(4)]
+    twin.zero_grad()
+    output = twin(inputs)
+    begin = now()
+    loss_fn(output, targets).backward()
+    seen["loss and backward"] = now() - begin
     return seen
 
 
@@ -207,11 +213,21 @@ def compare_steps(student, devices, *, width, repeats=3, optimizer="Adam", rows=
     )
 
 
-def compare_step_times(student, devices, **how):
+def is_mean_of(intervals, value, count) -> bool:
+    """Whether so many of the intervals that differ have this mean."""
+    some = [one for one in combinations(intervals, count) if max(one) - min(one) > 1e-9]
+    return any(math.isclose(sum(one) / count, value, abs_tol=1e-9) for one in some)
+
+
+def compare_step_times(student, devices, disturbed_but=None, **how):
+    """`disturbed_but`: each call of the model takes far longer, but for this one."""
+    if disturbed_but is not None:
+        how["disturbed"] = [number for number in range(50) if number != disturbed_but]
     seen, _, _ = stepped(student, devices, **how)
     if not seen["exact"]:
         return  # no fact depends on how fast a real GPU is
     told, readings = seen["told"], seen["readings"]
+    intervals = [later - earlier for earlier, later in pairwise(readings)]
     right = dict(zip(PARTS, seen["right"], strict=True))
     need(len(readings) > 1, "clock() was hardly called. Every time has to come from the clock that time_step is given.")
     for part in PARTS:
@@ -223,8 +239,25 @@ def compare_step_times(student, devices, **how):
             together = sum(right[one] for one in PARTS[:3])
             need(
                 near or not math.isclose(found, together, rel_tol=0.02),
-                f"{where} That is the sum of the three parts: somebody waited between them.",
+                f"{where} That is the sum of the three parts: the devices were waited for between them.",
             )
+        for unit, factor in (("milliseconds", 1e3), ("microseconds", 1e6)):
+            need(
+                near or not math.isclose(found, factor * wanted, rel_tol=0.1),
+                f"{where} That is {factor:g} times as much: is it in {unit}? Seconds are wanted.",
+            )
+        need(
+            near or part != "backward" or not math.isclose(found, seen["loss and backward"], rel_tol=0.01),
+            f'{where} That is loss_fn and backward together: the loss belongs to "forward".',
+        )
+        need(
+            near or how.get("repeats") != 3 or not is_mean_of(intervals, found, 3),
+            f"{where} That is the mean of your three times. One slow step moves it: the median is wanted.",
+        )
+        if disturbed_but is not None:
+            need(near or found > wanted, f"{where} That is the shortest time. The median is wanted.")
+        if how.get("alone"):
+            need(near or found < wanted, f"{where} Did it wait for {devices[0]}, which is not in gpus?")
         need(near or found < wanted, f"{where} Were all devices idle when its time began? Is the warm-up in it?")
         need(near, f"{where} Were all devices done when the clock was read?")
         read = any(
@@ -256,11 +289,13 @@ def _(student):
         compare_step_times(student, student.devices, repeats=1, busy_before=True)
 
 
-@ex1.fact("the numbers are medians: one step that was disturbed does not move them")
+@ex1.fact("the numbers are medians: one long step does not move them, and no short one")
 def _(student):
     # The second timed step is one in parts, or a whole one, in whatever order they are taken.
     with case("With repeats=3, forward takes far longer in the second timed step"):
         compare_step_times(student, student.devices, width=50, repeats=3, disturbed=[2])
+    with case("With repeats=3, forward takes far less in the second timed step"):
+        compare_step_times(student, student.devices, width=50, repeats=3, disturbed_but=2)
 
 
 @ex1.fact("it waits for the devices in gpus and for no others: this notebook may have more")
@@ -270,7 +305,7 @@ def _(student):
         compare_step_times(student, (other, given), width=50, repeats=1, alone=True)
 
 
-@ex1.fact('inside "whole" nobody waits')
+@ex1.fact('inside "whole" the host does not wait')
 def _(student):
     compare_step_times(student, student.devices, width=500, rows=64)
 
@@ -479,9 +514,11 @@ def use_events(lab, places, widths, order, rounds, busy_before):
             )
 
         def forward(self, x):
-            for place, part in zip(places, self.parts, strict=True):
+            for number, (place, part) in enumerate(zip(places, self.parts, strict=True)):
                 x = part(x.to(place))
                 idle.append(is_idle(place))
+                if number and places[number - 1] != place:  # one part later it still computes
+                    idle[-2] = idle[-2] or is_idle(places[number - 1])
             return x
 
     exact = all([is_simulated(place) for place in places])
@@ -663,6 +700,13 @@ def _(student):
         with order:
             arrays, seen = look_at_move(student, SHAPES, device0, device1)
             compare_moved(seen, arrays, device1)
+
+
+@ex4.fact("an empty tensor comes back, too, in its place")
+def _(student):
+    with case("With a tensor of shape (0, 3) among them"):
+        arrays, seen = look_at_move(student, [[2, 3], [0, 3], [4]], *student.devices)
+        compare_moved(seen, arrays, student.devices[1])
 
 
 @ex4.fact("they come back in the dtype that they had")
