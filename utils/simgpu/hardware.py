@@ -76,7 +76,7 @@ class Gpu:
         self.retired = False
         self.within = 0
         self.memory = Memory(str(index), memory)
-        self.generator = Generator()
+        self.generator = Generator(self.device, torch.initial_seed())
         self.queues = [Queue(self, 0)]
         self.compute, self.copy_in, self.copy_out, self.network = Engine(), Engine(), Engine(), Engine()
 
