@@ -372,6 +372,36 @@ def test_a_mesh_of_two_dimensions_makes_its_groups():
     assert ranks(4).run(of_a_mesh) == [[3.0] * 3, [3.0] * 3, [7.0] * 3, [7.0] * 3]
 
 
+def times_of_two_groups(numbers):
+    """(start, end) of an all-reduce in each of two groups, launched one after the other on their own streams."""
+    groups = [[dist.new_group(members) for members in each] for each in numbers]
+    mine = [next(group for group in each if dist.get_rank(group) >= 0) for each in groups]
+    begin = simgpu.now()
+    for group in mine:
+        dist.all_reduce(torch.empty(2**22, device="simgpu"), group=group, async_op=True)
+    return [(record.start, record.end) for record in simgpu.log(begin) if record.kind == "comm"]
+
+
+IN_NODES, BETWEEN_NODES, ALL = [[0, 1], [2, 3]], [[0, 2], [1, 3]], [[0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("two", "at_once"),
+    [
+        ((IN_NODES, BETWEEN_NODES), True),
+        ((BETWEEN_NODES, IN_NODES), True),
+        ((IN_NODES, IN_NODES), False),
+        ((BETWEEN_NODES, BETWEEN_NODES), False),
+        ((ALL, BETWEEN_NODES), False),
+        ((ALL, IN_NODES), False),
+    ],
+)
+def test_groups_wait_for_each_other_where_they_share_a_way(two, at_once):
+    """HSDP shards within a node and reduces between nodes: one goes by NVLink, the other by the network."""
+    for first, second in ranks(4, nodes=2, compute=False).run(times_of_two_groups, two):
+        assert (second[0] < first[1]) is at_once
+
+
 class Halves(torch.nn.Module):
     def __init__(self, used: bool):
         super().__init__()

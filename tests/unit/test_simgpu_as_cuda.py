@@ -352,6 +352,7 @@ WORKS = {
         lambda: (torch.load(saved(on("cuda:1")), map_location=lambda _, where: SEEN.append(where)), SEEN.pop())[1],
         "cuda:1",
     ),
+    "tensor.storage()": (lambda: on("cuda").storage().data_ptr() > 0, True),
     "share_memory_": (lambda: on("cuda").share_memory_().is_shared(), True),
     "pin_memory=True": (
         lambda: [
@@ -423,7 +424,6 @@ REFUSED = {
     "an untyped storage": (lambda: torch.UntypedStorage(4, device="cuda"), "there is no CUDA here"),
     "L2_cache_size": (lambda: torch.cuda.get_device_properties(0).L2_cache_size, "says nothing of L2_cache_size"),
     "comm.broadcast": (lambda: torch.cuda.comm.broadcast(on("cuda"), [0, 1]), "copy with x.to(device)"),
-    "tensor.storage()": (lambda: on("cuda").storage(), "write tensor.untyped_storage() in place"),
     "pinned on a GPU": (lambda: torch.ones(2, device="cuda", pin_memory=True), "Only dense CPU tensors can be pinned"),
     "to_dlpack": (lambda: torch.utils.dlpack.to_dlpack(on("cuda")), NO_BYTES),
     "from_dlpack": (lambda: torch.from_dlpack(on("cuda")), NO_BYTES),

@@ -18,6 +18,10 @@ import time
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .priorities import Kernel
 
 
 class VirtualClock:
@@ -180,16 +184,36 @@ class Engine:
 
 
 class Queue:
-    """What a stream is inside: kernels and copies on one GPU, each starting after the one before it has ended."""
+    """What a stream is inside: kernels and copies on one GPU, each starting after the one before it has ended.
 
-    __slots__ = ("free", "gpu", "number")
+    As on CUDA the lower `priority` goes first: 0 is usual, -1 goes before it. `free` is when all that it was given
+    ends.
+    """
 
-    def __init__(self, gpu, number: int):
+    __slots__ = ("_delayed", "free", "gpu", "last", "number", "priority")
+    MOST_DELAYED = 4096
+
+    def __init__(self, gpu, number: int, priority: int = 0):
         self.gpu = gpu
         self.number = number
+        self.priority = priority
         self.free = 0.0
+        self.last: Kernel | None = None  # the last kernel, where streams have priorities
+        self._delayed: dict[float, Kernel] = {}  # by when they were to end
 
     def wait_until(self, moment: float) -> None:
         """Start nothing more before `moment`."""
         if moment > self.free:
             self.free = moment
+
+    def delay(self, before: float, kernel: Kernel, now: float) -> None:
+        """A kernel of this queue ends later than `before`, when it was to end until now."""
+        if len(self._delayed) >= self.MOST_DELAYED:
+            self._delayed = {moment: one for moment, one in self._delayed.items() if one.end > now}
+        self._delayed[before] = kernel
+        self.free = max(self.free, kernel.end)
+
+    def as_it_is_now(self, moment: float) -> float:
+        """When that ends which was to end at `moment`: kernels of higher priority may have gone before it since."""
+        kernel = self._delayed.get(moment)
+        return moment if kernel is None else kernel.end

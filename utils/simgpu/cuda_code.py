@@ -72,8 +72,8 @@ class _Translate(TorchFunctionMode):
 
 def _device(*args, **kwargs):
     """`torch.device`: names stay as they are written, so that they compare as they should."""
-    if len(args) == 1 and type(args[0]) is int:  # a GPU of the accelerator that there is
-        args = ("cuda", *args)
+    if len(args) == 1 and type(args[0]) is int and not _asked_by_pytorch():
+        args = ("cuda", *args)  # a GPU of the accelerator that there is
     return torch.device(*args, **kwargs)
 
 
@@ -291,6 +291,8 @@ def as_cuda() -> Iterator[None]:
             stack.enter_context(mock.patch.object(owner, name, _accepting_cuda(getattr(owner, name))))
         if torch.distributed.is_available():
             stack.enter_context(mock.patch.object(torch.distributed, "is_nccl_available", return_value=True))
+        if hasattr(torch.distributed, "ProcessGroupNCCL"):
+            stack.enter_context(mock.patch.object(torch.distributed.ProcessGroupNCCL, "__init__", _no_nccl))
         stack.enter_context(mock.patch.object(machine, "also_named", "cuda"))
         stack.enter_context(mock.patch.object(SimTensor, "is_cuda", _IsCuda(), create=True))
         translate = stack.enter_context(_Translate())
@@ -371,6 +373,13 @@ class _NotAfterAFork(tuple):
 
 
 os.register_at_fork(after_in_child=_note_fork)
+
+
+def _no_nccl(*args, **kwargs):
+    raise RuntimeError(
+        f'there is no NCCL here: {NAME} stands in for it. Make groups with init_process_group("nccl") and new_group, '
+        "which take ProcessGroupNCCL.Options, too."
+    )
 
 
 def _is_autocast_enabled(device_type: str = DEVICE_TYPE, ask=torch.is_autocast_enabled) -> bool:

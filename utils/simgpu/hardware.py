@@ -15,6 +15,7 @@ import torch
 from . import origin, torch_private
 from .clock import CLOCKS, Engine, PacedClock, Queue, Stopwatch, VirtualClock
 from .memory import Memory
+from .priorities import Kernel, PriorityEngine
 from .profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile, find
 from .random_numbers import Generator
 
@@ -59,13 +60,14 @@ class HostCopy(NamedTuple):
 class Gpu:
     """One simulated GPU. Tensors hold a reference to the one they live on.
 
-    It has one engine for kernels, one for copies in, one for copies out, and one for what goes to other processes.
+    It has one engine for kernels, one for copies in, one for copies out, and two for what goes to other processes: one
+    for the links within a node, one for its network adapter.
     `retired` turns true when the machine is reconfigured: what lived on it is refused from then on. While `within` is
     above 0 what runs on it is part of a call that has been charged as a whole.
     """
 
     __slots__ = (
-        *("compute", "copy_in", "copy_out", "network"),
+        *("compute", "copy_in", "copy_out", "link", "network"),
         *("device", "generator", "index", "memory", "profile", "queues", "retired", "within"),
     )
 
@@ -78,7 +80,8 @@ class Gpu:
         self.memory = Memory(str(index), memory)
         self.generator = Generator(self.device, torch.initial_seed())
         self.queues = [Queue(self, 0)]
-        self.compute, self.copy_in, self.copy_out, self.network = Engine(), Engine(), Engine(), Engine()
+        self.compute, self.copy_in, self.copy_out = Engine(), Engine(), Engine()
+        self.link, self.network = Engine(), Engine()
 
     @property
     def free(self) -> float:
@@ -143,6 +146,9 @@ class Machine:
         self.stopwatch: Stopwatch | None = None
         # Whether anybody made a stream: with one stream on each GPU everything is simpler, and faster.
         self.several_streams = False
+        # Where streams have priorities: what the log has not got yet, in the order of the launches, because a kernel
+        # in it may still be delayed.
+        self.unlogged: deque[Kernel | tuple] | None = None
         # Copies to the host that it has not waited for since.
         self.unwaited: deque[HostCopy] = deque(maxlen=LOG_LENGTH)
         # Another device type that means simulated GPUs, while code for it runs on them.
@@ -166,6 +172,7 @@ class Machine:
         self.compute = settings.compute
         self.stopwatch = Stopwatch() if self.compute and isinstance(self.clock, PacedClock) else None
         self.several_streams = False
+        self.unlogged = None
         self.unwaited.clear()
         origin.forget()
         if self.log is not None:
@@ -174,6 +181,7 @@ class Machine:
 
     def keep_log(self, most: int = LOG_LENGTH) -> None:
         """Keep the newest `most` records from now on; 0 keeps none and costs nothing."""
+        self.settle()
         self.log = deque(self.log or (), maxlen=most) if most else None
 
     # --- devices and streams ----------------------------------------------------------------------------------
@@ -213,15 +221,19 @@ class Machine:
         """The queue of the current stream of a GPU."""
         return self.here.queues.get(gpu, gpu.queues[0]) if self.several_streams else gpu.queues[0]
 
-    def add_queue(self, gpu: Gpu) -> Queue:
-        """A new queue on a GPU, for a stream that somebody made."""
+    def add_queue(self, gpu: Gpu, priority: int = 0) -> Queue:
+        """A new queue on a GPU, for a new stream. As on CUDA a lower `priority` goes first, and those above 0 are 0."""
         if not self.several_streams:
             self.several_streams = True
             for each in self.gpus:
                 for engine in (each.compute, each.copy_in, each.copy_out):
                     engine.busy = [[0.0, engine.free]]
-        queue = Queue(gpu, len(gpu.queues))
+        queue = Queue(gpu, len(gpu.queues), min(priority, 0))
         gpu.queues.append(queue)
+        if queue.priority and self.unlogged is None:
+            self.unlogged = deque()
+            for each in self.gpus:
+                each.compute = PriorityEngine(each.compute)
         return queue
 
     # --- time -----------------------------------------------------------------------------------------------
@@ -249,6 +261,9 @@ class Machine:
         start = launched = self.clock.pay(gpu.profile.launch, gpu.index)
         engine = gpu.compute
         queue = queue or self.queue(gpu)
+        if self.unlogged is not None:
+            self._launch_by_priority(queue, Kernel(queue, seconds, launched, (name, moved, flops, origin.here())))
+            return
         if self.several_streams:
             start = engine.first_gap(max(start, queue.free), seconds)
             engine.take(start, start + seconds, launched)
@@ -264,6 +279,52 @@ class Machine:
             self.log.append(entry)
             sys.audit("simgpu.record", entry)
 
+    def _launch_by_priority(self, queue: Queue, kernel: Kernel) -> None:
+        """A kernel where streams have priorities: it is logged when its times are final."""
+        queue.gpu.compute.place(kernel, max(kernel.launched, queue.free))
+        queue.free, queue.last = kernel.end, kernel
+        if self.stopwatch is not None:
+            self.stopwatch.claim(kernel.seconds)
+        if self.log is not None:
+            self.unlogged.append(kernel)
+            self._log_what_is_final()
+
+    def told(self, queue: Queue) -> float:
+        """When a queue is free, for something that begins or waits outside of it: its kernels keep their times."""
+        if self.unlogged is not None:
+            self.settle(queue.gpu, queue.free)
+        return queue.free
+
+    def settle(self, gpu: Gpu | None = None, moment: float = float("inf")) -> None:
+        """Kernels that end by `moment`, of this GPU or of all, keep their times."""
+        if self.unlogged is None:
+            return
+        for each in self.gpus if gpu is None else (gpu,):
+            each.compute.settle(moment)
+        self._log_what_is_final()
+
+    def _log_what_is_final(self) -> None:
+        unlogged = self.unlogged
+        while unlogged and (type(unlogged[0]) is tuple or unlogged[0].final):
+            entry = unlogged.popleft()
+            if type(entry) is not tuple:
+                (name, moved, flops, whence), queue, times = entry.about, entry.queue, (entry.start, entry.end)
+                place = queue.gpu.index, queue.number
+                entry = (*place, name, "kernel", *times, moved, flops, entry.launched, None, whence)
+            self._append(entry)
+
+    def _append(self, entry: tuple) -> None:
+        self.log.append(entry)
+        sys.audit("simgpu.record", entry)
+
+    def _note(self, entry: tuple) -> None:
+        """Log what has its final times; it keeps its place in the order of the launches."""
+        if self.unlogged:
+            self.unlogged.append(entry)
+            self._log_what_is_final()
+        else:
+            self._append(entry)
+
     def copy_between(self, source: Gpu, target: Gpu, size: int) -> None:
         """A copy from GPU to GPU: it waits for the current streams of both ends, and both wait for it."""
         link = self.link_between(source, target)
@@ -278,11 +339,8 @@ class Machine:
 
     def communicate(self, gpu: Gpu, name: str, ready: float, end: float, size: int, launched: float, among: str):
         """A collective, or one end of a message, which has been given its times. `among`: the ranks, in words."""
-        gpu.network.free = max(gpu.network.free, end)
         if self.log is not None:
-            entry = (gpu.index, NETWORK_STREAM, name, "comm", ready, end, size, 0, launched, among, origin.here())
-            self.log.append(entry)
-            sys.audit("simgpu.record", entry)
+            self._note((gpu.index, NETWORK_STREAM, name, "comm", ready, end, size, 0, launched, among, origin.here()))
 
     def copy_with_host(self, gpu: Gpu, size: int, *, to_host: bool, pinned: bool = False, wait: bool = True) -> None:
         """A copy between a GPU and the host, whose memory is pinned or not; the host waits for its end if told to."""
@@ -300,7 +358,7 @@ class Machine:
         launched = self.clock.pay(gpu.profile.launch, gpu.index)
         if kind == "d2d":
             self.clock.hand_over(launched, other)
-        start = max(launched, *(queue.free for queue, _ in ends))
+        start = max(launched, *(self.told(queue) for queue, _ in ends))
         if self.several_streams:
             before = None
             while before != start:  # until it fits in a gap of every engine
@@ -318,9 +376,7 @@ class Machine:
                 engine.free = end
         if self.log is not None:
             stream = ends[0][0].number
-            entry = (gpu.index, stream, "copy", kind, start, end, size, 0, launched, other, origin.here())
-            self.log.append(entry)
-            sys.audit("simgpu.record", entry)
+            self._note((gpu.index, stream, "copy", kind, start, end, size, 0, launched, other, origin.here()))
         return end
 
     def busy_share(self, gpu: Gpu, period: float) -> float:
@@ -338,6 +394,9 @@ class Machine:
             if end <= begin and not self.several_streams:  # with one stream, what was logged earlier ended earlier
                 break
             busy += max(0.0, min(end, now) - max(start, begin))
+        for kernel in list(self.unlogged or ()):
+            if type(kernel) is not tuple and kernel.queue.gpu is gpu:
+                busy += max(0.0, min(kernel.end, now) - max(kernel.start, begin))
         return busy / period
 
     def wait_until(self, moment: float) -> None:
@@ -347,6 +406,7 @@ class Machine:
 
     def know_done(self, moment: float) -> None:
         """The host has waited until this moment, or asked whether it has come. That time went by is no such thing."""
+        self.settle(moment=moment)
         if self.unwaited:
             self.unwaited = deque((copy for copy in self.unwaited if copy.end > moment), maxlen=LOG_LENGTH)
 

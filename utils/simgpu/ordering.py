@@ -61,9 +61,16 @@ def heed(written, queue, backward: bool, *, reads: bool = True, copies: bool = F
     """
     writer, done, copied = written
     if backward:
-        queue.wait_until(done)
-    elif reads and writer.gpu is queue.gpu and done > max(queue.free, machine.clock.now()):
+        queue.wait_until(_now(writer, done))
+    elif reads and writer.gpu is queue.gpu and _now(writer, done) > max(queue.free, machine.clock.now()):
         _warn_of_race(queue.gpu, _worker(queue, copies), _worker(writer, copied))
+
+
+def _now(writer, done: float) -> float:
+    """When a writer has done what it was to have done by `done`; from here on it keeps that time."""
+    done = writer.as_it_is_now(done)
+    machine.settle(writer.gpu, done)
+    return done
 
 
 @contextlib.contextmanager

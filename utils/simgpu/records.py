@@ -13,6 +13,7 @@ END, LAUNCHED = Record._fields.index("end"), Record._fields.index("launched")
 
 def log(since: float = -1.0) -> list[Record]:
     """What the devices did, oldest first: one record for each kernel and copy launched after `since`, in seconds."""
+    machine.settle()
     newest = []
     for entry in reversed(list(machine.log or ())):
         if entry[LAUNCHED] <= since:  # the log is in the order of the launches

@@ -12,10 +12,6 @@ from .hardware import DEVICE_TYPE, machine
 aten = torch.ops.aten
 NO_COMPILE = f"torch.compile makes code for real hardware, which {DEVICE_TYPE} is not: call the model uncompiled."
 NO_BYTES = f"{DEVICE_TYPE} has no memory that another library could read: copy the tensor with .cpu() first."
-NO_TYPED_STORAGE = (
-    f"{DEVICE_TYPE} has no typed storages: write tensor.untyped_storage() in place of tensor.storage(), and "
-    "fully_shard (FSDP2) in place of FullyShardedDataParallel, which uses them."
-)
 NO_FLEX = (
     "FlexAttention is code that torch.compile makes for real hardware: "
     "write torch.nn.functional.scaled_dot_product_attention(..., attn_mask=...)."
@@ -23,10 +19,6 @@ NO_FLEX = (
 NO_COPIES_OF_CUDAS = (
     f"torch.cuda.comm copies inside CUDA's own C++, which {DEVICE_TYPE} cannot take part in: "
     "copy with x.to(device), cut with x.chunk(n)."
-)
-NO_STAGING = (
-    f"{DEVICE_TYPE} has no bytes that this checkpoint could stage by itself. Give async_save the stager that copies "
-    "first: async_stager=torch.distributed.checkpoint.staging.BlockingAsyncStager()."
 )
 NO_CONTEXT_PARALLEL = (
     f"{DEVICE_TYPE} has no ring of attention, and context_parallel would give each rank the whole sequence here. "

@@ -7,6 +7,7 @@ import torch
 from . import torch_private
 from .clock import Queue
 from .hardware import Gpu, machine
+from .priorities import Kernel
 
 
 class Stream:
@@ -14,19 +15,20 @@ class Stream:
 
     What is launched inside `with torch.simgpu.stream(s):` (or `with s:`) goes to it. Streams of one GPU share its
     engines: one for kernels, one for copies in and one for copies out; what uses different engines runs at the
-    same time. `priority` is taken and ignored.
+    same time. As on CUDA a kernel of lower `priority` (-1 before 0, the default) goes before those that have not begun.
     """
 
-    priority = 0
-
     def __init__(self, device=None, priority: int = 0):
-        self._queue = machine.add_queue(machine.gpu(device))
-        self.priority = priority
+        self._queue = machine.add_queue(machine.gpu(device), priority)
         self._before: list[tuple[int, dict]] = []
 
     @property
     def device(self):
         return self._queue.gpu.device
+
+    @property
+    def priority(self) -> int:
+        return self._queue.priority
 
     @property
     def stream_id(self) -> int:
@@ -60,7 +62,9 @@ class Stream:
 
     def wait_stream(self, stream: Stream) -> None:
         """What is given to this stream from now on waits for what `stream` was given until now."""
-        queue_of(self).wait_until(queue_of(stream).free)
+        queue, other = queue_of(self), queue_of(stream)
+        if queue is not other:
+            queue.wait_until(machine.told(other))
 
     def wait_event(self, event: Event) -> None:
         """What is given to this stream from now on waits for `event`."""
@@ -133,24 +137,31 @@ class Event:
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
         self._timing = enable_timing
-        self._moment: float | None = None
-        self._gpu: Gpu | None = None
+        self._recorded: float | None = None
+        self._queue: Queue | None = None
+        self._after: Kernel | None = None  # where streams have priorities: what it happens after may be delayed
 
     def record(self, stream: Stream | None = None) -> None:
         """Happen when all that `stream` (default: the current one) was given until now is done."""
         queue = machine.queue(machine.gpu(None)) if stream is None else queue_of(stream)
-        self._gpu = queue.gpu
-        self._moment = max(queue.free, machine.clock.now())
+        self._queue, self._after = queue, queue.last
+        self._recorded = max(queue.free, machine.clock.now())
+
+    @property
+    def _moment(self) -> float | None:
+        """When it happens, as it is known now."""
+        return self._recorded if self._after is None else max(self._recorded, self._after.end)
 
     def wait(self, stream: Stream | None = None) -> None:
         """What `stream` (default: the current one) is given from now on waits for this event."""
         queue = machine.queue(machine.gpu(None)) if stream is None else queue_of(stream)
-        if self._moment is not None:
+        if self._moment is not None and queue is not self._queue:
+            machine.settle(self._queue.gpu, self._moment)
             queue.wait_until(self._moment)
 
     def query(self) -> bool:
         """Whether it has happened. One that was never recorded has. A no costs the host what a launch costs it."""
-        return self._moment is None or _is_past(self._moment, self._gpu)
+        return self._moment is None or _is_past(self._moment, self._queue.gpu)
 
     def synchronize(self) -> None:
         """The host waits until it has happened."""
