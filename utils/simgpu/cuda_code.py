@@ -125,8 +125,7 @@ def _as_cuda_device(device: torch.device) -> torch.device:
 
 def _device_of(tensor):
     """`tensor.device`, which is told as the code that asks has named it."""
-    device = tensor.device
-    return device if device.type != DEVICE_TYPE or _asked_by_pytorch() else _as_cuda_device(device)
+    return tensor.device if _asked_by_pytorch() else _as_cuda_device(tensor.device)
 
 
 # Functions that are answered here.

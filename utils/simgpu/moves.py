@@ -172,10 +172,12 @@ def _require_room(gpu: Gpu, func, args, kwargs) -> None:
 
 
 def _factory(func):
+    writes = func not in MAKES_NO_KERNEL
+
     def make(*args, device=None, pin_memory=None, **kwargs):
         torch_private.keep_backward_on_calling_thread()
         gpu = machine.gpu(device)
-        if machine.compute and func not in MAKES_NO_KERNEL:  # which writes nothing: it is counted in time
+        if writes and machine.compute:  # what is not written takes no memory before it is counted
             _require_room(gpu, func, args, kwargs)
         try:
             made = wrap(func(*args, device=values_live_on(), **kwargs), gpu)
@@ -185,7 +187,7 @@ def _factory(func):
                 raise
             _require_room(gpu, func, args, kwargs)
             raise plainer from None
-        if func not in MAKES_NO_KERNEL:
+        if writes:
             size = size_of(made)
             seconds = seconds_for(gpu.profile, streaming(size))
             machine.launch(gpu, seconds, func.__name__.split(".")[0], size, 0)

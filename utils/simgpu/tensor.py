@@ -755,9 +755,7 @@ LARGEST = torch.complex128.itemsize
 
 def _require_room(operator: Operator, gpu: Gpu, values, named_values) -> None:
     """Raise torch.OutOfMemoryError where the results of an operator would not fit, before they are computed."""
-    most = LARGEST
-    for arg in _flat((*values, *named_values.values())):
-        most *= (arg.numel() if isinstance(arg, torch.Tensor) else abs(arg)) or 1
+    most = LARGEST * _product(values) * (_product(named_values.values()) if named_values else 1)
     if most <= gpu.memory.free or (operator.pointwise and _largest_broadcast(values) <= gpu.memory.free):
         return
     try:
@@ -772,14 +770,18 @@ def _require_room(operator: Operator, gpu: Gpu, values, named_values) -> None:
         gpu.memory.require(results)
 
 
-def _flat(args):
-    """The tensors and whole numbers among arguments and in lists of them."""
+def _product(args) -> int:
+    """The product of all sizes and whole numbers among arguments: large results have no more numbers."""
+    product = 1
     for arg in args:
         kind = type(arg)
-        if kind is list or kind is tuple:
-            yield from _flat(arg)
-        elif kind is int or isinstance(arg, torch.Tensor):
-            yield arg
+        if kind is torch.Tensor:
+            product *= arg.numel() or 1
+        elif kind is int:
+            product *= abs(arg) or 1
+        elif kind is list or kind is tuple:
+            product *= _product(arg)
+    return product
 
 
 def _largest_broadcast(values) -> int:
