@@ -578,3 +578,16 @@ def test_a_device_by_its_number_is_one_of_cudas():
 def test_data_parallel_is_refused_in_code_for_cuda_too():
     with simgpu.as_cuda(), pytest.raises(RuntimeError, match=r"nn\.DataParallel copies inside CUDA's own C"):
         torch.nn.DataParallel(torch.nn.Linear(2, 2).cuda())
+
+
+@pytest.mark.parametrize("device", ["cpu", "simgpu:0"])
+@pytest.mark.parametrize("foreach", [True, False])
+def test_an_update_between_forward_and_backward_is_an_error(device, foreach):
+    layers = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).to(device)
+    optimizer = torch.optim.SGD(layers.parameters(), lr=0.1, foreach=foreach)
+    rows = torch.ones(2, 4, device=device)
+    layers(rows).sum().backward()
+    loss = layers(rows).sum()
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

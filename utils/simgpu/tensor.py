@@ -356,6 +356,8 @@ class Operator:
         if func.namespace not in PYTORCHS_AND_OURS:
             self.special = partial(_run_custom, func, self.special or partial(_run_as_planned, self))
         self.name = func.__name__.split(".")[0]
+        if self.name.startswith("_foreach_") and self.name.endswith("_"):
+            self.special = partial(_run_in_place, self.special or partial(_run_as_planned, self))
         self.packet = torch_private.packet_of(func)
         self.names = [argument.name for argument in schema.arguments]
         self.pointwise = torch.Tag.pointwise in func.tags or self.packet in ITERATED
@@ -637,6 +639,14 @@ def _run_planned(operator, args, kwargs):
 def _run_as_planned(operator, *args, **kwargs):
     __tracebackhide__ = True
     return _run_planned(operator, args, kwargs)
+
+
+def _run_in_place(run, lists, *args, **kwargs):
+    """A list of tensors changed in place: autograd is told, as CUDA's kernels do (ForeachBinaryOpList.cu) and it is not
+    where a list goes by Python."""
+    result = run(lists, *args, **kwargs)
+    torch.autograd.graph.increment_version([tensor for tensor in lists if not tensor.is_inference()])
+    return result
 
 
 def _run_custom(func, otherwise, *args, **kwargs):
