@@ -77,7 +77,8 @@ def test_a_group_that_leaves_its_node_is_slower(model):
     outside = estimate(model, Cluster("H100", 8, 2, network="25G"), Layout(shard=8))
     assert outside.seconds > inside.seconds
     assert inside.moved["network"] == 0 < inside.moved["link"]
-    assert outside.moved["link"] == 0 < outside.moved["network"]
+    # A ring of 8 in 4 nodes leaves each node once: half of its bytes cross the network.
+    assert outside.moved["link"] == outside.moved["network"] == inside.moved["link"] / 2
 
 
 def test_many_micro_batches_cost_what_a_few_more_cost_more(model):

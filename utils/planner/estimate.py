@@ -242,12 +242,17 @@ def _micro_batches(layout: Layout, blocks: Sequence[Trace], cluster: Cluster, co
 
 
 def _links(layout: Layout, cluster: Cluster, talked: dict[str, float], sent: float = 0.0) -> dict[str, float]:
-    """Bytes that a GPU passes on: in a ring (n - 1) / n of the whole, twice for an all-reduce."""
+    """Bytes that a GPU passes on: in a ring (n - 1) / n of the whole, twice for an all-reduce.
+
+    A ring over several nodes leaves each of them once: of n ranks' bytes so many nodes' cross the network.
+    """
     groups, moved = _groups(layout, cluster), {"link": 0.0, "network": 0.0}
     for name, size in talked.items():
         group = getattr(groups, name)
-        share = (group.ranks - 1) / group.ranks * (2 if name == "data" else 1)
-        moved["network" if group.nodes > 1 else "link"] += size * share
+        passed = size * (group.ranks - 1) / group.ranks * (2 if name == "data" else 1)
+        between = group.nodes / group.ranks if group.nodes > 1 else 0.0
+        moved["network"] += passed * between
+        moved["link"] += passed * (1 - between)
     way = cluster.way(layout.data * layout.shard * layout.tensor)
     moved["network" if way is cluster.network else "link"] += sent
     return moved
