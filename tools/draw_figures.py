@@ -215,7 +215,7 @@ QUESTIONS = [
     ),
     (
         "Do shards of everything fit,\nand one whole layer?",
-        "FSDP, over as many machines\nas all-gathers stay hidden",
+        "FSDP, as long as its\nall-gathers stay hidden",
         "lesson 12",
     ),
     ("Is one layer too large, or are\nthere too few rows to share?", "tensor parallel,\ninside a machine", "lesson 12"),
