@@ -27,7 +27,7 @@ PHASE_STYLE = {
     "backward": {"facecolor": ORANGE, "hatch": "///"},
     "backward, inputs (I)": {"facecolor": SKY, "hatch": "\\\\"},
     "backward, weights (W)": {"facecolor": GREEN, "hatch": "|||"},
-    "averaging": {"facecolor": RED, "hatch": "..."},
+    "averaging": {"facecolor": RED, "hatch": "+++"},
     "optimizer": {"facecolor": GREY, "hatch": "..."},
 }
 # So end the names of the halves of a backward pass that utils.schedules plays.
