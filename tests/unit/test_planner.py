@@ -223,3 +223,17 @@ def test_only_llamas_are_simulated():
     found = plan(of_module(nn.Linear(8, 8), torch.empty(8)), Cluster("T4", 2, link="pcie3"), 4)
     with pytest.raises(Problem, match=r"only models of llama\(\.\.\.\) are simulated"):
         found.simulated(1)
+
+
+def test_the_network_decides_between_the_two_plans_of_lesson_13():
+    """Unrestricted, FSDP over everything wins at 400 and 200 Gb/s and loses to a pipeline at 100."""
+    large = llama(layers=80, width=8192, heads=64, kv_heads=8, hidden=28672, vocabulary=128256, length=4096)
+    limits = {"rows": 1, "recompute": ("none", "full"), "only": 1}
+    stages, speeds = {}, {}
+    for network in ("400G", "200G", "100G"):
+        cluster = Cluster("H100", 1024, network=network)
+        found = [plan(large, cluster, 2048, **limits, **more).fits[0] for more in ({"shard": (1, 2, 4, 8)}, {})]
+        stages[network] = [each.layout.pipeline for each in found]
+        speeds[network] = found[1].tokens_per_second / found[0].tokens_per_second
+    assert stages == {"400G": [8, 1], "200G": [8, 1], "100G": [8, 8]}
+    assert all(1 <= speed < 1.1 for speed in speeds.values())
