@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 from conftest import LABS
-from support.answers import ANSWERS, Answer, answers_of
+from support.answers import ANSWERS, Answer, answers_of, chosen
 from support.judging import Judge
 from support.misconceptions import WRITE_ANEW, known, row
 from support.names import bound
@@ -67,6 +67,13 @@ def test_judging_an_exercise_reads_what_the_notebook_defines(judge, lab):
 def test_an_answer_that_breaks_another_exercise_is_seen_to(judge, code):
     """Here in exercise 5, which is lost, too: placement is what exercise 4 asks for."""
     assert {"ex4", "ex5"} <= set(judge(Answer("lab01", "ex5", "wrong", "made_up", "Breaks more.", code)))
+
+
+@pytest.mark.xdist_group("answers of lab14")
+def test_a_trainer_that_fits_is_right_also_beside_a_wrong_make_trainer(judge):
+    codes = chosen("lab14", "right", ex2="four_copies_with_shards") | chosen("lab14", "wrong", ex1="two_weights")
+    code = f"{codes['ex2']}\n\n\n{codes['ex1']}"
+    assert list(judge(Answer("lab14", "ex2", "wrong", "made_up", "Two trainers.", code))) == ["ex1"]
 
 
 @pytest.mark.xdist_group("answers of lab01")

@@ -291,7 +291,7 @@ def read_answers(lab):
     return answers
 
 
-@ex3.fact("each of the three has an answer of the kind that is asked for")
+@ex3.fact("two of the answers are places, the third is a number")
 def _(student):
     for name, found in student.run(read_answers).items():
         offered = QUESTIONS[name][0]
@@ -456,6 +456,39 @@ def _(student):
         compare_torn(student.run(tear_a_parent, *student.devices), ["0"])
 
 
+def tear_a_nested_model(lab, device0, device1, itself=False):
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import kind_of
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2).to(device0)
+            self.scale = nn.Parameter(torch.ones(2, device=device0))
+            self.shift = nn.Parameter(torch.ones(2, device=device1))
+
+    class Outer(nn.Module):
+        def __init__(self, torn):
+            super().__init__()
+            self.scaled = Scaled()
+            self.block = nn.Sequential(nn.Linear(2, 2).to(device1), nn.Sequential(torn, nn.ReLU()), nn.BatchNorm1d(2))
+
+    torn = nn.Linear(2, 2).to(device0)
+    torn.weight = nn.Parameter(torn.weight.detach().to(device1), requires_grad=False)
+    found = lab.torn_layers(Scaled() if itself else Outer(torn))
+    if not isinstance(found, (list, tuple, set)):
+        return kind_of(found)
+    return [str(name) for name in found]
+
+
+@ex4.fact("torn_layers finds a torn layer inside of others, by its whole name")
+def _(student):
+    with case("A model with two torn layers, scaled and block.1.0"):
+        compare_torn(student.run(tear_a_nested_model, *student.devices), ["scaled", "block.1.0"])
+
+
 # --- ex5: any stack of layers ---------------------------------------------------------------------------------
 
 ex5 = lab.exercise(
@@ -571,6 +604,20 @@ def state_of_split(lab, stack, cut, device0, device1, seed):
     return told
 
 
+def why_names(found, whole, cut) -> str:
+    """The mistake that gives these names."""
+    first, second = (list(whole[part].state_dict()) for part in (slice(cut), slice(cut, None)))
+    from_0 = list(nn.Sequential(*whole[cut:]).state_dict())
+    twice = [name for name in first if name in from_0]
+    if twice and sorted(found) == sorted({*first, *from_0}):
+        return f" Both parts have {', '.join(twice)}: the second counts its layers from 0 again. One of each is lost."
+    if sorted(found) == sorted([*(f"part0.{name}" for name in first), *(f"part1.{name}" for name in second)]):
+        return " They begin with the names of the parts."
+    if sorted(found) == sorted(name for name, _ in whole.named_parameters()):
+        return " The buffers are missing."
+    return ""
+
+
 def compare_state(student, stack, cut, device0, device1, seed=SEED):
     """The state of a split stack that has been given other numbers since is that of the stack."""
     whole = build(stack)
@@ -581,7 +628,8 @@ def compare_state(student, stack, cut, device0, device1, seed=SEED):
         need(isinstance(found, dict), f"undivided_state returned {found}. Return a dict.")
         need(
             list(map(str, sorted(found))) == sorted(expected),
-            f"its names are {', '.join(found)}; those of the undivided layers are {', '.join(expected)}.",
+            f"its names are {', '.join(found)}; those of the undivided layers are {', '.join(expected)}."
+            + why_names(list(found), whole, cut),
         )
         for name, (device, values) in found.items():
             need(values is not None, f"{name} is {device}. A tensor belongs there.")
@@ -595,6 +643,12 @@ def compare_state(student, stack, cut, device0, device1, seed=SEED):
 @ex5.fact("undivided_state gives what the undivided layers can load, on the CPU")
 def _(student):
     compare_state(student, LINEAR_STACK, 2, *student.devices)
+
+
+@ex5.fact("undivided_state has the buffers, too")
+def _(student):
+    stack = [["Linear", 12, 16], ["BatchNorm1d", 16], ["ReLU"], ["Linear", 16, 5]]
+    compare_state(student, stack, 2, *student.devices, seed=6)
 
 
 def split_named_layers(lab, cut, device0, device1, x):

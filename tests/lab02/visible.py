@@ -190,6 +190,53 @@ def _(student):
     compare_failure(student, "one row", "With a BatchNorm1d that refuses a batch of one row (a ValueError)", expected)
 
 
+def watch_a_loop(lab, device0, device1):
+    """A layer that runs twice, in a model that has a hook of its own already."""
+    import torch
+    from torch import nn
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.ModuleDict({"step": nn.Linear(3, 3).to(device0), "out": nn.Linear(3, 2).to(device1)})
+            self.act = nn.ReLU()
+
+        def forward(self, x):
+            for _ in range(2):
+                x = self.act(self.inner["step"](x))
+            return self.act(self.inner["out"](x.to(device1)))
+
+    calls = []
+    model = Model()
+    model.inner["out"].register_forward_hook(lambda *_: calls.append("out"))
+    found = lab.devices_seen(model, torch.ones(2, 3, device=device0))
+    during = len(calls)
+    with torch.no_grad():
+        model(torch.ones(2, 3, device=device0))
+    return {"seen": [list(map(str, entry)) for entry in found], "own hook": [during, len(calls) - during]}
+
+
+@ex1.fact("a module that runs twice is in it twice, and a hook that was there before stays")
+def _(student):
+    for device0, device1 in (student.devices, student.devices[::-1]):
+        found = student.run(watch_a_loop, device0, device1)
+        expected = [["inner.step", device0, device0], ["act", device0, device0]] * 2
+        expected += [["inner.out", device1, device1], ["act", device1, device1]]
+        with case("With a model that has a loop in its forward"):
+            compare_seen(found["seen"], expected)
+        need(found["own hook"][0] == 1, "the model should run once, and not more often.")
+        need(found["own hook"][1] == 1, "a hook that the model had before is gone afterwards.")
+
+
+@ex1.fact("where the model's own forward raises between two layers, no layer is blamed, and no hook is left")
+def _(student):
+    def expected(device0, device1):
+        ran = [["first.0", device0], ["first.1", device0], ["second.0", device1], ["second.1", device1]]
+        return [[name, device, device] for name, device in ran]
+
+    compare_failure(student, "between", "With a forward that raises between two layers", expected)
+
+
 # --- ex2: bytes_moved -----------------------------------------------------------------------------------------
 
 ex2 = lab.exercise(
@@ -236,19 +283,35 @@ def count_bytes(lab, stack, places, dtype, frozen, training, x, devices):
     return {"kind": "dict", "told": told, "took": sum(peaks) - sum(before)}
 
 
-def bytes_of_a_step(stack, places, dtype, frozen, training, x):
-    """What a timeline of the same step has, as {(from, to): bytes}."""
+def bytes_of_a_step(stack, places, dtype, frozen, training, x, mistake=""):
+    """What a timeline of the same step has, or what a mistake makes of it, as {(from, to): bytes}."""
     layers = build(stack).to(getattr(torch, dtype))
     batch = torch.from_numpy(x)
     batch = batch.to(getattr(torch, dtype)) if batch.dtype == torch.float32 else batch
     moved, trained = {}, False
+    training = {"training always": True, "training never": False}.get(mistake, training)
     for number, (here, place) in enumerate(pairwise(["cpu", *places])):
-        for way in [(here, place), (place, here)][: 1 + (training and trained)]:
+        back = {"gradient of the batch": True, "frozen as trained": number > 0}.get(mistake, trained)
+        for way in [(here, place), (place, here)][: 1 + (training and back)]:
             if here != place:
-                moved[way] = moved.get(way, 0) + batch.nbytes
+                size = {"numbers": batch.numel(), "four bytes": 4 * batch.numel()}.get(mistake, batch.nbytes)
+                moved[way] = size + (0 if mistake == "overwritten" else moved.get(way, 0))
         batch = layers[number](batch).detach()
-        trained |= number not in frozen and any(True for _ in layers[number].parameters())
+        before = trained and mistake != "layer before only"
+        trained = before or (number not in frozen and any(True for _ in layers[number].parameters()))
     return moved
+
+
+MISCOUNTS = {
+    "numbers": "elements are counted, not bytes",
+    "four bytes": "each number counts as four bytes, whatever its dtype",
+    "training always": "gradients are counted although training is False",
+    "training never": "no gradient is counted",
+    "gradient of the batch": "a gradient goes back over every crossing, that of the batch, too",
+    "frozen as trained": "a gradient goes back also where everything before the crossing is frozen",
+    "layer before only": "a gradient goes back only where the layer right before the crossing is trained",
+    "overwritten": "of several crossings the same way the last one counts",
+}
 
 
 def compare_bytes(student, stack, places, description, *, rows=8, dtype="float32", frozen=(), training=True, seed=0):
@@ -261,9 +324,12 @@ def compare_bytes(student, stack, places, description, *, rows=8, dtype="float32
     with case(f"{description}, places={', '.join(places)}, training={training}"):
         need(found["kind"] == "dict", f"bytes_moved returned {found['kind']}. Return a dict.")
         seen = {(here, there): size for here, there, size in found["told"] if size}
+        mistaken = {each: bytes_of_a_step(stack, places, dtype, frozen, training, x, each) for each in MISCOUNTS}
+        counted = [words for each, words in MISCOUNTS.items() if seen == mistaken[each] != truth]
+        why = f" That comes out when {', or when '.join(counted)}." if counted else ""
         for here, there in dict.fromkeys([*truth, *seen]):
             says, right = seen.get((here, there), 0), truth.get((here, there), 0)
-            need(says == right, f"from {here} to {there} it says {says}, and a timeline has {right}.")
+            need(says == right, f"from {here} to {there} it says {says}, and a timeline has {right}.{why}")
         took = found["took"]
         need(not took, f"the numbers are right, and it took {took} bytes on the devices. Make no tensor there.")
 
@@ -374,6 +440,8 @@ def compare_bridges(student, places, kind, expected, row, description):
     with case(description):
         need(found["kind"] == "two", f"bridges returned {found['kind']}. Return two numbers.")
         count, longest = found["found"]
+        turned = [count, longest] == [row, expected] and row != expected
+        need(not turned, f"your two numbers, {count} and {longest}, stand the other way round: first how many in all.")
         in_all = f"there {'is' if expected == 1 else 'are'} {expected} in all"
         need(count == expected, f"{in_all}, and bridges says {count}.")
         need(
@@ -472,6 +540,7 @@ def follow_mended(lab, sizes, device0, device1, start, seed, x):
 
     model = lab.Mended(tuple(sizes), torch.device(device0), torch.device(device1))
     shapes = {name: list(p.shape) for name, p in model.named_parameters()}
+    places = {name: str(p.device) for name, p in model.named_parameters()}
     fill(model, seed)
     batch = torch.from_numpy(x).to(start)
     with record(device0, device1) as forward:
@@ -485,6 +554,7 @@ def follow_mended(lab, sizes, device0, device1, start, seed, x):
     return {
         "kind": "Tensor",
         "shapes": shapes,
+        "places": places,
         "output": array(output),
         "output device": str(output.device),
         "gradients": gradients,
@@ -540,6 +610,15 @@ def needs_no_more_parameters(shapes, whole):
         left.remove(shape)
 
 
+def compare_layers(found, sizes, device0, device1):
+    """A layer is known by its shape, as it may have another name."""
+    inputs, hidden, _ = sizes
+    for name, shape in found["shapes"].items():
+        wanted = device0 if shape in ([hidden, inputs], [hidden]) else device1
+        place = found["places"][name]
+        need(place == wanted, f"{name} is on {place}, and Detour has it on {wanted}. Move the data, not the layers.")
+
+
 def batch(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).numpy()
 
@@ -593,6 +672,13 @@ def _(student):
         compare_gradients(found, expected)
 
 
+@ex4.fact("each layer is on the device on which Detour has it")
+def _(student):
+    found, _, _ = mended(student)
+    with case(USUAL):
+        compare_layers(found, SIZES, *student.devices)
+
+
 @ex4.fact("in forward the batch goes straight to both devices, the hidden result straight to device1, and nothing else")
 def _(student):
     found, _, ways = mended(student)
@@ -605,6 +691,21 @@ def _(student):
     found, _, ways = mended(student)
     with case(USUAL):
         compare_ways(found["backward"], ways["backward"])
+
+
+@ex4.fact("all of this holds with the devices swapped")
+def _(student):
+    with case("With the devices swapped"):
+        compare_all(student, swapped=True)
+
+
+def compare_all(student, batch_size=4, sizes=SIZES, swapped=False, start="cpu"):
+    found, expected, ways = mended(student, batch_size, sizes, swapped, start, seed=batch_size)
+    compare_layers(found, sizes, *(student.devices[::-1] if swapped else student.devices))
+    compare_output(found, expected)
+    compare_gradients(found, expected)
+    for phase in ("forward", "backward"):
+        compare_ways(found[phase], ways[phase])
 
 
 # --- ex5: gradient_report -------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen, tu
     }
 
 
-def expected_steps(kind, seed, xs, ys, max_norm, frozen, change=""):
+def expected_steps(kind, seed, xs, ys, max_norm, frozen, turned=False, change=""):
     """(losses, losses after each update, norms, parameters) of the same steps on one device, or with a mistake."""
     model = build(STACK)
     fill(model, seed)
@@ -133,28 +133,35 @@ def expected_steps(kind, seed, xs, ys, max_norm, frozen, change=""):
         model[0].requires_grad_(False)
     loss_fn = getattr(nn, kind)()
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(trained, lr=0.1, momentum=0.9)
+    parts = [model[:2], model[2:4], model[4:]][:: -1 if turned else 1]
+    optimizers = [torch.optim.SGD(part.parameters(), lr=0.1, momentum=0.9) for part in parts]
+    cleared = {"clear the first": optimizers[:1], "keep old": [], "zero at the end": []}.get(change, optimizers)
+    stepping = {"update the first": optimizers[:1], "update the last": optimizers[-1:], "no update": []}
     for parameter in trained:
         parameter.grad = torch.full_like(parameter, 0.5)
     before, after, norms = [], [], []
     for x, y in zip(torch.from_numpy(xs), torch.from_numpy(ys), strict=True):
         loss = loss_fn(model(x), y)
-        if change not in ("keep old", "zero at the end"):
+        for optimizer in cleared:
             optimizer.zero_grad()
         loss.backward()
         added = sum(p.grad.norm().item() for p in trained)
+        if change == "each number":
+            nn.utils.clip_grad_value_(trained, max_norm)
         limits = [(list(layer.parameters()), max_norm) for layer in model] if change == "each alone" else []
-        for group, limit in limits or [(trained, 1e9 if change in ("no clip", "scale always") else max_norm)]:
+        unlimited = change in ("no clip", "scale always", "each number")
+        for group, limit in limits or [(trained, 1e9 if unlimited else max_norm)]:
             norms.append(nn.utils.clip_grad_norm_(group, limit).item())
         if change == "norms added":
             norms[-1] = added
         if change == "scale always":
             for parameter in trained:
                 parameter.grad *= max_norm / norms[-1]
-        if change != "no update":
+        for optimizer in stepping.get(change, optimizers):
             optimizer.step()
         if change == "zero at the end":
-            optimizer.zero_grad()
+            for optimizer in optimizers:
+                optimizer.zero_grad()
         before.append(loss.item())
         after.append(loss_fn(model(x), y).item())
     return before, after, norms, values_of(model)
@@ -164,7 +171,11 @@ SLIPS = {
     "keep old": "Old gradients were added to the new ones.",
     "zero at the end": "In the first step gradients from before it were added. When do you zero them?",
     "no update": "The model is never updated: what does optimizer.step() find to work with?",
-    "no clip": "They are what comes out when nothing is clipped.",
+    "clear the first": "Only the first optimizer has cleared its gradients. To the others old ones were added.",
+    "update the first": "Only the first optimizer made its steps.",
+    "update the last": "Only the last optimizer made its steps.",
+    "each number": "They are what comes out when each number is limited. max_norm limits the norm of all.",
+    "no clip": "They are what comes out when nothing is clipped before step().",
     "scale always": "They are what comes out when gradients that are short enough are made longer.",
     "each alone": "They are what comes out when each device's gradients are clipped by their own norm.",
 }
@@ -195,16 +206,21 @@ def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=
             run["devices"] == [place for place in places for _ in range(2)],
             "the parameters are not where they were before train_step: now on " + ", ".join(run["devices"]) + ".",
         )
-        before, after, lengths, values = expected_steps(kind, seed, xs, ys, max_norm, frozen)
+        asked = kind, seed, xs, ys, max_norm, frozen, turned
+        before, after, lengths, values = expected_steps(*asked)
         found = f"the losses are {listed(losses)}, and on one device {listed(before)}. "
         need(not same(losses, after), found + "Yours are those after the update.")
         need(same(losses[:1], before[:1]), found + "The very first one differs already.")
         for slip, words in SLIPS.items():
-            mistaken = expected_steps(kind, seed, xs, ys, max_norm, frozen, slip)[0]
+            mistaken = expected_steps(*asked, slip)[0]
             need(same(mistaken, before) or not same(losses, mistaken), found + words)
-        need(same(losses, before), found + "The first is right, so what differs is the update.")
+        need(
+            same(losses, before),
+            found + "The first is right, so what differs is the update. In which order are zero_grad, backward, clip "
+            "and step?",
+        )
         told = f"the losses are right. Your norms are {listed(norms)}, and right is {listed(lengths)}."
-        added = expected_steps(kind, seed, xs, ys, max_norm, frozen, "norms added")[2]
+        added = expected_steps(*asked, "norms added")[2]
         need(not same(norms, added), told + " Yours are sums of the norms of the gradients. Add the squares.")
         clipped = [min(length, max_norm) for length in lengths]
         need(same(norms, lengths) or not same(norms, clipped), told + " Yours are those after clipping.")
@@ -221,7 +237,8 @@ def _(student):
 @ex1.fact("gradients are clipped by the norm of all of them together, on whichever devices they are")
 def _(student):
     device0, device1 = student.devices
-    compare_steps(student, [device0, device1, device1], "cpu", device1)
+    for max_norm in (0.2, NORM):
+        compare_steps(student, [device0, device1, device1], "cpu", device1, max_norm=max_norm)
 
 
 @ex1.fact("the target may come from the CPU or the other device, and the model may end on device0")
@@ -230,6 +247,12 @@ def _(student):
     compare_steps(student, [device0, device1, device1], "cpu", "cpu", seed=2)
     compare_steps(student, [device0, device1, device1], device1, device0, seed=3)
     compare_steps(student, [device1, device0, device0], "cpu", "cpu", seed=4)
+
+
+@ex1.fact("a part that is frozen has no gradients, and needs none")
+def _(student):
+    device0, device1 = student.devices
+    compare_steps(student, [device1, device0, device1], "cpu", device0, seed=7, max_norm=0.5, frozen=True)
 
 
 # --- ex2: a classifier that fits ------------------------------------------------------------------------------
@@ -440,6 +463,12 @@ def compare_optimizers(student, places, *, shared=False, frozen=False, torn=Fals
 def _(student):
     device0, device1 = student.devices
     compare_optimizers(student, [device0, device1])
+
+
+@ex3.fact("the CPU counts as a device")
+def _(student):
+    device0, device1 = student.devices
+    compare_optimizers(student, ["cpu", device1, device0], lr=0.003, seed=4)
 
 
 @ex3.fact("it works when the layers of a device are not next to each other")
@@ -661,8 +690,8 @@ def expected_train(stacks, kind, seed, raws, ys, lr, *, change=""):
     for number, part in enumerate(parts):
         fill(part, seed + number)
     model = nn.Sequential(*parts)
-    trained = parts[-1] if change == "last part only" else model
-
+    trained = {"last part only": parts[-1], "first part only": parts[0]}.get(change, model)
+    lr = {"no update": 0.0, "lr of the notebook": RATE, "default lr": 1e-3}.get(change, lr)
     optimizer = torch.optim.SGD(trained.parameters(), lr=lr, momentum=0 if change == "no momentum" else 0.9)
     loss_fn, losses = getattr(nn, kind)(), []
     for raw, y in zip(raws, ys, strict=True):
@@ -677,8 +706,12 @@ def expected_train(stacks, kind, seed, raws, ys, lr, *, change=""):
 
 MISTAKES = {
     "no zero_grad": "They are what comes out when old gradients are added to the new ones.",
-    "no momentum": "They are what comes out without momentum, or when the optimizer is made anew for each batch.",
+    "no momentum": "They are what comes out without momentum, or with a new optimizer for each batch.",
     "last part only": "They are what comes out when only the last part is trained.",
+    "no update": "They are what comes out when no part is updated.",
+    "first part only": "They are what comes out when only the first part is trained.",
+    "lr of the notebook": f"They are what comes out with lr={RATE}. Is that the lr that train was given?",
+    "default lr": "They are what comes out with lr=0.001, which SGD takes where it is given none.",
 }
 
 
@@ -729,4 +762,4 @@ def _(student):
 @ex5.fact("three parts that go to device1, to device0 and back to device1 do, too")
 def _(student):
     device0, device1 = student.devices
-    compare_train(student, THREE_PARTS, [device1, device0, device1], seed=2)
+    compare_train(student, THREE_PARTS, [device1, device0, device1], seed=2, lr=0.05)

@@ -23,18 +23,30 @@ def _(student):
         seen.compare_step_times(student, student.devices, width=20_000, repeats=2, busy_before=True)
 
 
-@seen.ex2.fact("it holds for other times, two repeats, and devices that are busy when it is called")
+@seen.ex2.fact("it holds for other times, one pair, and devices that are busy when it is called")
 def _(student):
-    seen.compare_turns(student, [1.0, 3.0, 3.0], [1.0, 5.0, 6.0], left_over=70.0)
-    seen.compare_turns(student, [1.0, 5.0, 6.0], [1.0, 3.0, 3.0], left_over=70.0)
-    seen.compare_turns(student, [5.0, 2.0, 2.5, 2.0, 2.0], [5.0, 2.0, 2.5, 2.0, 2.0])
-    seen.compare_turns(student, [1.0, 6.0, 6.0, 6.0, 6.0, 6.0], [1.0, 8.0, 7.5, 8.0, 8.5, 4.0])
+    a, b = [1.0, 5.0, 6.0, 5.5, 5.0, 6.5, 6.0, 5.5], [1.0, 3.0, 3.0, 3.5, 2.5, 3.0, 4.0, 3.0]
+    seen.compare_turns(student, a, b, left_over=70.0)
+    seen.compare_turns(student, b, a, left_over=70.0)
+    seen.compare_differences(student, [30.0])
+    seen.compare_differences(student, [0.0] * 7)
 
 
-@seen.ex2.fact("the run that warms up is in no difference, and one disturbed pair does not decide")
+@seen.ex2.fact("the interval has the right ends: 6, 8, 9, 17 and 50 pairs")
 def _(student):
-    seen.compare_turns(student, [100.0, 10.0, 11.0], [1.0, 13.0, 13.5])
-    seen.compare_turns(student, [1.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0], [1.0, 16.0, 16.5, 16.0, 2.0, 16.0, 15.5])
+    for sign in (1, -1):
+        seen.compare_differences(student, [3.0, 4.0, 5.0, 3.5, 4.5, 5.5], sign)
+        seen.compare_differences(student, [3.0, 4.0, 5.0, -60.0, 4.5, 5.5, 4.0, 3.0], sign)
+        seen.compare_differences(student, [3.0, 4.0, 5.0, -60.0, 4.5, 5.5, 4.0, 3.0, 5.0], sign)
+        for count, wrong_side in ((17, 4), (17, 5), (50, 17), (50, 18)):
+            differences = [-2.0] * wrong_side + [7.0] * (count - wrong_side)
+            seen.compare_differences(student, differences, sign)
+
+
+@seen.ex2.fact("the run that warms up is in no difference, and a difference of 0 is on neither side")
+def _(student):
+    seen.compare_turns(student, [100.0] + [10.0] * 6, [1.0, 13.0, 13.5, 13.0, 14.0, 12.5, 13.0])
+    seen.compare_differences(student, [4.0, 5.0, 0.0, 6.0, 5.0, 4.0, 6.0])
 
 
 @seen.ex3.fact("it holds for three parts, two of them on one device, in any order, and call after call")
@@ -48,7 +60,7 @@ def _(student):
 @seen.ex4.fact("it holds for other shapes, one number alone, a single tensor and many")
 def _(student):
     device0, device1 = student.devices
-    for shapes in ([[2, 2], [], [1], [4, 3, 2]], [[3, 4]], [[number % 5 + 1, 2] for number in range(40)]):
+    for shapes in ([[2, 2], [], [1], [4, 3, 2], [3, 0]], [[3, 4]], [[number % 5 + 1, 2] for number in range(40)]):
         arrays, found = seen.look_at_move(student, shapes, device0, device1)
         seen.compare_moved(found, arrays, device1)
         seen.compare_copies(found)

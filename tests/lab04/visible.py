@@ -7,7 +7,7 @@ are known; or with a clock that is made up and goes on by what was launched, but
 from __future__ import annotations
 
 import math
-import statistics
+from itertools import combinations, pairwise
 
 import numpy as np
 import torch
@@ -140,6 +140,11 @@ def run_steps(lab, device0, device1, width, x, y, optimizer, repeats, busy_befor
     step()
     moments.append(now())
     seen["right"] = [moments[number + 1] - moments[number] for number in range(4)]
+    twin.zero_grad()
+    output = twin(inputs)
+    begin = now()
+    loss_fn(output, targets).backward()
+    seen["loss and backward"] = now() - begin
     return seen
 
 
@@ -208,11 +213,21 @@ def compare_steps(student, devices, *, width, repeats=3, optimizer="Adam", rows=
     )
 
 
-def compare_step_times(student, devices, **how):
+def is_mean_of(intervals, value, count) -> bool:
+    """Whether so many of the intervals that differ have this mean."""
+    some = [one for one in combinations(intervals, count) if max(one) - min(one) > 1e-9]
+    return any(math.isclose(sum(one) / count, value, abs_tol=1e-9) for one in some)
+
+
+def compare_step_times(student, devices, disturbed_but=None, **how):
+    """`disturbed_but`: each call of the model takes far longer, but for this one."""
+    if disturbed_but is not None:
+        how["disturbed"] = [number for number in range(50) if number != disturbed_but]
     seen, _, _ = stepped(student, devices, **how)
     if not seen["exact"]:
         return  # no fact depends on how fast a real GPU is
     told, readings = seen["told"], seen["readings"]
+    intervals = [later - earlier for earlier, later in pairwise(readings)]
     right = dict(zip(PARTS, seen["right"], strict=True))
     need(len(readings) > 1, "clock() was hardly called. Every time has to come from the clock that time_step is given.")
     for part in PARTS:
@@ -224,8 +239,25 @@ def compare_step_times(student, devices, **how):
             together = sum(right[one] for one in PARTS[:3])
             need(
                 near or not math.isclose(found, together, rel_tol=0.02),
-                f"{where} That is the sum of the three parts: somebody waited between them.",
+                f"{where} That is the sum of the three parts: the devices were waited for between them.",
             )
+        for unit, factor in (("milliseconds", 1e3), ("microseconds", 1e6)):
+            need(
+                near or not math.isclose(found, factor * wanted, rel_tol=0.1),
+                f"{where} That is {factor:g} times as much: is it in {unit}? Seconds are wanted.",
+            )
+        need(
+            near or part != "backward" or not math.isclose(found, seen["loss and backward"], rel_tol=0.01),
+            f'{where} That is loss_fn and backward together: the loss belongs to "forward".',
+        )
+        need(
+            near or how.get("repeats") != 3 or not is_mean_of(intervals, found, 3),
+            f"{where} That is the mean of your three times. One slow step moves it: the median is wanted.",
+        )
+        if disturbed_but is not None:
+            need(near or found > wanted, f"{where} That is the shortest time. The median is wanted.")
+        if how.get("alone"):
+            need(near or found < wanted, f"{where} Did it wait for {devices[0]}, which is not in gpus?")
         need(near or found < wanted, f"{where} Were all devices idle when its time began? Is the warm-up in it?")
         need(near, f"{where} Were all devices done when the clock was read?")
         read = any(
@@ -257,11 +289,13 @@ def _(student):
         compare_step_times(student, student.devices, repeats=1, busy_before=True)
 
 
-@ex1.fact("the numbers are medians: one step that was disturbed does not move them")
+@ex1.fact("the numbers are medians: one long step does not move them, and no short one")
 def _(student):
     # The second timed step is one in parts, or a whole one, in whatever order they are taken.
     with case("With repeats=3, forward takes far longer in the second timed step"):
         compare_step_times(student, student.devices, width=50, repeats=3, disturbed=[2])
+    with case("With repeats=3, forward takes far less in the second timed step"):
+        compare_step_times(student, student.devices, width=50, repeats=3, disturbed_but=2)
 
 
 @ex1.fact("it waits for the devices in gpus and for no others: this notebook may have more")
@@ -271,7 +305,7 @@ def _(student):
         compare_step_times(student, (other, given), width=50, repeats=1, alone=True)
 
 
-@ex1.fact('inside "whole" nobody waits')
+@ex1.fact('inside "whole" the host does not wait')
 def _(student):
     compare_step_times(student, student.devices, width=500, rows=64)
 
@@ -284,16 +318,18 @@ ex2 = lab.exercise(
     title="Is it really faster?",
     hints=[
         "One pair at a time: how long did a take, how long did b take, and what is their difference?",
-        "A list of differences has a median and a spread of its own. The times of a alone are not needed any more.",
-        "How far is a number from 0, whatever its sign? And whose time was subtracted from whose?",
+        "pair % 2 says which of the two runs first. The difference is b's time less a's in every pair.",
+        "Begin with k = 0 and add 1 while the formula holds for one more. What stays 0 with five pairs?",
+        "Of a sorted list, where is the k-th smallest? And the k-th largest? k = 0 has neither.",
     ],
 )
 
 
-def take_turns(lab, device0, device1, costs_a, costs_b, left_over):
+def take_turns(lab, device0, device1, costs_a, costs_b, left_over, drift):
     """The n-th run of a costs the devices costs_a[n] seconds, of b costs_b[n]; each launch costs the host one.
 
-    The clock goes on by what was launched, but only when it is read while the devices are really idle.
+    Each run costs `drift` more than the run before it. The clock goes on by what was launched, but only when it is read
+    while the devices are really idle.
     """
     import torch
 
@@ -308,7 +344,8 @@ def take_turns(lab, device0, device1, costs_a, costs_b, left_over):
     def launch(name, costs):
         nonlocal now, pending
         now += 1.0
-        pending += costs[min(log.count(name), len(costs) - 1)]
+        before = [log.count(one) for one in "ab"]
+        pending += costs[min(log.count(name), len(costs) - 1)] + drift * sum(before)
         log.append(name)
         keep_busy()
 
@@ -338,19 +375,32 @@ def take_turns(lab, device0, device1, costs_a, costs_b, left_over):
     return {"found": found if isinstance(found, str) else kind_of(found), "log": log}
 
 
-def verdict(costs_a, costs_b) -> str:
-    differences = [b - a for a, b in zip(costs_a[1:], costs_b[1:], strict=True)]
-    middle = statistics.median(differences)
-    if abs(middle) <= statistics.stdev(differences):
-        return "cannot tell"
-    return "a" if middle > 0 else "b"
+def rank(count: int) -> int:
+    """Which of so many sorted differences the interval begins with: 1 is the smallest. 0: there is no interval."""
+    k = 0
+    while 2 * sum(math.comb(count, i) for i in range(k + 1)) <= 0.05 * 2**count:
+        k += 1
+    return k
 
 
-def compare_turns(student, costs_a, costs_b, left_over=0.0, told=""):
+def verdict(differences) -> tuple[str, str]:
+    """The answer, and why."""
+    ordered, k = sorted(differences), rank(len(differences))
+    told = f"the differences are, sorted, {listed(round(one, 4) for one in ordered)}"
+    if not k:
+        return "cannot tell", f"{told}, and {len(ordered)} pairs are too few for an interval"
+    low, high = ordered[k - 1], ordered[-k]
+    answer = "a" if low > 0 else "b" if high < 0 else "cannot tell"
+    return answer, f"{told}. For {len(ordered)} of them k is {k}, so the interval reaches from {low:.4g} to {high:.4g}"
+
+
+def compare_turns(student, costs_a, costs_b, left_over=0.0, drift=0.0):
     """`costs[0]` is that of the run that warms up."""
-    told = told or f"Once warm, a takes {listed(costs_a[1:])} s and b takes {listed(costs_b[1:])} s"
+    told = f"Once warm, a takes {listed(costs_a[1:])} s and b takes {listed(costs_b[1:])} s"
+    if drift:
+        told += f", and every run takes {drift:g} s more than the one before it"
     with case(told):
-        seen = student.run(take_turns, *student.devices, costs_a, costs_b, left_over)
+        seen = student.run(take_turns, *student.devices, costs_a, costs_b, left_over, drift)
         found, log, repeats = seen["found"], seen["log"], len(costs_a) - 1
         ran = [name for name in log if name in "ab"]
         for name in "ab":
@@ -360,20 +410,27 @@ def compare_turns(student, costs_a, costs_b, left_over=0.0, told=""):
             found in ("a", "b", "cannot tell"),
             f'faster returned {found!r}. Return "a", "b" or "cannot tell".',
         )
-        in_turns = ran[2:] == ["a", "b"] * repeats
-        need(in_turns, f"they ran in this order: {', '.join(ran)}. They should take turns.")
+        order = [name for pair in range(repeats) for name in ("ab", "ba")[pair % 2]]
+        need(
+            ran[2:] == order,
+            f"after the warm-up they ran in this order: {' '.join(ran[2:])}. The order should change from pair to "
+            f"pair: {' '.join(order)}.",
+        )
         need("idle" in log or "busy" in log, "clock() was never called.")
         need(
             well_read(log),
             "the clock was not read before and after each timed run with all devices done.",
         )
-        right = verdict(costs_a, costs_b)
-        differences = [b - a for a, b in zip(costs_a[1:], costs_b[1:], strict=True)]
-        facts = (
-            f"the differences are {listed(differences)}, their median is {statistics.median(differences):g} and their "
-            f"spread {statistics.stdev(differences):.3g}"
-        )
-        need(found == right, f'{facts}. So the answer is "{right}", and yours says "{found}".')
+        sooner = [1 if pair % 2 == 0 else -1 for pair in range(repeats)]  # whether b is the later one
+        pairs = zip(costs_a[1:], costs_b[1:], sooner, strict=True)
+        right, why = verdict([b - a + drift * later for a, b, later in pairs])
+        need(found == right, f'{why}. So the answer is "{right}", and yours says "{found}".')
+
+
+def compare_differences(student, differences, sign=1, **how):
+    """a takes 100 s in each run, and b so much more."""
+    costs = [100.0] * (len(differences) + 1)
+    compare_turns(student, costs, [100.0] + [100.0 + sign * one for one in differences], **how)
 
 
 def well_read(log) -> bool:
@@ -389,31 +446,37 @@ def well_read(log) -> bool:
 
 @ex2.fact("it says which of the two is faster, with all devices done before and after each run")
 def _(student):
-    compare_turns(student, [90.0, 10.0, 11.0, 10.5], [20.0, 14.0, 15.5, 15.0])
-    compare_turns(student, [20.0, 14.0, 15.5, 15.0], [90.0, 10.0, 11.0, 10.5])
+    a, b = [90.0, 10.0, 11.0, 10.5, 10.0, 12.0, 10.5], [20.0, 14.0, 15.5, 15.0, 14.0, 14.5, 15.0]
+    compare_turns(student, a, b)
+    compare_turns(student, b, a)
 
 
-@ex2.fact("where noise is as large as the difference it cannot tell")
+@ex2.fact("five pairs or fewer are too few to tell, however large the difference is")
 def _(student):
-    compare_turns(student, [10.0, 10.0, 14.0, 9.0, 12.0], [10.0, 12.0, 10.0, 13.0, 12.5])
+    compare_differences(student, [50.0, 51.0])
+    compare_differences(student, [50.0, 51.0, 52.0, 50.0, 51.0])
 
 
-@ex2.fact("one disturbed pair does not decide")
+@ex2.fact("where noise can explain the difference it cannot tell")
 def _(student):
-    compare_turns(
-        student,
-        [1.0, 20.0, 20.0, 20.0, 20.0, 20.0, 20.0],
-        [1.0, 32.0, 33.0, 32.0, 5.0, 32.0, 31.0],
-    )
+    compare_differences(student, [5.0, 6.0, -1.0, 5.0, 7.0, 6.0, 5.0, 6.0])
+    compare_differences(student, [4.0, -2.0, 6.0, 5.0, -3.0, 4.0, 5.0, 6.0, -1.0, 5.0, 4.0, 3.0], sign=-1)
+
+
+@ex2.fact("one slow run among ten decides nothing")
+def _(student):
+    compare_differences(student, [12.0, 13.0, 12.0, -90.0, 12.0, 11.0, 12.0, 13.0, 11.0, 12.0])
+
+
+@ex2.fact("more pairs find a smaller difference: smaller than the noise of one pair")
+def _(student):
+    differences = [3.0, 9.0, -5.0, 2.0, 12.0, 4.0, -8.0, 6.0, 1.0, 15.0, 3.0, -6.0, 8.0, 2.0, 5.0, -3.0, 7.0, 4.0]
+    compare_differences(student, [*differences, 11.0, -9.0])
 
 
 @ex2.fact("a GPU that gets slower all the time does not mislead it")
 def _(student):
-    compare_turns(
-        student,
-        [10.0, 10.0, 20.0, 30.0, 40.0, 50.0],
-        [10.0, 12.0, 22.5, 32.0, 42.5, 52.0],
-    )
+    compare_turns(student, [10.0] * 9, [10.0] * 9, drift=2.0)
 
 
 # --- ex3: events ----------------------------------------------------------------------------------------------
@@ -451,9 +514,11 @@ def use_events(lab, places, widths, order, rounds, busy_before):
             )
 
         def forward(self, x):
-            for place, part in zip(places, self.parts, strict=True):
+            for number, (place, part) in enumerate(zip(places, self.parts, strict=True)):
                 x = part(x.to(place))
                 idle.append(is_idle(place))
+                if number and places[number - 1] != place:  # one part later it still computes
+                    idle[-2] = idle[-2] or is_idle(places[number - 1])
             return x
 
     exact = all([is_simulated(place) for place in places])
@@ -635,6 +700,13 @@ def _(student):
         with order:
             arrays, seen = look_at_move(student, SHAPES, device0, device1)
             compare_moved(seen, arrays, device1)
+
+
+@ex4.fact("an empty tensor comes back, too, in its place")
+def _(student):
+    with case("With a tensor of shape (0, 3) among them"):
+        arrays, seen = look_at_move(student, [[2, 3], [0, 3], [4]], *student.devices)
+        compare_moved(seen, arrays, student.devices[1])
 
 
 @ex4.fact("they come back in the dtype that they had")

@@ -61,6 +61,12 @@ def _(student):
     seen.compare_fit(student, seen.SIX, 3 * seen.ONE - 4, 4, *student.devices)
 
 
+@seen.ex5.fact("it holds for frozen layers further on")
+def _(student):
+    seen.compare_fit(student, seen.SIX, 2 * seen.ONE + seen.ONE // 5, 6, *student.devices, frozen=[2])
+    seen.compare_fit(student, seen.SIX, 2 * seen.ONE, 4, *student.devices, frozen=[4, 6])
+
+
 @seen.ex5.fact("it holds for float64, and where everything has room on device0")
 def _(student):
     seen.compare_fit(student, seen.SIX, 4 * seen.ONE, 4, *student.devices, dtype=torch.float64)

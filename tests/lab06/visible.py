@@ -195,10 +195,18 @@ def _(student):
             compare_resnet_places(student, EARLY, 1, {"num_classes": 10}, device0, device1)
 
 
+@ex1.fact("a new model is in training mode, as a new ResNet is")
+def _(student):
+    seen = student.run(look_at_resnet, SMALL, 2, {"num_classes": 10}, *student.devices)
+    need(seen["in training"], "a part of it is in evaluation mode. eval() holds until train() is called.")
+
+
 @ex1.fact("in evaluation mode it computes what the unsplit model computes, and the output is on device1")
 def _(student):
-    shape = (2, 3, 32, 32)
-    compare_resnet(student, EARLY, 1, {"num_classes": 10}, *student.devices, training=False, shape=shape, seed=2)
+    for device0, device1, order in orders_of(student):
+        with order:
+            options = {"training": False, "shape": (2, 3, 32, 32), "seed": 2}
+            compare_resnet(student, EARLY, 1, {"num_classes": 10}, device0, device1, **options)
 
 
 @ex1.fact("in training mode outputs, gradients and running statistics are those of the unsplit model")
@@ -234,6 +242,8 @@ def make_places(device0, device1):
         "back and forth": {"body.0": device0, "body.1": device1, "body.2": device0, "head": device1},
         "by name": {"mix": device0, "both": device1, "head": device0},
         "no parameters": {"left": device0, "right": device1, "both": device0, "head": device1},
+        "tokens": {"embed": device0, "head": device1},
+        "None first": {"enter": device0, "mask": device1},
     }
 
 
@@ -289,6 +299,32 @@ def run_placed(lab, kind, plan, seed, x, training):
         def forward(self, x):
             return self.head(self.both(self.left(x), second=self.right(x)))
 
+    class Tokens(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.head = nn.Embedding(2, 5), nn.Linear(5, 3)
+
+        def forward(self, x):
+            return self.head(self.embed(torch.gt(x, 0).to(torch.int64)))
+
+    class Mask(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(5, 5)
+
+        def forward(self, mask, x):
+            note([kind_of(value) for value in (mask, x)])
+            return self.linear(x if mask is None else x * mask)
+
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.enter, self.mask = nn.Linear(6, 5), Mask()
+
+        def forward(self, x):
+            hidden = self.enter(x)
+            return self.mask(None, self.mask(torch.gt(hidden, 0), hidden))
+
     given = []
     note = adding_to(given)
     torch.manual_seed(seed)
@@ -298,6 +334,10 @@ def run_placed(lab, kind, plan, seed, x, training):
         model = ByName()
     elif kind == "no parameters":
         model = TwoBranches()
+    elif kind == "tokens":
+        model = Tokens()
+    elif kind == "None first":
+        model = Masked()
     else:
         model = ResNet(BasicBlock, [2, 1, 1, 1] if kind == "inside a group" else [1, 1, 1, 1], num_classes=5)
     model.train(training)
@@ -335,6 +375,8 @@ MODELS = {
     "back and forth": "For a small model whose parts change devices three times",
     "by name": "For a part that is called with a number, a keyword and a tensor by keyword",
     "no parameters": "For a part without parameters, which joins two tensors",
+    "tokens": "For an nn.Embedding, which is given whole numbers, and a linear layer",
+    "None first": "For a part that is called with (a mask of bools, a tensor), then with (None, a tensor)",
 }
 
 
@@ -374,6 +416,12 @@ def _(student):
 @ex2.fact("what is given by keyword moves, too, and what is no tensor is passed on")
 def _(student):
     compare_placed(student, "by name", *student.devices, shape=(4, 6), seed=2)
+
+
+@ex2.fact("tensors of whole numbers and of bools move, too, and an argument after None keeps its place")
+def _(student):
+    compare_placed(student, "tokens", *student.devices, shape=(4, 6), seed=4)
+    compare_placed(student, "None first", *student.devices, shape=(4, 6), seed=5)
 
 
 @ex2.fact("so it is for a part without parameters")
@@ -527,12 +575,23 @@ def ask_difference(lab, bug, device0, device1, seed, x):
         def forward(self, x):
             return self.head(self.second(self.first(x)))
 
-    factor = 1.1 if bug == "scaled between" else 1.0  # a name of the bug would stand in the closure of forward()
+    # A name of the bug would stand in the closure of forward().
+    factor, inside = [1.1 if bug == wrong else 1.0 for wrong in ("scaled between", "scaled in second")]
+    nudge = torch.zeros(len(x), 1, device=device1)
+    nudge[0] = 0.3 if bug == "one row" else 0.0
+
+    class Scaled(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x) * inside
 
     class Split(Whole):
+        def __init__(self):
+            super().__init__()
+            self.second = Scaled(*self.second)
+
         def forward(self, x):
             hidden = self.first(x.to(device0)).to(device1)
-            return self.head(self.second(hidden * factor))
+            return self.head(self.second(hidden * factor + nudge))
 
     torch.manual_seed(seed)
     whole, split = Whole(), Split()
@@ -582,16 +641,21 @@ BUGS = {
     "rounding": ("a split whose numbers differ by rounding", None),
     "cancels": ("a split in which two biases of second.0 differ, one up, one down", "second.0"),
     "shape": ("a split whose head gives one number less", "head"),
+    "scaled in second": ("a split whose second multiplies the result of second.1 by 1.1", "head"),
+    "one row": ("a split in which one row of 4,000 is wrong where it crosses", "second.0"),
 }
+LEAVES = ("first.0", "first.1", "first.2", "second.0", "second.1", "head")
 
 
-def judge_difference(student, bug, device0, device1, seed=1):
+def judge_difference(student, bug, device0, device1, seed=1, rows=16):
     words, right = BUGS[bug]
     with case(f"For {words}"):
-        seen = student.run(ask_difference, bug, device0, device1, seed, batch(16, 5, seed=seed))
+        seen = student.run(ask_difference, bug, device0, device1, seed, batch(rows, 5, seed=seed))
         found = seen["found"]
         need(seen["is text"], f"first_difference returned {found}. Return a name, or None.")
-        need(found == right, f"first_difference returned {found!r}, and the right answer is {right!r}.")
+        told = f"first_difference returned {found!r}, and the right answer is {right!r}."
+        need(found is None or found in LEAVES, f"{told} The leaves are {', '.join(LEAVES)}.")
+        need(found == right, told)
         need(not seen["hooks"], f"afterwards {seen['hooks']} hooks are left in the models.")
         need(seen["same"], "afterwards some part is in another mode than before.")
 
@@ -610,6 +674,11 @@ def _(student):
     judge_difference(student, "scaled between", *student.devices)
 
 
+@ex4.fact("it names a leaf also where a part with leaves in it changes their result")
+def _(student):
+    judge_difference(student, "scaled in second", *student.devices)
+
+
 @ex4.fact("it sees what an in-place ReLU has overwritten")
 def _(student):
     judge_difference(student, "hidden by the ReLU", *student.devices)
@@ -619,6 +688,11 @@ def _(student):
 def _(student):
     for bug in ("rounding", "shape", "cancels"):
         judge_difference(student, bug, *student.devices)
+
+
+@ex4.fact("a single wrong row is a difference, however many rows are right")
+def _(student):
+    judge_difference(student, "one row", *student.devices, rows=4000)
 
 
 @ex4.fact("it compares in the mode in which the models are")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from utils.facts import Lab, case, need, orders_of
+from utils.facts import Lab, Unmet, case, need, orders_of
 from utils.facts.probes import build
 from utils.facts.reference import need_devices
 from utils.gpt import GPT
@@ -159,11 +159,11 @@ def compare_peaks(student, words, stack, cut, rows, device0, device1, already=0)
         need(len(found) == 2, f"peaks returned {len(found)} numbers. Return two: one for each device.")
         need_devices(student)
         most = measured_peaks(stack, cut, rows, device0, device1)
+        weights = sum(p.nbytes for p in build(stack).parameters())
         for device, mine, right in zip(("device0", "device1"), found, most, strict=True):
-            need(
-                abs(mine - right) <= 0.06 * right,
-                f"for {device} it returned {mine} bytes, and the most that was in use there is {right}.",
-            )
+            words = f"for {device} it returned {mine} bytes, and the most that was in use there is {right}."
+            all_there = " The weights of all layers take as much. Was the whole copy there at first?"
+            need(abs(mine - right) <= 0.06 * right, words + all_there * (mine == weights))
         need(seen["kept"], "afterwards `layers` is not on the CPU with its own numbers any more. Train a copy.")
 
 
@@ -176,6 +176,12 @@ def _(student):
 def _(student):
     words = "Three layers with a Tanh each, 700 examples, cut after the first two pairs"
     compare_peaks(student, words, PAIRS, 4, 700, *student.devices)
+
+
+@ex2.fact("a device has its own layers only, also while the copy is moved")
+def _(student):
+    words = "Ten equal layers, 8 examples, cut after the first"
+    compare_peaks(student, words, [["Linear", 128, 128]] * 10, 1, 8, *student.devices)
 
 
 @ex2.fact("what else is on the devices does not count, and each device is asked for itself")
@@ -211,10 +217,14 @@ MODELS = {
         ],
         (32, 3, 20, 20),
     ),
-    # By forward alone cut 4 is the best. Its slower part takes 1.2 times as long as that of cut 3.
+    # By forward alone cut 4 is the best. Its slower part takes 1.34 times as long as that of cut 3.
     "products before norms": ([["Linear", 256, 256]] * 4 + [["BatchNorm1d", 256]] * 6, (512, 256)),
-    # Tanh's backward is only there for its input's gradient. Without it cut 1 is the best, 1.27 times as slow as cut 2.
+    # Tanh's backward is only there for its input's gradient. Without it cut 1 is the best, 1.48 times as slow as cut 2.
     "products before Tanh": ([["Linear", 256, 256]] * 2 + [["Tanh"]] * 8, (512, 256)),
+    # By backward alone cut 2 is the best. Its slower part takes 1.4 times as long as that of cut 1.
+    "many columns in front": ([["Linear", 3072, 64], ["Linear", 64, 64], ["Linear", 64, 512]], (128, 3072)),
+    # With the gradient of x cut 1 is the best. Its slower part takes 1.28 times as long as that of cut 2.
+    "many columns inside": ([["Linear", 64, 3072], ["Linear", 3072, 64], ["Linear", 64, 2048]], (128, 64)),
     "products at the end": (
         [["Linear", 16, 512], ["Tanh"], ["Sigmoid"], ["Tanh"], ["Sigmoid"], ["Linear", 512, 512], ["Linear", 512, 512]],
         (512, 16),
@@ -235,21 +245,34 @@ def ask_cut(lab, stack, shape, allowed, device):
     return int(found)
 
 
-def slower_parts(stack, shape, allowed, device) -> dict[int, float]:
-    """The busy seconds of the slower part of each cut, measured here."""
+def slower_parts(stack, shape, allowed, device, mistake="") -> dict[int, float]:
+    """The busy seconds of the slower part of each cut, measured here layer by layer, or as one measures by mistake."""
     torch.manual_seed(0)
-    layers, x = build(stack).to(device), torch.randn(*shape)
-    slower = {}
-    for cut in allowed:
-        hidden, times = x.to(device), []
-        for part in (layers[:cut], layers[cut:]):
-            with record(device) as timeline:
-                output = part(hidden)
-                output.sum().backward()
-            times.append(timeline.busy(device))
-            hidden = output.detach().requires_grad_()
-        slower[cut] = max(times)
-    return slower
+    layers, given = build(stack).to(device), torch.randn(*shape).to(device)
+    seconds = []
+    for number, layer in enumerate(layers):
+        wanted = {"x needed a gradient": True, "no input needed a gradient": False}.get(mistake, number > 0)
+        given = given.detach().requires_grad_(wanted)
+        with record(device) as forward:
+            output = layer(given)
+        gradient = torch.ones_like(output)
+        with record(device) as backward:
+            if output.requires_grad:
+                output.backward(gradient)
+        passes = {"only forward counted": [forward], "only backward counted": [backward]}.get(mistake)
+        seconds.append(sum(timeline.busy(device) for timeline in passes or [forward, backward]))
+        given = output
+    return {cut: max(sum(seconds[:cut]), sum(seconds[cut:])) for cut in allowed}
+
+
+MISTAKES = "only forward counted", "only backward counted", "x needed a gradient", "no input needed a gradient"
+
+
+def why(stack, shape, allowed, device, found) -> str:
+    """The mistake by which `found` would be the best cut, where it is only one."""
+    slower = {each: slower_parts(stack, shape, allowed, device, each) for each in MISTAKES}
+    leads_there = [each for each in MISTAKES if min(slower[each], key=slower[each].get) == found]
+    return f" It would be the best if {leads_there[0]}." if len(leads_there) == 1 else ""
 
 
 def judge_cut(student, model, allowed, device):
@@ -261,11 +284,11 @@ def judge_cut(student, model, allowed, device):
         need_devices(student)
         slower = slower_parts(stack, shape, allowed, device)
         best = min(slower, key=slower.get)
-        need(
-            slower[found] <= 1.1 * slower[best],
-            f"with cut {found} the slower part computes for {slower[found] * 1e6:.0f} microseconds, with cut {best} "
-            f"for {slower[best] * 1e6:.0f}.",
-        )
+        if slower[found] > 1.1 * slower[best]:
+            raise Unmet(
+                f"with cut {best} the slower part computes for {slower[best] * 1e6:.0f} microseconds, with cut {found} "
+                f"for {slower[found] * 1e6:.0f}.{why(stack, shape, allowed, device, found)}"
+            )
 
 
 @ex3.fact("it takes the cut whose slower part is the fastest")
@@ -286,6 +309,12 @@ def _(student):
 @ex3.fact("what crosses a cut needs a gradient, and so do the layers behind it")
 def _(student):
     judge_cut(student, "products before Tanh", [1, 2], student.devices[0])
+
+
+@ex3.fact("forward counts as well as backward, and the batch itself needs no gradient")
+def _(student):
+    judge_cut(student, "many columns in front", [1, 2], student.devices[0])
+    judge_cut(student, "many columns inside", [1, 2], student.devices[0])
 
 
 @ex3.fact("and takes one that fits, where the best of all does not")
@@ -396,8 +425,13 @@ def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
             gradients[name] = seen["gradients"][same[0]]
         need(seen["device"] == device1, f"the output is on {seen['device']}, and device1 is {device1}.")
         need(near(seen["output"], output), "the output has other numbers than that of the model on one device.")
+        none = [name for name in parameters if gradients[name] is None]
+        need(
+            not none,
+            f"after backward() {len(none)} parameters have no gradient, such as {', '.join(none[:2])}. What cuts the "
+            "way back to them?",
+        )
         for name, (_, _, right) in parameters.items():
-            need(gradients[name] is not None, f"after backward() {name} has no gradient.")
             both = " It is used twice: do both uses give it one?" if name == "embed.weight" else ""
             need(near(gradients[name], right), f"the gradient of {name} has other numbers.{both}")
         need(
@@ -422,6 +456,31 @@ def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_gpt(student, 3, 1, (2, 5), device0, device1, seed=2)
+
+
+def run_texts(lab, blocks, cut, device0, device1, seed, texts):
+    import torch
+
+    from utils.facts.probes import array
+    from utils.gpt import GPT
+
+    torch.manual_seed(seed)
+    model = GPT(words=300, width=16, heads=2, blocks=blocks, longest=32)
+    split = lab.SplitGPT(model, cut, torch.device(device0), torch.device(device1))
+    with torch.no_grad():
+        return [array(split(torch.from_numpy(words))) for words in texts]
+
+
+@ex4.fact("one model takes texts of several lengths, one after another")
+def _(student):
+    texts = [some_words(shape, seed=4) for shape in ((2, 6), (3, 11), (1, 4))]
+    torch.manual_seed(4)
+    whole = GPT(blocks=2, **SIZES)
+    for number, found in enumerate(student.run(run_texts, 2, 1, *student.devices, 4, texts)):
+        words = texts[number]
+        with case(f"Words of shape {words.shape}, the {('first', 'second', 'third')[number]} that the model is given"):
+            right = whole(torch.from_numpy(words)).detach().numpy()
+            need(near(found, right), "the output has other numbers than that of the model on one device.")
 
 
 # The model answer moves 17.0 KB: x to device0, from there to device1, and both gradients, 4 KB each, and the tables.

@@ -115,7 +115,7 @@ def _(student):
     compare_pipelined(student, [device0, device1, device1], 10, 4, stacks=THREE)
 
 
-def watch_forward(lab, device0, device1, micro_batches):
+def watch_forward(lab, device0, device1, micro_batches, comes_from):
     """The share of the shorter device's work that is done while the other works too. Simulated devices only."""
     import warnings
 
@@ -133,7 +133,7 @@ def watch_forward(lab, device0, device1, micro_batches):
     slow = [["Linear", 8, 60_000], ["Linear", 60_000, 8]]
     parts, x = [build(slow), build(slow)], torch.randn(16 * micro_batches, 8)
     model = lab.Pipelined(parts, [torch.device(device0), torch.device(device1)])
-    x = x.to(device0)
+    x = x.to(comes_from)
     with torch.no_grad(), record(device0, device1) as timeline, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with simgpu.unfinished_reads() as races:
@@ -158,7 +158,7 @@ def watch_forward(lab, device0, device1, micro_batches):
 
 def need_both_at_work(student, device0, device1, micro_batches):
     """The devices work at the same time, on what there is to do."""
-    run = student.run(watch_forward, device0, device1, micro_batches)
+    run = student.run(watch_forward, device0, device1, micro_batches, device0)
     lesson.need_overlap(run, micro_batches)
     if run["watched"]:
         torch.manual_seed(8)
@@ -181,6 +181,16 @@ def need_no_more(flops, needed):
 @ex1.fact("both devices work at the same time (watched where devices are simulated)")
 def _(student):
     need_both_at_work(student, *student.devices, 6)
+
+
+@ex1.fact("nothing in the loop waits for a batch that comes from the CPU (watched where devices are simulated)")
+def _(student):
+    run = student.run(watch_forward, *student.devices, 6, "cpu")
+    with case("With 6 micro-batches of a batch that is on the CPU"):
+        need(
+            not run["watched"] or not lesson.host_waited(run["launched"]),
+            "in the loop Python waits for a copy from the CPU. Move the batch once, before the loop.",
+        )
 
 
 # --- ex2: one step of training ------------------------------------------------------------------------------------
@@ -250,9 +260,54 @@ def run_train_step(lab, device0, device1, widths, x, y, size, loss, steps):
     }
 
 
-def expected_train_step(widths, x, y, loss, steps):
+def chain(widths, seed):
     model = nn.Sequential(nn.Linear(widths[0], widths[1]), nn.Tanh(), nn.Linear(widths[1], widths[2]))
-    fill(model, 4)
+    fill(model, seed)
+    return model
+
+
+def mistaken_steps(model, loss_fn, x, y, size):
+    """(when it comes out, loss, gradients) for each known mistake in putting the losses of micro-batches together."""
+    x, y = torch.from_numpy(x), torch.from_numpy(y)
+    pieces = x.split(size)
+    losses = [loss_fn(model(rows), target) for rows, target in zip(pieces, y.split(size), strict=True)]
+    shares = [len(rows) / len(x) for rows in pieces]
+    first = [loss_fn(model(rows), y[: len(rows)]) for rows in pieces]
+    for when, loss in (
+        ("only the last micro-batch counts", losses[-1]),
+        ("only the last micro-batch counts", losses[-1] * shares[-1]),
+        ("the mean losses are added up, not weighted by their rows", sum(losses)),
+        ("each micro-batch counts the same, however many rows it has", sum(losses) / len(losses)),
+        (f"each micro-batch counts as if it had {size} rows", sum(losses) * size / len(x)),
+        ("each micro-batch meets the first targets", sum(a * b for a, b in zip(first, shares, strict=True))),
+        ("the outputs are joined newest first", loss_fn(model(torch.cat(pieces[::-1])), y)),
+    ):
+        gradients = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
+        yield when, loss.item(), [gradient.numpy() for gradient in gradients]
+
+
+def all_same(mine, theirs) -> bool:
+    return all(one is not None and same(one, other) for one, other in zip(mine, theirs, strict=True))
+
+
+def need_gradients(found, right, mistakes, hint=""):
+    """`mistakes`: (when it comes out, gradients)."""
+    for when, gradients in mistakes:
+        mistaken = all_same(found, gradients) and not all_same(right, gradients)
+        need(not mistaken, f"the gradients are those that come out when {when}.")
+    compare_gradients(found, right, hint)
+
+
+def why_loss(found, right, mistakes) -> str:
+    """`mistakes`: (when it comes out, loss)."""
+    for when, loss in mistakes:
+        if math.isclose(found, loss, rel_tol=1e-4) and not math.isclose(right, loss, rel_tol=1e-4):
+            return f" That comes out when {when}."
+    return ""
+
+
+def expected_train_step(widths, x, y, loss, steps):
+    model = chain(widths, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     losses, gradients = [], None
     for _ in range(steps):
@@ -280,9 +335,14 @@ def compare_train_step(student, device0, device1, rows, size, *, widths=(5, 12, 
             f"for 2 batches optimizer.step() was called {run['updates']} times. One update for each batch.",
         )
         compare_sizes(run["sizes"][: len(run["sizes"]) // 2], rows, size)
-        compare_gradients(
+        mistakes = list(mistaken_steps(chain(widths, 4), getattr(nn, loss)(), x, y, size))
+        need_gradients(
             run["gradients"],
             gradients,
+            [
+                *[(when, mistaken) for when, _, mistaken in mistakes],
+                ("old gradients, here of ones, are added to the new ones", [right + 1 for right in gradients]),
+            ],
             "(Before the step every parameter had an old gradient of ones, which should not count.)",
         )
         strange = [found for found in run["losses"] if not isinstance(found, float)]
@@ -290,7 +350,8 @@ def compare_train_step(student, device0, device1, rows, size, *, widths=(5, 12, 
         need(
             np.allclose(run["losses"], losses, rtol=1e-4),
             f"the losses of two steps are {losses[0]:.4f} and {losses[1]:.4f} over the whole batch, and train_step "
-            f"says {run['losses'][0]:.4f} and {run['losses'][1]:.4f}.",
+            f"says {run['losses'][0]:.4f} and {run['losses'][1]:.4f}."
+            + why_loss(run["losses"][0], losses[0], [(when, mistaken) for when, mistaken, _ in mistakes]),
         )
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
         need(right, "after two steps the parameters differ from those that the whole batch gives.")
@@ -354,13 +415,15 @@ def run_overlapping(lab, device0, device1, widths, x, y, size):
 
     model = Split()
     fill(model, 6)
-    sizes = []
-    note = adding_to(sizes)
+    sizes, sizes1 = [], []
+    note, note1 = adding_to(sizes), adding_to(sizes1)
     model.part0[0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
+    model.part1.register_forward_hook(lambda module, inputs, output: note1(len(inputs[0])))
     x, y = torch.from_numpy(x).to(device0), torch.from_numpy(y).to(device1)
     loss = lab.overlapping(model, nn.MSELoss(), x, y, size)
     return {
         "sizes": sizes,
+        "sizes of the second part": sizes1,
         "loss": loss if type(loss) is float else kind_of(loss),
         "gradients": [None if p.grad is None else array(p.grad) for p in model.parameters()],
         "places": [str(p.device) for p in model.parameters()],
@@ -369,19 +432,27 @@ def run_overlapping(lab, device0, device1, widths, x, y, size):
 
 def compare_overlapping(student, device0, device1, rows, size, *, widths=(4, 9, 2), seed=5):
     x, y = numbers(rows, widths[0], seed=seed), numbers(rows, widths[2], seed=seed + 1)
-    whole = nn.Sequential(nn.Linear(widths[0], widths[1]), nn.Tanh(), nn.Linear(widths[1], widths[2]))
-    fill(whole, 6)
+    whole = chain(widths, 6)
+    mistakes = list(mistaken_steps(whole, nn.MSELoss(), x, y, size))
     loss = nn.functional.mse_loss(whole(torch.from_numpy(x)), torch.from_numpy(y))
     loss.backward()
     with case(f"With {rows} rows and size={size}"):
         run = student.run(run_overlapping, device0, device1, list(widths), x, y, size)
         compare_sizes(run["sizes"], rows, size)
+        second = run["sizes of the second part"]
+        need(
+            sorted(second) == sorted(run["sizes"]),
+            f"the second part was given {', '.join(map(str, second)) or 'no'} rows, and the first "
+            f"{', '.join(map(str, run['sizes']))}. Each micro-batch goes through both.",
+        )
         need(isinstance(run["loss"], float), f"overlapping returned {run['loss']}. Return a Python float.")
         need(
             math.isclose(run["loss"], loss.item(), rel_tol=1e-4),
-            f"the loss of the whole batch is {loss.item():.4f}, and overlapping says {run['loss']:.4f}.",
+            f"the loss of the whole batch is {loss.item():.4f}, and overlapping says {run['loss']:.4f}."
+            + why_loss(run["loss"], loss.item(), [(when, mistaken) for when, mistaken, _ in mistakes]),
         )
-        compare_gradients(run["gradients"], [p.grad.numpy() for p in whole.parameters()], "")
+        right = [p.grad.numpy() for p in whole.parameters()]
+        need_gradients(run["gradients"], right, [(when, mistaken) for when, _, mistaken in mistakes])
         places = [device0, device0, device1, device1]
         need(run["places"] == places, f"afterwards the parameters are on {', '.join(run['places'])}.")
 
@@ -551,6 +622,27 @@ def run_share(lab, device0, device1, how, widths, micro_batches, lazy):
     return {"watched": exact, "told": told, "called": called, "span": timeline.span, "busy": busy}
 
 
+def why_share(run, m) -> str:
+    """The mistake that gives the share which was told."""
+    (busy0, busy1), span, right = run["busy"], run["span"], share_of(run, m)
+    less, more = sorted(run["busy"])
+    for mistaken, words in (
+        (more / span, "for the busier device alone, without the turn of the other that it sits out"),
+        ((more + more / m) / span, "with a turn of the busier device. It sits out a turn of the other one"),
+        ((more + less) / span, "with the work of both devices added up"),
+        ((more + less) * (1 + 1 / m) / span, "with the work of both devices added up"),
+        ((busy0 + busy1 / m) / span, "if device0 were the busier one"),
+        ((busy1 + busy0 / m) / span, "if device1 were the busier one"),
+        ((more + less) / 2 * (1 + 1 / m) / span, "if each device did half of the work"),
+        (m / (m + 1), "that the formula gives for two devices that are equally busy all the time"),
+        (1 / right, "upside down: it is the bound over the time"),
+        (100 * right, "in percent"),
+    ):
+        if math.isclose(run["told"], mistaken, rel_tol=1e-3):
+            return f" That is the share {words}."
+    return " It called step once, and a first call may do more." if run["called"] == 1 else ""
+
+
 def compare_share(student, device0, device1, how, widths, m, lazy=False):
     words = {"pipeline": "all micro-batches forward, then backward", "serial": "backward after each micro-batch"}[how]
     more = ", and more to do in its first call" if lazy else ""
@@ -567,13 +659,14 @@ def compare_share(student, device0, device1, how, widths, m, lazy=False):
             math.isclose(told, share, rel_tol=1e-3),
             f"it takes {run['span'] * 1e3:.4g} ms when it has run before. The devices are busy for "
             f"{run['busy'][0] * 1e3:.4g} and {run['busy'][1] * 1e3:.4g} ms of that, so a perfect pipeline takes "
-            f"{bound * 1e3:.4g} ms, and the share is {share:.4f}. It returned {told:.4f}.",
+            f"{bound * 1e3:.4g} ms, and the share is {share:.4f}. It returned {told:.4f}.{why_share(run, m)}",
         )
 
 
-@ex4.fact("a pipeline's share is what its own kernels allow over what it took, with device1 busier")
+@ex4.fact("a pipeline's share is what its own kernels allow over what it took, whichever device is busier")
 def _(student):
-    compare_share(student, *student.devices, "pipeline", (20_000, 40_000), 4)
+    for widths in ((20_000, 40_000), (40_000, 10_000)):
+        compare_share(student, *student.devices, "pipeline", widths, 4)
 
 
 @ex4.fact("what only the first call does is not counted")

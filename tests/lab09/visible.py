@@ -74,9 +74,9 @@ def run_prefetched(lab, device, x, size):
     }
 
 
-def compare_prefetched(student, device, rows, size):
-    with case(f"With {rows} rows, size={size} on {device}"):
-        x = numbers(rows, 6, seed=rows)
+def compare_prefetched(student, device, rows, size, width=6):
+    with case(f"With {rows} rows{f' of {width} numbers' if width > 6 else ''}, size={size} on {device}"):
+        x = numbers(rows, width, seed=rows)
         run = student.run(run_prefetched, device, x, size)
         need(not run["wrong"], f"prefetched gave {run['wrong']}. Give the rows, on {device}.")
         need(run["pieces"], "prefetched gave nothing. It has to yield the micro-batches, one after the other.")
@@ -94,6 +94,11 @@ def compare_prefetched(student, device, rows, size):
 def _(student):
     compare_prefetched(student, student.devices[0], 12, 4)
     compare_prefetched(student, student.devices[1], 10, 4)
+
+
+@ex1.fact("no row is read before it is there, also where a copy takes longer than the computing before it")
+def _(student):
+    compare_prefetched(student, student.devices[0], 6, 2, width=200_000)
 
 
 def watch_prefetched(lab, device, micro_batches, waits):
@@ -272,6 +277,11 @@ def _(student):
     compare_micro_batches(student, 30, 2, 0.001, 0.5, 100, 800)
 
 
+@ex2.fact("where not even one row fits it is None")
+def _(student):
+    compare_micro_batches(student, 12, 2, 0.001, 0.01, 100, 90)
+
+
 # --- ex3: no BatchNorm ----------------------------------------------------------------------------------------------
 
 ex3 = lab.exercise(
@@ -319,7 +329,13 @@ def run_without(lab, device0, device1, channels, groups, x, alone):
     found = lab.without_batchnorm(whole, groups)
     if not isinstance(found, nn.Module):
         return {"wrong": f"without_batchnorm returned {kind_of(found)}. Return the model."}
+    trains = all([module.training for module in found.modules()])
     found.train()
+    if not alone:  # the two parts, of this model or of a copy
+        stacks = [module for module in found.modules() if type(module) is nn.Sequential]
+        if len(stacks) != 4:
+            return {"wrong": "its parts are no nn.Sequential any more. Replace layers, and leave what they are in."}
+        part0, part1 = stacks[1], stacks[3]
 
     def outputs(size):
         pieces = torch.from_numpy(x).split(size)
@@ -331,6 +347,7 @@ def run_without(lab, device0, device1, channels, groups, x, alone):
         "kinds": [type(module).__name__ for module in found.modules()],
         "named": [[name, str(p.device), array(p)] for name, p in found.named_parameters()],
         "outputs": [array(outputs(size)) for size in (len(x), 3, 1)],
+        "trains": trains,
     }
 
 
@@ -396,6 +413,13 @@ def _(student):
 @ex3.fact("channels that the number of groups does not divide")
 def _(student):
     compare_without(student, *student.devices, (6, 9), 4)
+
+
+@ex3.fact("the model that comes back is in train mode")
+def _(student):
+    x = numbers(6, 3, 7, 7, seed=20)
+    run = student.run(run_without, *student.devices, [8, 12], 4, x, False)
+    need(run["trains"], "a layer of it is in evaluation mode. The model came in train mode, and stays so.")
 
 
 def replace_among_others(lab):
@@ -495,7 +519,7 @@ def words(rows, length, counted, classes, seed):
     return x, y.numpy()
 
 
-def expected_words(x, y, classes, steps):
+def expected_words(x, y, classes, steps, clear=True):
     model = nn.Sequential(nn.Linear(x.shape[2], 11), nn.Tanh(), nn.Linear(11, classes))
     fill(model, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -503,12 +527,51 @@ def expected_words(x, y, classes, steps):
     for _ in range(steps):
         output = model(torch.from_numpy(x)).flatten(0, 1)
         loss = nn.functional.cross_entropy(output, torch.from_numpy(y).flatten(), ignore_index=IGNORED)
-        optimizer.zero_grad()
+        if clear:
+            optimizer.zero_grad()
         loss.backward()
         gradients = gradients or [p.grad.numpy().copy() for p in model.parameters()]
         optimizer.step()
         losses.append(loss.item())
     return losses, gradients, [p.detach().numpy() for p in model.parameters()]
+
+
+def known_mistakes(x, y, size, classes) -> dict[str, list]:
+    """The gradients of the first step of what students write, by how they weigh the micro-batches."""
+    model = nn.Sequential(nn.Linear(x.shape[2], 11), nn.Tanh(), nn.Linear(11, classes))
+    fill(model, 4)
+    sums, counts, rows = [], [], []
+    for piece, target in zip(torch.from_numpy(x).split(size), torch.from_numpy(y).split(size), strict=True):
+        output, target = model(piece).flatten(0, 1), target.flatten()
+        loss = nn.functional.cross_entropy(output, target, reduction="sum", ignore_index=IGNORED)
+        sums.append([g.numpy() for g in torch.autograd.grad(loss, list(model.parameters()))])
+        counts.append(max(1, int((target != IGNORED).sum())))
+        rows.append(len(piece))
+    weights = {
+        "when each micro-batch counts by its rows, and not by its words": [
+            n / sum(rows) / count for n, count in zip(rows, counts, strict=True)
+        ],
+        "when every micro-batch counts alike, however few of its words count": [
+            1 / len(rows) / count for count in counts
+        ],
+        "when the means of the micro-batches are added up, and not weighted": [1 / count for count in counts],
+        "when the losses of the words are added up, and not divided by the number of those that count": [1] * len(rows),
+        "when the sum is divided by the number of all words, those too that do not count": [1 / y.size] * len(rows),
+    }
+    return {
+        words: [sum(w * g for w, g in zip(each, same_one, strict=True)) for same_one in zip(*sums, strict=True)]
+        for words, each in weights.items()
+    }
+
+
+def what_came_out(found, mistakes) -> str:
+    """The known mistake that gives these gradients, in a sentence."""
+    known = [
+        words
+        for words, wrong in mistakes.items()
+        if all(mine is not None and same(mine, theirs) for mine, theirs in zip(found, wrong, strict=True))
+    ]
+    return f"They are what comes out {known[0]}." if known else ""
 
 
 def compare_words(student, device0, device1, rows, size, counted, *, classes=4, length=6, seed=7):
@@ -524,7 +587,9 @@ def compare_words(student, device0, device1, rows, size, counted, *, classes=4, 
             not any(np.isnan(g).any() for g in run["gradients"] if g is not None),
             "the gradients are not a number (nan). Is there a micro-batch in which no word counts?",
         )
-        compare_gradients(run["gradients"], gradients)
+        compare_gradients(
+            run["gradients"], gradients, what_came_out(run["gradients"], known_mistakes(x, y, size, classes))
+        )
         strange = [found for found in run["losses"] if not isinstance(found, float)]
         need(not strange, f"train_step_words returned {strange[0] if strange else ''}. Return a Python float.")
         need(
@@ -533,6 +598,12 @@ def compare_words(student, device0, device1, rows, size, counted, *, classes=4, 
             f"{run['losses'][0]:.4f} and {run['losses'][1]:.4f}.",
         )
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
+        added_up = expected_words(x, y, classes, 2, clear=False)[2]
+        need(
+            right or not all(same(mine, theirs) for mine, theirs in zip(run["parameters"], added_up, strict=True)),
+            "after two steps the parameters are those that come out when the gradients of the first step count in the "
+            "second, too. Who clears them?",
+        )
         need(right, "after two steps the parameters differ from those that the whole batch gives.")
         at_once = (run["largest"] or 0) / (2 * length * max(5 * 11, 11 * classes))
         need(at_once <= size, f"a device computed with {at_once:g} rows at once, and a micro-batch has {size} at most.")
@@ -540,7 +611,7 @@ def compare_words(student, device0, device1, rows, size, counted, *, classes=4, 
 
 @ex4.fact("one update, with the gradients and the loss of the mean over all words that count")
 def _(student):
-    compare_words(student, *student.devices, 12, 4, (6, 1, 3, 2, 5))
+    compare_words(student, *student.devices, 14, 4, (6, 1, 3, 2, 5))
 
 
 @ex4.fact("a micro-batch in which no word counts is no trouble")
@@ -706,16 +777,22 @@ def watch_dropout(lab, device0, device1, x, size):
         part[1].register_forward_hook(lambda module, inputs, output, masks=masks: masks.append(array(output == 0)))
     output = lab.recomputed(model, torch.from_numpy(x), size)
     forward = [len(masks) for masks in dropped]
+    trains = all([module.training for module in model.modules()])
     output.square().mean().backward()
     return {
         "forward": [masks[:count] for masks, count in zip(dropped, forward, strict=True)],
         "backward": [masks[count:] for masks, count in zip(dropped, forward, strict=True)],
+        "trains": trains,
     }
 
 
 def compare_dropout(student, device0, device1, rows, size):
     run = student.run(watch_dropout, device0, device1, numbers(rows, 4), size)
     for part, first, again in zip(("part0", "part1"), run["forward"], run["backward"], strict=True):
+        need(
+            all(mask.any() for mask in first),
+            f"the dropout of {part} drops nothing in the forward pass. Leave the model in train mode.",
+        )
         known = {mask.tobytes() for mask in first}
         need(
             {mask.tobytes() for mask in again} <= known,
@@ -723,6 +800,12 @@ def compare_dropout(student, device0, device1, rows, size):
             "the gradients are not those of the output. (checkpoint keeps what random numbers come next on the devices "
             "of the tensors that it is given, and on no other device.)",
         )
+    need(run["trains"], "afterwards the model is in evaluation mode. Leave it in train mode.")
+
+
+@ex5.fact("dropout drops the same numbers when a part is computed again")
+def _(student):
+    compare_dropout(student, *student.devices, 10, 4)
 
 
 def need_less_memory(student, device0, device1, rows, size):

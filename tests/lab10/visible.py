@@ -88,7 +88,7 @@ def run_stage(lab, device, stack, seed, pieces, gradients, order):
             return {"wrong": f"what is sent is {kind_of(found[1])}. Send a tensor."}
         kept.append(found[0])
         sent.append([found[1].requires_grad or found[1].grad_fn is not None, str(found[1].device), array(found[1])])
-    early = [array(p.grad) for p in stage.parameters()]
+    early = [None if p.grad is None else array(p.grad) for p in stage.parameters()]
     for number in order:
         gradient = torch.from_numpy(gradients[number]).to(device) if gradients else None
         found = lab.stage_backward(kept[number], gradient)
@@ -136,6 +136,11 @@ def compare_stage(student, device, stack, rows, order, *, last=False, seed=3):
                 "values only: send those.",
             )
             need(place == device, f"what is sent is on {place}. Leave it on {device}; to copy it is somebody else's.")
+        need(
+            all(each is not None for each in run["early"]),
+            "the parameters had gradients before the forward passes, and they are gone afterwards. They are those of "
+            "other micro-batches: add to them, in stage_backward.",
+        )
         need(
             all((each == 1).all() for each in run["early"]),
             "after the forward passes the gradients of the parameters have changed already.",
@@ -202,6 +207,54 @@ def _(student):
 @ex1.fact("a first stage that is given whole numbers")
 def _(student):
     compare_stage(student, student.devices[0], WORDS, (2, 3), (0, 1))
+
+
+def run_dropout(lab, device, seed, pieces, gradients):
+    """A stage that ends with dropout, so that a zero in what is sent tells what it has dropped."""
+    import torch
+    from torch import nn
+
+    from utils.facts.probes import array, fill, kind_of
+
+    stage = nn.Sequential(nn.Linear(6, 9), nn.Dropout())
+    fill(stage, seed)
+    stage.to(device)
+    torch.manual_seed(seed)
+    kept, sent, returned = [], [], [None] * len(pieces)
+    for piece in pieces:
+        keeps, sends = lab.stage_forward(stage, torch.from_numpy(piece).to(device))
+        kept.append(keeps)
+        sent.append(array(sends).copy())
+    for number in reversed(range(len(pieces))):
+        found = lab.stage_backward(kept[number], torch.from_numpy(gradients[number]).to(device))
+        returned[number] = array(found) if isinstance(found, torch.Tensor) else kind_of(found)
+    grads = [None if p.grad is None else array(p.grad) for p in stage.parameters()]
+    return {"sent": sent, "returned": returned, "gradients": grads}
+
+
+@ex1.fact("with dropout in the stage, gradients are those of the values that were sent")
+def _(student):
+    seed, layer = 6, nn.Linear(6, 9)
+    fill(layer, seed)
+    weight, bias = (p.detach().numpy() for p in layer.parameters())
+    pieces, gradients = ([numbers(4, width, seed=seed + width + n) for n in range(3)] for width in (6, 9))
+    run = student.run(run_dropout, student.devices[0], seed, pieces, gradients)
+    to_weight, to_bias = 0.0, 0.0
+    for sent, found, x, gradient in zip(run["sent"], run["returned"], pieces, gradients, strict=True):
+        kept = sent != 0
+        need(not kept.all(), "the stage's dropout drops nothing. Leave the stage in train mode.")
+        need(close(sent, 2 * kept * (x @ weight.T + bias)), "what is sent has not the values of stage(received).")
+        passed = 2 * kept * gradient
+        need(
+            not isinstance(found, str) and close(found, passed @ weight),
+            "the gradient that goes back is not that of the values that were sent. Where the stage is computed twice, "
+            "dropout drops other numbers the second time.",
+        )
+        to_weight, to_bias = to_weight + passed.T @ x, to_bias + passed.sum(0)
+    need(
+        all(each is not None for each in run["gradients"]) and all(map(close, run["gradients"], (to_weight, to_bias))),
+        "the gradients of the parameters are not those of the values that were sent.",
+    )
 
 
 def held_by_stage(lab, device, stack, seed, received, gradient):
@@ -936,11 +989,16 @@ def count_of(number: int, thing: str, ending: str = "s") -> str:
 def need_little_work(work, sizes, rows, wants):
     """backward() may do one product, that for the input, where an ordinary layer does two."""
     product = 2 * sum(rows) * math.prod(sizes)
+    done = work[0] / product if work else 0
     need(
-        not work or work[0] < (1.5 if wants else 0.5) * product,
-        f"backward() does {work[0] / product if work else 0:.1f} products of matrices, and "
-        f"{'one, for the gradient of x,' if wants else 'none'} is needed. The work for the weights waits, too, not "
-        "only its result.",
+        done < 1.5,
+        f"backward() does {done:.1f} products of matrices, and {'one, for the gradient of x,' if wants else 'none'} is "
+        "needed. The work for the weights waits, too, not only its result.",
+    )
+    need(
+        wants or done < 0.5,
+        f"backward() does {done:.1f} products of matrices, and none is needed: x wants no gradient. In an "
+        "autograd.Function, ctx.needs_input_grad says so.",
     )
 
 

@@ -5,6 +5,7 @@ devices. Where there are fewer real ones, some stand in the list twice, and no l
 """
 
 import math
+import operator
 import random
 from collections import Counter
 from functools import cache
@@ -248,6 +249,66 @@ def expected_copies(stack, seed, batches, optimizer, frozen):
     return losses, [p.detach().numpy() for p in model.parameters()]
 
 
+# What students make of the shares' gradients of a parameter, their rows, and the gradient of the step before.
+COMBINED = (
+    ("each share counts alike, however many rows it has", lambda own, rows, before: sum(own) / len(own)),
+    ("the gradients of the steps before count, too", lambda own, rows, before: before + weighted(own, rows)),
+    ("the gradients of the steps before count, too", lambda own, rows, before: len(own) * before + weighted(own, rows)),
+)
+
+
+def weighted(own, rows):
+    return sum(gradient * count for gradient, count in zip(own, rows, strict=True)) / sum(rows)
+
+
+def combined(stack, seed, batches, optimizer, frozen, count, combine):
+    """The parameters after steps in which the gradients of `count` shares are combined like that."""
+    model = build(stack)
+    fill(model, seed)
+    trained = [p for number, p in enumerate(model.parameters()) if number not in frozen]
+    optimizer = getattr(torch.optim, optimizer)(trained, lr=0.05)
+    for p in trained:
+        p.grad = torch.ones_like(p)
+    for x, y in batches:
+        shares = zip(*(torch.from_numpy(each).tensor_split(count) for each in (x, y)), strict=True)
+        own = [torch.autograd.grad(nn.functional.mse_loss(model(a), b), trained) for a, b in shares]
+        rows = [len(each) for each in np.array_split(x, count)]
+        for p, *gradients in zip(trained, *own, strict=True):
+            p.grad = combine(gradients, rows, p.grad)
+        optimizer.step()
+    return [p.detach().numpy() for p in model.parameters()]
+
+
+def averaged_weights(stack, seed, batches, optimizer, frozen, count):
+    """The parameters where each copy makes its own update, and then the weights are averaged."""
+    models, optimizers = [build(stack) for _ in range(count)], []
+    for model in models:
+        fill(model, seed)
+        trained = [p for number, p in enumerate(model.parameters()) if number not in frozen]
+        optimizers.append(getattr(torch.optim, optimizer)(trained, lr=0.05))
+    for batch in batches:
+        shares = zip(*(torch.from_numpy(each).tensor_split(count) for each in batch), strict=True)
+        for model, own, (x, y) in zip(models, optimizers, shares, strict=True):
+            own.zero_grad()
+            nn.functional.mse_loss(model(x), y).backward()
+            own.step()
+        for same in zip(*(model.parameters() for model in models), strict=True):
+            mean = sum(p.detach() for p in same) / count
+            for p in same:
+                p.data.copy_(mean)
+    return [p.detach().numpy() for p in models[0].parameters()]
+
+
+def why_not_one_model(found, count, *training) -> str:
+    """The known mistake that gives these parameters, or a question."""
+    for words, combine in COMBINED:
+        if all_close(found, combined(*training, count, combine)):
+            return f"Its weights are those that come out when {words}."
+    if all_close(found, averaged_weights(*training, count)):
+        return "Its weights are those that come out when each copy makes its own update, and the weights are averaged."
+    return "Do all rows count alike, and does nothing else count?"
+
+
 def compare_copies(student, where, row_count, *, optimizer="Adam", frozen=(), seed=2, steps=3):
     stack = [["Linear", 5, 7], ["Tanh"], ["Linear", 7, 3]]
     batches = [(numbers(row_count, 5, seed=seed + n), numbers(row_count, 3, seed=seed + 20 + n)) for n in range(steps)]
@@ -257,6 +318,12 @@ def compare_copies(student, where, row_count, *, optimizer="Adam", frozen=(), se
         strange = [found for found in run["losses"] if not isinstance(found, float)]
         need(not strange, f"it returned {strange[0] if strange else ''}. Return the loss.")
         need_shares(run["rows"], batches[0][0])
+        often = run["steps"][0] // steps
+        need(
+            often < 2 or run["steps"] != [often * steps] * len(where),
+            f"each optimizer took {run['steps'][0]} steps, and there were {steps} batches. Each takes one for a batch: "
+            "is its step() in a loop over the copies?",
+        )
         need(
             all(count == steps for count in run["steps"]),
             f"the optimizers took {', '.join(map(str, run['steps']))} steps, and there were {steps} batches. Each copy "
@@ -281,8 +348,8 @@ def compare_copies(student, where, row_count, *, optimizer="Adam", frozen=(), se
         )
         need(
             all_close(first, expected),
-            f"after {steps} steps the copies are equal, but not to one model that has seen the whole batches. Do all "
-            "rows count alike, and does nothing else count?",
+            f"after {steps} steps the copies are equal, but not to one model that has seen the whole batches. "
+            f"{why_not_one_model(first, len(where), stack, seed, batches, optimizer, frozen)}",
         )
         for rank, own in enumerate(run["parameters"]):
             need(
@@ -444,19 +511,24 @@ def ask_buckets(lab, given, first, cap):
     return [[int(index) for index in each] for each in found]
 
 
-def buckets_of(given, first: int, cap: int) -> list[list[int]]:
-    """DDP's buckets once it has seen in which order gradients come; test_lab11.py compares them with DDP's own."""
-    bytes_of = {"float64": 8, "float32": 4, "float16": 2}
-    full, filling, had, limit = [], {}, Counter(), {}
+SIZES = {"float64": 8, "float32": 4, "float16": 2}
+
+
+def buckets_of(given, first: int, cap: int, *, sizes=SIZES, full=operator.ge, small: str = "each") -> list[list[int]]:
+    """DDP's buckets once it has seen in which order gradients come; test_lab11_buckets.py compares them with DDP's own.
+
+    The rest is for mistakes: `small` says of how many dtypes the first bucket is small, "each", "one" or "none".
+    """
+    done, filling, had, limit = [], {}, Counter(), {}
     for index in reversed(range(len(given))):
         count, kind, wants = given[index]
         if wants:
             filling.setdefault(kind, []).append(index)
-            had[kind] += count * bytes_of[kind]
-            if had[kind] >= limit.get(kind, first):
-                full.append(filling.pop(kind))
+            had[kind] += count * sizes[kind]
+            if full(had[kind], limit.get(kind, cap if small == "none" or (small == "one" and done) else first)):
+                done.append(filling.pop(kind))
                 had[kind], limit[kind] = 0, cap
-    return full + list(filling.values())
+    return done + list(filling.values())
 
 
 def compare_buckets(student, given, first, cap):
@@ -489,11 +561,29 @@ def compare_buckets(student, given, first, cap):
         need(
             False,
             f"bucket {number} (counted from 0) is {found[number]}, and {wanted[number]} is right. "
-            f"{why_bucket(found, wanted)}",
+            f"{why_bucket(found, wanted, given, first, cap)}",
         )
 
 
-def why_bucket(found, wanted) -> str:
+BUCKET_MISTAKES = {
+    "These buckets come out when numbers are counted. The limits are bytes.": {"sizes": dict.fromkeys(SIZES, 1)},
+    "These buckets come out when every number takes 4 bytes. A float16 takes 2.": {"sizes": dict.fromkeys(SIZES, 4)},
+    "These buckets come out when one bucket in all is small. Each dtype has a small first one.": {"small": "one"},
+    "These buckets come out when all are filled up to cap. The first one is full at `first` bytes.": {"small": "none"},
+    "These buckets come out when one is full at more than its limit only. It is full at its limit, too.": {
+        "full": operator.gt
+    },
+}
+
+
+def why_bucket(found, wanted, given, first, cap) -> str:
+    last = len(given) - 1
+    turned = [[last - index for index in reversed(bucket)] for bucket in buckets_of(given[::-1], first, cap)]
+    if found == turned[::-1]:
+        return "These buckets come out when they are filled from the first parameter on, and turned round at the end."
+    for words, mistake in BUCKET_MISTAKES.items():
+        if found == buckets_of(given, first, cap, **mistake):
+            return words
     if sorted(found) == sorted(wanted):
         return "The buckets are right, in another order."
     if found[0] and found[0][0] != wanted[0][0]:
@@ -651,6 +741,7 @@ def time_overlapped(lab, where, spare, buckets, width):
 
     What is launched later on another stream finds room between two beats, as on a GPU that does several things at once.
     """
+    import warnings
     from dataclasses import asdict
     from functools import partial
 
@@ -683,7 +774,8 @@ def time_overlapped(lab, where, spare, buckets, width):
     # A sum of very many numbers for very few results is slow on a GPU and quick here.
     beat, x = nn.Linear(60_000, 8).requires_grad_(False).to(spare), torch.zeros(16, 60_000).to(spare)
     losses = [own[-1].square().mean() for own in outputs]
-    with record(*where) as timeline:
+    with warnings.catch_warnings(), simgpu.unfinished_reads() as races, record(*where) as timeline:
+        warnings.simplefilter("ignore")
         for number in range(buckets):
             for _ in range(8):
                 beat(x)
@@ -692,6 +784,7 @@ def time_overlapped(lab, where, spare, buckets, width):
                 torch.Tensor.register_hook(own[buckets - number], partial(in_time, place, event))
         for loss in losses:
             loss.backward()
+        called = simgpu.now()
         finish()
         returned = simgpu.now()
     # The biases are enough, and travel quickly.
@@ -699,6 +792,8 @@ def time_overlapped(lab, where, spare, buckets, width):
     return {
         "watched": "virtual clock" in timeline.source,
         "timeline": asdict(timeline),
+        "races": len(races),
+        "called": called,
         "returned": returned,
         "biases": [[None if g is None else array(g) for g in own] for own in biases],
     }
@@ -760,6 +855,12 @@ def need_hidden(student, where):
             f"on the simulated clock {early / on_their_way:.0%} of the copies' time is before the end of the backward "
             f"passes, and {HIDDEN:.0%} are wanted. {why}",
         )
+        before = sum(event.launched < run["called"] for event in copies)
+        need(
+            before >= BUCKETS * (count - 1),
+            f"{before} copies between devices were launched before finish() was called. To average {BUCKETS} buckets "
+            f"takes {BUCKETS * (count - 1)} at least: launch them in the hooks, when a bucket is there on all copies.",
+        )
         right = mean_biases(count, BUCKETS, WIDTH)
         for place, own in zip(where, run["biases"], strict=True):
             need(
@@ -790,6 +891,16 @@ def need_no_waiting(moments):
 @ex4.fact(f"a bucket is one tensor, and {HIDDEN:.0%} of the copies are hidden (watched where devices are simulated)")
 def _(student):
     need_hidden(student, places(student, 2))
+
+
+@ex4.fact("no stream reads a bucket that the backward pass has not finished (watched where devices are simulated)")
+def _(student):
+    run = timed_overlapped(student, places(student, 2))
+    need(
+        not run["watched"] or not run["races"],
+        f"{times(run['races'] if run['watched'] else 0)} a stream read what another one had not finished writing. That "
+        "a hook runs says that the gradient's kernels are launched, and not that they are done.",
+    )
 
 
 @ex4.timeline
@@ -862,7 +973,7 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
         def set_extra_state(self, state):
             pass
 
-    rows, losses, weights, passed, until, disk = [], [], [], {}, [None], []
+    rows, losses, weights, passed, until, disk, strayed = [], [], [], {}, [None], [], []
 
     def passes(what):
         passed[what] = passed.get(what, 0) + 1
@@ -871,8 +982,17 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
                 disk.append((name, Path.read_bytes(Path(folder, name))))
             raise Killed
 
+    def note_strayed(names):
+        """Of two files, one of which takes the place of the other: those that are not next to the checkpoint."""
+        near = [name.startswith(os.path.realpath(path)) for name in names]
+        if any(near):
+            for name, is_near in zip(names, near, strict=True):
+                if not is_near:
+                    strayed.append(name)
+
     def stopping(work):
         def stops_before(*given, **more):
+            note_strayed([os.path.realpath(os.fsdecode(each)) for each in given if not isinstance(each, int)])
             passes("file")
             return work(*given, **more)
 
@@ -896,7 +1016,7 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
 
     def live(stop, number):
         """One process: it knows nothing but the file."""
-        rows.clear(), losses.clear(), weights.clear(), passed.clear(), disk.clear()
+        rows.clear(), losses.clear(), weights.clear(), passed.clear(), disk.clear(), strayed.clear()
         until[0] = stop
         torch.manual_seed(seed + 100 * number)
         model = Model()
@@ -925,6 +1045,7 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
             "losses": list(losses),
             "updates": passed.get("step", 0),
             "saved": any([all([bytes(p) in file for p in own]) for own in weights[-2:] for _, file in disk]),
+            "strayed": [os.path.dirname(name) != os.path.dirname(os.path.realpath(path)) for name in strayed],
             "parameters": [] if killed else [array(p).copy() for p in model.parameters()],
         }
 
@@ -1080,6 +1201,18 @@ def why_other(last, alone, steps, step) -> str:
 @ex5.fact("undisturbed, it is a training: shuffled epochs, one update for each batch, the losses of all steps")
 def _(student):
     compare_lives(student, student.devices[0], 10, 4, 7, [], dropout=0.0)
+
+
+@ex5.fact("it writes next to the checkpoint only, into files whose names begin with its name")
+def _(student):
+    run = student.run(run_lives, student.devices[0], 10, 4, 7, 0.0, [], 5, False)
+    strayed = run["alone"]["strayed"]
+    need(
+        not strayed,
+        f"a file of another {'folder' if any(strayed) else 'name'} takes the checkpoint's place. Its name has to begin "
+        "with `path`: another folder may be on another disk, where moving is copying, which may be stopped in the "
+        "middle.",
+    )
 
 
 @ex5.fact("stopped in a forward pass, it goes on: losses and weights are those of the undisturbed training, bit by bit")

@@ -138,6 +138,12 @@ def _(student):
     compare_gpus(student, "GPU-0ab,GPU-89,GPU-4e")
 
 
+@ex1.fact("a part of a UUID that is not its beginning names no GPU")
+def _(student):
+    compare_gpus(student, "ab1", "PCI_BUS_ID")
+    compare_gpus(student, "2,GPU-e07,1", "PCI_BUS_ID")
+
+
 # --- ex2: who talks to whom -----------------------------------------------------------------------------------------
 
 ex2 = lab.exercise(

@@ -19,7 +19,7 @@ time_it = lab.exercise(
         "There are two loops, one after the other. Which of them fills a list?",
         "A device may still be busy when a timed run begins. What has to happen before you read the clock?",
         "And what has to happen before you read it again? Each device of the list counts.",
-        "When the list is full, the module statistics does the rest.",
+        "When the list is full, statistics.quantiles gives three numbers: the second is the median.",
     ],
 )
 
@@ -74,31 +74,47 @@ def compare_times(student, device_seconds, left_over=0.0, warm_up=2, repeats=3, 
         seen = student.run(use_timer, *student.devices, *asked)
         need(seen["ran"] == warm_up + repeats, f"work() was called {seen['ran']} times.")
         need(seen["read"], "clock() was never called. The time has to come from the clock that time_it is given.")
-        need("found" in seen, f"it returned {seen['kind']}. Return two numbers: the median and the spread.")
+        need(
+            "found" in seen, f"it returned {seen['kind']}. Return two numbers: the median and the interquartile range."
+        )
         found = seen["found"]
         need(
             len(found) == 2 and all(isinstance(part, float) for part in found),
-            f"it returned {found}. Return two numbers: the median and the spread.",
+            f"it returned {found}. Return two numbers: the median and the interquartile range.",
         )
         costs = [device_seconds[min(n, len(device_seconds) - 1)] for n in range(warm_up, warm_up + repeats)]
         times = [1.0 + (cost if waited_for else 0.0) for cost in costs]
-        compare_two(found, times)
+        earlier = left_over + sum(device_seconds[:warm_up])
+        compare_two(found, times, [times[0] + earlier, *times[1:]])
 
 
-def compare_two(found, times):
-    median, spread = statistics.median(times), statistics.stdev(times)
+def compare_two(found, times, not_waited):
+    """`not_waited`: the times with the devices' earlier work in the first of them."""
+    first, median, third = statistics.quantiles(times, n=4, method="inclusive")
+    spread = third - first
     runs = ", ".join(f"{seconds:g}" for seconds in times)
-    where = f"the timed runs took {runs} s, so the median is {median:g}, and yours is {found[0]:g}."
+    where = f"the timed runs took {runs} s, so the median is {median:.4g}, and yours is {found[0]:.4g}."
     if not near(found[0], median):
         need(not near(found[0], 1.0), f"{where} That is the launch alone: a device was still at work when you read.")
         need(not near(found[0], statistics.fmean(times)), f"{where} That is the mean.")
+        need(
+            not near(found[0], statistics.median(not_waited)),
+            f"{where} The first timed run has {not_waited[0] - times[0]:g} s of earlier work in it: a device was still "
+            "at work when it began.",
+        )
         need(not near(found[0], median * 1000), f"{where} Seconds are wanted.")
         need(found[0] > median, f"{where} Was every device done when you read the clock?")
         need(False, f"{where} Was every device idle when each run began? Is the warm-up in no number?")
     where = (
-        f"the timed runs took {runs} s, so their spread (statistics.stdev) is {spread:g}, and yours is {found[1]:g}."
+        f"the timed runs took {runs} s, so their quartiles are {first:.4g} and {third:.4g}, {spread:.4g} apart, and "
+        f"yours says {found[1]:.4g}."
     )
-    need(near(found[1], spread), where)
+    if near(found[1], spread):
+        return
+    need(not near(found[1], statistics.stdev(times)), f"{where} That is the standard deviation.")
+    first, _, third = statistics.quantiles(times, n=4)
+    need(not near(found[1], third - first), f'{where} That is what statistics.quantiles gives without "inclusive".')
+    need(False, where)
 
 
 def near(mine, theirs) -> bool:
@@ -107,13 +123,16 @@ def near(mine, theirs) -> bool:
 
 @time_it.fact("a timed run ends when both devices are done, whichever is done last")
 def _(student):
-    compare_times(student, [40.0, 30.0, 10.0, 25.0, 15.0])
+    compare_times(student, [10.0, 25.0, 15.0], warm_up=0)
+    with case("Now device0 is done last"):
+        compare_times(student, [10.0, 25.0, 15.0], warm_up=0, busier=0)
+
+
+@time_it.fact("a timed run begins when both devices are done with earlier work, the warm-up for one")
+def _(student):
+    compare_times(student, [40.0, 18.0, 10.0, 25.0, 15.0])
     with case("Now device0 is done last"):
         compare_times(student, [40.0, 10.0, 25.0, 15.0], warm_up=1, busier=0)
-
-
-@time_it.fact("what the devices were still doing before the first run is in no number, even without a warm-up")
-def _(student):
     with case("Before the call, the devices were given 50 seconds of other work"):
         compare_times(student, [10.0, 20.0], left_over=50.0, warm_up=0, repeats=2)
 

@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 
+import equal
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
@@ -79,6 +80,16 @@ def collectives():
     told["all_to_all_single"] = swapped.tolist()
     dist.all_to_all(parts, [torch.full((2,), 10.0 * RANK + r, device=device()) for r in range(WORLD)])
     told["all_to_all"] = [part.tolist() for part in parts]
+    unlike = [torch.empty(rank + 1, device=device()) for rank in range(WORLD)]
+    dist.all_gather(unlike, mine(RANK + 1))
+    told["all_gather of unlike sizes"] = [part.tolist() for part in unlike]
+    share = torch.empty(RANK + 1, device=device())
+    dist.reduce_scatter(share, [(rank + 1) * mine(rank + 1) for rank in range(WORLD)])
+    told["reduce_scatter of unlike sizes"] = share.tolist()
+    sizes = [(RANK + rank) % 3 for rank in range(WORLD)]  # of what two ranks give each other, which is the same
+    swapped = torch.empty(sum(sizes), device=device())
+    dist.all_to_all_single(swapped, mine(sum(sizes)), sizes, sizes)
+    told["all_to_all_single of unlike sizes"] = swapped.tolist()
     told["sharded another way"] = []
     for shape in ((4, 2 * WORLD), (5, 3)):  # the rows are split, then the columns, evenly and not
         whole = numbers(*shape)
@@ -99,6 +110,12 @@ def collectives():
         told["in no part"] = str(error)
     dist.barrier()
     return told
+
+
+@check
+def equal_values():
+    """What collectives give where all ranks hold the same."""
+    return equal.same_values(device(), RANK, WORLD)
 
 
 @check
@@ -134,6 +151,12 @@ def messages():
     for work in dist.batch_isend_irecv(ring):
         work.wait()
     told = got.tolist()
+    itself, first, second = torch.full((2,), 7.0, device=device()), *torch.zeros(2, 2, device=device())
+    both = [dist.P2POp(dist.irecv, each, RANK) for each in (first, second)]
+    both += [dist.P2POp(dist.isend, each, RANK) for each in (itself, 2 * itself)]
+    for work in dist.batch_isend_irecv(both):
+        work.wait()
+    to_itself = [first.tolist(), second.tolist()]
     if RANK == 0:
         dist.send(torch.ones(1_000_000, device=device()), 1)
     elif RANK == 1:
@@ -143,7 +166,11 @@ def messages():
         late = torch.empty(1_000_000, device=device())
         dist.recv(late, 0)
         told.append(late.sum().item())
-    return {"got": told, "times": [[r.start, r.end] for r in simgpu.log() if r.name in ("send", "recv")][-1]}
+    return {
+        "got": told,
+        "to itself": to_itself,
+        "times": [[r.start, r.end] for r in simgpu.log() if r.name in ("send", "recv")][-1],
+    }
 
 
 # --- what trains --------------------------------------------------------------------------------------------------

@@ -10,7 +10,15 @@ from checks import RANK, WORLD, check, device, farthest, numbers, perceptron
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import (
+    CPUOffload,
+    FullyShardedDataParallel,
+    MixedPrecision,
+    MixedPrecisionPolicy,
+    ShardingStrategy,
+    fully_shard,
+)
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.distributed.tensor import Shard
 from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.parallel import (
@@ -20,10 +28,25 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel.distributed import _MixedPrecision
 
 
 def own(tensor):
     return tensor.chunk(WORLD)[RANK].to(device())
+
+
+def low_gradients(x):
+    """Means over all ranks of the gradients of their parts of a batch, each computed alone in bfloat16.
+
+    In bfloat16 a sum of parts is not the whole's to rounding.
+    """
+    sums = [torch.zeros_like(parameter) for parameter in perceptron().parameters()]
+    for part in x.chunk(WORLD):
+        low = perceptron().bfloat16()
+        low(part.bfloat16()).float().square().mean().backward()
+        for total, parameter in zip(sums, low.parameters(), strict=True):
+            total += parameter.grad.float() / WORLD
+    return sums
 
 
 @check
@@ -70,6 +93,46 @@ def ddp_options():
 
 
 @check
+def joined():
+    """DDP where each rank has one batch more than the one before: with what `join` divides by, and the ranks there."""
+    x = numbers(WORLD * WORLD, 4, 64)
+    told = []
+    for divided_by_all in (True, False):
+        alone = perceptron()
+        model = DistributedDataParallel(perceptron().to(device()), device_ids=[RANK])
+        optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, alone)]
+        with model.join(divide_by_initial_world_size=divided_by_all):
+            for step in range(RANK + 1):
+                optimizers[0].zero_grad()
+                model(x[RANK * WORLD + step].to(device())).square().mean().backward()
+                optimizers[0].step()
+        for step in range(WORLD):
+            optimizers[1].zero_grad()
+            for rank in range(step, WORLD):
+                ranks = WORLD if divided_by_all else WORLD - step
+                (alone(x[rank * WORLD + step]).square().mean() / ranks).backward()
+            optimizers[1].step()
+        told.append(farthest(model.parameters(), alone.parameters()))
+    return told
+
+
+@check
+def ddp_mixed():
+    """DDP in its own mixed precision, whose gradients are those of the parts with the same casts.
+
+    From its second step on: in the first PyTorch 2.15.0 reduces a buffer that nothing was written to, with gloo, too.
+    """
+    policy = _MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    model = perceptron().to(device())
+    model = DistributedDataParallel(model, device_ids=[RANK], mixed_precision=policy)
+    x = numbers(8 * WORLD, 64)
+    for _ in range(2):
+        model.zero_grad()
+        model(own(x)).float().square().mean().backward()
+    return farthest([parameter.grad for parameter in model.parameters()], low_gradients(x))
+
+
+@check
 def fsdp_options():
     """FSDP2 with Adam, accumulated gradients, weights that stay gathered, and mixed precision."""
     x = numbers(8 * WORLD, 64)
@@ -89,19 +152,63 @@ def fsdp_options():
             for optimizer in optimizers:
                 optimizer.step()
                 optimizer.zero_grad()
-    # In bfloat16 a sum of parts is not the whole's to rounding. So each part is computed alone, with the same casts.
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     sharded = fully_shard(perceptron().to(device()), mesh=mesh, mp_policy=policy)
     output = sharded(own(x))
     output.float().square().mean().backward()
-    sums = [torch.zeros_like(parameter) for parameter in perceptron().parameters()]
-    for part in x.chunk(WORLD):
-        low = perceptron().bfloat16()
-        low(part.bfloat16()).float().square().mean().backward()
-        for total, parameter in zip(sums, low.parameters(), strict=True):
-            total += parameter.grad.float() / WORLD
-    told["mixed precision"] = farthest([p.grad.full_tensor() for p in sharded.parameters()], sums)
+    told["mixed precision"] = farthest([p.grad.full_tensor() for p in sharded.parameters()], low_gradients(x))
     told["output"] = str(output.dtype)
+    return told
+
+
+@check
+def fsdp1():
+    """FullyShardedDataParallel: two steps of Adam against the whole batch; bfloat16, memory, a refusal."""
+    x = numbers(8 * WORLD, 64)
+    each = ModuleWrapPolicy({nn.Linear})
+    told = {}
+    for name, given in {
+        "full": {"auto_wrap_policy": each},
+        "flat": {"use_orig_params": True},
+        "gradients": {"auto_wrap_policy": each, "sharding_strategy": ShardingStrategy.SHARD_GRAD_OP},
+        "not": {"sharding_strategy": ShardingStrategy.NO_SHARD},
+        "from the CPU": {"auto_wrap_policy": each, "device_id": device()},
+    }.items():
+        alone = perceptron().double()
+        model = copy.deepcopy(alone)
+        model = FullyShardedDataParallel(model if "device_id" in given else model.to(device()), **given)
+        optimizers = [torch.optim.Adam(each.parameters(), lr=0.01) for each in (model, alone)]
+        for _ in range(2):
+            with model.no_sync():
+                model(own(x.double())).square().mean().backward()
+            model(own(2 * x.double())).square().mean().backward()
+            (alone(x.double()).square().mean() + alone(2 * x.double()).square().mean()).backward()
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+        told[name] = farthest(model.state_dict().values(), alone.parameters())
+        with FullyShardedDataParallel.summon_full_params(model):
+            told[f"{name}, summoned"] = farthest(model.parameters(), alone.parameters())
+    policy = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    before = torch.simgpu.memory_allocated()
+    given = {"auto_wrap_policy": each, "mixed_precision": policy, "use_orig_params": True}
+    model = FullyShardedDataParallel(perceptron().to(device()), **given)
+    told["bytes of a weight"] = (torch.simgpu.memory_allocated() - before) / sum(
+        parameter.numel() for parameter in perceptron().parameters()
+    )
+    model(own(x)).float().square().mean().backward()
+    with FullyShardedDataParallel.summon_full_params(model, with_grads=True):
+        told["bfloat16"] = farthest([parameter.grad for parameter in model.parameters()], low_gradients(x))
+    alone = perceptron()
+    alone(x).square().mean().backward()
+    model = FullyShardedDataParallel(perceptron().to(device()), auto_wrap_policy=each)
+    model(own(x)).square().mean().backward()
+    norms = [model.clip_grad_norm_(0.1), torch.nn.utils.clip_grad_norm_(alone.parameters(), 0.1)]
+    told["norm"] = abs(norms[0].item() - norms[1].item()) / norms[1].item()
+    try:
+        FullyShardedDataParallel(perceptron().to(device()), cpu_offload=CPUOffload(True))
+    except RuntimeError as refused:
+        told["refused"] = str(refused)
     return told
 
 

@@ -9,17 +9,28 @@ import pytest
 from conftest import ROOT
 
 CLOSE = 1e-6  # of the largest number
-CHEAP = ("collectives", "messages", "ddp", "futures", "fsdp", "fsdp_from_cpu", "tensor_parallel", "pipelines", "orders")
+CHEAP = (
+    "collectives",
+    "equal_values",
+    "messages",
+    "ddp",
+    "futures",
+    "fsdp",
+    "fsdp_from_cpu",
+    "tensor_parallel",
+    "pipelines",
+    "orders",
+)
 ON_FOUR = (*CHEAP, "sequence_parallel", "two_dimensions", "checkpoint_saved")
 
 
-def torchrun(ranks, folder, checkpoint, *checks):
+def torchrun(ranks, folder, checkpoint, *checks, **more):
     """What each rank has told, by rank. AssertionError, with the output, where one has failed."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     command += [str(ROOT / "tests" / "process_groups" / "on_ranks.py"), str(folder), *checks]
     # The loopback's address: a machine's own name need not be known where tests run.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}
-    environment["CHECKPOINT"] = str(checkpoint)
+    environment |= {"CHECKPOINT": str(checkpoint), **more}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stdout + run.stderr
     told = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
@@ -72,6 +83,10 @@ def test_collectives_give_what_they_say(two, four):
             assert each["all_gather_into_tensor"] == [number for number in mine for _ in range(2)]
             assert each["reduce_scatter_tensor"] == [ranks * (2.0 * rank), ranks * (2.0 * rank + 1)]
             assert each["reduce_scatter"] == [sum(mine)] * 2
+            assert each["all_gather of unlike sizes"] == [[number] * int(number) for number in mine]
+            assert each["reduce_scatter of unlike sizes"] == [(rank + 1) * sum(mine)] * (rank + 1)
+            swapped = [number for other, number in enumerate(mine) for _ in range((rank + other) % 3)]
+            assert each["all_to_all_single of unlike sizes"] == swapped
             assert each["gather"] == (each["all_gather"] if rank == 0 else "elsewhere")
             assert each["scatter"] == [float(rank)] * 2
             assert each["all_to_all_single"] == [10.0 * other + rank for other in range(ranks)]
@@ -82,6 +97,37 @@ def test_collectives_give_what_they_say(two, four):
                 assert each["in no part"] == 2
             else:
                 assert f"rank {rank} is in none of split_ranks" in each["in no part"]
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """What one process gives that stands for each rank of two and four in turn."""
+    command = [sys.executable, str(ROOT / "tests" / "process_groups" / "equal.py"), "2", "4"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_one_process_that_stands_for_equal_ranks_has_their_numbers(two, four, alone):
+    for ranks, told in both(two, four):
+        for rank, each in enumerate(told):
+            for name, given in each["equal_values"].items():
+                assert alone[f"{rank} of {ranks}"][name] == given, f"{name} on rank {rank} of {ranks}"
+
+
+def test_ops_that_nccl_has_not_are_refused(two):
+    seen = two[0]["equal_values"]
+    can = "It can: SUM, AVG, PRODUCT, MIN, MAX, PREMUL_SUM."
+    assert seen["BAND"] == f"cannot reduce with BAND, and neither can NCCL. {can}"
+    assert seen["AVG torch.bool"] == "cannot reduce bool with AVG, and neither can NCCL."
+    assert seen["half torch.int64"] == "cannot reduce int64 with PREMUL_SUM, and neither can NCCL."
+    assert seen["half torch.float32"][0] == [1.0, 2.0]
+
+
+def test_collectives_are_the_same_where_pytorch_looks_in_detail(two, checkpoint, tmp_path):
+    looked_at = torchrun(2, tmp_path, checkpoint, "collectives", TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    assert [told["collectives"] for told in looked_at] == [told["collectives"] for told in two]
 
 
 def test_views_and_other_dtypes_are_reduced_where_they_are(two):
@@ -99,6 +145,7 @@ def test_objects_travel(two):
 def test_messages_arrive_and_the_late_receiver_keeps_the_sender_waiting(two, four):
     for ranks, told in both(two, four):
         for rank, each in enumerate(told):
+            assert each["messages"]["to itself"] == [[7.0, 7.0], [14.0, 14.0]]
             assert each["messages"]["got"][:3] == [float((rank - 1) % ranks)] * 3
         assert told[1]["messages"]["got"][3] == 1_000_000
         (sent, end), (received, same) = (each["messages"]["times"] for each in told[:2])
@@ -131,6 +178,22 @@ def test_options_of_ddp(two):
         assert max(seen["no_sync"], seen["hook"]) < CLOSE
         assert seen["gradients differed before"]
         assert seen["buffer"] == 0, "rank 0's"
+
+
+def test_fsdp1(two):
+    for told in two:
+        seen = told["fsdp1"]
+        assert "fully_shard (FSDP2)" in seen.pop("refused")
+        assert 2 <= seen.pop("bytes of a weight") < 2.01, "four, shared by two ranks, and what blocks round up"
+        assert max(seen.values()) < CLOSE, seen
+
+
+def test_ddp_in_mixed_precision(two):
+    assert all(told["ddp_mixed"] < CLOSE for told in two)
+
+
+def test_ddp_joins_ranks_with_unlike_numbers_of_batches(two):
+    assert all(max(told["joined"]) < CLOSE for told in two)
 
 
 def test_options_of_fsdp(two):

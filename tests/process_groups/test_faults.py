@@ -161,8 +161,9 @@ FAULTS = {
     ),
     "outputs that are not alike": (
         lambda: dist.all_gather(parts(2, 2, 4), mine(2)),
-        "ranks 0 to 2: ValueError: all_gather's list of outputs has float32[4], where float32[2] goes or comes from: "
-        "the tensors of all ranks have to be alike",
+        "rank 2: ValueError: all_gather's list of outputs has float32[4] at place 2, where float32[2] goes or comes "
+        "from: these two have to be alike|"
+        "ranks 0 and 1 waited in all_gather(parts of [2, 2, 4] numbers).",
     ),
     "too few parts to scatter": (
         lambda: dist.scatter(mine(2), parts(2, 2) if me() == 0 else None, src=0),
@@ -299,8 +300,8 @@ FAULTS = {
     # what cannot be done
     "a reduction of bits": (
         lambda: dist.all_reduce(mine(), dist.ReduceOp.BAND),
-        "ranks 0 to 2: ValueError: simccl cannot reduce with BAND, and NCCL neither. It can: SUM, AVG, PRODUCT, MIN, "
-        "MAX.",
+        "ranks 0 to 2: ValueError: simccl cannot reduce with BAND, and neither can NCCL. It can: SUM, AVG, PRODUCT, "
+        "MIN, MAX, PREMUL_SUM.",
     ),
     "an object that cannot be pickled": (
         lambda: dist.all_gather_object([None] * 3, threading.Lock() if me() == 1 else "text"),
@@ -394,6 +395,26 @@ def with_data_that_take_their_time():
     x = mine(2)
     dist.all_reduce(x)
     return x.tolist()
+
+
+def with_a_slow_agreement():
+    waiting.PATIENCE, waiting.LOOK = 0.1, 0.05
+    waits = dist.group.WORLD._get_backend(torch.device("simgpu"))._waiting
+    exchanged = waits.exchanged
+
+    def slowly(mine):
+        time.sleep(3)
+        return exchanged(mine)
+
+    waits.exchanged = slowly
+    x = mine(2)
+    dist.all_reduce(x)
+    return x.tolist()
+
+
+def test_ranks_that_have_all_come_may_be_slow():
+    """They wait in the same call, each in its first wait: a busy computer, a profiler that prints."""
+    assert ranks(3).run(with_a_slow_agreement) == [[3.0, 3.0]] * 3
 
 
 def test_numbers_that_take_long_to_move_are_not_taken_for_ranks_that_do_not_come():

@@ -37,9 +37,9 @@ def run(installed, *command, **environment):
 @pytest.mark.slow
 @pytest.mark.xdist_group("torchrun")
 @pytest.mark.skipif(not torch_private.has_python_backends(), reason="this PyTorch has no backends written in Python")
-def test_a_script_for_cuda_and_nccl_runs_as_it_stands(installed):
+def test_a_script_for_cuda_and_nccl_runs_as_it_stands(installed, tmp_path):
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    done = run(installed, *torchrun, str(SCRIPT), SIMGPU="2", SIMGPU_AS_CUDA="1")
+    done = run(installed, *torchrun, str(SCRIPT), str(tmp_path), SIMGPU="2", SIMGPU_AS_CUDA="1")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     first, second = told.pop("losses")
@@ -50,6 +50,7 @@ def test_a_script_for_cuda_and_nccl_runs_as_it_stands(installed):
         "name": "V100 (simulated)",
         "backend": "simccl",
         "fsdp": True,
+        "checkpoint": True,
         "course": [],
     }
 

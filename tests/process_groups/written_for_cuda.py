@@ -1,6 +1,6 @@
 """A script for CUDA and NCCL that never heard of simulated GPUs: DDP with what people use beside it.
 
-torchrun --nproc-per-node 2 written_for_cuda.py
+torchrun --nproc-per-node 2 written_for_cuda.py FOLDER_FOR_A_CHECKPOINT
 """
 
 import json
@@ -9,9 +9,11 @@ import sys
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
@@ -20,6 +22,11 @@ from torch.utils.data.distributed import DistributedSampler
 def network():
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 5))
+
+
+def own(weight):
+    """Of a sharded weight the part that this rank has."""
+    return weight.to_local() if isinstance(weight, DTensor) else weight
 
 
 def main():
@@ -59,7 +66,19 @@ def main():
     mesh = init_device_mesh("cuda", (1, dist.get_world_size()), mesh_dim_names=("copies", "shards"))
     fully_shard(sharded, mesh=mesh)
     out = sharded(torch.ones(4, 20, device=f"cuda:{local_rank}"))
-    same = same_sums and torch.allclose(out.cpu(), network()(torch.ones(4, 20)), atol=1e-6)
+    older = FullyShardedDataParallel(network(), device_id=local_rank)
+    outs = out, older(torch.ones(4, 20, device="cuda"))
+    same = same_sums and all(torch.allclose(out.cpu(), network()(torch.ones(4, 20)), atol=1e-6) for out in outs)
+
+    weights = {"shards": sharded.state_dict(), "whole": model.module.state_dict()}
+    before = [own(weight).clone() for each in weights.values() for weight in each.values()]
+    dcp.save(weights, checkpoint_id=sys.argv[1])
+    with torch.no_grad():
+        for parameter in (*sharded.parameters(), *model.parameters()):
+            parameter.zero_()
+    dcp.load(weights, checkpoint_id=sys.argv[1])
+    after = [own(weight) for each in weights.values() for weight in each.values()]
+    loaded = all(map(torch.equal, before, after))
     told = {
         "losses": losses,
         "device": str(total.device),
@@ -67,6 +86,7 @@ def main():
         "name": torch.cuda.get_device_name(),
         "backend": dist.get_backend(),
         "fsdp": same,
+        "checkpoint": loaded,
         "course": sorted(name for name in sys.modules if name.partition(".")[0] == "utils"),
     }
     dist.destroy_process_group()

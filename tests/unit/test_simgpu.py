@@ -341,6 +341,15 @@ def test_a_moved_module_keeps_its_parameters(start, target):
     assert not torch.equal(model[0].bias.detach().cpu(), before)
 
 
+def test_what_a_program_notes_on_a_parameter_stays_when_the_module_moves():
+    layer = nn.Linear(2, 2)
+    layer.weight.of_an_expert = True
+    assert layer.to("simgpu:0").weight.of_an_expert
+    layer.weight.place = "first"
+    assert (layer.to("simgpu:1").weight.place, layer.weight.of_an_expert) == ("first", True)
+    assert vars(layer.to("cpu").weight) == {"of_an_expert": True, "place": "first"}
+
+
 def test_a_module_moves_while_an_earlier_output_is_alive():
     model, x = nn.Linear(3, 2), torch.randn(4, 3)
     on_cpu = model(x)

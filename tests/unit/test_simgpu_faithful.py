@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from utils import simgpu
+from utils.simgpu import torch_private
 from utils.simgpu.profiles import GPUS, LINKS
 
 
@@ -490,6 +491,14 @@ def test_what_has_no_simulated_form_says_so_and_not_that_a_driver_is_missing(doe
     assert len(str(refused.value).splitlines()) == 1
 
 
+@pytest.mark.skipif(not hasattr(torch.distributed, "ProcessGroupNCCL"), reason="PyTorch without NCCL")
+def test_a_group_of_nccls_own_class_is_refused():
+    kind = torch.distributed.ProcessGroupNCCL
+    with simgpu.as_cuda(), pytest.raises(RuntimeError, match=r"there is no NCCL here: .* new_group") as refused:
+        kind(torch.distributed.HashStore(), 0, 1, kind.Options())
+    assert len(str(refused.value).splitlines()) == 1
+
+
 def test_the_default_device_may_be_named_cuda():
     with simgpu.as_cuda():
         torch.set_default_device("cuda")
@@ -499,13 +508,41 @@ def test_the_default_device_may_be_named_cuda():
             torch.set_default_device(None)
 
 
-def test_bytes_that_there_are_not_are_not_staged(tmp_path):
+@pytest.mark.skipif(not torch_private.has_python_backends(), reason="its torch.distributed knows no simulated GPUs")
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_checkpoints_stager_copies_numbers(shared):
     """An async_save wrote memory that nobody had set."""
-    from torch.distributed.checkpoint._state_dict_stager import StateDictStager
+    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
-    stager = StateDictStager(pin_memory=False, share_memory=False)
-    with pytest.raises(RuntimeError, match="BlockingAsyncStager"):
-        stager.stage({"weight": torch.ones(3, device="simgpu:0")})
+    whole = torch.arange(6.0, device="simgpu:0")
+    state = {"part": whole[2:4], "turned": whole.view(2, 3).t(), "same": whole, "cpu": torch.ones(2), "step": 3}
+    for options in (StagingOptions(False, shared, False, False), StagingOptions(use_shared_memory=shared)):
+        stager = DefaultStager(options)
+        staged = stager.stage(state)
+        staged = staged.result() if options.use_async_staging else staged
+        stager.close()
+        whole.add_(1)
+        assert staged["part"].is_cpu
+        assert staged["part"].is_shared() == shared
+        assert staged["part"].tolist() == [2, 3]
+        assert staged["turned"].tolist() == [[0, 3], [1, 4], [2, 5]]
+        assert (staged["cpu"].tolist(), staged["step"]) == ([1, 1], 3)
+        whole.sub_(1)
+
+
+@pytest.mark.skipif(not torch_private.has_python_backends(), reason="its torch.distributed knows no simulated GPUs")
+def test_plain_tensors_of_code_for_cuda_go_into_a_checkpoint_and_come_back(tmp_path):
+    import torch.distributed.checkpoint as dcp
+
+    with simgpu.as_cuda():
+        whole = torch.arange(6.0, device="cuda:1")
+        state = {"part": whole[2:4].clone(), "turned": whole.view(2, 3).t(), "half": whole.half(), "cpu": torch.ones(2)}
+        expected = {name: tensor.tolist() for name, tensor in state.items()}
+        dcp.save(state, checkpoint_id=tmp_path, no_dist=True)
+        for tensor in state.values():
+            tensor.zero_()
+        dcp.load(state, checkpoint_id=tmp_path, no_dist=True)
+    assert {name: tensor.tolist() for name, tensor in state.items()} == expected
 
 
 @pytest.mark.parametrize("of", ["cpu", "simgpu:0", "simgpu:1"])

@@ -37,7 +37,7 @@ from .origin import label, note_what_runs
 from .records import Reader, keep_log, log, log_length, recording, unwaited_copies
 from .refusals import register_refusals
 from .sequences import register_sequences
-from .tensor import SimTensor, forget_plans, storage_of
+from .tensor import OWN_ATTRIBUTES, SimTensor, forget_plans, storage_of
 from .torch_simgpu import device_module, publish
 
 __all__ = [
@@ -115,7 +115,7 @@ def enable(
         register_refusals()
         register_backend()
         torch_private.let_optimizers_update_all_at_once(SimTensor)
-        torch_private.keep_parameters_when_modules_move(_is_simulated)
+        torch_private.keep_parameters_when_modules_move(_is_simulated, OWN_ATTRIBUTES)
         torch_private.let_lazy_modules_wait(_is_simulated)
         note_what_runs()
     register_magic()

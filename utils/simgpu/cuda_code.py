@@ -54,8 +54,8 @@ class _Translate(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func is torch.device:  # names stay as they are written, so that they compare as they should
-            if len(args) == 1 and type(args[0]) is int:  # a GPU of the accelerator that there is
-                args = ("cuda", *args)
+            if len(args) == 1 and type(args[0]) is int and not _asked_by_pytorch():
+                args = ("cuda", *args)  # a GPU of the accelerator that there is
             return func(*args, **kwargs)
         if func is torch.Tensor.cuda:
             return _cuda(*args, **kwargs)
@@ -145,6 +145,8 @@ def as_cuda() -> Iterator[None]:
             stack.enter_context(mock.patch.object(owner, name, _accepting_cuda(getattr(owner, name))))
         if torch.distributed.is_available():
             stack.enter_context(mock.patch.object(torch.distributed, "is_nccl_available", return_value=True))
+        if hasattr(torch.distributed, "ProcessGroupNCCL"):
+            stack.enter_context(mock.patch.object(torch.distributed.ProcessGroupNCCL, "__init__", _no_nccl))
         stack.enter_context(mock.patch.object(machine, "also_named", "cuda"))
         stack.enter_context(mock.patch.object(SimTensor, "is_cuda", _IsCuda(), create=True))
         translate = stack.enter_context(_Translate())
@@ -155,6 +157,13 @@ def as_cuda() -> Iterator[None]:
 
 def _no_cuda(*args, **kwargs):
     raise RuntimeError(refusals.NO_CUDA)
+
+
+def _no_nccl(*args, **kwargs):
+    raise RuntimeError(
+        f'there is no NCCL here: {NAME} stands in for it. Make groups with init_process_group("nccl") and new_group, '
+        "which take ProcessGroupNCCL.Options, too."
+    )
 
 
 def _is_autocast_enabled(device_type: str = DEVICE_TYPE, ask=torch.is_autocast_enabled) -> bool:

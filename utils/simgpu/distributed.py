@@ -22,7 +22,9 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -51,6 +53,7 @@ class SimWork(torch_private.Work):
         super().__init__()
         self._result, self._gpu, self.end, self._finish = result, gpu, end, finish
         self._future: torch.futures.Future | None = None
+        self._waited_for = False
 
     def complete(self) -> None:
         if self._finish is not None:
@@ -59,6 +62,7 @@ class SimWork(torch_private.Work):
 
     def wait(self, timeout=None) -> bool:
         self.complete()
+        self._waited_for = True
         if self._gpu is not None:
             machine.queue(self._gpu).wait_until(self.end)
         if self._future is not None and not self._future.done():
@@ -66,14 +70,14 @@ class SimWork(torch_private.Work):
         return True
 
     def get_future(self):
-        """Done at once; within a backward pass when that ends, as what overlaps with it does not wait for it.
+        """Done at once; of what was launched in a backward pass, when that ends: what overlaps with it does not wait.
 
         DDP asks as soon as it has launched, and waits in a callback of the autograd engine that it adds after ours.
         Who waits before then, in a hook, waits for the collective, and lets the current stream wait for it.
         """
         if self._future is None:
             self._future = torch.futures.Future()
-            if torch_private.current_node() is None:
+            if self._waited_for or torch_private.current_node() is None:
                 self.wait()
             else:
                 torch_private.await_in_backward(self.wait)
@@ -105,11 +109,15 @@ class SimBackend(torch_private.Backend):
         self.ways = _ways(self.fabric)
         self.free = 0.0  # when the group's own stream is
         self.among = f"ranks {_in_words(self.members)}"
-        self._sent: dict[tuple, int] = {}  # how many messages from whom to whom, by tag
+        self._sent: dict[tuple, int] = {}  # how many messages from whom to whom, by tag, at this end
+        self._to_itself: dict[str, torch.Tensor] = {}  # numbers on the way, by message
         self._window: list[SimWork] | None = None  # what is launched while works are coalesced
         if not self.alone:
             store = torch.distributed.PrefixStore(of_this_life("group"), options.store)
             self._waiting = Waiting(store, self.members, self.group_rank)
+        if self.alone or self.ranks == 1:
+            self._gloo = _AllEqual(self.group_rank, self.ranks)
+        else:
             self._gloo = self._waiting.connect(self.ranks, options.timeout)
 
     # --- what PyTorch asks about a backend: one that is left out asks itself for ever ---------------------------
@@ -164,22 +172,24 @@ class SimBackend(torch_private.Backend):
     # --- collectives --------------------------------------------------------------------------------------------
 
     def allreduce(self, tensors, opts=None) -> SimWork:
-        return self._collective("all_reduce", tensors, tensors, lambda: self._reduce_all(tensors, _op(opts)), _op(opts))
+        op = _reduction(opts, tensors)
+        return self._collective("all_reduce", tensors, tensors, lambda: self._reduce_all(tensors, op), str(op))
 
     def allreduce_coalesced(self, tensors, opts=None) -> SimWork:
         return self.allreduce(tensors, opts)
 
     def reduce(self, tensors, opts=None) -> SimWork:
         self._require_root(opts, "reduce")
+        op = _reduction(opts, tensors)
 
         def data():
             for tensor in tensors:
                 kept = _value(tensor).clone()
-                self._reduce_all([tensor], _op(opts))
+                self._reduce_all([tensor], op)
                 if self.group_rank != opts.rootRank:
                     _value(tensor).copy_(kept)
 
-        return self._collective("reduce", tensors, tensors, data, f"to {opts.rootRank}, {_op(opts)}")
+        return self._collective("reduce", tensors, tensors, data, f"to {opts.rootRank}, {op}")
 
     def broadcast(self, tensors, opts=None) -> SimWork:
         self._require_root(opts, "broadcast")
@@ -193,7 +203,9 @@ class SimBackend(torch_private.Backend):
 
     def allgather(self, outputs, inputs, opts=None) -> SimWork:
         for parts, own in zip(outputs, inputs, strict=True):
-            self._require_parts(parts, own, "all_gather's list of outputs")
+            self._require_parts(parts, own, "all_gather's list of outputs", self.group_rank)
+        if not all(map(_are_alike, outputs)):
+            return self._gather_unlike(outputs, inputs)
 
         def data():
             for parts, own in zip(outputs, inputs, strict=True):
@@ -201,6 +213,18 @@ class SimBackend(torch_private.Backend):
                     _value(part).copy_(got.view(part.shape))  # as NCCL, which counts numbers and no dimensions
 
         return self._collective("all_gather", inputs, outputs, data, times=self.ranks)
+
+    def _gather_unlike(self, outputs, inputs) -> SimWork:
+        """An all-gather of parts of unlike sizes: each is broadcast, as by NCCL."""
+
+        def data():
+            for parts, own in zip(outputs, inputs, strict=True):
+                _value(parts[self.group_rank]).copy_(_value(own).view(parts[self.group_rank].shape))
+                for root, part in enumerate(parts):
+                    with _contiguous(part) as value:
+                        self._gloo.broadcast([value], _options("Broadcast", rootRank=root)).wait()
+
+        return self._collective("all_gather", _flat(outputs), outputs, data, _sizes(outputs), shapes=False)
 
     def all_gather_single(self, output, input, opts=None) -> SimWork:
         return self.all_gather_single_coalesced([output], [input], opts)
@@ -218,16 +242,17 @@ class SimBackend(torch_private.Backend):
 
     def reduce_scatter(self, outputs, inputs, opts=None) -> SimWork:
         for output, parts in zip(outputs, inputs, strict=True):
-            self._require_parts(parts, output, "reduce_scatter's list of inputs")
+            self._require_parts(parts, output, "reduce_scatter's list of inputs", self.group_rank)
+        op = _reduction(opts, outputs)
 
         def data():
             for output, parts in zip(outputs, inputs, strict=True):
-                whole = self._reduced(torch.stack([_value(part) for part in parts]), _op(opts))
-                _value(output).copy_(whole[self.group_rank])
+                whole = self._reduced(torch.cat([_value(part).reshape(-1) for part in parts]), op)
+                own = whole.split([part.numel() for part in parts])[self.group_rank]
+                _value(output).copy_(own.view(output.shape))
 
-        return self._collective(
-            "reduce_scatter", [part for parts in inputs for part in parts], outputs, data, _op(opts)
-        )
+        unlike = "" if all(map(_are_alike, inputs)) else f", {_sizes(inputs)}"
+        return self._collective("reduce_scatter", _flat(inputs), outputs, data, f"{op}{unlike}")
 
     def reduce_scatter_single(self, output, input, opts=None) -> SimWork:
         return self.reduce_scatter_single_coalesced([output], [input], opts)
@@ -235,13 +260,14 @@ class SimBackend(torch_private.Backend):
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None) -> SimWork:
         for output, input in zip(outputs, inputs, strict=True):
             self._require_whole(input, output, "reduce_scatter's input")
+        op = _reduction(opts, outputs)
 
         def data():
             for output, input in zip(outputs, inputs, strict=True):
-                whole = self._reduced(_value(input), _op(opts))
+                whole = self._reduced(_value(input), op)
                 _fill(output, [whole.reshape(self.ranks, -1)[self.group_rank]])
 
-        return self._collective("reduce_scatter", inputs, outputs, data, _op(opts))
+        return self._collective("reduce_scatter", inputs, outputs, data, str(op))
 
     _allgather_base, _reduce_scatter_base = all_gather_single, reduce_scatter_single
 
@@ -322,7 +348,11 @@ class SimBackend(torch_private.Backend):
             self._waiting.leave(message.key("ready to send"), message.words)
             # What is sent is what the tensor holds now, and goes at once: the sender may wait much later.
             copy = _value(tensors[0]).contiguous().clone() if machine.compute else None
-            sent = [] if copy is None else [self._gloo.send([copy], dst, message.place)]
+            sent = []
+            if copy is not None and dst == self.group_rank:
+                self._to_itself[message.key("numbers")] = copy
+            elif copy is not None:
+                sent = [self._gloo.send([copy], dst, message.place)]
 
         def finish() -> float:
             with self._waiting(what):
@@ -343,7 +373,8 @@ class SimBackend(torch_private.Backend):
         into = torch.empty_like(value, memory_format=torch.contiguous_format)
         with self._waiting(what):
             self._waiting.leave(message.key("ready to receive"), message.words)
-            got = [self._gloo.recv([into], src, message.place)] if machine.compute else []
+            from_another = machine.compute and src != self.group_rank
+            got = [self._gloo.recv([into], src, message.place)] if from_another else []
 
         def finish() -> float:
             with self._waiting(what):
@@ -351,7 +382,7 @@ class SimBackend(torch_private.Backend):
                 for work in got:
                     work.wait()
             if machine.compute:
-                value.copy_(into)
+                value.copy_(into if from_another else self._to_itself.pop(message.key("numbers")))
             return end
 
         return self._keep(message.work(finish))
@@ -360,9 +391,12 @@ class SimBackend(torch_private.Backend):
         gpu = _gpu_of(tensors)
         link = _link(self.members[source], self.members[target])
         ways = ("link",) if link is machine.settings.link else ("network",)
-        ready, launched = self._ready(gpu, ways)
         seconds = PAIR + link.seconds(_bytes(tensors))
-        self._sent[source, target, tag] = number = self._sent.get((source, target, tag), 0) + 1
+        if source == target:  # a copy, which reads and writes
+            ways, seconds = (), PAIR + 2 * _bytes(tensors) / gpu.profile.bandwidth
+        ready, launched = self._ready(gpu, ways)
+        end = name, source, target, tag
+        self._sent[end] = number = self._sent.get(end, 0) + 1
         key = f"{source} to {target}, {tag}, {number}"
         return _Message(
             self, gpu, ways, name, tensors, ready, launched, seconds, target if name == "send" else source, what, key
@@ -387,21 +421,22 @@ class SimBackend(torch_private.Backend):
 
     def _require_other(self, other: int, name: str) -> None:
         self._require(0 <= other < self.ranks, f"cannot {name} rank {other}", self._there_are())
-        itself = f"cannot {name} itself"
-        self._require(other != self.group_rank, itself, "the tensor is there already, copy_ moves it")
+        together = other != self.group_rank or self._window is not None  # as NCCL, which has to begin both at once
+        self._require(together, f"cannot {name} itself", "the tensor is there already, copy_ moves it")
 
     def _there_are(self) -> str:
         return f"ranks of this group are 0 to {self.ranks - 1}"
 
-    def _require_parts(self, parts, own, name: str) -> None:
-        """A list has a tensor for each rank, of as many numbers as `own`."""
+    def _require_parts(self, parts, own, name: str, place: int | None = None) -> None:
+        """A list has a tensor for each rank, as large as `own`; where others may differ, the one at a `place` has."""
         self._require(len(parts) == self.ranks, f"{name} has {len(parts)} tensors", f"{EACH}, {self.ranks} in all")
-        other = next((part for part in parts if part.numel() != own.numel()), own)
-        self._require(
-            other.numel() == own.numel() and other.dtype == own.dtype,
-            f"{name} has {_shapes([other])}, where {_shapes([own])} goes or comes from",
-            "the tensors of all ranks have to be alike",
-        )
+        at = "" if place is None else f" at place {place}"
+        for part in parts if place is None else [parts[place]]:
+            self._require(
+                part.numel() == own.numel() and part.dtype == own.dtype,
+                f"{name} has {_shapes([part])}{at}, where {_shapes([own])} goes or comes from",
+                "the tensors of all ranks have to be alike" if place is None else "these two have to be alike",
+            )
 
     def _require_whole(self, whole, part, name: str) -> None:
         """A tensor has room for one part of each rank, one after the other."""
@@ -425,7 +460,8 @@ class SimBackend(torch_private.Backend):
 
     def _require_pairs(self, wanted: list[int], given: list[int]) -> None:
         """What one rank gives another is what that one wants. Raises Mismatch on all ranks where it is not."""
-        both = self._waiting.exchanged(torch.tensor([wanted, given]))
+        mine = torch.tensor([wanted, given])
+        both = torch.stack(self._gathered(mine, [mine] * self.ranks))
         for source, target in torch.nonzero(both[:, 1] != both[:, 0].T).tolist():
             raise Mismatch(
                 f"in all_to_all, rank {self.members[source]} has {both[source, 1, target]} for rank "
@@ -446,12 +482,9 @@ class SimBackend(torch_private.Backend):
         ready = max(ready, self.free)
         end = self._agreed(ready, what, gpu) + self.fabric.seconds(name, size)
         self._take(gpu, self.ways, called or name, ready, end, size, launched, self.among)
-        known = are_known(inputs, outputs)
-        if known and self.ranks > 1 and not self.alone:
-            with self._waiting.moving(what):
+        if are_known(inputs, outputs):
+            with nullcontext() if self.alone else self._waiting.moving(what):
                 data()
-        elif known:  # one process stands for all, or is all
-            _as_if_all_were_equal(name, inputs, outputs, self.ranks, details)
         _arrivals.update(
             (storage_of(tensor), (end, ref(tensor))) for tensor in _flat(outputs) if type(tensor) is SimTensor
         )
@@ -498,24 +531,62 @@ class SimBackend(torch_private.Backend):
         self._gloo.allgather([got], [own.detach().contiguous()]).wait()
         return got
 
-    def _reduced(self, value, op: str) -> torch.Tensor:
+    def _reduced(self, value, op: _Reduction) -> torch.Tensor:
         whole = value.detach().contiguous().clone()
         self._reduce_values(whole, op)
         return whole
 
-    def _reduce_all(self, tensors, op: str) -> None:
+    def _reduce_all(self, tensors, op: _Reduction) -> None:
         for tensor in tensors:
             with _contiguous(tensor) as value:
                 self._reduce_values(value, op)
 
-    def _reduce_values(self, value, op: str) -> None:
+    def _reduce_values(self, value, op: _Reduction) -> None:
         numbers = torch.view_as_real(value) if value.is_complex() else value
+        if op.factor is not None:
+            numbers.mul_(op.factor)
         if numbers.dtype == torch.bool:
             numbers = numbers.view(torch.uint8)
-        reduction = getattr(ReduceOp, "SUM" if op == "AVG" else op)
-        self._gloo.allreduce([numbers], _options("Allreduce", reduceOp=reduction)).wait()
-        if op == "AVG":
-            value.div_(self.ranks, rounding_mode=None if value.is_floating_point() or value.is_complex() else "trunc")
+        self._gloo.allreduce([numbers], _options("Allreduce", reduceOp=getattr(ReduceOp, op.of_gloo))).wait()
+        if op.name == "AVG":
+            numbers.div_(self.ranks, rounding_mode=None if numbers.is_floating_point() else "trunc")
+
+
+class _AllEqual:
+    """What gloo does, where all ranks hold the numbers of this one: it is all of them, or stands for them."""
+
+    def __init__(self, rank: int, ranks: int):
+        self._rank, self._ranks = rank, ranks
+
+    def wait(self) -> None:
+        """Nothing: what a call gives is its own work, and done."""
+
+    def allreduce(self, tensors, options) -> _AllEqual:
+        for tensor in tensors:
+            if options.reduceOp == ReduceOp.SUM:
+                tensor.mul_(self._ranks)
+            elif options.reduceOp == ReduceOp.PRODUCT:
+                tensor.pow_(self._ranks)
+        return self
+
+    def allgather(self, outputs, inputs) -> _AllEqual:
+        for parts, own in zip(outputs, inputs, strict=True):
+            for part in parts:
+                part.copy_(own)
+        return self
+
+    def broadcast(self, tensors, options) -> _AllEqual:
+        return self
+
+    def scatter(self, outputs, inputs, options) -> _AllEqual:
+        if inputs:
+            outputs[0].copy_(inputs[0][self._rank])
+        return self
+
+    def all_to_all_single(self, output, input, output_sizes, input_sizes) -> _AllEqual:
+        parts = input.split(input_sizes) if input_sizes else input.chunk(self._ranks)
+        output.copy_(torch.cat([parts[self._rank]] * self._ranks))
+        return self
 
 
 # When what a collective makes is there, and the tensor that PyTorch knows its work by. It looks by storage, and here a
@@ -575,18 +646,41 @@ class _Message:
         return SimWork(self._tensors, self._gpu, self._take(self._ready + self._seconds))
 
 
+NO_OFFLOAD = (
+    f"FSDP1 keeps its weights on the CPU by exchanging data inside a tensor (CPUOffload), which a {DEVICE_TYPE} tensor "
+    "cannot: leave cpu_offload out, or use fully_shard (FSDP2) with offload_policy=CPUOffloadPolicy()."
+)
 EACH = "there has to be one for each rank of the group"
-REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX")  # as NCCL
+REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "PREMUL_SUM")  # as NCCL
 
 
-def _op(opts) -> str:
-    """The name of a reduction: SUM where none is given."""
-    if opts is None:
-        return "SUM"
-    found = next((name for name in dir(ReduceOp) if name.isupper() and opts.reduceOp == getattr(ReduceOp, name)), "?")
-    if found not in REDUCTIONS:
-        raise ValueError(f"{NAME} cannot reduce with {found}, and NCCL neither. It can: {', '.join(REDUCTIONS)}.")
-    return found
+class _Reduction(NamedTuple):
+    """How numbers of all ranks become one: by what is done among them, after each rank has taken its own times
+    `factor`, where there is one."""
+
+    name: str
+    of_gloo: str  # what gloo can do of it
+    factor: float | torch.Tensor | None = None
+
+    def __str__(self) -> str:
+        return self.name if type(self.factor) is not float else f"{self.name} by {self.factor:.4g}"
+
+
+def _reduction(opts, tensors) -> _Reduction:
+    """What a call asks for, SUM where nothing: ValueError or TypeError for what NCCL does not do with such tensors."""
+    op = ReduceOp.SUM if opts is None else opts.reduceOp
+    name = next((name for name in dir(ReduceOp) if name.isupper() and op == getattr(ReduceOp, name)), "?")
+    if name not in REDUCTIONS:
+        raise ValueError(f"{NAME} cannot reduce with {name}, and neither can NCCL. It can: {', '.join(REDUCTIONS)}.")
+    dtype = tensors[0].dtype
+    fractions = dtype.is_floating_point or dtype.is_complex
+    if (name == "AVG" and dtype == torch.bool) or (name == "PREMUL_SUM" and not fractions):
+        raise TypeError(f"{NAME} cannot reduce {_dtype(tensors[0])} with {name}, and neither can NCCL.")
+    if name == "PREMUL_SUM":
+        return _Reduction(name, "SUM", _value(op.factor) if isinstance(op.factor, torch.Tensor) else op.factor)
+    if dtype == torch.bool:  # a sum of truths is whether there is one, a product whether all are
+        return _Reduction(name, {"SUM": "MAX", "PRODUCT": "MIN"}.get(name, name))
+    return _Reduction(name, "SUM" if name == "AVG" else name)
 
 
 def _options(kind: str, **values):
@@ -630,6 +724,14 @@ def _shapes(tensors) -> str:
     return " and ".join(told) if len(told) < 4 else f"{' and '.join(told[:2])} and {len(told) - 2} more"
 
 
+def _are_alike(parts) -> bool:
+    return len({part.numel() for part in parts}) == 1
+
+
+def _sizes(lists) -> str:
+    return f"parts of {' and '.join(str([part.numel() for part in parts]) for parts in lists)} numbers"
+
+
 def _tagged(tag: int) -> str:
     return f", tag={tag}" if tag else ""
 
@@ -656,23 +758,6 @@ class _contiguous:
 def _fill(output, parts: Sequence[torch.Tensor]) -> None:
     value = _value(output)
     value.copy_(torch.cat([part.reshape(-1) for part in parts]).view(value.shape))
-
-
-def _as_if_all_were_equal(name, inputs, outputs, ranks: int, details: str) -> None:
-    """The numbers that come of it where all ranks have those of this one."""
-    for given, got in zip(inputs, _flat(outputs) if name != "all_gather" else outputs, strict=False):
-        value = _value(given)
-        if name == "all_gather":
-            parts = got if isinstance(got, (list, tuple)) else [got]
-            for part in parts:
-                _fill(part, [value] * (1 if len(parts) > 1 else ranks))
-        elif name == "reduce_scatter":
-            share = value.reshape(ranks, -1)[0] if _value(got).numel() < value.numel() else value
-            _fill(got, [share * ranks if "SUM" in details else share])
-        elif name in ("all_reduce", "reduce") and "SUM" in details:
-            _value(got).mul_(ranks)
-        elif got is not given and name == "all_to_all":
-            _value(got).copy_(value.reshape(_value(got).shape))
 
 
 # --- who is linked with whom --------------------------------------------------------------------------------------
@@ -712,12 +797,22 @@ def _link(one: int, other: int):
     return machine.settings.link if one // per_node == other // per_node else machine.settings.network
 
 
+def _simulated(device: torch.device) -> torch.device:
+    """A device of the other name that simulated GPUs have (`as_cuda`) by their own."""
+    return torch.device(DEVICE_TYPE, device.index) if device.type == machine.also_named else device
+
+
 def register_backend() -> None:
     """Let torch.distributed find the backend, and pick it for simulated GPUs, where this PyTorch has what it needs."""
     if torch_private.has_python_backends():
         torch_private.let_ddp_find_unused_parameters(pinned.add)
         torch_private.let_ddp_read_counts(keeping_counts)
+        torch_private.let_ddp_cast(DEVICE_TYPE)
         torch_private.let_fsdp_move_models(DEVICE_TYPE)
+        torch_private.let_fsdp1_run(DEVICE_TYPE, _simulated, NO_OFFLOAD)
+        torch_private.let_storages_count_numbers(SimTensor)
+        torch_private.let_checkpoints_copy(lambda tensor: type(tensor) is SimTensor)
         torch_private.keep_off_the_flight_recorder(NAME)
+        torch_private.keep_off_the_wrapper_of_groups(SimBackend)
         SPECIAL[WAIT] = _wait_tensor
         torch.distributed.Backend.register_backend(NAME, SimBackend, extended_api=True, devices=[DEVICE_TYPE])

@@ -11,10 +11,6 @@ from .hardware import DEVICE_TYPE, machine
 aten = torch.ops.aten
 NO_COMPILE = f"torch.compile makes code for real hardware, which {DEVICE_TYPE} is not: call the model uncompiled."
 NO_BYTES = f"{DEVICE_TYPE} has no memory that another library could read: copy the tensor with .cpu() first."
-NO_STAGING = (
-    f"{DEVICE_TYPE} has no bytes that this checkpoint could stage by itself. Give async_save the stager that copies "
-    "first: async_stager=torch.distributed.checkpoint.staging.BlockingAsyncStager()."
-)
 NO_CONTEXT_PARALLEL = (
     f"{DEVICE_TYPE} has no ring of attention, and context_parallel would give each rank the whole sequence here. "
     "Split the batch or the heads instead, or pass keys and values round yourself, with send and recv."

@@ -188,9 +188,7 @@ class SimTensor(torch.Tensor):
 class SimStorage:
     """What `tensor.untyped_storage()` is on a simulated GPU: through it FSDP frees weights and takes them again."""
 
-    def __init__(self, tensor: SimTensor, **made_elsewhere):
-        if made_elsewhere:  # PyTorch's stager makes such a storage on the CPU, to copy bytes into it
-            raise RuntimeError(refusals.NO_STAGING)
+    def __init__(self, tensor: SimTensor):
         self._counted, self._values = tensor._storage, value_of(tensor).untyped_storage()
         self.device = tensor.device
 

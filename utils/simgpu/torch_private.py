@@ -7,14 +7,16 @@ When they do, this is the only file to mend: the rest of the project uses public
 from __future__ import annotations
 
 import ctypes
-import importlib
+import importlib.util
 import inspect
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial, wraps
+from importlib.abc import MetaPathFinder
 
 import torch
 import torch.multiprocessing.reductions
@@ -179,13 +181,14 @@ def keep_backward_on_calling_thread() -> None:
         _thread.done = True
 
 
-def keep_parameters_when_modules_move(is_simulated) -> None:
+def keep_parameters_when_modules_move(is_simulated, own: set[str]) -> None:
     """Let `module.to(device)` keep its Parameter objects when it crosses between the CPU and a simulated GPU.
 
     On CUDA a moved Parameter is the same object, so an optimizer made before the move and tied weights go on
     working. PyTorch does that by exchanging the data inside, which it cannot do between a CPU tensor and one of
     another class: it makes new Parameters, and optimizer and ties are silently cut. So after PyTorch's own
-    conversion each old Parameter becomes its successor. Modules that never meet a simulated GPU are untouched.
+    conversion each old Parameter becomes its successor, and keeps what a program has noted on it: all attributes
+    but a simulated tensor's `own`. Modules that never meet a simulated GPU are untouched.
     """
     convert = torch.nn.Module._apply
     if hasattr(convert, "keeps_parameters"):
@@ -201,6 +204,8 @@ def keep_parameters_when_modules_move(is_simulated) -> None:
         for name, old in before.items():
             new = module._parameters[name]
             if new is not old and old is not None and (is_simulated(old) or is_simulated(new)):
+                noted = {name: value for name, value in vars(old).items() if name not in own | {"_is_param"}}
+                vars(new).update(noted)
                 _exchange(old, new)
                 module._parameters[name] = old
         return result
@@ -363,6 +368,25 @@ def keep_off_the_flight_recorder(name: str) -> None:
         recorders.add(name)
 
 
+def keep_off_the_wrapper_of_groups(kind: type) -> None:
+    """Let TORCH_DISTRIBUTED_DEBUG=DETAIL leave backends of this kind as they are.
+
+    PyTorch wraps a group then, to compare what its ranks are about to do, as ours do always. The wrapper is C++ that
+    asks a backend for its name, and does not find a method in Python (2.15.0).
+    """
+    groups = torch.distributed.distributed_c10d
+    wrapper = getattr(groups, "_create_process_group_wrapper", None)
+    if wrapper is None or hasattr(wrapper, "leaves"):
+        return
+
+    @wraps(wrapper)
+    def wrapped(wrapped_pg, *args, **kwargs):
+        return wrapped_pg if isinstance(wrapped_pg, kind) else wrapper(wrapped_pg, *args, **kwargs)
+
+    wrapped.leaves = kind
+    groups._create_process_group_wrapper = wrapped
+
+
 def gloo(store, rank: int, ranks: int, timeout):
     """A process group that moves CPU tensors between processes."""
     return c10d.ProcessGroupGloo(store, rank, ranks, timeout)
@@ -418,28 +442,193 @@ def in_context_parallel() -> bool:
 
 
 def let_fsdp_move_models(kind: str) -> None:
-    """Let `fully_shard` take a model that is still on the CPU: its `tensor.data = ...` cannot change a tensor's class.
+    """Let `fully_shard` and FSDP1 take a model that is still on the CPU: their `tensor.data = ...` cannot change a
+    tensor's class.
 
     PyTorch swaps such tensors itself where a class says that it can be traced.
     """
-    init = importlib.import_module("torch.distributed.fsdp._fully_shard._fsdp_init")
-    move = init._move_states_to_device
-    if hasattr(move, "swaps"):
-        return
+    for name in ("_fully_shard._fsdp_init", "_init_utils"):
+        init = importlib.import_module(f"torch.distributed.fsdp.{name}")
+        if not hasattr(init._move_states_to_device, "swaps"):
+            init._move_states_to_device = _swapping(init._move_states_to_device, kind)
 
+
+def _swapping(move, kind: str):
     @wraps(move)
     def swapping(params, buffers, device, *rest, **options):
-        if device.type == kind:
+        if device is not None and device.type == kind:
             for tensor in (*params, *buffers):
                 if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu":
                     moved = tensor.detach().to(device).requires_grad_(tensor.requires_grad)
                     is_one = isinstance(tensor, torch.nn.Parameter)
                     new = torch.nn.Parameter(moved, tensor.requires_grad) if is_one else moved
+                    vars(new).update(vars(tensor))  # what a program has noted on it
                     torch.utils.swap_tensors(tensor, new)
         return move(params, buffers, device, *rest, **options)
 
     swapping.swaps = True
-    init._move_states_to_device = swapping
+    return swapping
+
+
+def let_fsdp1_run(kind: str, simulated: Callable[[torch.device], torch.device], offloading: str) -> None:
+    """Let FSDP1's `device_id` be one that is `simulated`.
+
+    Raises RuntimeError, with the words `offloading`, where it is to keep its weights on the CPU.
+    """
+    init = importlib.import_module("torch.distributed.fsdp._init_utils")
+    make, chosen = init._init_param_handle_from_params, init._get_device_from_device_id
+    if hasattr(make, "refuses"):
+        return
+
+    @wraps(chosen)
+    def chosen_here(*args, **kwargs):
+        device = chosen(*args, **kwargs)
+        return None if device is None else simulated(device)
+
+    @wraps(make)
+    def checked(state, *args, **kwargs):
+        if state.cpu_offload.offload_params and state.compute_device.type == kind:
+            raise RuntimeError(offloading)
+        return make(state, *args, **kwargs)
+
+    checked.refuses = True
+    init._init_param_handle_from_params, init._get_device_from_device_id = checked, chosen_here
+
+
+class _TypedStorage:
+    """A tensor's storage counted in numbers, as far as FSDP1 and DDP in mixed precision free and take memory by it."""
+
+    def __init__(self, tensor: torch.Tensor):
+        self._bytes, self._each = tensor.untyped_storage(), tensor.element_size()
+
+    def _size(self) -> int:
+        return self._bytes.size() // self._each
+
+    def _resize_(self, numbers: int) -> None:
+        self._bytes.resize_(numbers * self._each)
+
+    def _data_ptr(self) -> int:
+        return self._bytes.data_ptr()
+
+
+def let_storages_count_numbers(kind: type) -> None:
+    """Give tensors of this class the storage by which FSDP1 and DDP in mixed precision free memory."""
+    kind._typed_storage = lambda tensor: _TypedStorage(tensor)  # a class would bind no tensor
+
+
+class _Past:
+    """An event that nothing has to wait for."""
+
+    def wait(self, stream=None) -> None:
+        """Nothing."""
+
+
+def let_ddp_cast(kind: str) -> None:
+    """Let DDP in mixed precision wait for its casts by events that C++ makes, and that know no simulated streams.
+
+    What runs on such a stream runs on the current one here, so there is nothing to wait for.
+    """
+    parallel = torch.nn.parallel.DistributedDataParallel
+    cast = parallel._root_copy_hook
+    if hasattr(cast, "has_no_events"):
+        return
+
+    @wraps(cast)
+    def cast_and_past(self, *args, **kwargs):
+        cast(self, *args, **kwargs)
+        if self.device.type == kind:
+            for module, events in self._submodule_to_event.items():
+                self._submodule_to_event[module] = type(events)([_Past()] * len(events))
+
+    cast_and_past.has_no_events = True
+    parallel._root_copy_hook = cast_and_past
+
+
+def let_checkpoints_copy(is_simulated: Callable[[torch.Tensor], bool]) -> None:
+    """Let torch.distributed.checkpoint take simulated tensors to the host as it would take those of a GPU."""
+    checkpoint = "torch.distributed.checkpoint"
+
+    def files(module) -> None:
+        # Asked for the kind of GPU that there is, PyTorch says cuda in code for CUDA, and simgpu of the tensors.
+        loader = module._OverlappingCpuLoader
+        make = loader.__init__
+
+        @wraps(make)
+        def __init__(self, resolve, *args, **kwargs):
+            def on_host(item):
+                tensor = resolve(item).detach()
+                return tensor.cpu() if is_simulated(tensor) else tensor
+
+            make(self, on_host, *args, **kwargs)
+
+        loader.__init__ = __init__
+
+    def stager(module) -> None:
+        # PyTorch's own copies the bytes of a storage into pinned memory: there are neither.
+        kind = module.StateDictStager
+        make, offload = kind.__init__, kind._offload_tensor
+
+        @wraps(make)
+        def __init__(self, pin_memory=False, *args, **kwargs):
+            make(self, False, *args, **kwargs)
+
+        @wraps(offload)
+        def copied(self, tensor, memo, non_blocking=False):
+            if not is_simulated(tensor):
+                return offload(self, tensor, memo, non_blocking=non_blocking)
+            memo[id(tensor)] = copy = tensor.detach().cpu()
+            return copy.share_memory_() if self.share_memory else copy
+
+        kind.__init__, kind._offload_tensor = __init__, copied
+
+    def staging(module) -> None:
+        module.ThreadPoolExecutor = _AtOnce
+
+    when_imported(f"{checkpoint}.filesystem", files)
+    when_imported(f"{checkpoint}._state_dict_stager", stager)
+    when_imported(f"{checkpoint}.staging", staging)
+
+
+class _AtOnce(Executor):
+    """Runs what it is given in the caller's thread: when another thread would copy is chance, and so are all times
+    after it."""
+
+    def __init__(self, max_workers: int | None = None):
+        """Nothing: it has no workers."""
+
+    def submit(self, call, /, *args, **kwargs) -> Future:
+        done = Future()
+        done.set_result(call(*args, **kwargs))
+        return done
+
+
+class _Awaited(MetaPathFinder):
+    """Calls `change` with the module of a name when it has been imported, and is gone then."""
+
+    def __init__(self, name: str, change: Callable[[object], None]):
+        self._name, self._change = name, change
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        execute = spec.loader.exec_module
+
+        def exec_module(module) -> None:
+            execute(module)
+            self._change(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def when_imported(name: str, change: Callable[[object], None]) -> None:
+    """Change a module of PyTorch's, now or when a program imports it: it may be slow to import, and never needed."""
+    if name in sys.modules:
+        change(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Awaited(name, change))
 
 
 def let_ddp_find_unused_parameters(mark_pinned: Callable[[torch.Tensor], None]) -> None:

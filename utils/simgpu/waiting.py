@@ -28,6 +28,7 @@ from .hardware import DEVICE_TYPE
 PATIENCE = 3.0  # seconds of waiting before others are told what for
 LOOK = 1.0  # seconds between two looks at the others; what two looks in a row have seen is believed
 NEWS = 600.0  # seconds of waiting for words in a store, which the guard ends when they will not come
+SLOW = 60.0  # seconds in which ranks that all wait in the same call are taken for slow: they have come
 DEAD = 20.0  # seconds without a sign of life
 ENDED = "has ended"
 
@@ -77,6 +78,9 @@ class _State:
     beat: int = 0
     number: int = 0
     what: str = ""
+
+    def told(self) -> str:
+        return f"waits in {self.what} (its wait {self.number})"
 
 
 class Waiting:
@@ -289,6 +293,8 @@ class _Guard:
                 if self._waits is not waits:
                     continue
                 settled, self._seen = bool(states) and states == self._seen, states or {}
+                alike = set((states or {}).values()) == {self._mine.told()}
+                settled &= not alike or time.monotonic() - waits[2] > SLOW
             if settled:
                 waits[0].broken_off(f"nobody will come: {_told(states)}")
 
@@ -304,7 +310,7 @@ class _Guard:
                 since = now
             self._others[rank] = state, since
             if state is not None and state.what:
-                found[rank] = ENDED if state.what == ENDED else f"waits in {state.what} (its wait {state.number})"
+                found[rank] = ENDED if state.what == ENDED else state.told()
             elif now - since > DEAD:
                 found[rank] = f"has shown no sign of life for {DEAD:.0f} s"
             else:

@@ -4,7 +4,7 @@ import torch
 
 
 def time_it(work, gpus, clock, warm_up=2, repeats=5):
-    """The median and the spread, in seconds, of `repeats` runs of `work()`."""
+    """The median and the interquartile range, in seconds, of `repeats` runs of `work()`."""
 
     def wait():
         for gpu in gpus:  # each of them: the current device is only one
@@ -19,4 +19,5 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
         work()
         wait()  # launched is not done
         seconds.append(clock() - begin)
-    return statistics.median(seconds), statistics.stdev(seconds)
+    first, median, third = statistics.quantiles(seconds, n=4, method="inclusive")
+    return median, third - first

@@ -412,6 +412,22 @@ def bridges(output):
     return count(output), in_a_row(output.grad_fn, {})
 
 
+# %% wrong: numbers_exchanged
+# Returns both numbers in the other order.
+
+def bridges(output):
+    longest = {None: 0}
+
+    def look(node):
+        if node not in longest:
+            behind = [look(next_node) for next_node, _ in node.next_functions]
+            longest[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+        return longest[node]
+
+    in_a_row = look(output.grad_fn)
+    return in_a_row, len([node for node in longest if node is not None and node.name().startswith("ToCopyBackward")])
+
+
 # %% right: breadth_first
 # Goes through the graph level by level, a longer row found later corrects what is behind it; prints the nodes.
 

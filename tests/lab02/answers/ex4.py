@@ -201,6 +201,37 @@ class Mended(Detour):
         return torch.relu(self.layer2(hidden) + self.shortcut(x.to(self.device1) - self.mean1))
 
 
+# %% wrong: shortcut_moved_to_device0
+# Puts the shortcut where the batch is already, so that the batch goes one way only.
+
+class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.shortcut.to(device0)
+        self.register_buffer("mean0", self.mean.to(device0))
+
+    def forward(self, x):
+        x = x.to(self.device0) - self.mean0
+        hidden, short = torch.relu(self.layer1(x)).to(self.device1), self.shortcut(x).to(self.device1)
+        return torch.relu(self.layer2(hidden) + short)
+
+
+# %% wrong: forward_uses_the_devices_of_the_notebook
+# Places everything on the devices that it is given, and moves the data to those of the notebook.
+
+class Mended(Detour):
+    def __init__(self, sizes, device0, device1):
+        super().__init__(sizes, device0, device1)
+        self.register_buffer("mean0", self.mean.to(device0))
+        self.register_buffer("mean1", self.mean.to(device1))
+
+    def forward(self, x):
+        on_device0 = x.to(device0) - self.mean0
+        on_device1 = x.to(device1) - self.mean1
+        hidden = torch.relu(self.layer1(on_device0)).to(device1)
+        return torch.relu(self.layer2(hidden) + self.shortcut(on_device1))
+
+
 # %% right: line_by_line
 # One thing a line, with prints; a buffer for each device.
 
@@ -262,3 +293,21 @@ class Mended(Detour):
         short = self.shortcut(x.to(self.device1) - self.means[1])
         hidden = self.layer1(x.to(self.device0) - self.means[0]).to(self.device1, non_blocking=True)
         return (self.layer2(hidden.clamp(min=0)) + short).clamp(min=0)
+
+
+# %% right: a_mean_beside_each_layer
+# Makes the layers itself, keeps the mean beside each under one name, and asks the weights where they are.
+
+class Mended(nn.Module):
+    def __init__(self, sizes, device0, device1):
+        super().__init__()
+        n_in, n_mid, n_out = sizes
+        self.enter, self.leave = nn.Linear(n_in, n_mid, device=device0), nn.Linear(n_mid, n_out, device=device1)
+        self.past = nn.Linear(n_in, n_out, device=device1)
+        for layer in (self.enter, self.past):
+            mean = torch.linspace(-1, 1, n_in).to(layer.weight.device)
+            layer.register_buffer("mean", mean, persistent=False)
+
+    def forward(self, x):
+        first, past = (layer(x.to(layer.weight.device) - layer.mean) for layer in (self.enter, self.past))
+        return (self.leave(first.relu().to(past.device)) + past).relu()

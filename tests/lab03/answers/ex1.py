@@ -404,6 +404,34 @@ def train_step(model, optimizers, loss_fn, x, y, max_norm):
     return loss.item(), norm.item()
 
 
+# %% wrong: first_optimizer_cleared
+# Clears the gradients of the first optimizer only, as where there is one.
+
+def train_step(model, optimizers, loss_fn, x, y, max_norm):
+    output = model(x)
+    loss = loss_fn(output, y.to(output.device))
+    optimizers[0].zero_grad()
+    loss.backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    for optimizer in optimizers:
+        optimizer.step()
+    return loss.item(), norm.item()
+
+
+# %% wrong: first_optimizer_steps
+# Lets the first optimizer make its step, as where there is one.
+
+def train_step(model, optimizers, loss_fn, x, y, max_norm):
+    output = model(x)
+    loss = loss_fn(output, y.to(output.device))
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    loss.backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizers[0].step()
+    return loss.item(), norm.item()
+
+
 # %% right: gradients_set_to_none
 # Throws the old gradients away by hand, gives loss_fn its arguments by name, and prints much.
 

@@ -338,6 +338,26 @@ def train(preprocess, parts, places, loss_fn, batches, lr):
     return losses
 
 
+# %% wrong: rate_of_the_example
+# Writes down the learning rate of the example, not the one that is given.
+
+def train(preprocess, parts, places, loss_fn, batches, lr):
+    for part, place in zip(parts, places, strict=True):
+        part.to(place)
+    optimizer = torch.optim.SGD([p for part in parts for p in part.parameters()], lr=0.1, momentum=0.9)
+    losses = []
+    for raw, y in batches:
+        output = preprocess(raw)
+        for part, place in zip(parts, places, strict=True):
+            output = part(output.to(place))
+        loss = loss_fn(output, y.to(output.device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
 # %% right: functional
 # Folds the parts over the batch with functools.reduce, and preprocesses all batches first.
 

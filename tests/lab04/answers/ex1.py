@@ -369,6 +369,96 @@ def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
     return {part: statistics.median(times) for part, times in found.items()}
 
 
+# %% wrong: shortest
+# Takes the shortest time, because noise only ever makes a step longer.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def timed(work):
+        for gpu in gpus:
+            synchronize(gpu)
+        begin = clock()
+        result = work()
+        for gpu in gpus:
+            synchronize(gpu)
+        return clock() - begin, result
+
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    step()
+    found = {"forward": [], "backward": [], "update": [], "whole": []}
+    for _ in range(repeats):
+        optimizer.zero_grad()
+        seconds, loss = timed(lambda: loss_fn(model(x), y))
+        found["forward"].append(seconds)
+        found["backward"].append(timed(loss.backward)[0])
+        found["update"].append(timed(optimizer.step)[0])
+        found["whole"].append(timed(step)[0])
+    return {part: min(times) for part, times in found.items()}
+
+
+# %% wrong: milliseconds
+# Returns milliseconds.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def timed(work):
+        for gpu in gpus:
+            synchronize(gpu)
+        begin = clock()
+        result = work()
+        for gpu in gpus:
+            synchronize(gpu)
+        return clock() - begin, result
+
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    step()
+    found = {"forward": [], "backward": [], "update": [], "whole": []}
+    for _ in range(repeats):
+        optimizer.zero_grad()
+        seconds, loss = timed(lambda: loss_fn(model(x), y))
+        found["forward"].append(seconds)
+        found["backward"].append(timed(loss.backward)[0])
+        found["update"].append(timed(optimizer.step)[0])
+        found["whole"].append(timed(step)[0])
+    return {part: 1000 * statistics.median(times) for part, times in found.items()}
+
+
+# %% wrong: loss_timed_with_backward
+# Takes the loss for a part of backward.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def timed(work):
+        for gpu in gpus:
+            synchronize(gpu)
+        begin = clock()
+        result = work()
+        for gpu in gpus:
+            synchronize(gpu)
+        return clock() - begin, result
+
+    def step():
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+
+    step()
+    found = {"forward": [], "backward": [], "update": [], "whole": []}
+    for _ in range(repeats):
+        optimizer.zero_grad()
+        seconds, output = timed(lambda: model(x))
+        found["forward"].append(seconds)
+        found["backward"].append(timed(lambda output=output: loss_fn(output, y).backward())[0])
+        found["update"].append(timed(optimizer.step)[0])
+        found["whole"].append(timed(step)[0])
+    return {part: statistics.median(times) for part, times in found.items()}
+
+
 # %% right: one_reading_after_another
 # A function that waits and then reads the clock; whole steps in a loop of their own.
 

@@ -101,6 +101,16 @@ def move_together(tensors, device):
     return [piece.reshape(tensor.shape) for piece, tensor in zip(pieces, tensors)]
 
 
+# %% wrong: empty_tensors_left_out
+# Thinks that a tensor without numbers is none to move, and leaves it out.
+
+def move_together(tensors, device):
+    full = [tensor for tensor in tensors if tensor.numel()]
+    together = torch.cat([tensor.reshape(-1) for tensor in full]).to(device)
+    parts = torch.split(together, [tensor.numel() for tensor in full])
+    return [part.reshape(tensor.shape) for part, tensor in zip(parts, full)]
+
+
 # %% right: copy_into_empty
 # Makes an empty tensor on the other device and copies into it.
 

@@ -283,6 +283,54 @@ def watch(model, optimizer, x, y, device0, device1):
     return {**found, "both": 100 * sum(overlaps) / timeline.span}
 
 
+# %% wrong: update_not_recorded
+# Ends the recording before the optimizer's step, because that is no part of the model.
+
+def watch(model, optimizer, x, y, device0, device1):
+    def gradients():
+        optimizer.zero_grad()
+        output = model(x)
+        nn.functional.mse_loss(output, y.to(output.device)).backward()
+
+    gradients()
+    optimizer.step()
+    with record(device0, device1) as timeline:
+        gradients()
+    optimizer.step()
+
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
+
+    result = {str(d): 100 * timeline.busy(d) / timeline.span for d in (device0, device1)}
+    result["both"] = 100 * both / timeline.span
+    return result
+
+
+# %% wrong: loss_on_the_cpu
+# Brings the output to the CPU, where y is.
+
+def watch(model, optimizer, x, y, device0, device1):
+    def step():
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x).cpu(), y).backward()
+        optimizer.step()
+
+    step()
+    with record(device0, device1) as timeline:
+        step()
+
+    both = 0
+    for s0, e0 in timeline.busy_times(device0):
+        for s1, e1 in timeline.busy_times(device1):
+            both += max(0, min(e0, e1) - max(s0, s1))
+
+    result = {str(d): 100 * timeline.busy(d) / timeline.span for d in (device0, device1)}
+    result["both"] = 100 * both / timeline.span
+    return result
+
+
 # %% right: intervals_of_the_course
 # Uses the course's own module for times, and a loop over the two steps.
 

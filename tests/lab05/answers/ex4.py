@@ -207,6 +207,98 @@ def lean_step(model, lr):
 
 
 
+# %% wrong: no_bias_correction
+# Writes Adam by hand and leaves out the correction of its two means.
+
+def lean_step(model, lr):
+    kept = {}
+
+    def update(p):
+        m, v, step = kept.get(p, (torch.zeros_like(p), torch.zeros_like(p), 0))
+        step += 1
+        m = 0.9 * m + 0.1 * p.grad
+        v = 0.999 * v + 0.001 * p.grad**2
+        with torch.no_grad():
+            p -= lr * m / (v.sqrt() + 1e-8)
+        kept[p] = (m, v, step)
+        p.grad = None
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(update)
+
+    def step(loss):
+        loss.backward()
+
+    return step
+
+
+# %% wrong: one_count_for_all
+# Counts the steps of all parameters together.
+
+def lean_step(model, lr):
+    kept = {}
+    count = 0
+
+    def update(p):
+        nonlocal count
+        m, v, step = kept.get(p, (torch.zeros_like(p), torch.zeros_like(p), 0))
+        count += 1
+        step = count
+        m = 0.9 * m + 0.1 * p.grad
+        v = 0.999 * v + 0.001 * p.grad**2
+        with torch.no_grad():
+            p -= lr * (m / (1 - 0.9**step)) / ((v / (1 - 0.999**step)).sqrt() + 1e-8)
+        kept[p] = (m, v, step)
+        p.grad = None
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(update)
+
+    def step(loss):
+        loss.backward()
+
+    return step
+
+
+# %% wrong: gradients_of_all_steps
+# Updates in time and never clears the gradients, so that they add up.
+
+def lean_step(model, lr):
+    optimizers = {p: torch.optim.Adam([p], lr=lr) for p in model.parameters() if p.requires_grad}
+    for p in optimizers:
+        p.register_post_accumulate_grad_hook(lambda p: optimizers[p].step())
+
+    def step(loss):
+        loss.backward()
+
+    return step
+
+
+# %% wrong: a_step_late
+# Hooks with register_hook: the gradient that it finds in .grad is that of the step before.
+
+def lean_step(model, lr):
+    def watch(p):
+        optimizer = torch.optim.Adam([p], lr=lr)
+
+        def update(gradient):
+            optimizer.step()
+            optimizer.zero_grad()
+
+        p.register_hook(update)
+
+    for p in model.parameters():
+        if p.requires_grad:
+            watch(p)
+
+    def step(loss):
+        loss.backward()
+
+    return step
+
+
 # %% right: adam_by_hand
 # Writes Adam's formula itself, in place.
 

@@ -342,6 +342,50 @@ class FitInTwo(nn.Module):
         return self.part1(hidden.to(self.device1))
 
 
+# %% wrong: frozen_like_trained
+# Counts what training takes for frozen parameters, too.
+
+class FitInTwo(nn.Module):
+    def __init__(self, layers, memory0, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        cut, used = 0, 0
+        for layer in layers:
+            for p in layer.parameters():
+                used += 5 * p.numel() * p.element_size()
+            if used > memory0:
+                break
+            cut += 1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        hidden = self.part0(x.to(self.device0))
+        return self.part1(hidden.to(self.device1))
+
+
+# %% wrong: frozen_takes_nothing
+# Counts trained parameters only, though the frozen ones are on the device as well.
+
+class FitInTwo(nn.Module):
+    def __init__(self, layers, memory0, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        cut, used = 0, 0
+        for layer in layers:
+            for p in layer.parameters():
+                used += 5 * p.numel() * p.element_size() * p.requires_grad
+            if used > memory0:
+                break
+            cut += 1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        hidden = self.part0(x.to(self.device0))
+        return self.part1(hidden.to(self.device1))
+
+
 # %% right: accumulate
 # Adds up with itertools, and names its layers otherwise in a forward of its own.
 
@@ -353,7 +397,7 @@ class FitInTwo(nn.Module):
     def __init__(self, layers, memory0, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
-        needs = accumulate(sum(5 * p.numel() * p.itemsize for p in layer.parameters()) for layer in layers)
+        needs = accumulate(sum((1 + 4 * p.requires_grad) * p.numel() * p.itemsize for p in layer.parameters()) for layer in layers)
         cut = sum(need <= memory0 for need in needs)
         warnings.warn(f"{cut} layers fit")
         self.blocks = nn.ModuleList(layer.to(device0 if n < cut else device1) for n, layer in enumerate(layers))
@@ -373,7 +417,8 @@ class FitInTwo(nn.Module):
         super().__init__()
         self.device0, self.device1 = device0, device1
         def training_bytes(part):
-            return sum(20 * p.numel() * p.element_size() // 4 for p in part.parameters())
+            trained = [p for p in part.parameters() if p.requires_grad]
+            return sum(p.nbytes for p in part.parameters()) + 4 * sum(p.nbytes for p in trained)
 
         cut = next(c for c in range(len(layers), -1, -1) if training_bytes(layers[:c]) <= memory0)
         print("cut after", cut)
@@ -394,7 +439,8 @@ class FitInTwo(nn.Module):
         self.device0, self.device1 = device0, device1
         first, second, free = [], [], memory0
         for layer in layers:
-            free -= 5 * sum(p.nbytes for p in layer.parameters())
+            for p in layer.parameters():
+                free -= p.nbytes * (5 if p.requires_grad else 1)
             if free >= 0:
                 first.append(layer.to(device0))
             else:

@@ -271,6 +271,53 @@ class SplitResNet(ResNet):
         return self.fc(self.avgpool(x).flatten(1))
 
 
+# %% wrong: evaluation_mode_from_the_start
+# Switches the new model to evaluation mode, as is done with a checkpoint that is loaded to be used.
+
+class SplitResNet(ResNet):
+    def __init__(self, blocks, cut, device0, device1, **options):
+        super().__init__(BasicBlock, blocks, **options)
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.to(device0)
+        for part in (*self.all_blocks()[cut:], self.fc):
+            part.to(device1)
+        self.eval()
+
+    def all_blocks(self):
+        return [*self.layer1, *self.layer2, *self.layer3, *self.layer4]
+
+    def forward(self, x):
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
+        for number, block in enumerate(self.all_blocks()):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = block(x)
+        return self.fc(self.avgpool(x).flatten(1))
+
+
+# %% wrong: forward_uses_the_devices_of_the_notebook
+# Places the parts on the devices that it is given, and moves the data to those of the notebook.
+
+class SplitResNet(ResNet):
+    def __init__(self, blocks, cut, device0, device1, **options):
+        super().__init__(BasicBlock, blocks, **options)
+        self.cut = cut
+        self.to(device0)
+        for part in (*self.all_blocks()[cut:], self.fc):
+            part.to(device1)
+
+    def all_blocks(self):
+        return [*self.layer1, *self.layer2, *self.layer3, *self.layer4]
+
+    def forward(self, x):
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(device0)))))
+        for number, block in enumerate(self.all_blocks()):
+            if number == self.cut:
+                x = x.to(device1)
+            x = block(x)
+        return self.fc(self.avgpool(x).flatten(1))
+
+
 # %% right: each_block_moves_its_input
 # Asks each block where it is, and moves the data there.
 
@@ -344,3 +391,30 @@ class SplitResNet(ResNet):
         for block in blocks:
             x = block(x)
         return self.fc(self.avgpool(x).view(x.size(0), -1))
+
+
+# %% right: one_pass_to_try_it
+# Runs the new model once in evaluation mode, to see that it works, and goes back to training mode.
+
+class SplitResNet(ResNet):
+    def __init__(self, blocks, cut, device0, device1, **options):
+        super().__init__(BasicBlock, blocks, **options)
+        self.devices = [device0] * cut + [device1] * (sum(blocks) - cut)
+        self.conv1.to(device0)
+        self.bn1.to(device0)
+        self.fc.to(device1)
+        for block, device in zip(self._chain(), self.devices):
+            block.to(device)
+        self.eval()
+        with torch.no_grad():
+            assert self(torch.zeros(1, 3, 32, 32)).device == torch.device(device1)
+        self.train()
+
+    def _chain(self):
+        return sum(([*group] for group in (self.layer1, self.layer2, self.layer3, self.layer4)), [])
+
+    def forward(self, x):
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.devices[0])))))
+        for block, device in zip(self._chain(), self.devices):
+            x = block(x.to(device))
+        return self.fc(self.avgpool(x).flatten(1))

@@ -200,6 +200,40 @@ def place(model, plan):
     return model
 
 
+# %% wrong: only_floating_point_tensors_move
+# Moves what can have a gradient. Tokens and masks stay where they are.
+
+def place(model, plan):
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
+
+        def moved(value, device=device):
+            return value.to(device) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+        def hook(part, args, kwargs, moved=moved):
+            return tuple(map(moved, args)), {name: moved(value) for name, value in kwargs.items()}
+
+        part.register_forward_pre_hook(hook, with_kwargs=True)
+    return model
+
+
+# %% wrong: none_is_dropped
+# Thinks that an argument which is None can be left out, so the others change their places.
+
+def place(model, plan):
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
+
+        def moved(value, device=device):
+            return value.to(device) if isinstance(value, torch.Tensor) else value
+
+        def hook(part, args, kwargs, moved=moved):
+            return tuple(moved(a) for a in args if a is not None), {k: moved(v) for k, v in kwargs.items()}
+
+        part.register_forward_pre_hook(hook, with_kwargs=True)
+    return model
+
+
 # %% right: partial
 # Gives each hook its device with functools.partial.
 
@@ -284,4 +318,25 @@ def place(model, plan):
     for name, device in plan.items():
         part = model.get_submodule(name).to(device)
         part.forward = moving(part.forward, device)
+    return model
+
+
+# %% right: whatever_has_to
+# Moves whatever can be moved, without asking for its class.
+
+import contextlib
+
+
+def place(model, plan):
+    def hook_for(device):
+        def there(value):
+            with contextlib.suppress(AttributeError):
+                value = value.to(device)
+            return value
+
+        return lambda _, args, kwargs: (tuple([there(a) for a in args]), {k: there(v) for k, v in kwargs.items()})
+
+    for name, device in plan.items():
+        part = dict(model.named_modules())[name]
+        part.to(device).register_forward_pre_hook(hook_for(device), with_kwargs=True)
     return model

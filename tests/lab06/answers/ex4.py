@@ -355,6 +355,57 @@ def first_difference(whole, split, x):
     return None
 
 
+# %% wrong: every_part_in_the_order_of_the_calls
+# Compares groups as well as leaves, so it names a group that changes what its last leaf gave.
+
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            def note(part, inputs, output, name=name):
+                seen[name] = output.detach().cpu().clone()
+            handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
+
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if not torch.allclose(mine[name], theirs[name], rtol=1e-3, atol=1e-4):
+            return name
+    return None
+
+
+# %% wrong: mean_of_the_difference
+# Compares by the mean of the differences, in which one wrong row of many is not seen.
+
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
+
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if mine[name].shape != theirs[name].shape:
+            return name
+        if (mine[name] - theirs[name]).abs().mean() > 1e-4:
+            return name
+    return None
+
+
 # %% right: lists_of_pairs
 # Writes pairs of name and output down, and goes through both lists at once.
 
@@ -428,3 +479,36 @@ def first_difference(whole, split, x):
         if ((a[name] - b[name]).abs() > 1e-4 + 1e-3 * a[name].abs()).any():
             return name
     return None
+
+
+# %% right: the_largest_difference
+# Looks at the largest excess over the tolerance, and compares while the second model runs.
+
+def first_difference(whole, split, x):
+    leaves = {}
+    for name, module in whole.named_modules():
+        if not module._modules:
+            leaves[name] = module
+    right, found, hooks = {}, [], []
+
+    def keep(name):
+        def hook(_, __, output):
+            right[name] = output.detach().clone()
+        return hook
+
+    def compare(name):
+        def hook(_, __, output):
+            a, b = output.detach().to("cpu", copy=True), right[name]
+            if a.size() != b.size() or torch.max((a - b).abs() - 1e-3 * b.abs()) > 1e-4:
+                found.append(name)
+        return hook
+
+    for name, module in leaves.items():
+        hooks.append(module.register_forward_hook(keep(name)))
+        hooks.append(split.get_submodule(name).register_forward_hook(compare(name)))
+    try:
+        whole(x)
+        split(x)
+    finally:
+        [hook.remove() for hook in hooks]
+    return found[0] if found else None

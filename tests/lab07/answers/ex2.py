@@ -195,6 +195,25 @@ def peaks(layers, x, cut, device0, device1):
     return after[0] - before[0], after[0] - before[0]
 
 
+# %% wrong: the_whole_copy_on_the_first_device
+# Moves the whole copy to the first device before its second part goes on to the second.
+
+def peaks(layers, x, cut, device0, device1):
+    gpu = torch.get_device_module(device0)
+    before = [gpu.memory_allocated(device) for device in (device0, device1)]
+    for device in (device0, device1):
+        gpu.reset_peak_memory_stats(device)
+    trained = copy.deepcopy(layers).to(device0)
+    part0, part1 = trained[:cut], trained[cut:].to(device1)
+    optimizer = torch.optim.Adam(trained.parameters())
+    for _ in range(2):
+        optimizer.zero_grad()
+        part1(part0(x.to(device0)).to(device1)).square().mean().backward()
+        optimizer.step()
+    after = [gpu.max_memory_allocated(device) for device in (device0, device1)]
+    return after[0] - before[0], after[1] - before[1]
+
+
 # %% right: two_optimizers
 # Has an optimizer for each device, as lesson 03 does.
 
@@ -267,3 +286,27 @@ def peaks(layers, x, cut, device0, device1):
     for gpu, d, s in zip(gpus, (device0, device1), start):
         result.append(gpu.max_memory_allocated(d) - s)
     return tuple(result)
+
+
+# %% right: layer_by_layer
+# Moves each layer alone, and brings what was trained back to the CPU at the end.
+
+def peaks(layers, x, cut, device0, device1):
+    where = [device0] * cut + [device1] * (len(layers) - cut)
+    gpu = torch.get_device_module(device0)
+    held = {device: gpu.memory_allocated(device) for device in (device0, device1)}
+    chain = [copy.deepcopy(layer).to(device) for layer, device in zip(layers, where)]
+    for device in held:
+        gpu.reset_peak_memory_stats(device)
+    optimizer = torch.optim.Adam([p for layer in chain for p in layer.parameters()])
+    for _ in range(2):
+        optimizer.zero_grad()
+        hidden = x
+        for layer, device in zip(chain, where):
+            hidden = layer(hidden.to(device))
+        hidden.square().mean().backward()
+        del hidden
+        optimizer.step()
+    most = [gpu.max_memory_allocated(device) - size for device, size in held.items()]
+    [layer.cpu() for layer in chain]
+    return most

@@ -144,6 +144,37 @@ def choose_cut(layers, x, allowed, device):
     return min(allowed, key=lambda cut: max(sum(seconds[:cut]), sum(seconds[cut:])))
 
 
+# %% wrong: the_batch_wants_a_gradient
+# Lets every layer compute the gradient of its input, the first one, too.
+
+def choose_cut(layers, x, allowed, device):
+    trial, hidden = copy.deepcopy(layers).to(device), x.to(device)
+    seconds = []
+    for layer in trial:
+        given = hidden.detach().requires_grad_()
+        with record(device) as timeline:
+            output = layer(given)
+            output.backward(torch.ones_like(output))
+        seconds.append(timeline.busy(device))
+        hidden = output
+    return min(allowed, key=lambda cut: max(sum(seconds[:cut]), sum(seconds[cut:])))
+
+
+# %% wrong: backward_only
+# Measures the backward passes, and thinks that forward takes the same share of each layer's time.
+
+def choose_cut(layers, x, allowed, device):
+    trial, hidden = copy.deepcopy(layers).to(device), x.to(device)
+    seconds = []
+    for layer in trial:
+        output = layer(hidden.detach().requires_grad_(bool(seconds)))
+        with record(device) as timeline:
+            output.backward(torch.ones_like(output))
+        seconds.append(timeline.busy(device))
+        hidden = output
+    return min(allowed, key=lambda cut: max(sum(seconds[:cut]), sum(seconds[cut:])))
+
+
 # %% right: both_parts_of_each_cut
 # Runs both parts of each allowed cut, and measures them.
 
@@ -201,3 +232,27 @@ def choose_cut(layers, x, allowed, device):
             last = int(name) if name.isdigit() else last
             seconds[last] += event.end - event.start
     return min(allowed, key=lambda cut: max(sum(seconds[:cut]), sum(seconds[cut:])))
+
+
+# %% right: forward_and_backward_recorded_apart
+# Records forward and backward of each part in two timelines, and adds them up.
+
+def choose_cut(layers, x, allowed, device):
+    def busy(work):
+        with record(device) as timeline:
+            work()
+        return timeline.busy(device)
+
+    def slower(cut):
+        part0, part1 = (copy.deepcopy(part).to(device) for part in (layers[:cut], layers[cut:]))
+        crossed, y = [], []
+        batch = x.to(device)
+        first = busy(lambda: crossed.append(part0(batch)))
+        received = crossed[0].detach().requires_grad_()
+        second = busy(lambda: y.append(part1(received)))
+        gradient = torch.ones_like(y[0])
+        second += busy(lambda: y[0].backward(gradient))
+        first += busy(lambda: crossed[0].backward(received.grad))
+        return max(first, second)
+
+    return min(allowed, key=slower)

@@ -276,6 +276,51 @@ class SplitGPT(nn.Module):
         return model.head(model.norm(x))
 
 
+# %% wrong: length_of_the_first_text
+# Cuts the tables to the length of the first text, and keeps them for all others.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)
+        model.blocks[:cut].to(device0)
+        self.tables = None
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        if self.tables is None:
+            tables = model.cos[:length], model.sin[:length]
+            self.tables = {d: [t.to(d) for t in tables] for d in (self.device0, self.device1)}
+        x = model.embed(words.to(self.device1))
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut else self.device1
+            x = block(x.to(device), *self.tables[device])
+        return model.head(model.norm(x))
+
+
+# %% wrong: detached_at_the_cut
+# Thinks that a tensor has to leave the graph before it can leave the device.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)
+        model.blocks[:cut].to(device0)
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        tables = model.cos[:length], model.sin[:length]
+        x = model.embed(words.to(self.device1))
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut else self.device1
+            if number == self.cut:
+                x = x.detach()
+            x = block(x.to(device), *[table.to(device) for table in tables])
+        return model.head(model.norm(x))
+
+
 # %% right: the_weight_travels
 # Keeps the shared weight on the first device, and sends it to the head in each step.
 
@@ -346,3 +391,27 @@ class SplitGPT(nn.Module):
 
     def forward(self, words):
         return self.model(words)
+
+
+# %% right: tables_kept_for_each_length
+# Keeps the tables of each length that it has met.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.places = [device0] * cut + [device1] * (len(model.blocks) - cut)
+        self.model, self.last = model.to(device1), device1
+        for block, place in zip(model.blocks, self.places):
+            block.to(place)
+        self.known = {}
+
+    def tables(self, length, place):
+        if (length, place) not in self.known:
+            self.known[length, place] = [t[:length].to(place) for t in (self.model.cos, self.model.sin)]
+        return self.known[length, place]
+
+    def forward(self, words):
+        x = self.model.embed(words.to(self.last))
+        for block, place in zip(self.model.blocks, self.places):
+            x = block(x.to(place), *self.tables(words.size(1), place))
+        return self.model.head(self.model.norm(x))

@@ -176,6 +176,24 @@ class Pipelined(nn.Module):
         return torch.cat(outputs)
 
 
+# %% wrong: rows_from_the_cpu_in_the_loop
+# Leaves the batch where it is, and moves the rows of each micro-batch inside the loop, which waits for them.
+
+class Pipelined(nn.Module):
+    def __init__(self, parts, devices):
+        super().__init__()
+        self.devices = devices
+        self.parts = nn.ModuleList(part.to(device) for part, device in zip(parts, devices, strict=True))
+
+    def forward(self, x, size):
+        outputs = []
+        for rows in x.split(size):
+            for part, device in zip(self.parts, self.devices, strict=True):
+                rows = part(rows.to(device))
+            outputs.append(rows)
+        return torch.cat(outputs)
+
+
 # %% right: add_module
 # Names the parts one by one, and cuts the batch by hand.
 
@@ -188,7 +206,7 @@ class Pipelined(nn.Module):
             self.add_module(f"part{number}", parts[number].to(devices[number]))
 
     def forward(self, x, size):
-        outputs = []
+        x, outputs = x.to(self.devices[0]), []
         for start in range(0, x.shape[0], size):
             piece = x[start : start + size]
             for number in range(self.count):
@@ -236,3 +254,44 @@ class Pipelined(nn.Module):
                 if 0 <= k < m:
                     pieces[k] = self.parts[n](pieces[k].to(self.devices[n]))
         return torch.cat(pieces)
+
+
+# %% right: pinned_rows
+# Pins the batch where it comes from the CPU, so that its rows can be copied in the loop and nobody waits.
+
+class Pipelined(nn.Module):
+    def __init__(self, parts, devices):
+        super().__init__()
+        self.devices = devices
+        self.parts = nn.ModuleList(part.to(device) for part, device in zip(parts, devices, strict=True))
+
+    def forward(self, x, size):
+        if x.device.type == "cpu":
+            x = x.pin_memory()
+        outputs = []
+        for rows in x.split(size):
+            for part, device in zip(self.parts, self.devices, strict=True):
+                rows = part(rows.to(device, non_blocking=True))
+            outputs.append(rows)
+        return torch.cat(outputs)
+
+
+# %% right: all_rows_before_the_loop
+# Copies the rows of all micro-batches before the first part begins.
+
+class Pipelined(nn.Module):
+    def __init__(self, parts, devices):
+        super().__init__()
+        self.chain = nn.ModuleList(parts)
+        self.where = list(devices)
+        for part, device in zip(self.chain, self.where):
+            part.to(device)
+
+    def forward(self, x, size):
+        batches = [rows.to(self.where[0]) for rows in x.split(size)]
+        results = []
+        for rows in batches:
+            for part, device in zip(self.chain, self.where):
+                rows = part(rows.to(device))
+            results += [rows]
+        return torch.vstack(results)

@@ -135,6 +135,16 @@ def overlapping(model, loss_fn, x, y, size):
     return loss.item()
 
 
+# %% wrong: second_part_at_once
+# Sends micro-batches through the first part only, and the joined result through the second at once.
+
+def overlapping(model, loss_fn, x, y, size):
+    hidden = [model.part0(rows).to(model.device1) for rows in x.split(size)]
+    loss = loss_fn(model.part1(torch.cat(hidden)), y)
+    loss.backward()
+    return loss.item()
+
+
 # %% right: backward_one_by_one
 # All forward passes, then a backward pass for each, the newest first.
 
@@ -169,3 +179,17 @@ def overlapping(model, loss_fn, x, y, size):
     for number, loss in enumerate(losses):
         print("loss", number, loss.item())
     return float(sum(losses))
+
+
+# %% right: part_by_part
+# Calls the parts themselves, and stacks the losses.
+
+def overlapping(model, loss_fn, x, y, size):
+    batches = list(zip(torch.split(x, size), torch.split(y, size)))
+    losses = []
+    for rows, target in batches:
+        crossing = model.part0(rows).to(model.device1)
+        losses.append(loss_fn(model.part1(crossing), target).mul(rows.shape[0] / x.shape[0]))
+    loss = torch.stack(losses).sum()
+    loss.backward()
+    return float(loss)

@@ -104,6 +104,27 @@ def share_of_bound(step, device0, device1, micro_batches):
     return (more + less / micro_batches) / timeline.span
 
 
+# %% wrong: second_device_is_the_busier
+# Takes device1 for the busier one, whatever it has to do.
+
+def share_of_bound(step, device0, device1, micro_batches):
+    step()
+    with record(device0, device1) as timeline:
+        step()
+    return (timeline.busy(device1) + timeline.busy(device0) / micro_batches) / timeline.span
+
+
+# %% wrong: turn_of_the_average
+# Takes both devices for equally busy, and half of their work for each.
+
+def share_of_bound(step, device0, device1, micro_batches):
+    step()
+    with record(device0, device1) as timeline:
+        step()
+    work = (timeline.busy(device0) + timeline.busy(device1)) / 2
+    return work * (1 + 1 / micro_batches) / timeline.span
+
+
 # %% right: utilisation
 # Uses the busy shares, and multiplies.
 

@@ -133,6 +133,38 @@ def prefetched(x, size, device, copying):
     yield waiting.pop(0)
 
 
+# %% wrong: ahead_and_nobody_waits
+# Launches the next copy in time, and thinks that rows are there when the next copy has been launched.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    before = None
+    for rows in x.split(size):
+        with gpu.stream(copying):
+            arrived = rows.to(device, non_blocking=True)
+        if before is not None:
+            yield before
+        before = arrived
+    yield before
+
+
+# %% wrong: first_wait_only
+# Waits for the first micro-batch only: by then, it thinks, the others are always in time.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    pieces, before = x.split(size), None
+    for number, rows in enumerate(pieces):
+        if number == 1:
+            gpu.current_stream(device).wait_stream(copying)
+        with gpu.stream(copying):
+            arrived = rows.to(device, non_blocking=True)
+        if before is not None:
+            yield before
+        before = arrived
+    yield before
+
+
 # %% right: one_ahead
 # Keeps one micro-batch ahead, with an event for each copy.
 

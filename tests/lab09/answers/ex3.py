@@ -149,6 +149,24 @@ def without_batchnorm(model, groups):
     return model
 
 
+# %% wrong: in_evaluation_mode
+# Returns the model in evaluation mode, where layers mind the batch least.
+
+def without_batchnorm(model, groups):
+    def replaced(module):
+        if isinstance(module, nn.BatchNorm2d):
+            channels = module.num_features
+            number = max(n for n in range(1, groups + 1) if channels % n == 0)
+            norm = nn.GroupNorm(number, channels).to(module.weight.device)
+            norm.load_state_dict({"weight": module.weight, "bias": module.bias})
+            return norm
+        for name, child in module.named_children():
+            setattr(module, name, replaced(child))
+        return module
+
+    return replaced(model).eval()
+
+
 # %% right: by_path
 # Goes through the names of all modules, and finds the parent of each.
 
@@ -204,3 +222,23 @@ def without_batchnorm(model, groups):
     if isinstance(model, nn.BatchNorm2d):
         return norm_for(model)
     return model.apply(visit)
+
+
+# %% right: on_a_copy
+# Changes a copy, leaves the model that it is given as it is, and says once more that the copy trains.
+
+import copy
+
+
+def without_batchnorm(model, groups):
+    new = nn.ModuleList([copy.deepcopy(model)])
+    for module in list(new.modules()):
+        for name, child in list(module.named_children()):
+            if type(child) is nn.BatchNorm2d:
+                number = next(n for n in range(groups, 0, -1) if child.num_features % n == 0)
+                norm = nn.GroupNorm(number, child.num_features, device=child.weight.device)
+                with torch.no_grad():
+                    norm.weight.copy_(child.weight)
+                    norm.bias.copy_(child.bias)
+                module.register_module(name, norm)
+    return new[0].train()

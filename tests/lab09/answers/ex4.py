@@ -133,6 +133,38 @@ def train_step_words(model, optimizer, x, y, size):
     return loss.item()
 
 
+# %% wrong: mean_of_those_with_words
+# Takes the mean of the micro-batches' means, of those that have words.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    losses = []
+    for rows, target in zip(x.split(size), y.split(size)):
+        if (target != -100).any():
+            output = model(rows).flatten(0, 1)
+            losses.append(nn.functional.cross_entropy(output, target.flatten().to(output.device)))
+    loss = sum(losses) / len(losses)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+# %% wrong: nan_taken_out
+# Weights each mean by its rows, and takes out those that are not a number.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    total = 0
+    for rows, target in zip(x.split(size), y.split(size)):
+        output = model(rows).flatten(0, 1)
+        loss = nn.functional.cross_entropy(output, target.flatten().to(output.device))
+        if not loss.isnan():
+            total = total + loss * len(rows) / len(x)
+    total.backward()
+    optimizer.step()
+    return total.item()
+
+
 # %% right: joined
 # Joins the outputs, and takes one loss over all words.
 

@@ -209,6 +209,18 @@ def recomputed(model, x, size):
     return torch.cat([checkpoint(model.part1, each.to(model.device1), use_reentrant=False) for each in hidden])
 
 
+# %% wrong: evaluation_mode
+# Turns dropout off, so that both passes compute the same.
+
+def recomputed(model, x, size):
+    model.eval()
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = checkpoint(model.part0, piece, use_reentrant=False).to(model.device1)
+        outputs.append(checkpoint(model.part1, hidden, use_reentrant=False))
+    return torch.cat(outputs)
+
+
 # %% right: reentrant_with_gradients
 # The old kind of checkpoint, with an input that needs gradients, so that the first part gets its own.
 
@@ -232,4 +244,37 @@ def recomputed(model, x, size):
     for piece in x.to(model.device0).split(size):
         hidden = checkpoint_sequential(model.part0, 3, piece, use_reentrant=False).to(model.device1)
         outputs.append(checkpoint_sequential(model.part1, 3, hidden, use_reentrant=False))
+    return torch.cat(outputs)
+
+
+# %% right: own_function_with_random_numbers
+# An autograd.Function that puts the random numbers of the first time back, and then those that it found.
+
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, part, rows, *parameters):
+        ctx.gpu = torch.get_device_module(rows.device)
+        ctx.part, ctx.parameters, ctx.state = part, parameters, ctx.gpu.get_rng_state(rows.device)
+        ctx.save_for_backward(rows)
+        return part(rows)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (rows,) = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[1]
+        rows = rows.detach().requires_grad_(wanted)
+        now = ctx.gpu.get_rng_state(rows.device)
+        ctx.gpu.set_rng_state(ctx.state, rows.device)
+        with torch.enable_grad():
+            output = ctx.part(rows)
+        ctx.gpu.set_rng_state(now, rows.device)
+        found = torch.autograd.grad(output, [*([rows] if wanted else []), *ctx.parameters], gradient)
+        return None, *([] if wanted else [None]), *found
+
+
+def recomputed(model, x, size):
+    outputs = []
+    for rows in x.to(model.device0).split(size):
+        hidden = Again.apply(model.part0, rows, *model.part0.parameters())
+        outputs.append(Again.apply(model.part1, hidden.to(model.device1), *model.part1.parameters()))
     return torch.cat(outputs)

@@ -140,6 +140,41 @@ def stage_backward(kept, gradient):
     return gradient
 
 
+# %% wrong: computed_again_with_other_random_numbers
+# Keeps the input only, and computes the stage again when the gradient is there: dropout drops other numbers.
+
+def stage_forward(stage, received):
+    with torch.no_grad():
+        sent = stage(received)
+    return [stage, received.detach()], sent
+
+
+def stage_backward(kept, gradient):
+    stage, received = kept
+    received = received.requires_grad_(received.is_floating_point())
+    output = stage(received)
+    output.backward(gradient)
+    return received.grad
+
+
+# %% wrong: cleared_before_each_forward_pass
+# Clears the stage's gradients before each forward pass, as a training step does.
+
+def stage_forward(stage, received):
+    stage.zero_grad()
+    received = received.detach()
+    if received.is_floating_point():
+        received.requires_grad_()
+    output = stage(received)
+    return (received, output), output.detach()
+
+
+def stage_backward(kept, gradient):
+    received, output = kept
+    output.backward(gradient)
+    return received.grad
+
+
 # %% right: with_data
 # Marks the given tensor itself, and sends the values by a copy.
 
@@ -157,18 +192,23 @@ def stage_backward(kept, gradient):
 
 
 # %% right: computes_again
-# Keeps the input only, and computes the stage again when the gradient is there.
+# Keeps the input and the random numbers that came next, and computes the stage again when the gradient is there.
 
 def stage_forward(stage, received):
+    gpu, device = torch.get_device_module(received.device), received.device
+    state = gpu.get_rng_state(device)
     with torch.no_grad():
         sent = stage(received)
-    return [stage, received.detach()], sent
+    return [stage, received.detach(), gpu, device, state], sent
 
 
 def stage_backward(kept, gradient):
-    stage, received = kept
+    stage, received, gpu, device, state = kept
     received = received.requires_grad_(received.is_floating_point())
+    now = gpu.get_rng_state(device)
+    gpu.set_rng_state(state, device)
     output = stage(received)
+    gpu.set_rng_state(now, device)
     output.backward(gradient)
     return received.grad
 

@@ -303,6 +303,51 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
     return whole + sum(float(loss) for loss in losses)
 
 
+# %% wrong: every_optimizer_in_each_turn
+# Lets all optimizers step in a loop over the copies, and so each of them several times.
+
+def data_parallel_step(models, optimizers, loss_fn, x, y):
+    losses = []
+    shares = zip(x.tensor_split(len(models)), y.tensor_split(len(models)), strict=True)
+    for model, optimizer, (inputs, targets) in zip(models, optimizers, shares, strict=True):
+        device = next(model.parameters()).device
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs.to(device)), targets.to(device)) * len(inputs) / len(x)
+        loss.backward()
+        losses.append(loss.detach())
+    for same in zip(*(model.parameters() for model in models), strict=True):
+        if same[0].grad is not None:
+            total = sum(parameter.grad.to(same[0].device) for parameter in same)
+            for parameter in same:
+                parameter.grad = total.to(parameter.device, copy=True)
+    for _ in models:
+        for optimizer in optimizers:
+            optimizer.step()
+    return sum(float(loss) for loss in losses)
+
+
+# %% wrong: mean_of_the_gradients
+# Returns the right loss, and takes the mean of the shares' gradients, however many rows they have.
+
+def data_parallel_step(models, optimizers, loss_fn, x, y):
+    count = len(models)
+    losses = []
+    for model, rows, targets in zip(models, x.tensor_split(count), y.tensor_split(count)):
+        model.zero_grad()
+        device = next(model.parameters()).device
+        losses.append(loss_fn(model(rows.to(device)), targets.to(device)))
+    for loss in losses:
+        loss.backward()
+    for same in zip(*[model.parameters() for model in models]):
+        if same[0].grad is not None:
+            total = sum(p.grad.to(same[0].device) for p in same) / count
+            for p in same:
+                p.grad = total.to(p.device, copy=True)
+    for optimizer in optimizers:
+        optimizer.step()
+    return sum(loss.item() * len(rows) for loss, rows in zip(losses, x.tensor_split(count))) / len(x)
+
+
 # %% right: gradients_weighed
 # Weighs the gradients and not the losses, and sums on the last device.
 

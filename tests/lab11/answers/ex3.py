@@ -174,6 +174,22 @@ def buckets(parameters, first, cap):
     return found
 
 
+# %% wrong: four_bytes_each
+# Takes 4 bytes for each number, whatever the dtype.
+
+def buckets(parameters, first, cap):
+    full, filling, limits = [], {}, {}
+    for index in reversed(range(len(parameters))):
+        dtype = parameters[index].dtype
+        if parameters[index].requires_grad:
+            bucket = filling.setdefault(dtype, [])
+            bucket.append(index)
+            if sum(4 * parameters[each].numel() for each in bucket) >= limits.get(dtype, first):
+                full.append(filling.pop(dtype))
+                limits[dtype] = cap
+    return full + list(filling.values())
+
+
 # %% right: sizes_counted
 # Keeps the size of each open bucket.
 

@@ -817,6 +817,183 @@ def overlapped_mean(models, buckets):
     return OverlappedMean(models, buckets).finish
 
 
+# %% wrong: launched_in_finish
+# Records events in the hooks, and launches the averaging in finish: where Python is ahead the times are right.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            for own, device in zip(self.copies, self.devices):
+                pieces = total.to(device, non_blocking=True).split(sizes)
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad.copy_(piece.view_as(own[index]))
+
+    def finish(self):
+        for number in range(len(self.buckets)):
+            self.average(number)
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: waits_for_no_bucket
+# Launches the averaging when the last hook runs, and thinks that the gradients are there because the hook was called.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.means = {}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            total = sum(flat.to(self.devices[-1], non_blocking=True) for flat in flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            self.means[number] = [total.to(device, non_blocking=True).split(sizes) for device in self.devices]
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        for number, means in self.means.items():
+            for own, pieces in zip(self.copies, means):
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad = piece.view_as(own[index])
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: adds_before_they_arrive
+# Copies on streams of their own, and adds on another one, which waits for the own bucket, and not for what has been sent.
+
+from contextlib import ExitStack
+from functools import partial
+
+
+class OverlappedMean:
+    def __init__(self, models, buckets):
+        self.gpu = torch.get_device_module(next(models[0].parameters()).device)
+        self.copies = [list(model.parameters()) for model in models]
+        self.devices = [own[0].device for own in self.copies]
+        self.streams = [self.gpu.Stream(device) for device in self.devices]
+        self.sending = [self.gpu.Stream(device) for device in self.devices]
+        self.buckets = buckets
+        self.begin()
+        for rank, own in enumerate(self.copies):
+            for number, bucket in enumerate(buckets):
+                for index in bucket:
+                    own[index].register_post_accumulate_grad_hook(partial(self.came, rank, number))
+
+    def begin(self):
+        self.missing = {(r, n): len(b) for r in range(len(self.copies)) for n, b in enumerate(self.buckets)}
+        self.means = {}
+        self.packed = [{} for _ in self.buckets]
+
+    def came(self, rank, number, parameter):
+        self.missing[rank, number] -= 1
+        if self.missing[rank, number] == 0:
+            own, device = self.copies[rank], self.devices[rank]
+            flat = torch.cat([own[index].grad.flatten() for index in self.buckets[number]])
+            self.packed[number][rank] = flat, self.gpu.current_stream(device).record_event()
+            if len(self.packed[number]) == len(self.copies):
+                self.average(number)
+
+    def average(self, number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.sending):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            flats = [self.packed[number][rank][0] for rank in range(len(self.copies))]
+            flats = [flat.to(self.devices[-1], non_blocking=True) for flat in flats]
+        with ExitStack() as stack:
+            for rank, stream in enumerate(self.streams):
+                stream.wait_event(self.packed[number][rank][1])
+                stack.enter_context(self.gpu.stream(stream))
+            total = sum(flats) / len(flats)
+            sizes = [self.copies[0][index].numel() for index in self.buckets[number]]
+            self.means[number] = [total.to(device, non_blocking=True).split(sizes) for device in self.devices]
+
+    def finish(self):
+        for device, stream in zip(self.devices, self.streams):
+            self.gpu.current_stream(device).wait_stream(stream)
+        for number, means in self.means.items():
+            for own, pieces in zip(self.copies, means):
+                for index, piece in zip(self.buckets[number], pieces):
+                    own[index].grad = piece.view_as(own[index])
+        self.begin()
+
+
+def overlapped_mean(models, buckets):
+    return OverlappedMean(models, buckets).finish
+
+
 # %% right: everybody_adds
 # Sends each packed bucket to all copies, and each adds up for itself.
 

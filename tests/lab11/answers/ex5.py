@@ -554,6 +554,43 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
     return losses
 
 
+# %% wrong: written_in_another_folder
+# Writes into a temporary folder, and moves the file when it is whole.
+
+import os
+import tempfile
+
+
+def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
+    device = next(model.parameters()).device
+    gpu = torch.get_device_module(device)
+    losses, order = [], None
+    if os.path.exists(path):
+        saved = torch.load(path)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses, order = saved["losses"], saved["order"]
+        torch.set_rng_state(saved["cpu"])
+        gpu.set_rng_state(saved["gpu"], device)
+    epoch = -(-len(x) // size)
+    while len(losses) < steps:
+        place = len(losses) % epoch
+        if place == 0:
+            order = torch.randperm(len(x))
+        rows = order[place * size : (place + 1) * size]
+        optimizer.zero_grad()
+        loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "order": order}
+        saved |= {"cpu": torch.get_rng_state(), "gpu": gpu.get_rng_state(device)}
+        elsewhere = os.path.join(tempfile.gettempdir(), f"checkpoint-{os.getpid()}")
+        torch.save(saved, elsewhere)
+        os.replace(elsewhere, path)
+    return losses
+
+
 # %% right: seed_of_the_epoch
 # Makes the order of each epoch from its number, so that only the GPU's random numbers are to be saved.
 
@@ -716,4 +753,41 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
                     )
                 os.replace(path + ".tmp", path)
             step += 1
+    return losses
+
+
+# %% right: with_paths
+# Works with paths, resolved and with a suffix, and lets the path itself replace the checkpoint.
+
+import os
+from pathlib import Path
+
+
+def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
+    device = next(model.parameters()).device
+    gpu = torch.get_device_module(device)
+    losses, order = [], None
+    if os.path.exists(path):
+        saved = torch.load(path)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses, order = saved["losses"], saved["order"]
+        torch.set_rng_state(saved["cpu"])
+        gpu.set_rng_state(saved["gpu"], device)
+    epoch = -(-len(x) // size)
+    while len(losses) < steps:
+        place = len(losses) % epoch
+        if place == 0:
+            order = torch.randperm(len(x))
+        rows = order[place * size : (place + 1) * size]
+        optimizer.zero_grad()
+        loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "order": order}
+        saved |= {"cpu": torch.get_rng_state(), "gpu": gpu.get_rng_state(device)}
+        following = Path(path).resolve().with_suffix(".next")
+        torch.save(saved, following)
+        following.replace(path)
     return losses

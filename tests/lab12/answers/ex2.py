@@ -468,6 +468,37 @@ class ParallelMLP(nn.Module):
         return list(Added.apply(*parts))
 
 
+# %% wrong: cut_by_outputs_twice
+# Cuts both layers by their outputs, and gathers the numbers in between and the outputs with .to(), on every device.
+
+class CopyIn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *xs):
+        return tuple(x.view_as(x) for x in xs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return tuple(all_reduce(list(gradients)))
+
+
+class ParallelMLP(nn.Module):
+    def __init__(self, first, last, devices):
+        super().__init__()
+        count = len(devices)
+        self.devices = devices
+        self.weight1 = nn.ParameterList([p.detach().to(d) for p, d in zip(first.weight.chunk(count), devices)])
+        self.bias1 = nn.ParameterList([p.detach().to(d) for p, d in zip(first.bias.chunk(count), devices)])
+        self.weight2 = nn.ParameterList([p.detach().to(d) for p, d in zip(last.weight.tensor_split(count), devices)])
+        self.bias2 = nn.ParameterList([p.detach().to(d) for p, d in zip(last.bias.tensor_split(count), devices)])
+
+    def forward(self, xs):
+        xs = CopyIn.apply(*xs)
+        hidden = [x @ w.T + b for x, w, b in zip(xs, self.weight1, self.bias1)]
+        hidden = [torch.cat([h.to(d) for h in hidden], dim=1) for d in self.devices]
+        parts = [nn.functional.gelu(h) @ w.T + b for h, w, b in zip(hidden, self.weight2, self.bias2)]
+        return [torch.cat([part.to(d) for part in parts], dim=1) for d in self.devices]
+
+
 # %% right: by_linear_layers
 # Two lists of nn.Linear, of which only the first of the second list has a bias; the two sums as autograd.Functions.
 

@@ -9,8 +9,8 @@ def sharded_adam(copies, lr):
         for group in zip(*[zip(copy.parameters(), mine) for copy, mine in zip(copies, whole)]):
             if group[0][0].grad is None:
                 continue
-            for (p, w), total in zip(group, all_reduce([p.grad for p, _ in group])):
-                w.grad = total.float() / len(copies)
+            for (p, w), total in zip(group, all_reduce([p.grad.float() for p, _ in group])):
+                w.grad = total / len(copies)
         for optimizer, mine, copy in zip(optimizers, whole, copies):
             optimizer.step()
             optimizer.zero_grad()
@@ -172,12 +172,13 @@ def sharded_adam(copies, lr):
     adams = [torch.optim.Adam(shards, lr=lr) for shards in mine]
 
     def step():
+        means = {}
         for group in zip(*every):
-            for p, total in zip(group, all_reduce([p.grad for p in group])):
-                p.grad = total / count
+            for p, total in zip(group, all_reduce([p.grad.float() for p in group])):
+                means[p] = total / count
         for n in range(count):
             for shard, p in zip(mine[n], every[n]):
-                shard.grad = p.grad.view(-1).tensor_split(count)[n].float()
+                shard.grad = means[p].view(-1).tensor_split(count)[n]
             adams[n].step()
             adams[n].zero_grad()
             for k, shard in enumerate(mine[n]):
@@ -383,6 +384,75 @@ def sharded_adam(copies, lr):
     return step
 
 
+# %% wrong: adam_without_its_lr
+# Makes the optimizers without lr, which Adam then takes from its own defaults.
+
+def sharded_adam(copies, lr):
+    count = len(copies)
+    trained = [[p for p in copy.parameters() if p.requires_grad] for copy in copies]
+    masters = [[p.detach().view(-1).tensor_split(count)[n].float() for p in own] for n, own in enumerate(trained)]
+    optimizers = [torch.optim.Adam(own) for own in masters]
+
+    def step():
+        for n, (own, optimizer) in enumerate(zip(masters, optimizers)):
+            for master, *parameters in zip(own, *trained):
+                parts = [p.grad.view(-1).tensor_split(count)[n].to(master.device).float() for p in parameters]
+                master.grad = sum(parts) / count
+            optimizer.step()
+            optimizer.zero_grad()
+            for master, *parameters in zip(own, *trained):
+                for p in parameters:
+                    p.data.view(-1).tensor_split(count)[n].copy_(master.bfloat16())
+
+    return step
+
+
+# %% wrong: added_up_in_bfloat16
+# Adds up the gradients as they come, in bfloat16, and makes a float32 of the sum.
+
+def sharded_adam(copies, lr):
+    count = len(copies)
+    trained = [[p for p in copy.parameters() if p.requires_grad] for copy in copies]
+    masters = [[p.detach().view(-1).tensor_split(count)[n].float() for p in own] for n, own in enumerate(trained)]
+    optimizers = [torch.optim.Adam(own, lr=lr) for own in masters]
+
+    def step():
+        for n, (own, optimizer) in enumerate(zip(masters, optimizers)):
+            for master, *parameters in zip(own, *trained):
+                parts = [p.grad.view(-1).tensor_split(count)[n].to(master.device) for p in parameters]
+                master.grad = sum(parts).float() / count
+            optimizer.step()
+            optimizer.zero_grad()
+            for master, *parameters in zip(own, *trained):
+                for p in parameters:
+                    p.data.view(-1).tensor_split(count)[n].copy_(master.bfloat16())
+
+    return step
+
+
+# %% wrong: sum_rounded_once
+# Lets PyTorch add up the bfloat16 gradients, which rounds their sum once.
+
+def sharded_adam(copies, lr):
+    count = len(copies)
+    trained = [[p for p in copy.parameters() if p.requires_grad] for copy in copies]
+    masters = [[p.detach().view(-1).tensor_split(count)[n].float() for p in own] for n, own in enumerate(trained)]
+    optimizers = [torch.optim.Adam(own, lr=lr) for own in masters]
+
+    def step():
+        for n, (own, optimizer) in enumerate(zip(masters, optimizers)):
+            for master, *parameters in zip(own, *trained):
+                parts = [p.grad.view(-1).tensor_split(count)[n].to(master.device) for p in parameters]
+                master.grad = (torch.stack(parts).sum(0) / count).float()
+            optimizer.step()
+            optimizer.zero_grad()
+            for master, *parameters in zip(own, *trained):
+                for p in parameters:
+                    p.data.view(-1).tensor_split(count)[n].copy_(master.bfloat16())
+
+    return step
+
+
 # %% right: torchs_adam_on_float32_shards
 # PyTorch's Adam has the float32 shards; gradients are added by their owner, and rounded weights go out.
 
@@ -507,5 +577,28 @@ def sharded_adam(copies, lr):
             new = master.detach().to(parameters[0].dtype)
             for p in parameters:
                 p.data.view(-1)[where] = new.to(p.device)
+
+    return step
+
+
+# %% right: divided_first_and_added_backwards
+# Divides each gradient before it adds them, from the last copy to the first, with one function for all.
+
+def sharded_adam(copies, lr):
+    count = len(copies)
+    trained = [[p for p in copy.parameters() if p.requires_grad] for copy in copies]
+    masters = [[p.detach().view(-1).tensor_split(count)[n].float() for p in own] for n, own in enumerate(trained)]
+    optimizers = [torch.optim.Adam(own, lr=lr) for own in masters]
+
+    def step():
+        for n, (own, optimizer) in enumerate(zip(masters, optimizers)):
+            for master, *parameters in zip(own, *trained):
+                parts = [p.grad.view(-1).tensor_split(count)[n].to(master.device).float() for p in parameters]
+                master.grad = torch.stack([part / count for part in reversed(parts)]).sum(0)
+            optimizer.step()
+            optimizer.zero_grad()
+            for master, *parameters in zip(own, *trained):
+                for p in parameters:
+                    p.data.view(-1).tensor_split(count)[n].copy_(master.bfloat16())
 
     return step

@@ -413,6 +413,39 @@ class ShardedLinear(nn.Module):
         return outputs
 
 
+# %% wrong: bias_on_the_last
+# Cuts the weight, and gives the bias, which is small, to the last device.
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.shape = shape
+        ctx.save_for_backward(x, *shards)
+        flat = torch.cat([s.to(x.device) for s in shards])
+        return nn.functional.linear(x, flat[: -shape[0]].view(shape), flat[-shape[0] :])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, *shards = ctx.saved_tensors
+        weight = torch.cat([s.to(x.device) for s in shards])[: -ctx.shape[0]].view(ctx.shape)
+        to_x = gradient @ weight
+        del weight
+        pieces = torch.cat([(gradient.T @ x).flatten(), gradient.sum(0)]).split([s.numel() for s in shards])
+        return to_x, None, *[p.to(s.device) / len(shards) for p, s in zip(pieces, shards)]
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        pieces = list(linear.weight.detach().flatten().tensor_split(len(devices)))
+        pieces[-1] = torch.cat([pieces[-1], linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(pieces, devices)])
+
+    def forward(self, xs):
+        return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
+
+
 # %% right: gathers_again_in_a_function
 # An autograd.Function for each device: it saves the share and the shards, and gathers in both passes.
 
@@ -614,3 +647,35 @@ class ShardedLinear(nn.Module):
 
     def forward(self, xs):
         return [checkpoint(self.compute, x, *self.shards, use_reentrant=False) for x in xs]
+
+
+# %% right: weight_and_bias_apart
+# Cuts the weight by its rows of outputs, and the bias by itself: a shard has a row of numbers for each of its outputs.
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.shape = shape
+        ctx.save_for_backward(x, *shards)
+        whole = torch.cat([s.to(x.device) for s in shards])[: shape[0]]
+        return nn.functional.linear(x, whole[:, :-1], whole[:, -1])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, *shards = ctx.saved_tensors
+        weight = torch.cat([s.to(x.device) for s in shards])[:, :-1]
+        to_x = gradient @ weight
+        del weight
+        pieces = torch.cat([gradient.T @ x, gradient.sum(0)[:, None]], 1).tensor_split(len(shards))
+        return to_x, None, *[p.to(s.device) / len(shards) for p, s in zip(pieces, shards)]
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        rows = torch.cat([linear.weight.detach(), linear.bias.detach()[:, None]], 1).tensor_split(len(devices))
+        self.shards = nn.ParameterList([own.to(device) for own, device in zip(rows, devices)])
+
+    def forward(self, xs):
+        return [Gathered.apply(x, self.shape, *self.shards) for x in xs]

@@ -207,6 +207,45 @@ def which_gpu(variables, local_rank, by_bus, by_speed):
     return seen[local_rank] if local_rank < len(seen) else None
 
 
+# %% wrong: part_of_a_uuid
+# Looks for the name anywhere in the UUIDs.
+
+def which_gpu(variables, local_rank, by_bus, by_speed):
+    gpus = by_bus if variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" else by_speed
+    visible = variables.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        seen = list(gpus)
+    else:
+        seen = []
+        for name in visible.split(",") if visible else []:
+            if name.isdigit():
+                fitting = gpus[int(name) : int(name) + 1]
+            else:
+                fitting = [uuid for uuid in gpus if name in uuid]
+            if len(fitting) != 1:
+                break
+            seen += fitting
+    return seen[local_rank] if local_rank < len(seen) else None
+
+
+# %% wrong: part_behind_the_word
+# Leaves out the word GPU-, and looks for the rest anywhere in the UUIDs.
+
+def which_gpu(variables, local_rank, by_bus, by_speed):
+    gpus = by_bus if variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" else by_speed
+    visible = variables.get("CUDA_VISIBLE_DEVICES")
+    seen = list(gpus) if visible is None else []
+    for name in [] if visible is None else visible.split(","):
+        if name.startswith("GPU-"):
+            fitting = [uuid for uuid in gpus if name.removeprefix("GPU-") in uuid]
+        else:
+            fitting = [uuid for number, uuid in enumerate(gpus) if str(number) == name]
+        if len(fitting) != 1:
+            break
+        seen += fitting
+    return seen[local_rank] if local_rank < len(seen) else None
+
+
 # %% right: a_dictionary_of_names
 # All names a GPU may have, and how many have it.
 
@@ -275,3 +314,22 @@ def which_gpu(variables, local_rank, by_bus, by_speed):
         if gpu is None:
             return None
     return gpu
+
+
+# %% right: with_a_pattern
+# Makes a table of names first, and matches beginnings with a regular expression.
+
+import re
+
+
+def which_gpu(variables, local_rank, by_bus, by_speed):
+    gpus = {"PCI_BUS_ID": by_bus}.get(variables.get("CUDA_DEVICE_ORDER"), by_speed)
+    names = variables.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(len(gpus)))))
+    seen = []
+    for name in names.split(","):
+        pattern = re.compile(re.escape(name) if re.match("GPU-", name) else "(?!)")
+        fitting = [uuid for n, uuid in enumerate(gpus) if pattern.match(uuid) or name == f"{n}"]
+        if len(fitting) != 1:
+            break
+        seen.append(fitting[0])
+    return (seen + [None] * (local_rank + 1))[local_rank]

@@ -581,6 +581,463 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
     return step, gradients
 
 
+# %% wrong: adamw_decays
+# Takes AdamW for another name of Adam: its decay moves every weight a little.
+
+class Stage(nn.Module):
+    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+
+    def __init__(self, model, blocks, is_first, is_last):
+        super().__init__()
+        self.embed = copy.deepcopy(model.embed) if is_first else None
+        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
+        self.norm = model.norm if is_last else None
+        self.head = copy.deepcopy(model.head) if is_last else None
+        self.register_buffer("cos", model.cos.clone())
+        self.register_buffer("sin", model.sin.clone())
+        self.names = [f"blocks.{number}." for number in blocks]
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return x if self.head is None else self.head(self.norm(x))
+
+    def named_gradients(self):
+        found = {}
+        for name, block in zip(self.names, self.blocks, strict=True):
+            found |= {name + key: p.grad for key, p in block.named_parameters()}
+        for name in ("embed", "norm"):
+            if getattr(self, name) is not None:
+                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
+        return found
+
+
+def make_trainer(model, devices, loss_fn, cut=None, rows=4):
+    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    count = len(model.blocks)
+    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
+    stages, begin = [], 0
+    for rank, device in enumerate(devices):
+        blocks = range(begin, begin + cut[rank])
+        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
+        begin += cut[rank]
+    optimizers = [torch.optim.AdamW(stage.parameters(), lr=1e-3) for stage in stages]
+
+    def step(words, targets):
+        for stage in stages:
+            stage.zero_grad()
+        lists = one_f_one_b(4, len(words) // rows)
+        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        here, there = stages[0].embed.weight, stages[-1].head.weight
+        at_the_head = there.grad.to(here.device)
+        at_the_embedding = here.grad.to(there.device)
+        here.grad += at_the_head
+        there.grad += at_the_embedding
+        for optimizer in optimizers:
+            optimizer.step()
+        return loss
+
+    def gradients():
+        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
+
+    return step, gradients
+
+
+# %% wrong: tables_from_the_cpu
+# Leaves the rotary tables on the CPU, and brings them to the GPU in each forward pass.
+
+class Stage(nn.Module):
+    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+
+    def __init__(self, model, blocks, is_first, is_last):
+        super().__init__()
+        self.embed = copy.deepcopy(model.embed) if is_first else None
+        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
+        self.norm = model.norm if is_last else None
+        self.head = copy.deepcopy(model.head) if is_last else None
+        self.tables = model.cos.pin_memory(), model.sin.pin_memory()
+        self.names = [f"blocks.{number}." for number in blocks]
+
+    def forward(self, x):
+        cos, sin = (table[: x.shape[1]].to(x.device, non_blocking=True) for table in self.tables)
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return x if self.head is None else self.head(self.norm(x))
+
+    def named_gradients(self):
+        found = {}
+        for name, block in zip(self.names, self.blocks, strict=True):
+            found |= {name + key: p.grad for key, p in block.named_parameters()}
+        for name in ("embed", "norm"):
+            if getattr(self, name) is not None:
+                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
+        return found
+
+
+def make_trainer(model, devices, loss_fn, cut=None, rows=4):
+    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    count = len(model.blocks)
+    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
+    stages, begin = [], 0
+    for rank, device in enumerate(devices):
+        blocks = range(begin, begin + cut[rank])
+        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
+        begin += cut[rank]
+    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
+
+    def step(words, targets):
+        for stage in stages:
+            stage.zero_grad()
+        lists = one_f_one_b(4, len(words) // rows)
+        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        here, there = stages[0].embed.weight, stages[-1].head.weight
+        at_the_head = there.grad.to(here.device)
+        at_the_embedding = here.grad.to(there.device)
+        here.grad += at_the_head
+        there.grad += at_the_embedding
+        for optimizer in optimizers:
+            optimizer.step()
+        return loss
+
+    def gradients():
+        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
+
+    return step, gradients
+
+
+# %% wrong: sgd
+# Trains with SGD, as the labs before did.
+
+class Stage(nn.Module):
+    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+
+    def __init__(self, model, blocks, is_first, is_last):
+        super().__init__()
+        self.embed = copy.deepcopy(model.embed) if is_first else None
+        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
+        self.norm = model.norm if is_last else None
+        self.head = copy.deepcopy(model.head) if is_last else None
+        self.register_buffer("cos", model.cos.clone())
+        self.register_buffer("sin", model.sin.clone())
+        self.names = [f"blocks.{number}." for number in blocks]
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return x if self.head is None else self.head(self.norm(x))
+
+    def named_gradients(self):
+        found = {}
+        for name, block in zip(self.names, self.blocks, strict=True):
+            found |= {name + key: p.grad for key, p in block.named_parameters()}
+        for name in ("embed", "norm"):
+            if getattr(self, name) is not None:
+                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
+        return found
+
+
+def make_trainer(model, devices, loss_fn, cut=None, rows=4):
+    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    count = len(model.blocks)
+    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
+    stages, begin = [], 0
+    for rank, device in enumerate(devices):
+        blocks = range(begin, begin + cut[rank])
+        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
+        begin += cut[rank]
+    optimizers = [torch.optim.SGD(stage.parameters(), lr=1e-3) for stage in stages]
+
+    def step(words, targets):
+        for stage in stages:
+            stage.zero_grad()
+        lists = one_f_one_b(4, len(words) // rows)
+        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        here, there = stages[0].embed.weight, stages[-1].head.weight
+        at_the_head = there.grad.to(here.device)
+        at_the_embedding = here.grad.to(there.device)
+        here.grad += at_the_head
+        there.grad += at_the_embedding
+        for optimizer in optimizers:
+            optimizer.step()
+        return loss
+
+    def gradients():
+        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
+
+    return step, gradients
+
+
+# %% wrong: returns_no_loss
+# Thinks that a step has nothing to return.
+
+class Stage(nn.Module):
+    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+
+    def __init__(self, model, blocks, is_first, is_last):
+        super().__init__()
+        self.embed = copy.deepcopy(model.embed) if is_first else None
+        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
+        self.norm = model.norm if is_last else None
+        self.head = copy.deepcopy(model.head) if is_last else None
+        self.register_buffer("cos", model.cos.clone())
+        self.register_buffer("sin", model.sin.clone())
+        self.names = [f"blocks.{number}." for number in blocks]
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return x if self.head is None else self.head(self.norm(x))
+
+    def named_gradients(self):
+        found = {}
+        for name, block in zip(self.names, self.blocks, strict=True):
+            found |= {name + key: p.grad for key, p in block.named_parameters()}
+        for name in ("embed", "norm"):
+            if getattr(self, name) is not None:
+                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
+        return found
+
+
+def make_trainer(model, devices, loss_fn, cut=None, rows=4):
+    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    count = len(model.blocks)
+    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
+    stages, begin = [], 0
+    for rank, device in enumerate(devices):
+        blocks = range(begin, begin + cut[rank])
+        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
+        begin += cut[rank]
+    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
+
+    def step(words, targets):
+        for stage in stages:
+            stage.zero_grad()
+        lists = one_f_one_b(4, len(words) // rows)
+        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        here, there = stages[0].embed.weight, stages[-1].head.weight
+        at_the_head = there.grad.to(here.device)
+        at_the_embedding = here.grad.to(there.device)
+        here.grad += at_the_head
+        there.grad += at_the_embedding
+        for optimizer in optimizers:
+            optimizer.step()
+
+    def gradients():
+        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
+
+    return step, gradients
+
+
+# %% wrong: gradients_on_the_cpu
+# Brings the gradients to the CPU, so that they are all in one place.
+
+class Stage(nn.Module):
+    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+
+    def __init__(self, model, blocks, is_first, is_last):
+        super().__init__()
+        self.embed = copy.deepcopy(model.embed) if is_first else None
+        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
+        self.norm = model.norm if is_last else None
+        self.head = copy.deepcopy(model.head) if is_last else None
+        self.register_buffer("cos", model.cos.clone())
+        self.register_buffer("sin", model.sin.clone())
+        self.names = [f"blocks.{number}." for number in blocks]
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return x if self.head is None else self.head(self.norm(x))
+
+    def named_gradients(self):
+        found = {}
+        for name, block in zip(self.names, self.blocks, strict=True):
+            found |= {name + key: p.grad for key, p in block.named_parameters()}
+        for name in ("embed", "norm"):
+            if getattr(self, name) is not None:
+                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
+        return found
+
+
+def make_trainer(model, devices, loss_fn, cut=None, rows=4):
+    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    count = len(model.blocks)
+    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
+    stages, begin = [], 0
+    for rank, device in enumerate(devices):
+        blocks = range(begin, begin + cut[rank])
+        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
+        begin += cut[rank]
+    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
+
+    def step(words, targets):
+        for stage in stages:
+            stage.zero_grad()
+        lists = one_f_one_b(4, len(words) // rows)
+        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        here, there = stages[0].embed.weight, stages[-1].head.weight
+        at_the_head = there.grad.to(here.device)
+        at_the_embedding = here.grad.to(there.device)
+        here.grad += at_the_head
+        there.grad += at_the_embedding
+        for optimizer in optimizers:
+            optimizer.step()
+        return loss
+
+    def gradients():
+        return {name: grad.cpu() for stage in stages for name, grad in stage.named_gradients().items()}
+
+    return step, gradients
+
+
+# %% wrong: head_not_named
+# Leaves embed.weight out: its gradient is in two places.
+
+class Stage(nn.Module):
+    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+
+    def __init__(self, model, blocks, is_first, is_last):
+        super().__init__()
+        self.embed = copy.deepcopy(model.embed) if is_first else None
+        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
+        self.norm = model.norm if is_last else None
+        self.head = copy.deepcopy(model.head) if is_last else None
+        self.register_buffer("cos", model.cos.clone())
+        self.register_buffer("sin", model.sin.clone())
+        self.names = [f"blocks.{number}." for number in blocks]
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return x if self.head is None else self.head(self.norm(x))
+
+    def named_gradients(self):
+        found = {}
+        for name, block in zip(self.names, self.blocks, strict=True):
+            found |= {name + key: p.grad for key, p in block.named_parameters()}
+        for name in ("norm",):
+            if getattr(self, name) is not None:
+                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
+        return found
+
+
+def make_trainer(model, devices, loss_fn, cut=None, rows=4):
+    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    count = len(model.blocks)
+    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
+    stages, begin = [], 0
+    for rank, device in enumerate(devices):
+        blocks = range(begin, begin + cut[rank])
+        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
+        begin += cut[rank]
+    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
+
+    def step(words, targets):
+        for stage in stages:
+            stage.zero_grad()
+        lists = one_f_one_b(4, len(words) // rows)
+        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        here, there = stages[0].embed.weight, stages[-1].head.weight
+        at_the_head = there.grad.to(here.device)
+        at_the_embedding = here.grad.to(there.device)
+        here.grad += at_the_head
+        there.grad += at_the_embedding
+        for optimizer in optimizers:
+            optimizer.step()
+        return loss
+
+    def gradients():
+        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
+
+    return step, gradients
+
+
+# %% wrong: gradients_added_up_when_asked
+# Adds the two gradients of the shared weight in gradients(), behind the update.
+
+class Stage(nn.Module):
+    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+
+    def __init__(self, model, blocks, is_first, is_last):
+        super().__init__()
+        self.embed = copy.deepcopy(model.embed) if is_first else None
+        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
+        self.norm = model.norm if is_last else None
+        self.head = copy.deepcopy(model.head) if is_last else None
+        self.register_buffer("cos", model.cos.clone())
+        self.register_buffer("sin", model.sin.clone())
+        self.names = [f"blocks.{number}." for number in blocks]
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return x if self.head is None else self.head(self.norm(x))
+
+    def named_gradients(self):
+        found = {}
+        for name, block in zip(self.names, self.blocks, strict=True):
+            found |= {name + key: p.grad for key, p in block.named_parameters()}
+        for name in ("embed", "norm"):
+            if getattr(self, name) is not None:
+                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
+        return found
+
+
+def make_trainer(model, devices, loss_fn, cut=None, rows=4):
+    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    count = len(model.blocks)
+    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
+    stages, begin = [], 0
+    for rank, device in enumerate(devices):
+        blocks = range(begin, begin + cut[rank])
+        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
+        begin += cut[rank]
+    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
+
+    def step(words, targets):
+        for stage in stages:
+            stage.zero_grad()
+        lists = one_f_one_b(4, len(words) // rows)
+        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        for optimizer in optimizers:
+            optimizer.step()
+        return loss
+
+    def gradients():
+        found = {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
+        there = stages[-1].head.weight
+        found["embed.weight"] = found["embed.weight"] + there.grad.to(devices[0])
+        return found
+
+    return step, gradients
+
+
 # %% right: two_pipelines
 # Two copies, one in each node, each a pipeline of two stages: gradients cross the network once a step.
 

@@ -158,6 +158,167 @@ def cheapest(model, offers, hours):
     return min(found)[1:]
 
 
+# %% wrong: parts_of_steps
+# Divides tokens by the batch, and does not round up: the last step is smaller, so it thinks it takes less.
+
+def cheapest(model, offers, hours):
+    found = []
+    steps = model["tokens"] / model["batch"]
+    for offer in offers:
+        for nodes in range(1, offer["most_nodes"] + 1):
+            gpus = nodes * offer["per_node"]
+            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
+                continue
+            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
+            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
+            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
+            took = steps * (computing + sending) / 3600
+            if took <= hours:
+                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
+    return min(found)[1:] if found else None
+
+
+# %% wrong: whole_steps_only
+# Leaves out the last, smaller step.
+
+def cheapest(model, offers, hours):
+    found = []
+    steps = model["tokens"] // model["batch"]
+    for offer in offers:
+        for nodes in range(1, offer["most_nodes"] + 1):
+            gpus = nodes * offer["per_node"]
+            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
+                continue
+            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
+            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
+            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
+            took = steps * (computing + sending) / 3600
+            if took <= hours:
+                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
+    return min(found)[1:] if found else None
+
+
+# %% wrong: ends_in_the_last_hour
+# Wants an hour to spare: what ends in the last one is ruled out.
+
+def cheapest(model, offers, hours):
+    found = []
+    steps = math.ceil(model["tokens"] / model["batch"])
+    for offer in offers:
+        for nodes in range(1, offer["most_nodes"] + 1):
+            gpus = nodes * offer["per_node"]
+            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
+                continue
+            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
+            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
+            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
+            took = steps * (computing + sending) / 3600
+            if math.ceil(took) < hours:
+                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
+    return min(found)[1:] if found else None
+
+
+# %% wrong: always_over_the_network
+# Sends over the network also where there is one node.
+
+def cheapest(model, offers, hours):
+    found = []
+    steps = math.ceil(model["tokens"] / model["batch"])
+    for offer in offers:
+        for nodes in range(1, offer["most_nodes"] + 1):
+            gpus = nodes * offer["per_node"]
+            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
+                continue
+            ring = min(offer["link"], offer["per_node"] * offer["network"])
+            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
+            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
+            took = steps * (computing + sending) / 3600
+            if took <= hours:
+                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
+    return min(found)[1:] if found else None
+
+
+# %% wrong: no_limit_of_the_link
+# Thinks that several nodes are as fast as their network, whatever the link within a node.
+
+def cheapest(model, offers, hours):
+    found = []
+    steps = math.ceil(model["tokens"] / model["batch"])
+    for offer in offers:
+        for nodes in range(1, offer["most_nodes"] + 1):
+            gpus = nodes * offer["per_node"]
+            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
+                continue
+            ring = offer["link"] if nodes == 1 else offer["per_node"] * offer["network"]
+            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
+            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
+            took = steps * (computing + sending) / 3600
+            if took <= hours:
+                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
+    return min(found)[1:] if found else None
+
+
+# %% wrong: all_bytes
+# Lets each GPU get all bytes, its own shard too.
+
+def cheapest(model, offers, hours):
+    found = []
+    steps = math.ceil(model["tokens"] / model["batch"])
+    for offer in offers:
+        for nodes in range(1, offer["most_nodes"] + 1):
+            gpus = nodes * offer["per_node"]
+            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
+                continue
+            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
+            sending = 6 * model["weights"] / ring
+            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
+            took = steps * (computing + sending) / 3600
+            if took <= hours:
+                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
+    return min(found)[1:] if found else None
+
+
+# %% wrong: first_in_time
+# Takes the first number of nodes of each offer that is done in time, as fewer GPUs cost less.
+
+def cheapest(model, offers, hours):
+    found = []
+    steps = math.ceil(model["tokens"] / model["batch"])
+    for offer in offers:
+        for nodes in range(1, offer["most_nodes"] + 1):
+            gpus = nodes * offer["per_node"]
+            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
+                continue
+            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
+            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
+            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
+            took = steps * (computing + sending) / 3600
+            if took <= hours:
+                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
+                break
+    return min(found)[1:] if found else None
+
+
+# %% wrong: last_node_count
+# Keeps one price for each offer, that of the last number of nodes.
+
+def cheapest(model, offers, hours):
+    found = {}
+    steps = math.ceil(model["tokens"] / model["batch"])
+    for offer in offers:
+        for nodes in range(1, offer["most_nodes"] + 1):
+            gpus = nodes * offer["per_node"]
+            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
+                continue
+            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
+            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
+            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
+            took = steps * (computing + sending) / 3600
+            if took <= hours:
+                found[offer["name"]] = math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes
+    return min(found.values())[1:] if found else None
+
+
 # %% right: with_a_generator
 # One generator of all that can be rented, and min with a default.
 

@@ -16,7 +16,8 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
         for gpu in gpus[:1]:
             torch.get_device_module(gpu).synchronize()
         seconds.append(clock() - begin)
-    return statistics.median(seconds), statistics.stdev(seconds)
+    first, _, third = statistics.quantiles(seconds, n=4, method="inclusive")
+    return statistics.median(seconds), third - first
 
 
 # %% wrong: last_device_only
@@ -39,7 +40,8 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
         if gpus:
             synchronize(gpus[-1])
         seconds.append(clock() - begin)
-    return statistics.median(seconds), statistics.stdev(seconds)
+    first, _, third = statistics.quantiles(seconds, n=4, method="inclusive")
+    return statistics.median(seconds), third - first
 
 
 # %% wrong: only_after
@@ -60,7 +62,8 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
         for gpu in gpus:
             synchronize(gpu)
         seconds.append(clock() - begin)
-    return statistics.median(seconds), statistics.stdev(seconds)
+    first, _, third = statistics.quantiles(seconds, n=4, method="inclusive")
+    return statistics.median(seconds), third - first
 
 
 # %% wrong: never_waits
@@ -77,7 +80,8 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
         begin = clock()
         work()
         seconds.append(clock() - begin)
-    return statistics.median(seconds), statistics.stdev(seconds)
+    first, _, third = statistics.quantiles(seconds, n=4, method="inclusive")
+    return statistics.median(seconds), third - first
 
 
 # %% wrong: one_average
@@ -118,7 +122,8 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
             synchronize(gpu)
         if run >= warm_up:
             seconds.append(clock() - begin)
-    return statistics.mean(seconds), statistics.stdev(seconds)
+    first, _, third = statistics.quantiles(seconds, n=4, method="inclusive")
+    return statistics.mean(seconds), third - first
 
 
 # %% wrong: own_clock
@@ -142,7 +147,8 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
         for gpu in gpus:
             synchronize(gpu)
         seconds.append(time.perf_counter() - begin)
-    return statistics.median(seconds), statistics.stdev(seconds)
+    first, _, third = statistics.quantiles(seconds, n=4, method="inclusive")
+    return statistics.median(seconds), third - first
 
 
 # %% wrong: median_only
@@ -184,7 +190,8 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
         for gpu in gpus:
             synchronize(gpu)
         seconds.append(clock() - begin)
-    return statistics.median(seconds), statistics.stdev(seconds)
+    first, _, third = statistics.quantiles(seconds, n=4, method="inclusive")
+    return statistics.median(seconds), third - first
 
 
 # %% wrong: waits_always
@@ -211,6 +218,53 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
     return statistics.median(times[warm_up:]), statistics.stdev(times[warm_up:])
 
 
+# %% wrong: standard_deviation
+# Reports the standard deviation, which one slow run moves far.
+
+import statistics
+
+from utils.devices import synchronize
+
+
+def time_it(work, gpus, clock, warm_up=2, repeats=5):
+    for _ in range(warm_up):
+        work()
+    seconds = []
+    for _ in range(repeats):
+        for gpu in gpus:
+            synchronize(gpu)
+        begin = clock()
+        work()
+        for gpu in gpus:
+            synchronize(gpu)
+        seconds.append(clock() - begin)
+    return statistics.median(seconds), statistics.stdev(seconds)
+
+
+# %% wrong: other_quartiles
+# Takes the quartiles of the population that the runs are a sample of, as statistics.quantiles does by itself.
+
+import statistics
+
+from utils.devices import synchronize
+
+
+def time_it(work, gpus, clock, warm_up=2, repeats=5):
+    for _ in range(warm_up):
+        work()
+    seconds = []
+    for _ in range(repeats):
+        for gpu in gpus:
+            synchronize(gpu)
+        begin = clock()
+        work()
+        for gpu in gpus:
+            synchronize(gpu)
+        seconds.append(clock() - begin)
+    first, median, third = statistics.quantiles(seconds, n=4)
+    return median, third - first
+
+
 # %% right: inner_functions
 # A function for one run, and a list comprehension.
 
@@ -231,7 +285,8 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 
     [work() for _ in range(warm_up)]
     seconds = [once() for _ in range(repeats)]
-    return statistics.median(seconds), statistics.stdev(seconds)
+    first, _, third = statistics.quantiles(seconds, n=4, method="inclusive")
+    return statistics.median(seconds), third - first
 
 
 # %% right: waits_once_at_the_start
@@ -254,7 +309,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
         wait()
         moments.append(clock())
     seconds = np.diff(moments)
-    return float(np.median(seconds)), float(seconds.std(ddof=1))
+    return float(np.median(seconds)), float(np.percentile(seconds, 75) - np.percentile(seconds, 25))
 
 
 # %% right: by_streams
@@ -275,4 +330,5 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
             stream.synchronize()
         times.append(clock() - start)
     times = times[warm_up:]
-    return [statistics.median(times), statistics.stdev(times)]
+    quartiles = torch.quantile(torch.tensor(times, dtype=torch.float64), torch.tensor([0.25, 0.75], dtype=torch.float64))
+    return [statistics.median(times), float(quartiles[1] - quartiles[0])]

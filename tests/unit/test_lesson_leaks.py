@@ -1,0 +1,59 @@
+"""A lesson as it is stored, and as a code host shows it, answers none of its questions."""
+
+import re
+
+import nbformat
+import pytest
+from conftest import ROOT
+
+from utils.marks import FOLDED, PREDICTED
+
+LESSONS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+EACH = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem[:2])
+ASKS, COMPARES = re.compile(r"(\w+) = predict\("), re.compile(r"(\w+)\.compare\(")
+HEADING, PICTURE = re.compile(r"^#+ ", re.MULTILINE), re.compile(r"!\[[^]]*\]\(")
+
+
+def cells_of(path):
+    return nbformat.read(path, as_version=4).cells
+
+
+def tagged(cell):
+    return PREDICTED in cell.metadata.get("tags", [])
+
+
+@EACH
+def test_a_cell_that_tells_results_of_predictions_is_tagged(path):
+    for cell in cells_of(path):
+        if cell.cell_type == "code" and (COMPARES.search(cell.source) or re.search(r"^predictions\(\)", cell.source)):
+            assert tagged(cell), cell.id
+
+
+@EACH
+def test_no_output_that_is_stored_open_tells_a_result(path):
+    for cell in cells_of(path):
+        for output in cell.get("outputs", []):
+            if not output.get("metadata", {}).get(FOLDED):
+                text = output.get("text", "") + str(output.get("data", ""))
+                assert not re.search(r"\b[Ii]t is: ", text), cell.id
+
+
+@EACH
+def test_no_picture_stands_open_beside_a_question(path):
+    """From the question to the words that follow its result: there a picture shows what was asked for."""
+    cells = cells_of(path)
+    asked = [number for number, cell in enumerate(cells) if cell.cell_type == "code" and ASKS.search(cell.source)]
+    assert asked
+    for start in asked:
+        open_questions = set(ASKS.findall(cells[start].source))
+        for cell in cells[start + 1 :]:
+            if cell.cell_type == "markdown":
+                before_a_heading = HEADING.split(cell.source)[0]
+                assert not PICTURE.search(before_a_heading), cell.id
+                if not open_questions:
+                    break
+            elif not tagged(cell):
+                kinds = {kind for output in cell.outputs for kind in output.get("data", {})}
+                assert not open_questions or not {"image/png", "image/svg+xml"} & kinds, cell.id
+            else:
+                open_questions -= set(COMPARES.findall(cell.source))
