@@ -37,7 +37,7 @@ TALK_STYLE = {"facecolor": PURPLE, "hatch": "\\\\\\"}
 WAIT_STYLE = {"facecolor": "#EBD3E0", "hatch": ""}
 # Those that FSDP is made of are told apart; every other collective or message is "communication".
 COLLECTIVES = {
-    "all_gather": ("all-gather", {"facecolor": SKY, "hatch": "..."}),
+    "all_gather": ("all-gather", {"facecolor": SKY, "hatch": "oo"}),
     "reduce_scatter": ("reduce-scatter", {"facecolor": RED, "hatch": "---"}),
 }
 LEGEND = (*PHASE_STYLE, "copy", "all-gather", "reduce-scatter", "communication", "waits for a rank")
