@@ -323,7 +323,8 @@ def run_placed(lab, kind, plan, seed, x, training):
 
         def forward(self, x):
             hidden = self.enter(x)
-            return self.mask(None, self.mask(torch.gt(hidden, 0), hidden))
+            masked = self.mask(torch.gt(hidden, 0), hidden)
+            return masked + self.mask(None, hidden) * self.mask(mask=None, x=hidden)
 
     given = []
     note = adding_to(given)
@@ -376,7 +377,7 @@ MODELS = {
     "by name": "For a part that is called with a number, a keyword and a tensor by keyword",
     "no parameters": "For a part without parameters, which joins two tensors",
     "tokens": "For an nn.Embedding, which is given whole numbers, and a linear layer",
-    "None first": "For a part that is called with (a mask of bools, a tensor), then with (None, a tensor)",
+    "None first": "For a part that is called with (a mask of bools, a tensor), with (None, a tensor), and by keyword",
 }
 
 
@@ -418,7 +419,7 @@ def _(student):
     compare_placed(student, "by name", *student.devices, shape=(4, 6), seed=2)
 
 
-@ex2.fact("tensors of whole numbers and of bools move, too, and an argument after None keeps its place")
+@ex2.fact("tensors of whole numbers and of bools move, None is passed on, and all of it in each call of a part")
 def _(student):
     compare_placed(student, "tokens", *student.devices, shape=(4, 6), seed=4)
     compare_placed(student, "None first", *student.devices, shape=(4, 6), seed=5)
@@ -607,6 +608,9 @@ def ask_difference(lab, bug, device0, device1, seed, x):
                 model.first[1].bias.data.add_(shift)
         if bug == "rounding":
             split.first[0].weight.data.add_(1e-7)
+        if bug == "rounding of large numbers":
+            for model, shift in ((whole, 1000.0), (split, 1000.05)):
+                model.second[0].bias.data.add_(shift)
         if bug == "cancels":
             split.second[0].bias.data[0].add_(0.25)
             split.second[0].bias.data[1].add_(-0.25)
@@ -639,6 +643,7 @@ BUGS = {
     "hidden by the ReLU": ("a split whose first.1 gives other negative numbers, which the ReLU makes 0", "first.1"),
     "mode": ("a split whose first.1 is in evaluation mode, where the whole model is in training mode", "first.1"),
     "rounding": ("a split whose numbers differ by rounding", None),
+    "rounding of large numbers": ("a split in which second.0 gives 1000.05 where the whole model gives 1000", None),
     "cancels": ("a split in which two biases of second.0 differ, one up, one down", "second.0"),
     "shape": ("a split whose head gives one number less", "head"),
     "scaled in second": ("a split whose second multiplies the result of second.1 by 1.1", "head"),
@@ -686,7 +691,7 @@ def _(student):
 
 @ex4.fact("rounding is no difference; another shape is one, and so are differences that cancel out")
 def _(student):
-    for bug in ("rounding", "shape", "cancels"):
+    for bug in ("rounding", "rounding of large numbers", "shape", "cancels"):
         judge_difference(student, bug, *student.devices)
 
 

@@ -19,7 +19,7 @@ import torch
 if __name__ != "simgpu" and "simgpu" in sys.modules:  # PyTorch takes a device once
     raise ImportError("SIMGPU is set, so this program has simulated GPUs already: unset it, or import simgpu instead")
 
-from . import torch_private
+from . import refusals, torch_private
 from .activations import register_activations
 from .attention import register_attention
 from .autocast import register_autocast
@@ -29,6 +29,7 @@ from .distributed import PAIR, register_backend
 from .estimates import AttentionInOneKernel, Estimate, estimate, operator_seconds
 from .hardware import DEVICE_TYPE, LOG_LENGTH, HostCopy, Record, Settings, machine, settings_from
 from .loading import register_loading
+from .losses import register_losses
 from .measure import measure_link, measure_profile
 from .memory import BLOCK, in_units
 from .moves import register_factories
@@ -110,6 +111,7 @@ def enable(
         register_activations()
         register_attention()
         register_sequences()
+        register_losses()
         register_autocast()
         register_loading()
         register_refusals()
@@ -117,6 +119,7 @@ def enable(
         torch_private.let_optimizers_update_all_at_once(SimTensor)
         torch_private.keep_parameters_when_modules_move(_is_simulated, OWN_ATTRIBUTES)
         torch_private.let_lazy_modules_wait(_is_simulated)
+        torch_private.refuse_bytes_and_subclasses(_is_simulated, refusals.NO_BYTES, refusals.no_subclass)
         note_what_runs()
     register_magic()
     if wanted != machine.settings:

@@ -8,20 +8,28 @@ says simgpu: nothing simulated is shown as something else. Outside, nothing is c
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
+from types import FunctionType, MethodType
 from unittest import mock
 
 import torch
+import torch.cuda.comm
 from torch.overrides import TorchFunctionMode
 
 from . import refusals, torch_private
 from .distributed import NAME
 from .hardware import DEVICE_TYPE, machine
+from .loading import load
+from .moves import pinned
+from .random_numbers import Generator
+from .streams import Event, Stream
 from .tensor import SimTensor
 from .torch_simgpu import DeviceModule, device_module
 
@@ -52,16 +60,21 @@ class _Translate(TorchFunctionMode):
     """Between the caller and every function of PyTorch that names a device."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func is torch.device:  # names stay as they are written, so that they compare as they should
-            if len(args) == 1 and type(args[0]) is int and not _asked_by_pytorch():
-                args = ("cuda", *args)  # a GPU of the accelerator that there is
-            return func(*args, **kwargs)
-        if func is torch.Tensor.cuda:
-            return _cuda(*args, **kwargs)
-        if func in QUESTIONS and not _asked_by_pytorch():
-            return QUESTIONS[func](func(*args))
+        own = OWN.get(func)
+        if own is not None:
+            return own(*args, **kwargs or {})
+        if not kwargs:
+            return func(*map(_simulated, args))
+        if "generator" in kwargs or "pin_memory" in kwargs:
+            return _made(func, args, kwargs)
         return func(*map(_simulated, args), **{name: _simulated(value) for name, value in kwargs.items()})
+
+
+def _device(*args, **kwargs):
+    """`torch.device`: names stay as they are written, so that they compare as they should."""
+    if len(args) == 1 and type(args[0]) is int and not _asked_by_pytorch():
+        args = ("cuda", *args)  # a GPU of the accelerator that there is
+    return torch.device(*args, **kwargs)
 
 
 def _cuda(tensor, device=None, non_blocking=False, memory_format=torch.preserve_format):
@@ -70,20 +83,63 @@ def _cuda(tensor, device=None, non_blocking=False, memory_format=torch.preserve_
     )
 
 
+def _type(tensor, dtype=None, non_blocking=False, **kwargs):
+    """`tensor.type()`, and `tensor.type("torch.cuda.FloatTensor")`, which also moves."""
+    if dtype is None:
+        return tensor.type().replace(f"torch.{DEVICE_TYPE}", "torch.cuda")
+    kind = CUDA_TYPES.get(_type_name(dtype))
+    if kind is None:
+        return tensor.type(dtype, non_blocking, **kwargs)
+    on = tensor.device if tensor.device.type == DEVICE_TYPE else f"{DEVICE_TYPE}:{device_module.current_device()}"
+    return tensor.to(on, kind, non_blocking)
+
+
+def _made(func, args, kwargs):
+    """A tensor that is drawn, or made in pinned memory: neither of which C++ could do."""
+    pin, generator = kwargs.pop("pin_memory", False), kwargs.get("generator")
+    out = func(*map(_simulated, args), **{name: _simulated(value) for name, value in kwargs.items()})
+    on_host = isinstance(out, torch.Tensor) and out.device.type == "cpu"
+    if isinstance(generator, Generator) and on_host:
+        raise RuntimeError(refusals.no_generator(out.device, generator.device))
+    if pin and not on_host:
+        raise RuntimeError(refusals.ONLY_THE_HOSTS)
+    if pin:
+        pinned.add(out)
+    return out
+
+
 def _asked_by_pytorch() -> bool:
     # PyTorch's own Python code would go on to CUDA's kernels if it were told cuda.
-    frame = sys._getframe(2)
+    frame = sys._getframe(3)
     while frame.f_globals.get("__name__") == "torch.utils._device":  # inside `with torch.device(...)`: only passes on
         frame = frame.f_back
-    return frame.f_globals.get("__name__", "").partition(".")[0] == "torch"
+    name = frame.f_globals.get("__name__", "")
+    if name == "torch.nn.attention.flex_attention" and frame.f_code.co_name == "_validate_device":
+        raise RuntimeError(refusals.NO_FLEX)
+    return name.partition(".")[0] == "torch"
 
 
 def _as_cuda_device(device: torch.device) -> torch.device:
     return torch.device("cuda", device.index) if device.type == DEVICE_TYPE else device
 
 
-# What code asks a tensor, and how the answer is translated.
-QUESTIONS = {torch.Tensor.device.__get__: _as_cuda_device}
+def _device_of(tensor):
+    """`tensor.device`, which is told as the code that asks has named it."""
+    return tensor.device if _asked_by_pytorch() else _as_cuda_device(tensor.device)
+
+
+# Functions that are answered here.
+OWN = {
+    **{torch.device: _device, torch.Tensor.cuda: _cuda, torch.Tensor.type: _type},
+    torch.Tensor.device.__get__: _device_of,
+}
+
+
+class _GeneratorsDevice:
+    """`generator.device`, translated."""
+
+    def __get__(self, generator, kind=None):
+        return _as_cuda_device(generator._device)
 
 
 class _IsCuda:
@@ -93,11 +149,84 @@ class _IsCuda:
         return tensor.device.type in ("cuda", DEVICE_TYPE)
 
 
+class _NamedByType(type):
+    """Of `torch.cuda.FloatTensor` and its like: calling one makes a tensor, and a tensor is one or is not."""
+
+    def __call__(cls, *args, device=None):
+        return getattr(torch, cls.__name__)(*args).cuda(device)
+
+    def __instancecheck__(cls, tensor):
+        return type(tensor) is SimTensor and tensor.dtype is cls.dtype
+
+
+CUDA_TYPES = {
+    f"torch.cuda.{name}Tensor": getattr(torch, f"{name}Tensor").dtype
+    for name in ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
+}
+TYPES = {
+    name: _NamedByType(name.rpartition(".")[2], (), {"__module__": "torch.cuda", "dtype": dtype})
+    for name, dtype in CUDA_TYPES.items()
+}
+
+
+def _type_name(kind) -> str:
+    return f"{kind.__module__}.{kind.__name__}" if isinstance(kind, type) else str(kind)
+
+
+def _set_default_tensor_type(kind, ask=torch.set_default_tensor_type) -> None:
+    if _type_name(kind) in CUDA_TYPES:
+        torch.set_default_dtype(CUDA_TYPES[_type_name(kind)])
+        torch.set_default_device("cuda")
+    else:
+        ask(kind)
+        torch.set_default_device(None)
+
+
+class _OneOfOurs(type):
+    """Of a class of PyTorch's that makes one of ours where a simulated GPU is named."""
+
+    def __call__(cls, device=None, *args, **kwargs):
+        named = torch.device(cls.elsewhere if device is None else device)
+        if named.type in (DEVICE_TYPE, "cuda"):
+            return cls.ours(named, *args, **kwargs)
+        return cls.theirs(*(() if device is None else (named,)), *args, **kwargs)
+
+    def __instancecheck__(cls, thing):
+        return isinstance(thing, (cls.theirs, cls.own_kind))
+
+    def __getattr__(cls, name: str):
+        return getattr(cls.theirs, name)
+
+
+def _with_ours(name: str, ours, own_kind: type, elsewhere: str) -> type:
+    theirs = getattr(torch, name)
+    return _OneOfOurs(name, (), {"theirs": theirs, "ours": ours, "own_kind": own_kind, "elsewhere": elsewhere})
+
+
+def _generator(device: torch.device) -> Generator:
+    return Generator(machine.gpu(device).device, SEED, beside=True)
+
+
+def _event(device, *, enable_timing=False, blocking=False, interprocess=False):
+    return Event(enable_timing, blocking, interprocess)
+
+
+SEED = torch.Generator().initial_seed()  # of every generator that was not seeded
+CLASSES = {
+    "Generator": _with_ours("Generator", staticmethod(_generator), Generator, "cpu"),
+    "Stream": _with_ours("Stream", Stream, Stream, "cuda"),
+    "Event": _with_ours("Event", staticmethod(_event), Event, "cuda"),
+}
+
+
 # Where the functions of torch.cuda stand, under the same names: code imports them from either.
 MODULES = (torch.cuda, torch.cuda.memory, torch.cuda.random, torch.cuda.streams, torch.cuda.graphs)
+COPIES = ("broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced", "scatter", "gather")
 # What ends in the CUDA driver, in whatever function of PyTorch.
-DRIVER = ((torch.cuda, "_lazy_init"), (torch.cuda, "_sleep"))
+DRIVER = (torch.cuda, "_lazy_init")
 SNAPSHOTS = ("_snapshot", "_dump_snapshot", "_record_memory_history")
+# What is given functions that PyTorch will call while it has taken the mode away.
+CALLS_BACK = ((torch.library.Library, "impl"), (torch.autograd.graph.saved_tensors_hooks, "__init__"))
 # Functions that are given a kind of device and that no mode sees.
 NAMED = (
     *((torch, name) for name in ("is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled")),
@@ -124,18 +253,34 @@ def as_cuda() -> Iterator[None]:
 
     Covered: device names and `torch.device`, `.cuda()`, the functions of `torch.cuda` that `torch.simgpu` has,
     `torch.autocast("cuda")`, `torch.amp.GradScaler("cuda")`, `torch.load(map_location="cuda:0")`, the backend "nccl"
-    and device meshes of torch.distributed. Not covered: `torch.Generator(device="cuda")`, nn.DataParallel,
-    torch.compile, CUDA extensions.
+    and device meshes of torch.distributed, `torch.Generator("cuda")`, kernels that custom operators have for cuda.
+    Not covered: nn.DataParallel, torch.compile, CUDA graphs, CUDA extensions.
     """
     with ExitStack() as stack:
         for name in dir(DeviceModule):
             for module in MODULES:
                 if not name.startswith("_") and hasattr(module, name):
                     stack.enter_context(mock.patch.object(module, name, getattr(device_module, name)))
-        for owner, name in DRIVER:
-            stack.enter_context(mock.patch.object(owner, name, _no_cuda))
+        stack.enter_context(mock.patch.object(*DRIVER, _no_cuda))
+        stack.enter_context(mock.patch.object(torch.cuda, "_sleep", device_module.spin))
+        for module in (torch.cuda.comm, torch.nn.parallel.comm):
+            for name in COPIES:
+                stack.enter_context(mock.patch.object(module, name, _no_copies_of_cudas))
         for name in SNAPSHOTS:
             stack.enter_context(mock.patch.object(torch.cuda.memory, name, device_module.memory_snapshot))
+        for name, kind in CLASSES.items():
+            stack.enter_context(mock.patch.object(torch, name, kind))
+        for name, kind in TYPES.items():
+            stack.enter_context(mock.patch.object(torch.cuda, name.rpartition(".")[2], kind))
+        for owner, name in CALLS_BACK:
+            stack.enter_context(mock.patch.object(owner, name, _calling_back(getattr(owner, name))))
+        for name in ("nested_tensor", "as_nested_tensor"):
+            stack.enter_context(mock.patch.object(torch.nested, name, _jagged(getattr(torch.nested, name))))
+        stack.enter_context(mock.patch.object(torch, "set_default_tensor_type", _set_default_tensor_type))
+        stack.enter_context(mock.patch.object(torch.UntypedStorage, "cuda", _storage_on_gpu))
+        stack.enter_context(mock.patch.object(Generator, "device", _GeneratorsDevice()))
+        profile = torch.autograd.profiler.profile
+        stack.enter_context(mock.patch.object(profile, "__init__", _profiling_the_host(profile.__init__)))
         stack.enter_context(mock.patch.object(torch, "is_autocast_enabled", _is_autocast_enabled))
         for name in ("custom_fwd", "custom_bwd"):
             ours = partial(getattr(torch.amp, name), device_type=DEVICE_TYPE)
@@ -151,12 +296,82 @@ def as_cuda() -> Iterator[None]:
         stack.enter_context(mock.patch.object(SimTensor, "is_cuda", _IsCuda(), create=True))
         translate = stack.enter_context(_Translate())
         stack.enter_context(mock.patch.object(threading.Thread, "start", _translated_thread(threading.Thread.start)))
-        stack.enter_context(torch_private.also_in_backward_passes(translate))
+        stack.enter_context(torch_private.also_in_calls_back(translate))
         yield
 
 
 def _no_cuda(*args, **kwargs):
-    raise RuntimeError(refusals.NO_CUDA)
+    asked = sys._getframe(1)
+    module = asked.f_globals.get("__name__", "")
+    raise RuntimeError(refusals.no_cuda(f"{module}.{asked.f_code.co_name}" if module.startswith("torch.") else "this"))
+
+
+def _no_copies_of_cudas(*args, **kwargs):
+    raise RuntimeError(refusals.NO_COPIES_OF_CUDAS)
+
+
+def _calling_back(function):
+    @wraps(function)
+    def call(*args, **kwargs):
+        given = [translating(arg) for arg in args], {name: translating(arg) for name, arg in kwargs.items()}
+        return function(*given[0], **given[1])
+
+    def translating(arg):
+        return torch_private.translating(arg) if isinstance(arg, (FunctionType, MethodType)) else arg
+
+    return call
+
+
+def _jagged(make):
+    """Nested tensors on a simulated GPU are jagged ones, which are made of dense ones."""
+
+    @wraps(make)
+    def call(*args, **kwargs):
+        made = make(*map(_simulated, args), **{name: _simulated(value) for name, value in kwargs.items()})
+        if made.layout is torch.strided and made.device.type != "cpu":
+            refusals.no_sparse()
+        return made
+
+    return call
+
+
+def _storage_on_gpu(storage, device=None, non_blocking=False):
+    return load(storage, f"{DEVICE_TYPE}:{machine.gpu(device).index}")
+
+
+def _profiling_the_host(make):
+    """A profiler that is asked for CUDA's side, too, has only the host's: of a simulated GPU CUPTI knows nothing."""
+
+    @wraps(make)
+    def __init__(self, *args, use_cpu=True, use_device=None, **kwargs):
+        if use_device == "cuda":
+            warnings.warn(refusals.ONLY_THE_HOSTS_SIDE, stacklevel=2)
+            use_cpu, use_device = True, None
+        make(self, *args, use_cpu=use_cpu, use_device=use_device, **kwargs)
+
+    return __init__
+
+
+def _note_fork() -> None:
+    """In a process that was forked: what CUDA refuses there is refused."""
+    if machine.also_named is not None and device_module.is_initialized():
+        device_module.in_bad_fork = True
+        machine.gpus = _NotAfterAFork(machine.gpus)
+        SimTensor.__torch_dispatch__ = classmethod(_NotAfterAFork.refuse)
+
+
+class _NotAfterAFork(tuple):
+    """The GPUs of a process that was forked from one that had used them."""
+
+    __slots__ = ()
+
+    def refuse(self, *args, **kwargs):
+        raise RuntimeError(refusals.FORKED)
+
+    __getitem__ = refuse
+
+
+os.register_at_fork(after_in_child=_note_fork)
 
 
 def _no_nccl(*args, **kwargs):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from . import origin
+from . import origin, torch_private
 from .clock import CLOCKS, Engine, PacedClock, Queue, Stopwatch, VirtualClock
 from .memory import Memory
 from .priorities import Kernel, PriorityEngine
@@ -78,7 +78,7 @@ class Gpu:
         self.retired = False
         self.within = 0
         self.memory = Memory(str(index), memory)
-        self.generator = Generator()
+        self.generator = Generator(self.device, torch.initial_seed())
         self.queues = [Queue(self, 0)]
         self.compute, self.copy_in, self.copy_out = Engine(), Engine(), Engine()
         self.link, self.network = Engine(), Engine()
@@ -114,10 +114,22 @@ class _Current(threading.local):
     """What is current in one thread, as on CUDA: a GPU, and on each GPU a stream."""
 
     def __init__(self):
-        self.gpu = 0
+        self.at = 0, None  # a GPU, and the node of the backward pass in which it was made the current one
         self.queues: dict[Gpu, Queue] = {}
         self.around_backward: dict[Gpu, Queue] | None = None  # the queues with which the backward pass was begun
         self.keeps_counts = False  # whether whole numbers have values though there are only shapes
+
+    @property
+    def gpu(self) -> int:
+        """In a backward pass that of the node, whose thread in PyTorch's engine begins by choosing its device."""
+        if self.around_backward is not None and (node := torch_private.current_node()) is not self.at[1]:
+            own = (each.device for each in torch_private.gradients_of(node))
+            self.at = next((device.index for device in own if device.type == DEVICE_TYPE), self.at[0]), node
+        return self.at[0]
+
+    @gpu.setter
+    def gpu(self, index: int) -> None:
+        self.at = index, None if self.around_backward is None else torch_private.current_node()
 
 
 class Machine:
@@ -230,7 +242,8 @@ class Machine:
     def backward(self) -> Iterator[None]:
         """Around a backward pass. One that fails may have begun calls that it did not end."""
         here = self.here
-        before, here.around_backward = here.around_backward, here.queues
+        before, at = here.around_backward, here.at
+        here.around_backward = here.queues
         try:
             with self.clock.backward(), origin.backward():
                 yield
@@ -239,7 +252,7 @@ class Machine:
                 gpu.within = 0
             raise
         finally:
-            here.around_backward = before
+            here.around_backward, here.at = before, at
 
     def launch(self, gpu: Gpu, seconds: float, name: str, moved: int, flops: int, queue: Queue | None = None) -> None:
         """A kernel of `seconds` on this queue of `gpu`, its current stream's if None."""

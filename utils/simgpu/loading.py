@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from . import torch_private
 from .hardware import DEVICE_TYPE, machine
 from .memory import Storage
 from .tensor import SPECIAL, layout_of, values_live_on, wrap
@@ -23,8 +24,9 @@ class LoadedStorage(torch.UntypedStorage):
         return self.gpu.device
 
 
-def _load(storage, location: str):
-    if location.partition(":")[0] not in (DEVICE_TYPE, machine.also_named):
+def load(storage, location: str):
+    """A storage of a file on the simulated GPU that `location` names; None if it names none."""
+    if not _is_ours(location):
         return None
     try:
         gpu = machine.gpu(location)
@@ -36,6 +38,10 @@ def _load(storage, location: str):
     loaded.counted = Storage(gpu.memory, storage.nbytes())
     machine.copy_with_host(gpu, storage.nbytes(), to_host=False)
     return loaded
+
+
+def _is_ours(location) -> bool:
+    return str(location).partition(":")[0] in (DEVICE_TYPE, machine.also_named)
 
 
 def _set(tensor, storage, offset, size, stride=()):
@@ -51,9 +57,17 @@ def _set(tensor, storage, offset, size, stride=()):
     return tensor
 
 
+def _where_a_function_says(map_location, device):
+    """Where a tensor goes that was saved with its device: a function for storages is asked with an empty one."""
+    told = str(device).replace(DEVICE_TYPE, machine.also_named or DEVICE_TYPE)
+    storage = map_location(torch.UntypedStorage(0), told)
+    return device if storage is None else storage.device
+
+
 def register_loading() -> None:
     """Tell PyTorch how to put what it loads on a simulated GPU."""
-    torch.serialization.register_package(PRIORITY, lambda storage: None, _load)
+    torch_private.let_loading_ask(_is_ours, _where_a_function_says)
+    torch.serialization.register_package(PRIORITY, lambda storage: None, load)
 
 
 SPECIAL[torch.ops.aten.set_.source_Storage_storage_offset] = _set

@@ -32,12 +32,13 @@ class Memory:
         "_high",
         "allocated",
         "capacity",
+        "limit",
         "name",
     )
 
     def __init__(self, name: str, capacity: int):
         self.name = name
-        self.capacity = capacity
+        self.capacity = self.limit = capacity
         self.allocated = 0
         self._high = 0  # the most allocated since the peak began or the cache was emptied, and these before that
         self._earlier_peak = self._earlier_reserved = self._earlier_reserved_peak = 0
@@ -65,16 +66,30 @@ class Memory:
     def take(self, size: int) -> None:
         """Count `size` bytes more. Raises torch.OutOfMemoryError, in PyTorch's words, where they do not fit."""
         total = self.allocated + size
-        if total > self.capacity:
-            raise torch.OutOfMemoryError(
-                f"simgpu out of memory. Tried to allocate {in_units(size)}. GPU {self.name} has a total capacity of "
-                f"{in_units(self.capacity)} of which {in_units(self.capacity - self.allocated)} is free. "
-                f"{in_units(self.allocated)} is allocated by PyTorch."
-            )
+        if total > self.limit:
+            raise self._too_little(size)
         self.allocated = total
         if total > self._high:
             self._high = total
         sys.audit("simgpu.memory", self, size)
+
+    @property
+    def free(self) -> int:
+        """What can still be taken."""
+        return self.limit - self.allocated
+
+    def require(self, size: int) -> None:
+        """Raise torch.OutOfMemoryError where so many bytes would not fit: before the CPU computes their values."""
+        if size > self.free:
+            raise self._too_little(size)
+
+    def _too_little(self, size: int) -> torch.OutOfMemoryError:
+        allowed = f", {in_units(self.limit)} allowed" if self.limit != self.capacity else ""
+        return torch.OutOfMemoryError(
+            f"simgpu out of memory. Tried to allocate {in_units(size)}. GPU {self.name} has a total capacity of "
+            f"{in_units(self.capacity)}{allowed} of which {in_units(self.free)} is free. "
+            f"{in_units(self.allocated)} is allocated by PyTorch."
+        )
 
     def give(self, size: int) -> None:
         """Count `size` bytes fewer."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import torch
 
-from . import torch_private
+from . import refusals, torch_private
 from .cost import seconds_for, size_of, streaming
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .memory import Storage
@@ -68,6 +68,8 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
         made = wrap_planned(value, gpu, storage, outside)
         _charge(source._gpu, gpu, size_of(made), pinned=False)
         return made
+    if gpu is not None and machine.compute:
+        gpu.memory.require(source.numel() * (dtype or source.dtype).itemsize)
     out = aten._to_copy.default(
         value_of(source),
         dtype=dtype,
@@ -164,12 +166,28 @@ SPECIAL |= {
 }
 
 
+def _require_room(gpu: Gpu, func, args, kwargs) -> None:
+    """Raise torch.OutOfMemoryError where what a factory makes would not fit."""
+    gpu.memory.require(func(*args, device="meta", **kwargs).untyped_storage().nbytes())
+
+
 def _factory(func):
+    writes = func not in MAKES_NO_KERNEL
+
     def make(*args, device=None, pin_memory=None, **kwargs):
         torch_private.keep_backward_on_calling_thread()
         gpu = machine.gpu(device)
-        made = wrap(func(*args, device=values_live_on(), **kwargs), gpu)
-        if func not in MAKES_NO_KERNEL:
+        if writes and machine.compute:  # what is not written takes no memory before it is counted
+            _require_room(gpu, func, args, kwargs)
+        try:
+            made = wrap(func(*args, device=values_live_on(), **kwargs), gpu)
+        except RuntimeError as error:
+            plainer = refusals.of_the_cpu(error, func)
+            if plainer is None:
+                raise
+            _require_room(gpu, func, args, kwargs)
+            raise plainer from None
+        if writes:
             size = size_of(made)
             seconds = seconds_for(gpu.profile, streaming(size))
             machine.launch(gpu, seconds, func.__name__.split(".")[0], size, 0)

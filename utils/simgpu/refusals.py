@@ -6,32 +6,96 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_module_registration_hook
 
+from . import torch_private
 from .hardware import DEVICE_TYPE, machine
 
 aten = torch.ops.aten
 NO_COMPILE = f"torch.compile makes code for real hardware, which {DEVICE_TYPE} is not: call the model uncompiled."
 NO_BYTES = f"{DEVICE_TYPE} has no memory that another library could read: copy the tensor with .cpu() first."
+NO_FLEX = (
+    "FlexAttention is code that torch.compile makes for real hardware: "
+    "write torch.nn.functional.scaled_dot_product_attention(..., attn_mask=...)."
+)
+NO_COPIES_OF_CUDAS = (
+    f"torch.cuda.comm copies inside CUDA's own C++, which {DEVICE_TYPE} cannot take part in: "
+    "copy with x.to(device), cut with x.chunk(n)."
+)
 NO_CONTEXT_PARALLEL = (
     f"{DEVICE_TYPE} has no ring of attention, and context_parallel would give each rank the whole sequence here. "
     "Split the batch or the heads instead, or pass keys and values round yourself, with send and recv."
 )
-NO_CUDA = (
-    f"there is no CUDA here: {DEVICE_TYPE} stands in for it, and this has no simulated form. What has one is said in "
-    "simgpu.as_cuda's help."
+ONLY_THE_HOSTS = "Only dense CPU tensors can be pinned: leave out pin_memory=True for a tensor on a GPU."
+ONLY_THE_HOSTS_SIDE = (
+    f"The profiler has the host's side only: CUPTI knows nothing of {DEVICE_TYPE}. "
+    "simgpu.log() has every kernel and copy."
 )
-NO_SPARSE = f"{DEVICE_TYPE} keeps dense tensors only, no sparse, nested or quantized ones: keep those on the CPU."
+FORKED = (  # as CUDA says it
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
+    "'spawn' start method"
+)
+NO_HOST_MEMORY = (
+    f"out of memory: {DEVICE_TYPE} keeps values in the memory of this computer, which has too little. "
+    "simgpu.enable(compute=False) keeps shapes only."
+)
+NO_SPARSE = (
+    f"{DEVICE_TYPE} keeps dense tensors only, no sparse, nested or quantized ones: keep those on the CPU. "
+    "Nested ones with layout=torch.jagged are made of dense ones."
+)
 NO_DATA_PARALLEL = (
     f"nn.DataParallel copies inside CUDA's own C++, which {DEVICE_TYPE} cannot take part in. "
     "Use torch.nn.parallel.DistributedDataParallel, or split the batch yourself: x.chunk(2), one replica a device."
 )
 
 
-def no_generator(device: torch.device, of: torch.device) -> str:
-    """Why a generator cannot draw on a simulated GPU: each has one, which has no object, and there are no others."""
+def no_cuda(what: str) -> str:
     return (
-        f"Expected a '{device.type}' device type for generator but found '{of.type}': a generator draws on its own "
-        f"device only. Seed the one that {device} has, with torch.{DEVICE_TYPE}.manual_seed(...), "
+        f"there is no CUDA here: {DEVICE_TYPE} stands in for it, and {what} has no simulated form. What has one is "
+        "said in simgpu.as_cuda's help."
+    )
+
+
+def kind() -> str:
+    """The kind of device in messages of PyTorch's C++: the one that the program has named."""
+    return machine.also_named.upper() if machine.also_named else DEVICE_TYPE
+
+
+def named(device: torch.device) -> str:
+    """A device as the program has named it: in code for CUDA simulated GPUs are cuda:0, cuda:1."""
+    return str(device).replace(DEVICE_TYPE, machine.also_named or DEVICE_TYPE)
+
+
+def no_generator(device: torch.device, of: torch.device) -> str:
+    """Why a generator of another kind of device cannot draw on this one."""
+    kind = named(device).partition(":")[0]
+    return (
+        f"Expected a '{kind}' device type for generator but found '{named(of).partition(':')[0]}': a generator draws "
+        f"on its own device only. Seed the one that {named(device)} has, with torch.{kind}.manual_seed(...), "
         "or draw on the CPU and move the numbers with .to(...)."
+    )
+
+
+def of_the_cpu(error: RuntimeError, func) -> RuntimeError | None:
+    """What to say in place of an error of the CPU's, which computes the values: it names the wrong device."""
+    text = str(error)
+    if "DefaultCPUAllocator: can't allocate memory" in text:
+        return torch.OutOfMemoryError(NO_HOST_MEMORY)
+    if not text.startswith(f"Could not run '{func.namespace}::"):
+        return None
+    if func in ATTENTION_KERNELS:
+        instead = "Call torch.nn.functional.scaled_dot_product_attention, which chooses a kernel."
+    elif torch_private.kernel_from_python(func, "CUDA"):
+        instead = "It has one for cuda, which is called inside simgpu.as_cuda()."
+    elif machine.compute:
+        instead = "Compute it from other operators, or on the CPU."
+    else:
+        instead = "A shape is all that there is with compute=False: torch.library.register_fake says which it has."
+    return NotImplementedError(f"{func} has no kernel that {DEVICE_TYPE} could call. {instead}")
+
+
+def no_subclass(cls: type) -> str:
+    return (
+        f"a tensor on a simulated GPU has a class of its own, and cannot become {cls.__name__}: keep it in an "
+        "attribute of your class, or wrap it with __torch_dispatch__."
     )
 
 
@@ -47,18 +111,22 @@ def no_sparse(*args, **kwargs):
     raise NotImplementedError(NO_SPARSE)
 
 
+ATTENTION_KERNELS = {
+    getattr(aten, f"_scaled_dot_product_{name}_attention").default for name in ("flash", "efficient", "cudnn")
+}
 # Operators that make a dense tensor sparse.
 MAKE_SPARSE = [getattr(aten, f"_to_sparse{kind}").default for kind in ("", "_csr", "_csc", "_bsr", "_bsc")]
 MAKE_SPARSE += [aten._to_sparse.sparse_dim]
 
 
-_library: torch.library.Library | None = None
+_libraries: list[torch.library.Library] = []
 
 
 def register_refusals() -> None:
-    global _library
-    _library = torch.library.Library("aten", "IMPL")
+    some, all_of_them = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
     for key in ("SparsePrivateUse1", "SparseCsrPrivateUse1"):
         for name in ("empty.memory_format", "_to_copy"):
-            _library.impl(name, no_sparse, key)
+            some.impl(name, no_sparse, key)
+    all_of_them.fallback(no_sparse, "NestedTensorPrivateUse1")
+    _libraries.extend([some, all_of_them])
     register_module_module_registration_hook(_no_data_parallel)

@@ -35,6 +35,11 @@ class Stream:
         return self._queue.number
 
     @property
+    def cuda_stream(self) -> int:
+        """What CUDA code hands to other libraries. Here it is the stream's number, 0 for the default one, as there."""
+        return self._queue.number
+
+    @property
     def device_index(self) -> int:
         return self._queue.gpu.index
 
@@ -117,7 +122,7 @@ def queue_of(stream: Stream | torch.Stream) -> Queue:
 
     A `torch.Stream`, which PyTorch makes without asking, is the default stream of the current GPU.
     """
-    if isinstance(stream, torch.Stream):
+    if not isinstance(stream, Stream):
         return machine.gpu(None).queues[0]
     if stream._queue.gpu.retired:
         raise RuntimeError(

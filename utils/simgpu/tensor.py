@@ -12,6 +12,7 @@ first call works that out and keeps it as a `Plan`; later calls look it up.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from .activations import WHOLE
 from .cost import SWITCHES, seconds_for, work_of
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .memory import Storage
-from .random_numbers import draws
+from .random_numbers import draws, simulated
 
 aten = torch.ops.aten
 make_wrapper = torch_private.make_wrapper
@@ -103,11 +104,17 @@ class SimTensor(torch.Tensor):
             return NotImplemented
         operator = _operators.get(id(func)) or _operator_of(func)
         special = operator.special
-        if special is None:
-            return _run_planned(operator, args, kwargs)
-        if machine.several_streams and not operator.draws:
-            return _run_in_order(special, operator, args, kwargs or {})
-        return special(*args, **kwargs) if kwargs else special(*args)
+        try:
+            if special is None:
+                return _run_planned(operator, args, kwargs)
+            if machine.several_streams and not operator.draws:
+                return _run_in_order(special, operator, args, kwargs or {})
+            return special(*args, **kwargs) if kwargs else special(*args)
+        except RuntimeError as error:
+            plainer = refusals.of_the_cpu(error, func)
+            if plainer is None:
+                raise
+        raise plainer
 
     @property
     def data(self):
@@ -148,11 +155,29 @@ class SimTensor(torch.Tensor):
     def __dlpack__(self, **kwargs):
         raise BufferError(refusals.NO_BYTES)
 
+    __dlpack_device__ = __dlpack__
+
+    @property
+    def __cuda_array_interface__(self):
+        raise AttributeError(refusals.NO_BYTES)
+
+    def share_memory_(self):
+        """Nothing, as on CUDA."""
+        return self
+
+    def is_shared(self) -> bool:
+        return True
+
+    def as_subclass(self, cls):
+        if not issubclass(SimTensor, cls):
+            raise TypeError(refusals.no_subclass(cls))
+        return super().as_subclass(cls)
+
     @property
     def __tensor_flatten__(self):
         # torch.compile asks whether a tensor has this before it traces one.
         if torch_private.being_compiled():
-            raise RuntimeError(refusals.NO_COMPILE)
+            raise torch_private.compile_error(refusals.NO_COMPILE)
         raise AttributeError("__tensor_flatten__")
 
     def __array__(self, dtype=None, copy=None):
@@ -305,6 +330,7 @@ class Operator:
         "moves",
         "name",
         "names",
+        "one_number",
         "only_views",
         "packet",
         "plans",
@@ -327,6 +353,8 @@ class Operator:
         own = SPECIAL.get(func) or parts or torch_private.kernel_of_collectives(func)
         self.draws = own is None and draws(func)
         self.special = own or (partial(_draw, self) if self.draws else None)
+        if func.namespace not in PYTORCHS_AND_OURS:
+            self.special = partial(_run_custom, func, self.special or partial(_run_as_planned, self))
         self.name = func.__name__.split(".")[0]
         self.packet = torch_private.packet_of(func)
         self.names = [argument.name for argument in schema.arguments]
@@ -342,6 +370,7 @@ class Operator:
         self.returns = bool(schema.returns)
         self.only_views = bool(schema.returns) and all(self.viewed)
         self.takes_numbers = self.pointwise or func in TAKE_NUMBERS
+        self.one_number = ONE_NUMBER.get(func)
         self.moves = func in TENSORS_FROM_ANYWHERE
         self.copies = func in COPIES
         # Changes the outside only, or makes room for what somebody else will write: no kernel.
@@ -388,6 +417,14 @@ TENSORS_FROM_ANYWHERE = {
 # Operators beside the pointwise ones that take a CPU tensor with one number and no dimensions for that number: so says
 # PyTorch's source, aten/src/ATen/native/cuda/Indexing.cu, of masked_fill.
 TAKE_NUMBERS = {aten.masked_fill.Tensor, aten.masked_fill_.Tensor}
+# The argument for which these take a CPU tensor with one number: so says aten/src/ATen/native/cuda/
+# ForeachBinaryOpScalarTensor.cu, and FusedAdamKernel.cu and its like.
+ONE_NUMBER = {
+    **{getattr(aten, f"_foreach_{name}").Tensor: "other" for name in ("mul", "mul_", "div", "div_")},
+    **{getattr(aten, f"_fused_{name}_").tensor_lr: "lr" for name in ("adam", "adamw", "sgd", "adagrad")},
+}
+# Namespaces in which programs have no operators of their own.
+PYTORCHS_AND_OURS = {"aten", "prims", "simgpu"}
 # Operators whose result has the shape of its arguments, unless an index is a mask.
 INDEX_ELSEWHERE = "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
 INDEXES = {aten.index, aten.index_put, aten.index_put_, aten._unsafe_index, aten._index_put_impl_}
@@ -597,6 +634,20 @@ def _run_planned(operator, args, kwargs):
     return plan.container(made) if plan.container is not None else None
 
 
+def _run_as_planned(operator, *args, **kwargs):
+    __tracebackhide__ = True
+    return _run_planned(operator, args, kwargs)
+
+
+def _run_custom(func, otherwise, *args, **kwargs):
+    """Run an operator of a program's own: by the kernel that it has for the device, on simulated tensors."""
+    __tracebackhide__ = True
+    kernel = torch_private.kernel_from_python(func, "PrivateUse1")
+    if kernel is None and machine.also_named is not None:
+        kernel = torch_private.kernel_from_python(func, machine.also_named.upper())
+    return (otherwise if kernel is None else kernel)(*args, **kwargs)
+
+
 def _run_as_given(operator, key, *args, **kwargs):
     __tracebackhide__ = True
     return _run(operator, args, kwargs, key)
@@ -614,13 +665,17 @@ def _draw(operator: Operator, *args, **kwargs):
     __tracebackhide__ = True
     gpu = next(t._gpu for t in _tensors((*args, *kwargs.values())) if type(t) is SimTensor)
     target = torch.device(kwargs.get("device") or gpu.device)
+    generator = gpu.generator
     if kwargs.get("generator") is not None:
-        raise RuntimeError(refusals.no_generator(target, kwargs["generator"].device))
-    if target != gpu.device:  # randn_like(x, device=...)
-        gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
-    if gpu is None or not machine.compute:
+        generator = simulated(kwargs["generator"])
+        if generator is None:
+            raise RuntimeError(refusals.no_generator(target, kwargs["generator"].device))
+        kwargs = {**kwargs, "generator": None}
+    elif target != gpu.device:  # randn_like(x, device=...)
+        generator = machine.gpu(target).generator if target.type == DEVICE_TYPE else None
+    if generator is None or not machine.compute:
         return _run_planned(operator, args, kwargs)
-    with gpu.generator.in_place_of_the_cpus():
+    with generator.in_place_of_the_cpus():
         return _run_planned(operator, args, kwargs)
 
 
@@ -649,6 +704,8 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
     if not known and reads_values:
         raise no_values(operator.name)
     torch_private.heed_lazy_bits()
+    if gpu is not None and machine.compute and not operator.only_views:
+        _require_room(operator, gpu, values, named_values)
     out = operator.func(*values, **named_values)
     if gpu is None:
         return out
@@ -691,6 +748,52 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
     if container is None:
         return None
     return made[0] if single else container(made)
+
+
+LARGEST = torch.complex128.itemsize
+
+
+def _require_room(operator: Operator, gpu: Gpu, values, named_values) -> None:
+    """Raise torch.OutOfMemoryError where the results of an operator would not fit, before they are computed."""
+    most = LARGEST * _product(values) * (_product(named_values.values()) if named_values else 1)
+    if most <= gpu.memory.free or (operator.pointwise and _largest_broadcast(values) <= gpu.memory.free):
+        return
+    try:
+        out = operator.func(*_values(values, False), **{name: _values(v, False) for name, v in named_values.items()})
+    except RuntimeError:  # also of an operator that has no rule for shapes
+        return
+    results = _bytes_behind(out if isinstance(out, (tuple, list)) else [out])
+    if operator.changes_outside:  # `out=` takes what it does not have yet
+        given = dict(zip(operator.names, values, strict=False)) | named_values
+        gpu.memory.require(results - _bytes_behind(given.get(name) for name in operator.writes))
+    elif not any((*operator.aliased, *operator.viewed)):
+        gpu.memory.require(results)
+
+
+def _product(args) -> int:
+    """The product of all sizes and whole numbers among arguments: large results have no more numbers."""
+    product = 1
+    for arg in args:
+        kind = type(arg)
+        if kind is torch.Tensor:
+            product *= arg.numel() or 1
+        elif kind is int:
+            product *= abs(arg) or 1
+        elif kind is list or kind is tuple:
+            product *= _product(arg)
+    return product
+
+
+def _largest_broadcast(values) -> int:
+    """The most bytes of a pointwise operator's results: for each list of tensors as many."""
+    tensors = [*_tensors(values)]
+    together = torch.broadcast_shapes(*(t.shape for t in values if isinstance(t, torch.Tensor)))
+    apart = sum(t.numel() for t in tensors if not any(t is value for value in values))
+    return LARGEST * max(math.prod(together), apart)
+
+
+def _bytes_behind(tensors) -> int:
+    return sum(tensor.untyped_storage().nbytes() for tensor in _tensors(tensors))
 
 
 def _any_complex(args, kwargs, results) -> bool:
@@ -831,15 +934,28 @@ def _common_gpu(operator: Operator, args, kwargs) -> Gpu:
         and any(type(tensor) is SimTensor for tensor in _tensors((args[1],)))
     ):
         raise RuntimeError(INDEX_ELSEWHERE)
+    number = _one_number(operator, args, kwargs)
     for tensor in _tensors((*args, *kwargs.values())):
         # As on a GPU: a CPU tensor with one number and no dimensions acts as a number in pointwise operators.
-        if type(tensor) is not SimTensor and not (operator.moves or (operator.takes_numbers and tensor.dim() == 0)):
+        is_number = tensor is number or (operator.takes_numbers and tensor.dim() == 0)
+        if type(tensor) is not SimTensor and not (operator.moves or is_number):
             _refuse_mixed_devices(operator, args, kwargs)
     return gpu
 
 
+def _one_number(operator: Operator, args, kwargs) -> torch.Tensor | None:
+    """The argument that may be one number on the CPU, if it is."""
+    if operator.one_number is None:
+        return None
+    given = dict(zip(operator.names, args, strict=False)) | kwargs
+    tensor = given[operator.one_number]
+    return tensor if tensor.device.type == "cpu" and tensor.numel() == 1 else None
+
+
 # A traceback shows readers the lines of the function that raised: so it is as short as can be, and says nothing else.
 def _refuse_mixed_devices(operator: Operator, args, kwargs) -> None:
+    if any(tensor.is_nested for tensor in _tensors((*args, *kwargs.values()))):
+        refusals.no_sparse()
     raise _mixed_devices(operator, args, kwargs)
 
 
@@ -851,14 +967,15 @@ def _mixed_devices(operator: Operator, args, kwargs) -> RuntimeError:
         for tensor in _tensors((arg,))
         if not (operator.takes_numbers and tensor.device.type == "cpu" and tensor.dim() == 0)
     ]
-    first = named[0][1]
-    name, other = next((name, device) for name, device in named if device != first)
+    first = refusals.named(named[0][1])
+    name, other = next((name, device) for name, device in named if device != named[0][1])
+    other = refusals.named(other)
     start = "Expected all tensors to be on the same device, but "
     if operator.pointwise:
         return RuntimeError(f"{start}found at least two devices, {first} and {other}!")
     return RuntimeError(
         f"{start}got {name} is on {other}, different from other tensors on {first} "
-        f"(when checking argument in method wrapper_{DEVICE_TYPE}_{operator.name})"
+        f"(when checking argument in method wrapper_{refusals.kind()}_{operator.name})"
     )
 
 

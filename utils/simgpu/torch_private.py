@@ -128,8 +128,8 @@ def _raising_what_was_taken(run_backward, name, backward):
 
 
 @contextmanager
-def also_in_backward_passes(mode: torch.overrides.TorchFunctionMode) -> Iterator[None]:
-    """Inside, hooks and `Function.backward` run with a mode, too.
+def also_in_calls_back(mode: torch.overrides.TorchFunctionMode) -> Iterator[None]:
+    """Inside, hooks, `Function.backward` and kernels of a program's own run with a mode, too.
 
     PyTorch takes a mode away while the mode calls a function, and `Tensor.backward` is such a function.
     """
@@ -138,14 +138,75 @@ def also_in_backward_passes(mode: torch.overrides.TorchFunctionMode) -> Iterator
 
     def run(*args, **kwargs):
         __tracebackhide__ = True
-        with nullcontext() if mode in torch.overrides._get_current_function_mode_stack() else mode:
+        with _translated():
             return run_backward(*args, **kwargs)
 
+    global _translation
+    before, _translation = _translation, mode
     autograd._engine_run_backward = run
     try:
         yield
     finally:
         autograd._engine_run_backward = run_backward
+        _translation = before
+
+
+_translation: torch.overrides.TorchFunctionMode | None = None
+
+
+def let_loading_ask(is_ours: Callable[[object], bool], ask: Callable) -> None:
+    """Let `ask` say where `torch.load(map_location=a function)` puts a tensor that was saved with a device of ours.
+
+    It is called with the function and with the device.
+    """
+    restore = torch._utils._get_restore_location
+
+    @wraps(restore)
+    def asked(device):
+        map_location = torch.serialization._serialization_tls.map_location
+        return ask(map_location, device) if callable(map_location) and is_ours(device) else restore(device)
+
+    torch._utils._get_restore_location = asked
+
+
+def refuse_bytes_and_subclasses(is_simulated, no_bytes: str, no_subclass: Callable[[type], str]) -> None:
+    """Refuse what would take a simulated tensor for a piece of memory, or make it one of another class."""
+    to_dlpack, make_subclass = torch._C._to_dlpack, torch.Tensor._make_subclass
+
+    @wraps(to_dlpack)
+    def to_capsule(tensor):
+        if is_simulated(tensor):
+            raise BufferError(no_bytes)
+        return to_dlpack(tensor)
+
+    @wraps(make_subclass)
+    def make(kind, data, *args, **kwargs):
+        if is_simulated(data) and not issubclass(type(data), kind):
+            raise TypeError(no_subclass(kind))
+        return make_subclass(kind, data, *args, **kwargs)
+
+    for owner, name in ((torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack")):
+        setattr(owner, name, to_capsule)
+    torch.Tensor._make_subclass = staticmethod(make)
+
+
+def _translated() -> AbstractContextManager:
+    """A context with the mode of `also_in_calls_back`, where PyTorch has taken it away."""
+    is_on = _translation is None or _translation in torch.overrides._get_current_function_mode_stack()
+    return nullcontext() if is_on else _translation
+
+
+def translating(call):
+    """A function that PyTorch will call back, running with the mode."""
+    if not callable(call) or call is torch.library.fallthrough_kernel:
+        return call
+
+    @wraps(call)
+    def run(*args, **kwargs):
+        with _translated():
+            return call(*args, **kwargs)
+
+    return run
 
 
 def _require_same_device(expected: torch.device, got: torch.device, name: str) -> None:
@@ -306,7 +367,12 @@ def let_accelerator_ask(module) -> None:
         max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats"""
     for name, ours in {**names, **{name: name for name in same.split()}}.items():
         if hasattr(torch.accelerator, name):
-            setattr(torch.accelerator, name, getattr(module, ours))
+            setattr(torch.accelerator, name, _another(getattr(module, ours)))
+
+
+def _another(function):
+    """A function equal to no other: torch.compile refuses one that stands in two places."""
+    return function if isinstance(function, type) else wraps(function)(partial(function))
 
 
 def let_names_mean_the_current_device(kind: str, current: Callable[[], int]) -> None:
@@ -509,6 +575,8 @@ class _TypedStorage:
 
     def _data_ptr(self) -> int:
         return self._bytes.data_ptr()
+
+    size, __len__, data_ptr = _size, _size, _data_ptr  # what others ask of `tensor.storage()`
 
 
 def let_storages_count_numbers(kind: type) -> None:
@@ -737,10 +805,22 @@ def kernel_of_fsdp(func) -> Callable | None:
     return partial(func._op_dk, torch._C.DispatchKey.PrivateUse1)
 
 
+def compile_error(text: str) -> RuntimeError:
+    """An error that torch.compile hands on as it is: to others it adds a page, or it goes on without compiling."""
+    kind = sys.modules["torch._dynamo.exc"].UncapturedHigherOrderOpError
+    return type("CompileError", (kind,), {"__module__": __name__, "__str__": lambda _: text})(text)
+
+
 def being_compiled() -> bool:
     """Whether torch.compile is at work on this thread."""
     guards = sys.modules.get("torch._guards")
     return guards is not None and guards.CompileContext.current_compile_id() is not None
+
+
+def kernel_from_python(func, key: str) -> Callable | None:
+    """The kernel of an operator that was registered from Python for this dispatch key, or None."""
+    name = func.name().replace("::", "/").removesuffix(".default")
+    return partial(func._op_dk, getattr(torch._C.DispatchKey, key)) if f"{name}/{key}" in torch.library._impls else None
 
 
 def without_autocast():

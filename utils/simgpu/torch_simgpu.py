@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
+from uuid import NAMESPACE_DNS, UUID, uuid5
 
 import torch
 
 from . import torch_private
 from .hardware import DEVICE_TYPE, machine
 from .memory import in_units
+from .profiles import GpuProfile
 from .streams import Event, Stream, make_current, stream_of
 
 # NVML's utilisation is the share of its last sample period with a kernel running; the period is 1/6 to 1 s.
@@ -27,21 +30,112 @@ NO_GRAPHS = (
 )
 
 
+NO_POOLS = (
+    "simgpu has no caching allocator, and so no pools of memory and no symmetric memory: leave out MemPool, and use "
+    "the collectives of torch.distributed."
+)
+NO_SENSORS = (
+    "simgpu has no sensors and no NVML: torch.cuda.utilization() and memory_allocated() are what it knows of its load."
+)
+# Of a multiprocessor, by compute capability: units for float32, most threads, KiB of shared memory. From NVIDIA's "CUDA
+# C++ Programming Guide", "Compute Capabilities" (and its table "Throughput of Native Arithmetic Instructions").
+MULTIPROCESSORS = {
+    **{(6, 0): (64, 2048, 64), (6, 1): (128, 2048, 96), (7, 0): (64, 2048, 96), (7, 5): (64, 1024, 64)},
+    **{(8, 0): (64, 2048, 164), (8, 6): (128, 1536, 100), (8, 9): (128, 1536, 100), (9, 0): (128, 2048, 228)},
+    (10, 0): (128, 2048, 228),
+}
+
+
+def _clock_of(profile: GpuProfile) -> float:
+    """The cycles of a GPU's clock in a second, from its peak: a unit multiplies and adds once in a cycle."""
+    units = MULTIPROCESSORS.get(profile.capability, (128,))[0]
+    return profile.flops / (2 * profile.multiprocessors * units)
+
+
+def _none_of(name: str, why: str) -> type:
+    """A class, since code asks whether something is one. There are none."""
+
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError(why)
+
+    return type(name, (), {"__init__": __init__})
+
+
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What `get_device_properties` tells, as far as a simulated GPU has it. `total_memory` in bytes."""
+    """What `get_device_properties` tells, as far as a simulated GPU has it. Sizes in bytes, `clock_rate` in kHz."""
 
     name: str
     total_memory: int
     multi_processor_count: int
     major: int = 0
     minor: int = 0
+    clock_rate: int = 0
+    uuid: UUID | None = None
+    warp_size: int = 32
+    regs_per_multiprocessor: int = 64 * 2**10
+    shared_memory_per_block: int = 48 * 2**10
+
+    @property
+    def max_threads_per_multi_processor(self) -> int:
+        return self._multiprocessor()[1]
+
+    @property
+    def shared_memory_per_multiprocessor(self) -> int:
+        return self._multiprocessor()[2] * 2**10
+
+    @property
+    def shared_memory_per_block_optin(self) -> int:
+        own = self._multiprocessor()[2] * 2**10
+        return self.shared_memory_per_block if self.major < 7 else own if self.major < 8 else own - 2**10
+
+    def _multiprocessor(self) -> tuple[int, int, int]:
+        if (self.major, self.minor) not in MULTIPROCESSORS:
+            raise AttributeError
+        return MULTIPROCESSORS[self.major, self.minor]
+
+    def __getattr__(self, name: str):
+        raise AttributeError(f"the profile of a simulated GPU says nothing of {name}: simgpu.profiles has what it does")
 
     def __repr__(self) -> str:
         return (
             f"_SimgpuDeviceProperties(name='{self.name}', total_memory={self.total_memory // 2**20}MB, "
             f"multi_processor_count={self.multi_processor_count})"
         )
+
+
+class _Generators(Sequence):
+    """The generator of each GPU: what `torch.cuda.default_generators` is."""
+
+    def __len__(self) -> int:
+        return len(machine.gpus)
+
+    def __getitem__(self, index):
+        return [gpu.generator for gpu in machine.gpus][index]
+
+
+class _Device:
+    """Inside, a device is the current one. None or a negative number changes nothing."""
+
+    def __init__(self, device):
+        self._wanted = None if isinstance(device, int) and device < 0 else device
+        self.idx = -1 if self._wanted is None else machine.gpu(device).index
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        self.prev_idx = machine.here.gpu
+        if self._wanted is not None:
+            device_module.set_device(self.idx)
+
+    def __exit__(self, *exception) -> None:
+        machine.here.gpu = self.prev_idx
+
+
+class _DeviceOf(_Device):
+    """Inside, the device of `tensor` is the current one, if it is a simulated GPU."""
+
+    def __init__(self, tensor: torch.Tensor):
+        super().__init__(tensor.get_device() if tensor.device.type in (DEVICE_TYPE, machine.also_named) else None)
 
 
 class DeviceModule(ModuleType):
@@ -70,7 +164,7 @@ class DeviceModule(ModuleType):
         return len(machine.gpus)
 
     def current_device(self) -> int:
-        return machine.here.gpu
+        return machine.gpu(None).index
 
     def set_device(self, device) -> None:
         """Make `device` the one that `simgpu` without a number means. RuntimeError if there is no such one."""
@@ -79,20 +173,7 @@ class DeviceModule(ModuleType):
         if machine.here.gpu:
             _let_names_mean_the_current()
 
-    @contextmanager
-    def device(self, device) -> Iterator[None]:
-        """Inside, `device` is the current one. None or a negative number changes nothing."""
-        before = machine.here.gpu
-        if device is not None and not (isinstance(device, int) and device < 0):
-            self.set_device(device)
-        try:
-            yield
-        finally:
-            machine.here.gpu = before
-
-    def device_of(self, tensor: torch.Tensor):
-        """Inside, the device of `tensor` is the current one, if it is a simulated GPU."""
-        return self.device(tensor.device if tensor.device.type == DEVICE_TYPE else None)
+    device, device_of = _Device, _DeviceOf
 
     def synchronize(self, device=None) -> None:
         """Wait until `device` has finished everything that it was given."""
@@ -105,7 +186,9 @@ class DeviceModule(ModuleType):
     def get_device_properties(self, device=None) -> DeviceProperties:
         gpu = machine.gpu(device)
         sizes = gpu.memory.capacity, gpu.profile.multiprocessors
-        return DeviceProperties(self.get_device_name(device), *sizes, *gpu.profile.capability)
+        number = uuid5(NAMESPACE_DNS, f"{gpu.profile.name}:{gpu.index}")
+        more = gpu.profile.capability, round(_clock_of(gpu.profile) / 1e3), number
+        return DeviceProperties(self.get_device_name(device), *sizes, *more[0], *more[1:])
 
     def get_device_capability(self, device=None) -> tuple[int, int]:
         """The compute capability of the profile's product: (8, 0) for an A100. (0, 0) for one that is no product."""
@@ -146,6 +229,18 @@ class DeviceModule(ModuleType):
         with stream:
             yield stream
 
+    def ExternalStream(self, stream_ptr: int, device=None) -> Stream:
+        """The stream that has this number as its `cuda_stream`. ValueError if there is none."""
+        for queue in machine.gpu(device).queues:
+            if stream_of(queue).cuda_stream == stream_ptr:
+                return stream_of(queue)
+        raise ValueError(f"no stream of {DEVICE_TYPE} has the handle {stream_ptr}, and other libraries have none here")
+
+    def spin(self, cycles: int) -> None:
+        """`torch.cuda._sleep`: a kernel of so many cycles of the GPU's clock, on the current stream."""
+        gpu = machine.gpu(None)
+        machine.launch(gpu, cycles / _clock_of(gpu.profile), "spin_kernel", 0, 0)
+
     # --- memory -----------------------------------------------------------------------------------------------
 
     def memory_allocated(self, device=None) -> int:
@@ -167,6 +262,37 @@ class DeviceModule(ModuleType):
     def reset_peak_memory_stats(self, device=None) -> None:
         machine.gpu(device).memory.reset_peak()
 
+    memory_cached, max_memory_cached = memory_reserved, max_memory_reserved  # their names until PyTorch 1.4
+    reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+
+    def reset_accumulated_memory_stats(self, device=None) -> None:
+        """Nothing: what was allocated and freed in all is not counted."""
+
+    def set_per_process_memory_fraction(self, fraction: float, device=None) -> None:
+        """Let tensors take this share of the memory of `device`; more is out of memory."""
+        if not isinstance(fraction, float) or not 0 <= fraction <= 1:
+            raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0.0 to 1.0")
+        memory = machine.gpu(device).memory
+        memory.limit = int(fraction * memory.capacity)
+
+    def get_per_process_memory_fraction(self, device=None) -> float:
+        memory = machine.gpu(device).memory
+        return memory.limit / memory.capacity
+
+    def device_memory_used(self, device=None) -> int:
+        """Bytes that this process holds on `device`."""
+        return machine.gpu(device).memory.reserved
+
+    def list_gpu_processes(self, device=None) -> str:
+        gpu = machine.gpu(device)
+        held = gpu.memory.reserved / 2**20
+        return f"GPU:{gpu.index}\nprocess {os.getpid():>10d} uses {held:>12.3f} MB GPU memory"
+
+    def _no_sensors(self, *args, **kwargs):
+        raise RuntimeError(NO_SENSORS)
+
+    memory_usage = temperature = power_draw = clock_rate = _no_sensors
+
     def memory_stats(self, device=None) -> dict[str, int]:
         """The numbers of PyTorch's statistics that a simulated GPU has, in bytes."""
         memory = machine.gpu(device).memory
@@ -176,6 +302,14 @@ class DeviceModule(ModuleType):
             "reserved_bytes.all.current": memory.reserved,
             "reserved_bytes.all.peak": memory.reserved_peak,
         }
+
+    def memory_stats_as_nested_dict(self, device=None) -> dict:
+        """`memory_stats`, with a dictionary for each part of a name."""
+        nested: dict = {}
+        for name, value in self.memory_stats(device).items():
+            what, pool, which = name.split(".")
+            nested.setdefault(what, {}).setdefault(pool, {})[which] = value
+        return nested
 
     def memory_summary(self, device=None, abbreviated: bool = False) -> str:
         """A small table: what is allocated, the peak, what is free."""
@@ -207,6 +341,7 @@ class DeviceModule(ModuleType):
     # --- random numbers: each GPU has a generator of its own, which gives the CPU's numbers for the same seed ------
 
     _initialized = True  # torch.utils.checkpoint keeps the states of the generators only where it reads this
+    default_generators = _Generators()
 
     def manual_seed(self, seed: int) -> None:
         """Seed the generator of the current GPU."""
@@ -242,8 +377,10 @@ class DeviceModule(ModuleType):
         for gpu, state in zip(machine.gpus, new_states, strict=False):
             gpu.generator.set_state(state)
 
+    in_bad_fork = False  # whether this process was forked from one that had used its GPUs as CUDA's
+
     def _is_in_bad_fork(self) -> bool:
-        return False
+        return self.in_bad_fork
 
     # --- what there is not --------------------------------------------------------------------------------------
 
@@ -264,14 +401,17 @@ class DeviceModule(ModuleType):
             "simgpu.log() what was launched when."
         )
 
+    caching_allocator_alloc = caching_allocator_delete = memory_snapshot
+    CUDAGraph = _none_of("CUDAGraph", NO_GRAPHS)
+    MemPool = _none_of("MemPool", NO_POOLS)
+
+    @contextmanager
+    def use_mem_pool(self, *args, **kwargs):
+        raise RuntimeError(NO_POOLS)
+        yield
+
     def _no_graphs(self, *args, **kwargs):
         raise RuntimeError(NO_GRAPHS)
-
-    class CUDAGraph:
-        """A class, since code asks whether something is one. There are none."""
-
-        def __init__(self, *args, **kwargs):
-            raise RuntimeError(NO_GRAPHS)
 
     graph = make_graphed_callables = graph_pool_handle = _no_graphs
 

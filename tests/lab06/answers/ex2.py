@@ -234,6 +234,41 @@ def place(model, plan):
     return model
 
 
+# %% wrong: none_by_keyword_is_dropped
+# Leaves keyword arguments out that are None, also where the part has no default for them.
+
+def place(model, plan):
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
+
+        def moved(value, device=device):
+            return value.to(device) if isinstance(value, torch.Tensor) else value
+
+        def hook(part, args, kwargs, moved=moved):
+            return tuple(map(moved, args)), {k: moved(v) for k, v in kwargs.items() if v is not None}
+
+        part.register_forward_pre_hook(hook, with_kwargs=True)
+    return model
+
+
+# %% wrong: hook_for_one_call
+# Takes each hook out when it has been called, as those of a recording.
+
+def place(model, plan):
+    for name, device in plan.items():
+        part, handles = model.get_submodule(name).to(device), []
+
+        def moved(value, device=device):
+            return value.to(device) if isinstance(value, torch.Tensor) else value
+
+        def hook(part, args, kwargs, moved=moved, handles=handles):
+            handles[0].remove()
+            return tuple(map(moved, args)), {k: moved(v) for k, v in kwargs.items()}
+
+        handles.append(part.register_forward_pre_hook(hook, with_kwargs=True))
+    return model
+
+
 # %% right: partial
 # Gives each hook its device with functools.partial.
 

@@ -406,6 +406,30 @@ def first_difference(whole, split, x):
     return None
 
 
+# %% wrong: absolute_tolerance_only
+# Compares with one tolerance for small and large numbers.
+
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
+
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        if mine[name].shape != theirs[name].shape or (mine[name] - theirs[name]).abs().max() > 1e-4:
+            return name
+    return None
+
+
 # %% right: lists_of_pairs
 # Writes pairs of name and output down, and goes through both lists at once.
 
