@@ -213,14 +213,22 @@ QUESTIONS = [
         "copies, the state\nin shards: ZeRO-1",
         "lesson 12",
     ),
-    ("Do shards of everything fit,\nand one whole layer?", "FSDP", "lesson 12"),
+    (
+        "Do shards of everything fit,\nand one whole layer?",
+        "FSDP, as long as its\nall-gathers stay hidden",
+        "lesson 12",
+    ),
     ("Is one layer too large, or are\nthere too few rows to share?", "tensor parallel,\ninside a machine", "lesson 12"),
     (
-        "Slow links between machines,\nor still too large?",
+        "Are all-gathers between machines\nexposed, or is it still too large?",
         "stages of a pipeline,\nbetween machines",
         "lessons 01, 06 to 10",
     ),
-    ("More than one machine, or\nseveral of these at once?", "plan it beforehand", "lesson 13"),
+    (
+        "More than one machine, or\nseveral of these at once?",
+        "plan it, then measure\nwhat the choice hangs on",
+        "lesson 13",
+    ),
 ]
 
 

@@ -27,6 +27,7 @@ PHASE_STYLE = {
     "backward": {"facecolor": ORANGE, "hatch": "///"},
     "backward, inputs (I)": {"facecolor": SKY, "hatch": "\\\\"},
     "backward, weights (W)": {"facecolor": GREEN, "hatch": "|||"},
+    "averaging": {"facecolor": RED, "hatch": "+++"},
     "optimizer": {"facecolor": GREY, "hatch": "..."},
 }
 # So end the names of the halves of a backward pass that utils.schedules plays.
@@ -34,7 +35,12 @@ HALVES = {"for its inputs": "backward, inputs (I)", "for its weights": "backward
 COPY_STYLE = {"facecolor": GREEN, "hatch": "xxx"}
 TALK_STYLE = {"facecolor": PURPLE, "hatch": "\\\\\\"}
 WAIT_STYLE = {"facecolor": "#EBD3E0", "hatch": ""}
-LEGEND = (*PHASE_STYLE, "copy", "communication", "waits for a rank")
+# Those that FSDP is made of are told apart; every other collective or message is "communication".
+COLLECTIVES = {
+    "all_gather": ("all-gather", {"facecolor": SKY, "hatch": "oo"}),
+    "reduce_scatter": ("reduce-scatter", {"facecolor": RED, "hatch": "---"}),
+}
+LEGEND = (*PHASE_STYLE, "copy", "all-gather", "reduce-scatter", "communication", "waits for a rank")
 LINES = [
     (BLUE, "-", "o"),
     (RED, "--", "s"),
@@ -130,10 +136,14 @@ def timeline(
             seen["copy"] = COPY_STYLE
             bars = [((start - recorded.begin) * scale, (end - start) * scale) for start, end in copies]
             _draw_pieces(axes, bars, (row + 0.17, 0.14), end * scale, 1.2, COPY_STYLE)
-        for name, style, times in _talks(recorded, meetings, device):
+        for (name, label), (style, times) in _talks(meetings, device, recorded.span).items():
             seen[name] = style
             bars = [((start - recorded.begin) * scale, (end_ - start) * scale) for start, end_ in times]
             _draw_pieces(axes, bars, (row + 0.17, 0.14), end * scale, 0.4, style)
+            for left, width in bars if numbers and label else ():
+                if width > end * scale / 45:
+                    text = axes.text(left + width / 2, row + 0.245, label, ha="center", va="center", fontsize=7)
+                    text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.85})
         idle = recorded.idle(device) / span
         axes.text((span + end / 100) * scale, row, f"idle {idle:.0%}", va="center", fontsize=9, color=INK)
     axes.set_yticks(range(len(devices)), devices)
@@ -180,13 +190,17 @@ def _apart(recorded, device):
     return seen + _close(intervals.union(short), recorded.span)
 
 
-def _talks(recorded, meetings, device):
-    """(name, style, times) of a device's part in communication, and of its waiting there for others."""
-    mine = [meeting for meeting in meetings if device in meeting.waited]
-    waits = [(meeting.start - meeting.waited[device], meeting.start) for meeting in mine if meeting.waited[device] > 0]
-    talks = [(meeting.start, meeting.end) for meeting in mine]
-    named = (("communication", TALK_STYLE, talks), ("waits for a rank", WAIT_STYLE, waits))
-    return [(name, style, _close(intervals.union(times), recorded.span)) for name, style, times in named if times]
+def _talks(meetings, device, span: float):
+    """The style and times of a device's part in communication, and of its waiting there for others, by name and
+    label."""
+    found = {}
+    for meeting in (meeting for meeting in meetings if device in meeting.waited):
+        name, style = COLLECTIVES.get(meeting.name, ("communication", TALK_STYLE))
+        found.setdefault((name, meeting.label), (style, []))[1].append((meeting.start, meeting.end))
+        if (waited := meeting.waited[device]) > 0:
+            waits = found.setdefault(("waits for a rank", ""), (WAIT_STYLE, []))[1]
+            waits.append((meeting.start - waited, meeting.start))
+    return {key: (style, _close(intervals.union(times), span)) for key, (style, times) in found.items()}
 
 
 def _pieces(recorded, device):

@@ -31,7 +31,7 @@ def test_it_finds_what_the_planner_finds(explorer):
 
 def test_less_memory_lets_less_fit_and_it_says_why(explorer):
     fit = len(explorer.plan.fits)
-    explorer.move(memory=2)
+    explorer.move(memory=4)
     assert 0 < len(explorer.plan.fits) < fit
     assert "does not fit, above all" in explorer.text
     explorer.move(memory=0.1)

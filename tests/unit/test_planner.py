@@ -1,5 +1,6 @@
 """The planner: beside shapes-only simulation, what has to grow with what, and what it is asked wrongly."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -11,8 +12,11 @@ from conftest import ROOT
 from torch import nn
 
 from utils.planner import Cluster, Layout, estimate, llama, of_module, plan
+from utils.planner.estimate import BUFFERS, CONTEXT
+from utils.planner.replay import Groups, Replay
 from utils.problem import Problem
 from utils.simgpu import torch_private
+from utils.simgpu.profiles import GPUS
 
 SIZES = {"layers": 4, "width": 1024, "heads": 8, "kv_heads": 4, "hidden": 4096, "vocabulary": 8192, "length": 2048}
 
@@ -33,6 +37,7 @@ def test_it_comes_near_to_shapes_only_simulation(model):
     cases = [
         {"shard": 8, "rows": 4},
         {"shard": 4, "tensor": 2, "rows": 4},
+        {"shard": 4, "tensor": 8, "rows": 4} | wide,  # between nodes and within one: they don't wait for each other
         {"pipeline": 2, "micro_batches": 4} | wide,
     ]
     asked = json.dumps([SIZES | case for case in cases])
@@ -43,7 +48,7 @@ def test_it_comes_near_to_shapes_only_simulation(model):
     for case, line in zip(cases, done.stdout.splitlines(), strict=True):
         piped, simulated = "pipeline" in case, json.loads(line)
         fields = {name: value for name, value in case.items() if name not in wide}
-        ours = cost(llama(**SIZES | wide) if piped else model, **fields, fsdp=not piped, reshard=not piped)
+        ours = cost(llama(**SIZES | wide) if "width" in case else model, **fields, fsdp=not piped, reshard=not piped)
         assert ours.seconds == pytest.approx(simulated["seconds"], rel=0.1), case
         assert ours.peak == pytest.approx(simulated["bytes"], rel=0.15), case
 
@@ -72,7 +77,8 @@ def test_a_group_that_leaves_its_node_is_slower(model):
     outside = estimate(model, Cluster("H100", 8, 2, network="25G"), Layout(shard=8))
     assert outside.seconds > inside.seconds
     assert inside.moved["network"] == 0 < inside.moved["link"]
-    assert outside.moved["link"] == 0 < outside.moved["network"]
+    # A ring of 8 in 4 nodes leaves each node once: half of its bytes cross the network.
+    assert outside.moved["link"] == outside.moved["network"] == inside.moved["link"] / 2
 
 
 def test_many_micro_batches_cost_what_a_few_more_cost_more(model):
@@ -98,7 +104,37 @@ def test_what_does_not_fit_is_told_with_its_largest_part():
     ours = estimate(large, Cluster("A100", 1), Layout())
     assert ours.reason.startswith("needs ")
     assert "optimizer" in ours.reason
+    assert ours.reason.count("1.9 for CUDA and NCCL") == 1
     assert ours.reason.endswith("a A100 has 37.3")
+
+
+def test_what_cuda_and_nccl_take_is_kept_free(model):
+    alone, in_groups = cost(model), cost(model, data=2, shard=2, tensor=2)
+    assert alone.reserve == CONTEXT
+    assert in_groups.reserve == CONTEXT + 3 * BUFFERS
+    for spare, fits in ((-1.0, False), (0.0, True)):
+        gpu = dataclasses.replace(GPUS["H100"], memory=alone.peak + alone.reserve + spare)
+        assert (estimate(model, Cluster(gpu, 1), Layout()).reason is None) == fits
+
+
+def test_a_ring_over_nodes_takes_their_links_too():
+    cluster = Cluster("H100", 32, 8)
+    groups = Groups(data=cluster.group(4, 8), shard=cluster.group(8, 1), tensor=cluster.group(32, 1))
+    assert groups.ways("data") == ("network",)
+    assert groups.ways("shard") == ("link",)
+    assert groups.ways("tensor") == ("link", "network")
+
+
+def test_what_a_gather_needs_goes_before_kernels_that_have_not_begun():
+    gpu, alone = GPUS["H100"], Cluster("H100", 1).group(1, 1)
+    replay = Replay(gpu, Groups(alone, alone, alone))
+    replay.run([1.0, 1.0])
+    first = gpu.launch + 1.0
+    cast = replay.urgent(0.0, 0.25)
+    assert cast == pytest.approx(first + 0.25)
+    assert replay.compute == pytest.approx(first + 1.25)
+    assert replay.urgent(cast, 0.25) == pytest.approx(first + 0.5)
+    assert replay.finish() == pytest.approx(first + 1.5)
 
 
 def test_any_module_is_planned_by_its_parts():
@@ -187,3 +223,17 @@ def test_only_llamas_are_simulated():
     found = plan(of_module(nn.Linear(8, 8), torch.empty(8)), Cluster("T4", 2, link="pcie3"), 4)
     with pytest.raises(Problem, match=r"only models of llama\(\.\.\.\) are simulated"):
         found.simulated(1)
+
+
+def test_the_network_decides_between_the_two_plans_of_lesson_13():
+    """Unrestricted, FSDP over everything wins at 400 and 200 Gb/s and loses to a pipeline at 100."""
+    large = llama(layers=80, width=8192, heads=64, kv_heads=8, hidden=28672, vocabulary=128256, length=4096)
+    limits = {"rows": 1, "recompute": ("none", "full"), "only": 1}
+    stages, speeds = {}, {}
+    for network in ("400G", "200G", "100G"):
+        cluster = Cluster("H100", 1024, network=network)
+        found = [plan(large, cluster, 2048, **limits, **more).fits[0] for more in ({"shard": (1, 2, 4, 8)}, {})]
+        stages[network] = [each.layout.pipeline for each in found]
+        speeds[network] = found[1].tokens_per_second / found[0].tokens_per_second
+    assert stages == {"400G": [8, 1], "200G": [8, 1], "100G": [8, 8]}
+    assert all(1 <= speed < 1.1 for speed in speeds.values())

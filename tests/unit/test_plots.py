@@ -15,6 +15,9 @@ from utils.trace import Event, Timeline
 SOURCE = "simulated: 2 x V100, nvlink2, virtual clock"
 
 
+COMMUNICATION = ("all_gather", "reduce_scatter", "all_reduce", "broadcast_e")
+
+
 def kernel(device, start, end, phase="forward", label=""):
     return Event(f"simgpu:{device}", 0, "work", "kernel", phase, start, end, label=label)
 
@@ -92,8 +95,24 @@ def test_a_notebook_gets_a_png_on_white_with_an_alternative_text(name, capsys):
     assert metadata["image/png"]["alt"] == data["text/plain"]
 
 
+def test_collectives_of_fsdp_are_told_apart_and_carry_labels():
+    def talk(name, start, end):
+        return Event("simgpu:0", 0, name, "comm", "backward", start, end, other="ranks 0 and 1", label=name[-1])
+
+    events = (kernel(0, 0.0, 0.01), *(talk(name, k / 500, k / 500 + 0.001) for k, name in enumerate(COMMUNICATION)))
+    axes = plots.timeline(Timeline(("simgpu:0",), events, 0.0, 0.01, SOURCE)).figure
+    assert [text.get_text() for text in axes.legends[0].get_texts()] == [
+        "forward",
+        "all-gather",
+        "reduce-scatter",
+        "communication",
+    ]
+    assert {"r", "e"} <= {text.get_text() for text in axes.axes[0].texts}  # the labels of all four
+
+
 def test_phases_differ_without_colour_too():
-    styles = [*plots.PHASE_STYLE.values(), plots.COPY_STYLE]
+    collectives = [style for _, style in plots.COLLECTIVES.values()]
+    styles = [*plots.PHASE_STYLE.values(), plots.COPY_STYLE, plots.TALK_STYLE, *collectives]
     assert len({style["hatch"] for style in styles}) == len(styles)
     assert len({(line, marker) for _, line, marker in plots.LINES}) == len(plots.LINES)
 

@@ -22,13 +22,18 @@ from .replay import SHARE, WORK, Groups, Replay
 from .trace import Trace
 
 KINDS = ("weights", "gradients", "optimizer", "activations", "temporary")
+CONTEXT = 2e9  # bytes of a GPU that are CUDA's and its kernels': 1 to 2 GB (The Ultra-Scale Playbook)
+BUFFERS = 0.7e9  # and NCCL's, for each group: 544 MB for two A100, 688 MB for more (NVIDIA/nccl, issue 964)
 ALIKE = 6  # of so many equal layers in a row, the others cost what the last of these has cost more
 FEW = 3  # micro-batches, likewise; and of pipelines, rounds of as many as there are ranks
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """`memory` in bytes by kind, `moved` in bytes a GPU by kind of link, `bubble` as a share of the step."""
+    """`memory` in bytes by kind, `moved` in bytes a GPU by kind of link, `bubble` as a share of the step.
+
+    `reserve` is what no tensor can have: the CUDA context's, its kernels' and NCCL's.
+    """
 
     layout: Layout
     seconds: float
@@ -43,6 +48,10 @@ class Estimate:
     def peak(self) -> float:
         return sum(self.memory.values())
 
+    @property
+    def reserve(self) -> float:
+        return CONTEXT + BUFFERS * sum(ranks > 1 for ranks in self.layout[:4])
+
 
 def estimate(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
     """What a layout that makes sense (`layouts.why_not`) costs on a cluster, and whether it fits."""
@@ -52,14 +61,17 @@ def estimate(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
 def untimed(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
     """A layout's memory, and whether it fits; nan for what is of time."""
     memory = max(_memories(layout, _stages(model, cluster, layout), cluster), key=_total)
-    reason = None
-    if _total(memory) > cluster.gpu.memory:
-        most = max(memory, key=memory.get)
-        reason = (
-            f"needs {_total(memory) / 2**30:.1f} GiB, {memory[most] / 2**30:.1f} of them {most}, "
-            f"and a {cluster.gpu.name} has {cluster.gpu.memory / 2**30:.1f}"
-        )
-    return Estimate(layout, nan, nan, memory, {}, nan, nan, reason)
+    found = Estimate(layout, nan, nan, memory, {}, nan, nan)
+    if found.peak + found.reserve <= cluster.gpu.memory:
+        return found
+    most = max(memory, key=memory.get)
+    gib = {"needs": found.peak, "most": memory[most], "reserve": found.reserve, "has": cluster.gpu.memory}
+    gib = {name: f"{size / 2**30:.1f}" for name, size in gib.items()}
+    reason = (
+        f"needs {gib['needs']} GiB, {gib['most']} of them {most}, and {gib['reserve']} for CUDA and NCCL, "
+        f"and a {cluster.gpu.name} has {gib['has']}"
+    )
+    return replace(found, reason=reason)
 
 
 def timed(model: Model, cluster: Cluster, found: Estimate) -> Estimate:
@@ -230,12 +242,17 @@ def _micro_batches(layout: Layout, blocks: Sequence[Trace], cluster: Cluster, co
 
 
 def _links(layout: Layout, cluster: Cluster, talked: dict[str, float], sent: float = 0.0) -> dict[str, float]:
-    """Bytes that a GPU passes on: in a ring (n - 1) / n of the whole, twice for an all-reduce."""
+    """Bytes that a GPU passes on: in a ring (n - 1) / n of the whole, twice for an all-reduce.
+
+    A ring over several nodes leaves each of them once: of n ranks' bytes so many nodes' cross the network.
+    """
     groups, moved = _groups(layout, cluster), {"link": 0.0, "network": 0.0}
     for name, size in talked.items():
         group = getattr(groups, name)
-        share = (group.ranks - 1) / group.ranks * (2 if name == "data" else 1)
-        moved["network" if group.nodes > 1 else "link"] += size * share
+        passed = size * (group.ranks - 1) / group.ranks * (2 if name == "data" else 1)
+        between = group.nodes / group.ranks if group.nodes > 1 else 0.0
+        moved["network"] += passed * between
+        moved["link"] += passed * (1 - between)
     way = cluster.way(layout.data * layout.shard * layout.tensor)
     moved["network" if way is cluster.network else "link"] += sent
     return moved

@@ -26,6 +26,8 @@ from .simulating import simulate
 GIB, GB = 2**30, 1e9
 FEW_RUN = 4  # micro-batches of a simulated step
 STYLES = STYLE | {"optimizer": STYLE["optimizer state"]}
+RESERVE = {"facecolor": "white", "linewidth": 0.5}
+SHORT = "D data, S shard, T tensor, P pipeline (x chunks), micro-batches x rows, recompute"
 
 
 @dataclass(frozen=True)
@@ -207,22 +209,27 @@ def _row(found: Estimate) -> dict[str, object]:
 
 
 def picture(found: Sequence[Estimate], cluster: Cluster, title: str | None = None) -> Picture:
-    """Estimates as bars: what each GPU's memory is for, and beside each bar what a step takes."""
-    figure, axes = labelled_axes(1.6 + 0.42 * max(len(found), 1), f"estimated from shapes: {cluster}", title)
+    """Estimates as bars: what each GPU's memory is for, and behind the line of what it has, what a step takes."""
+    figure, axes = labelled_axes(1.8 + 0.42 * max(len(found), 1), f"estimated from shapes: {cluster}", title)
     for place, each in enumerate(found):
         left = 0.0
         for kind in KINDS:
             axes.barh(place, each.memory[kind] / GIB, left=left, height=0.66, edgecolor="white", **STYLES[kind])
             left += each.memory[kind] / GIB
+        axes.barh(place, each.reserve / GIB, left=left, height=0.66, edgecolor=INK, **RESERVE)
+        left += each.reserve / GIB
         words = f"{each.seconds:.3g} s, {each.tokens_per_second:.0f} tokens/s/GPU"
-        axes.text(left + cluster.gpu.memory / GIB / 100, place, words, va="center", fontsize=8, color=INK)
+        right = max(left, cluster.gpu.memory / GIB) * 1.01
+        axes.text(right, place, words, va="center", fontsize=8, color=INK)
     there_is = axes.axvline(cluster.gpu.memory / GIB, color=INK, linewidth=1, linestyle=":", label="a GPU has")
     axes.set_yticks(range(len(found)), [_short(each.layout) for each in found], fontsize=8)
     axes.invert_yaxis()
-    axes.set_xlim(0, max([cluster.gpu.memory, *(each.peak for each in found)]) / GIB * 1.35)
-    axes.set_xlabel("GiB of the fullest GPU", fontsize=9, color=INK)
-    patches = [*(Patch(label=kind, edgecolor="white", **STYLES[kind]) for kind in KINDS), there_is]
-    figure.legend(handles=patches, loc="outside upper right", ncols=len(patches), fontsize=9, frameon=False)
+    axes.set_xlim(0, max([cluster.gpu.memory, *(each.peak + each.reserve for each in found)]) / GIB * 1.4)
+    axes.set_xlabel(f"GiB of the fullest GPU\n{SHORT}", fontsize=9, color=INK)
+    patches = [Patch(label=kind, edgecolor="white", **STYLES[kind]) for kind in KINDS]
+    patches += [Patch(label="CUDA, NCCL", edgecolor=INK, **RESERVE), there_is]
+    small = {"fontsize": 8.5, "columnspacing": 1, "frameon": False}
+    figure.legend(handles=patches, loc="outside upper right", ncols=len(patches), **small)
     told = [f"{each.layout}: {each.seconds:.3g} s, {each.peak / GIB:.1f} GiB" for each in found]
     summary = f"The fastest is {told[0]} (estimated)." if told else "No layout fits."
     return Picture(figure, f"Memory of layouts by kind. {'; '.join(told)}. {cluster}.", summary)

@@ -1,12 +1,14 @@
 """When the kernels and collectives of a training step happen, by simgpu's rules: one GPU that stands for all.
 
-A host that launches, an engine that computes one kernel at a time, a network engine, and the streams of PyTorch's
-FSDP2: weights are gathered and cast on one, gradients are reduced on another. It is `utils.simgpu`'s clock without
-tensors, so that a step of a thousand kernels costs a millisecond.
+A host that launches, an engine that computes one kernel at a time, one for the links of the node and one for the
+network, and the streams of PyTorch's FSDP2: weights are cast and gathered on one of high priority, gradients are
+reduced on another. It is `utils.simgpu`'s clock without tensors, so that a step of a thousand kernels costs a
+millisecond.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -25,15 +27,25 @@ class Groups(NamedTuple):
     shard: Fabric
     tensor: Fabric
 
+    def ways(self, name: str) -> tuple[str, ...]:
+        """What a group keeps busy: a ring over several nodes passes through the links of each, too."""
+        group = getattr(self, name)
+        if group.nodes == 1:
+            return ("link",)
+        return ("network",) if group.ranks == group.nodes else ("link", "network")
+
 
 class Replay:
     """A GPU at work. `talked` has the bytes of its collectives, by kind of group."""
 
     def __init__(self, gpu: GpuProfile, groups: Groups, sharded: bool = True):
         self.gpu, self.groups, self.sharded = gpu, groups, sharded
-        self.host = self.compute = self.copies = self.reducing = self.network = self.engine = 0.0
-        self.data_free = self.busy = 0.0
+        self.host = self.compute = self.copies = self.reducing = self.engine = 0.0
+        self.shard_free = self.data_free = self.busy = 0.0
+        self.free = {"link": 0.0, "network": 0.0}
         self.gaps: list[tuple[float, float]] = []
+        self.waiting: list[tuple[float, float]] = []  # kernels of the main stream that an urgent one may go before
+        self.taken = 0.0  # when the weights of the layer before were in their place
         self.input_free = 0.0  # when the gradients that are being reduced may be given away
         self.talked: dict[str, float] = {"data": 0.0, "shard": 0.0, "tensor": 0.0}
         self._known: dict[tuple[str, int], float] = {}
@@ -49,7 +61,9 @@ class Replay:
         for event in events:
             if isinstance(event, float):
                 self.compute = self.kernel(self.compute, event)
+                self.waiting.append((self.compute - event, self.compute))
             else:
+                self.waiting.clear()  # the collective has been told when they end
                 self.compute = self.talk("tensor", self.compute, *event)
 
     def kernel(self, ready: float, seconds: float) -> float:
@@ -77,6 +91,26 @@ class Replay:
         self.engine = max(self.engine, ready) + seconds
         return self.engine
 
+    def urgent(self, ready: float, seconds: float) -> float:
+        """Launch a kernel that goes before those of the main stream that have not begun; returns its end."""
+        start = max(ready, self.host + self.gpu.launch)
+        later = bisect_left(self.waiting, (start, 0.0))
+        if later == len(self.waiting):
+            return self.kernel(ready, seconds)
+        self.host += self.gpu.launch
+        self.busy += seconds
+        begin = max(start, self.waiting[later - 1][1]) if later else start
+        end = before = begin + seconds
+        delayed, gaps = [], [gap for gap in self.gaps if gap[1] <= begin]
+        for its_start, its_end in self.waiting[later:]:
+            if its_start > before:
+                gaps.append((before, its_start))
+            before = max(before, its_start) + its_end - its_start
+            delayed.append((before - its_end + its_start, before))
+        self.waiting[:] = delayed  # what went before has begun
+        self.gaps, self.compute, self.engine = gaps, before, max(self.engine, before)
+        return end
+
     def talk(self, group: str, ready: float, collective: str, size: int) -> float:
         """Launch a collective; returns its end."""
         self.host += self.gpu.launch
@@ -84,8 +118,10 @@ class Replay:
         if key not in self._known:
             self._known[key] = getattr(self.groups, group).seconds(collective, size)
         self.talked[group] += size
-        self.network = max(self.host, ready, self.network) + self._known[key]
-        return self.network
+        ways = self.groups.ways(group)
+        end = max(self.host, ready, *(self.free[way] for way in ways)) + self._known[key]
+        self.free.update(dict.fromkeys(ways, end))
+        return end
 
     # --- FSDP2 ----------------------------------------------------------------------------------------------------
 
@@ -95,14 +131,14 @@ class Replay:
         if ranks == 1 or not self.sharded:
             return 0.0
         own, whole = block.numbers / ranks, block.numbers * WORK
-        ready = self.compute if backward else self.copies
-        ready = self.kernel(ready, self.moving(own * (SHARE + WORK)))
-        ready = self.kernel(ready, self.moving(2 * own * WORK))
         if backward:
-            self.compute = ready
+            self.compute = self.kernel(self.compute, self.moving(own * (SHARE + WORK)))
+            ready = self.compute = self.kernel(self.compute, self.moving(2 * own * WORK))
         else:
-            self.copies = ready
-        return self.talk("shard", ready, "all_gather", whole)
+            self.copies = self.urgent(self.copies, self.moving(own * (SHARE + WORK)))
+            ready = self.copies = self.urgent(self.copies, self.moving(2 * own * WORK))
+        self.shard_free = self.talk("shard", max(ready, self.shard_free), "all_gather", whole)
+        return self.shard_free
 
     def take(self, block: Trace, arrival: float) -> None:
         """Wait for the weights, and put them where they are used."""
@@ -111,6 +147,8 @@ class Replay:
         self.compute = max(self.compute, arrival)
         if self.groups.shard.ranks > 1:
             self.compute = self.kernel(self.compute, self.moving(2 * block.numbers * WORK))
+            self.copies = max(self.copies, self.taken)
+            self.taken = self.compute
             return
         for count in block.weights:
             for _ in range(2):  # a cast, and a copy
@@ -125,7 +163,7 @@ class Replay:
         self.compute = self.kernel(self.compute, self.moving(whole + block.numbers * (SHARE if accumulated else WORK)))
         ready = max(self.compute, self.reducing)
         if self.groups.shard.ranks > 1:
-            self.reducing = self.talk("shard", ready, "reduce_scatter", whole)
+            self.reducing = self.shard_free = self.talk("shard", max(ready, self.shard_free), "reduce_scatter", whole)
         else:
             self.reducing = self.kernel(ready, self.moving(2 * whole))
         self.input_free = self.reducing
@@ -183,5 +221,5 @@ class Replay:
     def finish(self) -> float:
         """The host waits for all: now."""
         self.wait_for_gradients()
-        self.host = max(self.host, self.compute, self.copies, self.network)
+        self.host = max(self.host, self.compute, self.copies, *self.free.values())
         return self.host

@@ -27,6 +27,7 @@ class Meeting(NamedTuple):
     end: float
     last: str  # which that was
     waited: dict[str, float]  # for it, by device
+    label: str  # of its work
 
 
 @dataclass
@@ -249,9 +250,8 @@ class Timeline:
 def _meeting(events: list[Event]) -> Meeting:
     last = max(events, key=lambda event: event.start)
     waited = {event.device: last.start - event.start for event in events}
-    return Meeting(
-        " and ".join(sorted({event.name for event in events})), last.bytes, last.start, last.end, last.device, waited
-    )
+    name = " and ".join(sorted({event.name for event in events}))
+    return Meeting(name, last.bytes, last.start, last.end, last.device, waited, last.label)
 
 
 def _thread(event: Event) -> str:

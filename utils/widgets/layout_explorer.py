@@ -108,7 +108,7 @@ class LayoutExplorer:
             lines.append(
                 f"{len(found.fits)} of {found.count} layouts fit. The fastest is {best.layout}: "
                 f"{best.seconds:.3g} s a step, {best.tokens_per_second:,.0f} tokens/s/GPU, "
-                f"{best.peak / 2**30:.1f} GiB, "
+                f"{best.peak / 2**30:.1f} GiB and {best.reserve / 2**30:.1f} for CUDA and NCCL, "
                 f"without work {best.waiting:.0%} of the time. "
                 f"A GPU sends {sent or 'nothing'} in a step."
             )

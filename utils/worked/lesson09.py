@@ -9,7 +9,7 @@ def fast_and_right(part0, part1, loss_fn, x, y, size, giving, taking):
         hidden = part0(rows)
         giving.wait_stream(computing0)  # the copy waits for what it reads
         with gpu.stream(giving), gpu.stream(taking):
-            arrived = hidden.to(y.device, non_blocking=True)
+            arrived = hidden.to(y.device)
         computing1.wait_stream(taking)  # part1 waits for the copy
         hidden.record_stream(giving)  # CUDA: do not give this memory away before that stream has read it
         arrived.record_stream(computing1)
