@@ -9,7 +9,9 @@ import copy
 import json
 import os
 import sys
+import threading
 import traceback
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -39,9 +41,9 @@ def claim(*places):
     return keep
 
 
-def network(*more):
+def network():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), *more, nn.Linear(16, 4))
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
 
 
 def batch():
@@ -73,11 +75,11 @@ def everywhere_equal(tensor):
 
 
 def counted(model):
-    """The model in DDP, and a list that gets the bytes of each bucket that is sent."""
+    """The model in DDP, and a list that gets the number of each bucket that is sent."""
     sent, wrapped = [], DistributedDataParallel(model)
 
     def hook(state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        sent.append(bucket.buffer().numel() * 4)
+        sent.append(bucket.index())
         mean = bucket.buffer().div_(dist.get_world_size())
         return dist.all_reduce(mean, async_op=True).get_future().then(lambda done: done.value()[0])
 
@@ -93,9 +95,18 @@ def raised(run, kind=RuntimeError):
     raise AssertionError("it raises nothing")
 
 
-def impatient():
-    """A group that gives up after a second."""
-    return dist.new_group(timeout=timedelta(seconds=1))
+def meet(name):
+    """Each rank has come here, without a collective."""
+    store, world = dist.distributed_c10d._get_default_store(), range(dist.get_world_size())
+    store.set(f"{name} {dist.get_rank()}", "here")
+    store.wait([f"{name} {rank}" for rank in world])
+
+
+def beside(call, *arguments):
+    """The call in a thread of its own, begun."""
+    thread = threading.Thread(target=call, args=arguments, daemon=True)
+    thread.start()
+    return thread
 
 
 @claim("13: beyond-words")
@@ -155,9 +166,9 @@ def ddp_sends_after_each_backward_pass_and_once_with_no_sync():
         sent.clear()
         pieces = share(batch()).split(1)
         for number, rows in enumerate(pieces):
-            last = number == len(pieces) - 1
-            model.require_backward_grad_sync = last or not skip
-            (model(rows).square().mean() / len(pieces)).backward()
+            waits = skip and number < len(pieces) - 1
+            with model.no_sync() if waits else nullcontext():
+                (model(rows).square().mean() / len(pieces)).backward()
         assert len(sent) == sends, sent
         whole = network()
         backward(whole, batch())
@@ -165,24 +176,22 @@ def ddp_sends_after_each_backward_pass_and_once_with_no_sync():
 
 
 @claim("11: copies-uneven", "11: copies-uneven-note")
-def a_rank_with_a_step_more_waits_for_ever_and_join_is_a_way_out():
-    group, model = impatient(), nn.Linear(8, 1)
-    wrapped = DistributedDataParallel(model, process_group=group)
-    steps = 2 if dist.get_rank() == 1 else 3
-
-    def train():
-        for _ in range(steps):
-            backward(wrapped, torch.ones(2, 8))
-
-    if dist.get_rank() == 1:
-        train()
+def a_rank_with_a_step_more_waits_for_the_others_and_join_is_a_way_out():
+    model, rows = DistributedDataParallel(nn.Linear(8, 1)), torch.ones(2, 8)
+    for _ in range(2):
+        backward(model, rows)
+    third = beside(backward, model, rows) if dist.get_rank() == 0 else None
+    meet("the others have ended")
+    assert third is None or third.is_alive()
+    meet("it has been seen to wait")
+    if third is None:
+        backward(model, rows)
     else:
-        assert "imed out" in raised(train)
-    dist.barrier()
-    joined = DistributedDataParallel(nn.Linear(8, 1))
-    with joined.join():
-        for _ in range(steps):
-            backward(joined, torch.ones(2, 8))
+        third.join()
+    model = DistributedDataParallel(nn.Linear(8, 1))
+    with model.join():
+        for _ in range(3 if dist.get_rank() == 0 else 2):
+            backward(model, rows)
 
 
 @claim("11: copies-uneven-note")
@@ -213,14 +222,23 @@ def the_gradient_of_all_reduce_is_summed_as_if_losses_were_added():
 
 
 @claim("13: beyond-hang", "13: beyond-hang-real", "13: beyond-hang-mend")
-def two_that_receive_first_wait_until_the_time_out():
-    group, other = impatient(), 1 - dist.get_rank()
+def two_that_receive_first_wait_for_each_other_until_one_sends():
+    taken, other = torch.empty(2), 1 - dist.get_rank()
+    receiving = beside(dist.recv, taken, other)
+    meet("both receive")
+    assert receiving.is_alive()
+    meet("both have been seen to wait")
+    dist.send(torch.full((2,), float(dist.get_rank())), other)
+    receiving.join()
+    assert taken.tolist() == [other] * 2
 
-    def exchange():
-        dist.recv(torch.empty(2), other, group=group)
-        dist.send(torch.ones(2), other, group=group)
 
-    assert "imed out" in raised(exchange)
+@claim("13: beyond-hang-real", "13: beyond-faulthandler")
+def gloo_gives_up_after_the_time_out():
+    group = dist.new_group()  # it is of no use afterwards
+    if dist.get_rank() == 0:
+        work = dist.irecv(torch.empty(2), 1, group=group)
+        assert "Timed out waiting 50ms for recv operation" in raised(lambda: work.wait(timedelta(milliseconds=50)))
     dist.barrier()
 
 

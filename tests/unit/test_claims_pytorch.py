@@ -1,8 +1,11 @@
 """What the course says of PyTorch, against PyTorch: on the CPU, on the device `meta`, with gloo, or by its source.
 
-No simulated GPU is asked. A claim is a function with the place where it stands; docs/sources.md names it. What needs
-several ranks is in tests/process_groups/claims.py. What PyTorch does on GPUs only is read from its source, so that the
-test fails where PyTorch changes.
+No simulated GPU is asked: all claims run in a process of their own, because simgpu replaces parts of PyTorch in this
+one. A claim is a function with the places where it stands; docs/sources.md names it. What needs several ranks is in
+tests/process_groups/claims.py. What PyTorch does on GPUs only is read from its source, so that the test fails where
+PyTorch changes. To see one fail:
+
+    python tests/unit/test_claims_pytorch.py RESULTS.json
 """
 
 import copy
@@ -11,11 +14,14 @@ import inspect
 import itertools
 import json
 import mmap
+import os
 import pickle
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 import warnings
 import weakref
 from contextlib import contextmanager
@@ -45,7 +51,7 @@ from torch.utils.data import DistributedSampler
 from torchvision.models import resnet50
 from torchvision.models.resnet import Bottleneck, ResNet
 
-CLAIMS = []
+CLAIMS = {}
 META = torch.device("meta")
 INSTALLED = Path(torch.__file__).parent
 DERIVATIVES = Path(torchgen.__file__).parent / "packaged" / "autograd" / "derivatives.yaml"
@@ -56,35 +62,15 @@ def claim(*places):
     """A claim, and the cells and explanations that make it."""
 
     def keep(test):
-        CLAIMS.append(pytest.param(test, id=test.__name__))
+        CLAIMS[test.__name__] = test
         test.places = places
         return test
 
     return keep
 
 
-@pytest.fixture(autouse=True)
-def fixed_numbers():
-    torch.manual_seed(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@pytest.fixture(autouse=True)
-def no_process_group_is_left():
-    yield
-    if dist.is_initialized():
-        dist.destroy_process_group()
-
-
-@pytest.mark.parametrize("test", CLAIMS)
-def test_claim(test):
-    test()
-
-
 def alone():
-    """A process group of one rank, which the fixture takes down."""
+    """A process group of one rank, until the claim ends."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 
 
@@ -1385,3 +1371,47 @@ def a_cpu_backward_pass_runs_in_the_calling_thread():
 
     Thread.apply(torch.ones(1, requires_grad=True)).backward()
     assert seen == [threading.get_ident()]
+
+
+# --- how they run --------------------------------------------------------------------------------------------------
+
+
+def main(path):
+    assert "utils.simgpu" not in sys.modules
+    told = {}
+    for name, test in CLAIMS.items():
+        torch.manual_seed(0)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                test()
+            told[name] = ""
+        except BaseException:
+            told[name] = traceback.format_exc()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    Path(path).write_text(json.dumps(told))
+
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    path = tmp_path_factory.mktemp("claims") / "told.json"
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    environment.pop("SIMGPU", None)
+    run = subprocess.run(
+        [sys.executable, __file__, str(path)], env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    return json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_claim(told, name):
+    assert not told[name], told[name]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
