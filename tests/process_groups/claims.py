@@ -1,4 +1,4 @@
-"""What the course says of PyTorch's ranks, on real ones: gloo on the CPU, no simulated GPU.
+"""The course's claims about PyTorch's ranks, on real ones: gloo on the CPU, no simulated GPU.
 
     torchrun --standalone --nproc-per-node 2 tests/process_groups/claims.py RESULTS
 

@@ -1,4 +1,4 @@
-"""What the course says of PyTorch's ranks, against two real ones: gloo on the CPU (claims.py)."""
+"""The course's claims about PyTorch's ranks, on two real ones: gloo on the CPU (claims.py)."""
 
 import json
 import os

@@ -1,9 +1,9 @@
-"""What the course says of PyTorch, against PyTorch: on the CPU, on the device `meta`, with gloo, or by its source.
+"""The course's claims about PyTorch, run on PyTorch: on the CPU, on the device `meta`, with gloo, or by its source.
 
 No simulated GPU is asked: all claims run in a process of their own, because simgpu replaces parts of PyTorch in this
-one. A claim is a function with the places where it stands; docs/sources.md names it. What needs several ranks is in
-tests/process_groups/claims.py. What PyTorch does on GPUs only is read from its source, so that the test fails where
-PyTorch changes. To see one fail:
+one. A claim is a function with the places where it stands; docs/sources.md names it. Claims that need several ranks
+are in tests/process_groups/claims.py. PyTorch's behaviour on GPUs is read from its source, so that the test fails
+where PyTorch changes. To see one fail:
 
     python tests/unit/test_claims_pytorch.py RESULTS.json
 """
@@ -167,7 +167,9 @@ def messages_of_gpus_are_in_the_library():
         b"different from other tensors on ",
         b"Both events must be completed before calculating elapsed time",
     ]
-    with (INSTALLED / "lib" / "libtorch_cpu.so").open("rb") as file:
+    names = ("libtorch_cpu.so", "libtorch_cpu.dylib", "torch_cpu.dll")
+    [path] = [INSTALLED / "lib" / name for name in names if (INSTALLED / "lib" / name).exists()]
+    with path.open("rb") as file:
         library = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         assert [library.find(words) > 0 for words in said] == [True] * 3
     cuda = INSTALLED / "lib" / "libc10_cuda.so"
@@ -265,7 +267,7 @@ def hooks_see_modules_and_no_functions():
 
 
 @claim("02: follow-watch-note", "lab04: lab04-ex3-task", "lab06: lab06-ex2-task")
-def what_a_hook_returns_takes_the_place_of_input_or_output():
+def a_hooks_result_takes_the_place_of_input_or_output():
     layer = nn.Identity()
     pre = layer.register_forward_pre_hook(lambda module, given: given[0] * 2)
     assert layer(torch.ones(1)).item() == 2
@@ -613,7 +615,7 @@ def the_debug_mode_of_synchronisation_is_experimental():
 
 
 @claim("05: idle-what-takes", "lab05: lab05-ex3-task", "explanation 12/1")
-def what_optimizers_keep_for_each_parameter():
+def optimizers_keep_so_many_tensors_for_each_parameter():
     kinds = {
         0: lambda p: torch.optim.SGD(p, lr=0.1),
         1: lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
@@ -772,7 +774,7 @@ def a_shared_parameter_is_one_follows_each_move_and_sums_both_uses():
 
 
 @claim("07: cut-tables-raises")
-def what_is_given_is_not_moved_with_x():
+def arguments_are_not_moved_with_x():
     block = nn.Linear(2, 2, device=META)
     with says(RuntimeError, "on the expected device"):
         block(torch.ones(1, 2, device=META)) * torch.ones(1, 2)
@@ -808,7 +810,7 @@ def split_leaves_what_is_left_and_tensor_split_evens_out():
 
 
 @claim("08: pipe-accumulate", "explanation 08/5")
-def backward_frees_what_forward_kept():
+def backward_frees_the_saved_tensors():
     kept = weakref.WeakSet()
 
     def pack(tensor):
@@ -840,7 +842,7 @@ def a_mean_of_means_is_not_the_mean_and_shares_mend_it():
 
 
 @claim("lab09: lab09-ex4-task")
-def cross_entropy_leaves_out_what_is_ignored_and_is_nan_where_nothing_counts():
+def cross_entropy_leaves_out_ignored_targets_and_is_nan_where_none_counts():
     scores, classes = torch.randn(4, 3), torch.tensor([0, 2, -100, -100])
     torch.testing.assert_close(
         functional.cross_entropy(scores, classes, ignore_index=-100), functional.cross_entropy(scores[:2], classes[:2])
@@ -1318,7 +1320,7 @@ def a_layer_may_be_freed_between_its_passes():
 
 
 @claim("12: shards-task")
-def who_changes_a_view_changes_the_whole():
+def a_changed_view_changes_the_whole():
     parameter = nn.Parameter(torch.zeros(8))
     with torch.no_grad():
         parameter.view(-1).chunk(4)[1].add_(1)

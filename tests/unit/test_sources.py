@@ -45,7 +45,7 @@ def test_the_tests_that_are_named_exist():
 
 
 def cells():
-    """What a claim can point to: `01: cell`, `lab01: cell`, `explanation 01/2`, `simgpu.md`."""
+    """The places that a claim can name: `01: cell`, `lab01: cell`, `explanation 01/2`, `simgpu.md`."""
     notebooks = [*(ROOT / "notebooks").glob("[0-9]*.ipynb"), *(ROOT / "solutions").glob("lab*/*.ipynb")]
     for path in notebooks:
         for cell in json.loads(path.read_text())["cells"]:
