@@ -122,6 +122,11 @@ class SimTensor(torch.Tensor):
 
     @data.setter
     def data(self, new):
+        if type(new) is not SimTensor:
+            raise RuntimeError(
+                f"On simulated GPUs x.data cannot become a tensor that is on the {new.device.type}: this one is on "
+                f"{self.device}. Use x.copy_(...), or module.to(device) and the tensors that it has then."
+            )
         # PyTorch moves the outside (shape, device) from `new`; the numbers have to follow.
         torch.Tensor.data.__set__(self, new)
         self._value, self._gpu, self._storage, self._layout = new._value, new._gpu, new._storage, new._layout
