@@ -348,3 +348,11 @@ def test_a_tensor_on_the_cpu_has_no_index_on_a_gpu(use):
         eval(use, {"x": x, "i": i, "torch": torch})
     assert x.tolist() == [1, 1, 1]
     assert x.to("simgpu:0")[i.cpu()].device.type == "simgpu"
+
+
+def test_data_of_a_simulated_tensor_stays_on_simulated_gpus():
+    weight = torch.nn.Parameter(torch.ones(2, device="simgpu:0"))
+    weight.data = torch.ones(2, device="simgpu:1")
+    assert weight.device == torch.device("simgpu:1")
+    with pytest.raises(RuntimeError, match=r"cannot become a tensor that is on the cpu.*x\.copy_"):
+        weight.data = torch.ones(2)
