@@ -629,3 +629,19 @@ def test_a_name_without_a_number_is_the_current_gpu_however_it_is_used():
             assert x.to("cpu").device.type == torch.tensor([1.0]).device.type == "cpu"
     with torch.device("simgpu:1"):  # PyTorch still knows its functions
         assert [str(make([1.0]).device) for make in (torch.tensor, torch.as_tensor)] == ["simgpu:1", "simgpu:1"]
+
+
+@pytest.mark.parametrize("device", ["cpu", "simgpu:0"])
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_a_tensor_is_set_to_the_memory_of_another(device):
+    rows = torch.arange(6.0, device=device).view(2, 3)
+    last = rows[1:]
+    whole = last.new_empty([0]).set_(last.storage())
+    assert whole.tolist() == [0, 1, 2, 3, 4, 5]
+    assert last.new_empty([0]).set_(last.untyped_storage(), 1, (2, 2), (2, 1)).tolist() == [[1, 2], [3, 4]]
+    assert last.new_empty([0]).set_(last, 1, (2,), (1,)).tolist() == [4, 5]
+    assert last.new_empty([0]).set_(last.untyped_storage(), 4, (2,)).tolist() == [4, 5]
+    whole.add_(1)
+    assert rows.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert whole.data_ptr() == rows.data_ptr()
+    assert whole.set_().shape == (0,)

@@ -140,6 +140,20 @@ class SimTensor(torch.Tensor):
         start = self.untyped_storage().data_ptr()
         return start + self.storage_offset() * self.element_size() if start else 0
 
+    def set_(self, source=None, *args, **kwargs):
+        """As `torch.Tensor.set_`; of a storage a tensor is made that has all of it."""
+        source = source.untyped() if hasattr(source, "untyped") else source
+        if isinstance(source, SimStorage):
+            source = source.tensor(self.dtype)
+        if type(source) is SimTensor and (args or kwargs):
+            source, args, kwargs = source.detach()._part(*args, **kwargs), (), {}
+        return torch.Tensor.set_(self, *(() if source is None else (source,)), *args, **kwargs)
+
+    def _part(self, storage_offset: int, size, stride=None):
+        """What is at these places from this tensor's first number on, as `set_` has it: in rows, without strides."""
+        stride = torch.empty(size, device="meta").stride() if stride is None or not len(stride) else stride
+        return self.as_strided(size, stride, self.storage_offset() + storage_offset)
+
     def tolist(self):
         return self.cpu().tolist()
 
@@ -219,8 +233,17 @@ class SimStorage:
     """What `tensor.untyped_storage()` is on a simulated GPU: through it FSDP frees weights and takes them again."""
 
     def __init__(self, tensor: SimTensor):
-        self._counted, self._values = tensor._storage, value_of(tensor).untyped_storage()
+        self._of, self._counted, self._values = tensor, tensor._storage, value_of(tensor).untyped_storage()
         self.device = tensor.device
+
+    def tensor(self, dtype: torch.dtype) -> SimTensor:
+        """All numbers in it, of the type that they have. RuntimeError for another type."""
+        of = self._of.detach()
+        if of.dtype != dtype:
+            raise RuntimeError(
+                f"This storage on {self.device} holds {of.dtype}: set_ on it needs a tensor of that type."
+            )
+        return of.as_strided((self.size() // of.element_size(),), (1,), 0)
 
     def size(self) -> int:
         return self._values.size()

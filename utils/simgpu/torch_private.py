@@ -565,7 +565,13 @@ class _TypedStorage:
     """A tensor's storage counted in numbers, as far as FSDP1 and DDP in mixed precision free and take memory by it."""
 
     def __init__(self, tensor: torch.Tensor):
-        self._bytes, self._each = tensor.untyped_storage(), tensor.element_size()
+        self._bytes, self._each, self.dtype = tensor.untyped_storage(), tensor.element_size(), tensor.dtype
+
+    def untyped(self):
+        return self._bytes
+
+    def element_size(self) -> int:
+        return self._each
 
     def _size(self) -> int:
         return self._bytes.size() // self._each
