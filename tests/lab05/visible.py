@@ -262,6 +262,12 @@ def _(student):
     compare_where(student, rows, 2, 10, one=5 / 8, copy=2 / 8, host=1 / 8)
 
 
+@ex2.fact("any kernel of one device may run beside any of the other")
+def _(student):
+    rows = [(0, "kernel", 0, 1), (0, "kernel", 4, 6), (1, "kernel", 5, 7)]
+    compare_where(student, rows, 0, 8, both=1 / 8, one=3 / 8, host=4 / 8)
+
+
 # --- ex3: bytes of training -----------------------------------------------------------------------------------------
 
 ex3 = lab.exercise(

@@ -614,9 +614,10 @@ def _(student):
     compare_words(student, *student.devices, 14, 4, (6, 1, 3, 2, 5))
 
 
-@ex4.fact("a micro-batch in which no word counts is no trouble")
+@ex4.fact("a micro-batch in which no word counts is no trouble, nor is one whose first row has none")
 def _(student):
     compare_words(student, *student.devices, 8, 2, (4, 5, 0, 0))
+    compare_words(student, *student.devices, 8, 2, (0, 5, 4, 3))
 
 
 # --- ex5: less memory -----------------------------------------------------------------------------------------------

@@ -291,3 +291,26 @@ def where_time_goes(timeline, device0, device1):
         last = moment
         going_on[kind] += change
     return {state: seconds / (timeline.end - timeline.begin) for state, seconds in result.items()}
+
+
+# %% wrong: pairs_the_kernels
+# Lays the first kernel of one device beside the first of the other, the second beside the second, and so on.
+
+def where_time_goes(timeline, device0, device1):
+    def length(pieces):
+        total, until = 0, timeline.begin
+        for start, end in sorted(pieces):
+            total, until = total + max(0, end - max(start, until)), max(until, end)
+        return total
+
+    first, second = timeline.busy_times(device0), timeline.busy_times(device1)
+    copies = timeline.copy_times(device0) + timeline.copy_times(device1)
+    both = sum(max(0, min(b, d) - max(a, c)) for (a, b), (c, d) in zip(first, second, strict=False))
+    busy, anything = length(first + second), length(first + second + copies)
+    whole = timeline.end - timeline.begin
+    return {
+        "both": both / whole,
+        "one": (busy - both) / whole,
+        "copy": (anything - busy) / whole,
+        "host": 1 - anything / whole,
+    }
