@@ -616,6 +616,8 @@ def ask_difference(lab, bug, device0, device1, seed, x):
             split.second[0].bias.data[1].add_(-0.25)
         if bug == "shape":
             split.head = nn.Linear(8, 2)
+        if bug == "flat":
+            whole.head, split.head = nn.Flatten(1), nn.Flatten(0)
     if bug == "mode":
         split.first[1].train(False)
     split.first.to(device0)
@@ -646,6 +648,7 @@ BUGS = {
     "rounding of large numbers": ("a split in which second.0 gives 1000.05 where the whole model gives 1000", None),
     "cancels": ("a split in which two biases of second.0 differ, one up, one down", "second.0"),
     "shape": ("a split whose head gives one number less", "head"),
+    "flat": ("a split whose head gives the same numbers in one dimension instead of two", "head"),
     "scaled in second": ("a split whose second multiplies the result of second.1 by 1.1", "head"),
     "one row": ("a split in which one row of 4,000 is wrong where it crosses", "second.0"),
 }
@@ -691,7 +694,7 @@ def _(student):
 
 @ex4.fact("rounding is no difference; another shape is one, and so are differences that cancel out")
 def _(student):
-    for bug in ("rounding", "rounding of large numbers", "shape", "cancels"):
+    for bug in ("rounding", "rounding of large numbers", "shape", "flat", "cancels"):
         judge_difference(student, bug, *student.devices)
 
 
