@@ -146,6 +146,8 @@ class Machine:
         self.stopwatch: Stopwatch | None = None
         # Whether anybody made a stream: with one stream on each GPU everything is simpler, and faster.
         self.several_streams = False
+        # Whether priorities of streams are honoured. A grader, which has to trust the log, wants each record at once.
+        self.priorities = True
         # Where streams have priorities: what the log has not got yet, in the order of the launches, because a kernel
         # in it may still be delayed.
         self.unlogged: deque[Kernel | tuple] | None = None
@@ -230,7 +232,7 @@ class Machine:
                     engine.busy = [[0.0, engine.free]]
         queue = Queue(gpu, len(gpu.queues), min(priority, 0))
         gpu.queues.append(queue)
-        if queue.priority and self.unlogged is None:
+        if queue.priority and self.priorities and self.unlogged is None:
             self.unlogged = deque()
             for each in self.gpus:
                 each.compute = PriorityEngine(each.compute)
@@ -376,7 +378,12 @@ class Machine:
                 engine.free = end
         if self.log is not None:
             stream = ends[0][0].number
-            self._note((gpu.index, stream, "copy", kind, start, end, size, 0, launched, other, origin.here()))
+            entry = (gpu.index, stream, "copy", kind, start, end, size, 0, launched, other, origin.here())
+            if self.unlogged is not None:
+                self._note(entry)
+            else:
+                self.log.append(entry)
+                sys.audit("simgpu.record", entry)
         return end
 
     def busy_share(self, gpu: Gpu, period: float) -> float:

@@ -84,7 +84,7 @@ def prepare() -> list[Callable[[bytes], None]]:
 
     from utils import ledger, simgpu
     from utils.simgpu import ordering
-    from utils.simgpu.hardware import Machine
+    from utils.simgpu.hardware import Machine, machine
     from utils.simgpu.memory import Memory, Storage
 
     _let_torch_settle()
@@ -96,6 +96,7 @@ def prepare() -> list[Callable[[bytes], None]]:
     path = HERE / "observer.py"
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), private)
     places = (f"{ROOT / 'utils'}/", f"{sys.prefix}/", f"{sys.base_prefix}/", "<frozen importlib")
+    machine.priorities = False  # a record of a kernel that may still be delayed would come from elsewhere
     recorders = {getattr(Machine, name).__code__ for name in ("launch", "_copy", "configure")}
     recorders |= {function.__code__ for function in (Memory.take, Memory.give, Memory.reset_peak, Storage.__del__)}
     listens = ordering.unfinished_reads.__wrapped__
