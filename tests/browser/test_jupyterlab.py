@@ -54,13 +54,13 @@ def test_a_lesson_runs_from_top_to_bottom(page, address, lesson):
 def test_the_pictures_of_a_lesson_are_shown(page, address):
     from browser.lab import open_notebook, screenshot
 
-    open_notebook(page, address, "notebooks/01_split_a_model.ipynb")
+    open_notebook(page, address, "notebooks/14_what_to_do_with_n_gpus.ipynb")
     picture = page.locator(".jp-RenderedMarkdown img").first
     picture.wait_for()
     page.wait_for_function("element => element.complete", arg=picture.element_handle())
     assert picture.evaluate("element => element.naturalWidth") > 0
-    assert "split over two devices" in picture.get_attribute("alt")
-    screenshot(page, "01_top")
+    assert "decision diagram" in picture.get_attribute("alt")
+    screenshot(page, "14_top")
 
 
 def test_a_student_solves_an_exercise_and_checks_it(page, address):

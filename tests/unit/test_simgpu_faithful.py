@@ -591,3 +591,9 @@ def test_an_update_between_forward_and_backward_is_an_error(device, foreach):
     optimizer.step()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+def test_large_shapes_that_do_not_go_together_are_refused_in_the_words_of_the_operator():
+    small, large = torch.ones(32, 1000, device="simgpu:0"), torch.ones(32, 2000, device="simgpu:0")
+    with pytest.raises(RuntimeError, match=r"The size of tensor a \(1000\) must match the size of tensor b \(2000\)"):
+        small + large

@@ -794,11 +794,13 @@ LARGEST = torch.complex128.itemsize
 def _require_room(operator: Operator, gpu: Gpu, values, named_values) -> None:
     """Raise torch.OutOfMemoryError where the results of an operator would not fit, before they are computed."""
     most = LARGEST * _product(values) * (_product(named_values.values()) if named_values else 1)
-    if most <= gpu.memory.free or (operator.pointwise and _largest_broadcast(values) <= gpu.memory.free):
+    if most <= gpu.memory.free:
         return
     try:
+        if operator.pointwise and _largest_broadcast(values) <= gpu.memory.free:
+            return
         out = operator.func(*_values(values, False), **{name: _values(v, False) for name, v in named_values.items()})
-    except RuntimeError:  # also of an operator that has no rule for shapes
+    except RuntimeError:  # shapes that do not go together: the CPU says so. Or an operator that has no rule for them
         return
     results = _bytes_behind(out if isinstance(out, (tuple, list)) else [out])
     if operator.changes_outside:  # `out=` takes what it does not have yet
