@@ -71,6 +71,14 @@ def in_a_batch(*calls):
         work.wait()
 
 
+def with_one_missing_and_one_slow_to_look():
+    if me() == 0:
+        look = waiting._Guard.why_broken
+        waiting._Guard.why_broken = lambda *its: time.sleep(4) or look(*its)  # by then rank 2 has ended too
+    if me() != 1:
+        dist.barrier()
+
+
 def without_a_backward_pass_on_one():
     model = DistributedDataParallel(torch.nn.Linear(2, 2).to("simgpu"))
     loss = model(mine(2)).sum()
@@ -341,6 +349,13 @@ def test_a_misuse_is_answered_in_one_message(name):
     told = "\n".join(line.strip() for line in lines if "test_faults.py, line " not in line)
     assert re.fullmatch(pattern(says), told, re.DOTALL), told
     assert any("test_faults.py, line " in line for line in lines) or "exit code" in told
+
+
+def test_a_rank_that_ended_because_another_had_is_not_called_missing():
+    with pytest.raises(RankError) as raised:
+        ranks(3).run(impatient, with_one_missing_and_one_slow_to_look)
+    told = {rank: text.strip().splitlines()[-1].partition("and ")[2] for rank, text in raised.value.tracebacks.items()}
+    assert told == dict.fromkeys((0, 2), "nobody will come: rank 1 has ended")
 
 
 def test_there_are_at_least_thirty_misuses():

@@ -73,11 +73,15 @@ def _told(states: dict[int, str]) -> str:
 
 @dataclass
 class _State:
-    """What a rank shows of itself: how often it has shown it, how many waits it has begun, and what it waits for."""
+    """What a rank shows of itself: how often it has shown it, how many waits it has begun, and what it waits for.
+
+    A rank that waited in vain, and has ended with that, still shows its wait: it ended because of others.
+    """
 
     beat: int = 0
     number: int = 0
     what: str = ""
+    over: bool = False
 
     def told(self) -> str:
         return f"waits in {self.what} (its wait {self.number})"
@@ -126,6 +130,7 @@ class Waiting:
         """Raise in this rank's words what a wait ended with."""
         if self._reason or _is_lost(error):
             reason = self._reason or self._guard.why_broken(self._members)
+            self._guard.give_up(self._what)
             raise NobodyCame(self._me, self._what, reason) from error
         if isinstance(error, RuntimeError) and not isinstance(error, Mismatch):
             raise RuntimeError(f"rank {self._me}, in {self._what}: {error}") from error
@@ -238,32 +243,40 @@ class _Guard:
         self._waits: tuple[Waiting, str, float] | None = None
         self._others: dict[int, tuple[_State, float]] = {}  # what each has shown, and when that was new
         self._seen: dict[int, str] = {}
+        self._given_up = ""  # what this rank waited for in vain, last of all
         atexit.register(self._end)
         threading.Thread(target=self._watch, name="simgpu-waiting", daemon=True).start()
 
     def begin(self, waiting: Waiting, what: str) -> None:
         with self._lock:
             self._mine.number += 1
+            self._given_up = ""
             self._waits = waiting, what, time.monotonic()
 
     def end(self) -> None:
         with self._lock:
             self._waits, self._mine.what, self._seen = None, "", {}
 
+    def give_up(self, what: str) -> None:
+        with self._lock:
+            self._given_up = what
+
     def why_broken(self, members: list[int]) -> str:
         """What has become of a rank whose connection broke, as far as it has said."""
         time.sleep(LOOK)  # whoever ends says so a moment before or after
         others = [rank for rank in members if rank != self._rank]
-        ended = [rank for rank in others if (state := self._state(rank)) and state.what == ENDED]
-        if ended:
+        states = {rank: state for rank in others if (state := self._state(rank))}
+        if ended := [rank for rank, state in states.items() if state.what == ENDED]:
             return f"nobody will come: {_ended(ended)}"
-        waiting = [rank for rank in others if (state := self._state(rank)) and state.what]
+        if gave_up := {rank: state.told() for rank, state in states.items() if state.over}:
+            return f"nobody will come: {_told(gave_up)}"
+        waiting = [rank for rank, state in states.items() if state.what]
         died = [f"rank {rank}" for rank in others if rank not in waiting or len(others) == 1]
         return f"nobody will come: {' or '.join(died) or 'a rank'} has died"
 
     def _end(self) -> None:
         with self._lock:
-            self._mine.what = ENDED
+            self._mine.what, self._mine.over = self._given_up or ENDED, True
             self._show()
 
     def _show(self) -> None:
@@ -279,10 +292,10 @@ class _Guard:
         return None
 
     def _watch(self) -> None:
-        while self._mine.what != ENDED:
+        while not self._mine.over:
             time.sleep(LOOK)
             with self._lock:
-                if self._mine.what == ENDED:
+                if self._mine.over:
                     return
                 waits = self._waits
                 patient = waits is None or time.monotonic() - waits[2] < PATIENCE
