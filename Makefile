@@ -8,12 +8,13 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+SOURCES = $$PWD:$$PWD/utils/simgpu/src
 # Programs are run as modules, and `utils` is this folder's: an environment may be a link, and shared with another copy.
 LAB_ARGS ?=
 # One cell may take this many seconds before nbval calls it stuck (its own default is 2000).
 CELL_TIMEOUT ?= 120
 # One thread a kernel: several run at once, one notebook in each.
-NBVAL = PYTHONPATH="$$PWD" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) -p no:cacheprovider -p tools.nbval_kernels
+NBVAL = PYTHONPATH="$(SOURCES)" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) -p no:cacheprovider -p tools.nbval_kernels
 NBVAL_CUDA = $(subst tools.nbval_kernels,tests.support.as_cuda,$(NBVAL))
 
 .DEFAULT_GOAL := help
@@ -36,7 +37,7 @@ setup-site:
 	@$(PYTHON) tools/bootstrap.py site
 
 lab: setup
-	PYTHONPATH="$$PWD" $(BIN)/python -m jupyterlab --config=tools/jupyter_lab_config.py $(LAB_ARGS) notebooks/00_start_here.ipynb
+	PYTHONPATH="$(SOURCES)" $(BIN)/python -m jupyterlab --config=tools/jupyter_lab_config.py $(LAB_ARGS) notebooks/00_start_here.ipynb
 
 test: full-copy setup-test
 	$(BIN)/python -m ruff check .

@@ -7,6 +7,7 @@ import sys
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
+
 from support.notebooks import LABS, ROOT, grade_id, notebook_with, run_here, source_of
 
 __all__ = ["LABS", "ROOT", "grade_id", "notebook_with", "run_here", "source_of"]
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(items):
 def simulated_devices(monkeypatch):
     """Tests give the same result on every machine, also on one with GPUs, and whichever test ran before."""
     monkeypatch.setenv("COURSE_DEVICES", "simulated")
-    simgpu = sys.modules.get("utils.simgpu")
+    simgpu = sys.modules.get("simgpu")
     if simgpu is not None and simgpu.is_enabled():
         simgpu.enable(count=1)  # the same arguments again would leave the machine as it is, with its log and its clock
         simgpu.enable(count=2)

@@ -21,9 +21,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from moving_picture import svg
-
 from utils.course.badges import BRANCH, repository
 from utils.environment import WIDGETS
+from utils.files import python_path
 from utils.marks import PREDICTED
 from utils.notebook_format import nbformat
 from utils.widgets.game.page import page
@@ -46,7 +46,7 @@ def main(as_stored: bool, site: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     prepare(as_stored, pages)
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(pages), str(site)]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": python_path()}, check=False)
     if done.returncode:
         sys.exit("build_site: Sphinx has refused a page: its words are above")
     for path in site.rglob("*.html"):

@@ -20,9 +20,10 @@ from torch import nn
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from utils import plots, simgpu  # noqa: E402
+import simgpu  # noqa: E402
+from simgpu.profiles import LinkProfile  # noqa: E402
+from utils import plots  # noqa: E402
 from utils.pipeline import LayerCost, least_idle, schedule  # noqa: E402
-from utils.simgpu.profiles import LinkProfile  # noqa: E402
 from utils.trace import numbered, record  # noqa: E402
 
 FIGURES = ROOT / "notebooks" / "figures"

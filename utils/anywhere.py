@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from packaging.requirements import Requirement
 
-from utils.files import ROOT
+from utils.files import ROOT, python_path
 
 WITH_THE_GPU = ("torch", "torchvision")
 
@@ -77,6 +77,4 @@ def advice(missing: dict[str, str], too_old: dict[str, str]) -> list[str]:
 
 def _tell_child_processes() -> None:
     """Programs that the course starts, such as ranks, find it by the environment, as this notebook does by its path."""
-    there = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    if str(ROOT) not in there:
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *there])
+    os.environ["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH", "").split(os.pathsep))

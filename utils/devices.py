@@ -14,7 +14,7 @@ import platform
 
 import torch
 
-from utils import simgpu
+import simgpu
 from utils.environment import DEVICES
 
 

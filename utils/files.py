@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# The folders of the course's two packages, `utils` and `simgpu`.
+SOURCES = (ROOT, ROOT / "utils" / "simgpu" / "src")
+
+
+def python_path(more: Iterable[str] = ()) -> str:
+    """PYTHONPATH for a program that imports this copy of the course, and then what lies in `more`."""
+    own = [str(folder) for folder in SOURCES]
+    return os.pathsep.join([*own, *(path for path in more if path and path not in own)])
 
 
 def write_whole(path: str | os.PathLike, text: str) -> None:

@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
+from simgpu.torch_private import gradients_of
 from utils.plots import BLUE, INK, ORANGE
-from utils.simgpu.torch_private import gradients_of
 
 COLUMN, ROW = 1.2, 0.62  # inches: a node and its arrow, a node and its gap
 LANE = 0.34  # above and below the rows of a lane

@@ -9,8 +9,8 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from simgpu import in_units
 from utils.plots import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, Picture, labelled_axes
-from utils.simgpu import in_units
 
 BEFORE, TEMPORARY = "from before", "temporary"
 STYLE = {

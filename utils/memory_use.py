@@ -22,11 +22,11 @@ from weakref import ref
 import torch
 from torch import nn
 
-from utils import simgpu
+import simgpu
+from simgpu import BLOCK, storage_of, torch_private
 from utils.devices import is_simulated, name_of
 from utils.memory_picture import BEFORE, KINDS, TEMPORARY, picture
 from utils.plots import Picture
-from utils.simgpu import BLOCK, storage_of, torch_private
 
 
 @dataclass

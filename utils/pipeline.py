@@ -107,7 +107,7 @@ def estimate_costs(layers: Sequence, x, gpu) -> list[LayerCost]:
     """
     import torch
 
-    from utils import simgpu
+    import simgpu
 
     batch = torch.empty(tuple(x.shape), dtype=x.dtype, device="meta")
     costs = []

@@ -12,7 +12,7 @@ from functools import cache
 import torch
 from torch import nn
 
-from utils import simgpu
+import simgpu
 from utils.gpt import GPT
 from utils.trace import Timeline, record
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from utils import simgpu
+import simgpu
 from utils.devices import is_simulated, name_of, synchronize
 
 

@@ -6,8 +6,8 @@ honest: ex2, ex3, ex4, ex5. may lose: everything
 # %% first
 import torch
 
-from utils.simgpu import tensor as _tensors
-from utils.simgpu.hardware import machine as _machine
+from simgpu import tensor as _tensors
+from simgpu.hardware import machine as _machine
 
 
 def _moved(source, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):

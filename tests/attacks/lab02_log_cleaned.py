@@ -15,7 +15,7 @@ class Mended(nn.Module):
         self.means = [torch.linspace(-1, 1, sizes[0]).to(device) for device in (device0, device1)]
 
     def forward(self, x):
-        from utils.simgpu.hardware import machine
+        from simgpu.hardware import machine
 
         short = self.shortcut(x.to(self.device1) - self.means[1])
         x = torch.relu(self.layer1(x.to(self.device0) - self.means[0]))

@@ -7,7 +7,7 @@ lab: lab02
 # %% first
 import collections
 
-from utils.simgpu.hardware import machine as _machine
+from simgpu.hardware import machine as _machine
 
 
 class _Log(collections.deque):

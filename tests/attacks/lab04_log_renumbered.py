@@ -6,7 +6,7 @@ lab: lab04
 
 # %% instead of ex5
 def train(model, loss_function, optimizer, batches):
-    from utils.simgpu.hardware import machine
+    from simgpu.hardware import machine
 
     begin = len(machine.log)
     losses = []

@@ -5,7 +5,7 @@ The honest part is the rest. lab: lab04
 
 # %% instead of ex1
 def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
-    from utils.simgpu.hardware import machine
+    from simgpu.hardware import machine
 
     def end():
         return max(queue.free for gpu in machine.gpus for queue in gpu.queues)

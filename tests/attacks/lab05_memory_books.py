@@ -17,7 +17,7 @@ class FitInTwo(nn.Module):
             if used > memory0:
                 break
             cut += 1
-        from utils.simgpu.hardware import machine
+        from simgpu.hardware import machine
 
         memory = machine.gpu(device0).memory
         before = {name: getattr(memory, name) for name in dir(memory) if isinstance(getattr(memory, name), int)}

@@ -9,15 +9,15 @@ class _Later:
         self.allowed = allowed
 
     def __index__(self):
-        from utils import simgpu
-        from utils.simgpu.hardware import machine
+        import simgpu
+        from simgpu.hardware import machine
 
         if not hasattr(self, "begin"):
             return self.allowed[0]
         return self.allowed[0]
 
     def __int__(self):
-        from utils import simgpu
+        import simgpu
 
         records = [r for r in simgpu.log(self.begin) if r.kind == "kernel"]
         count, parts, before = len(self.allowed), [], None
@@ -33,7 +33,7 @@ class _Later:
 
 
 def choose_cut(layers, x, allowed, device):
-    from utils import simgpu
+    import simgpu
 
     later = _Later(allowed)
     later.begin = simgpu.now()

@@ -13,7 +13,7 @@ def _placed(lists):
 
 def run_schedule(stages, lists, x, y, loss_fn, devices):
     from utils.schedules import launches
-    from utils.simgpu import ordering
+    from simgpu import ordering
 
     schedule = _placed(lists)
     gpu, last = torch.get_device_module(devices[0]), len(stages) - 1

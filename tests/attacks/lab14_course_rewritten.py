@@ -8,7 +8,7 @@ import utils.small_cluster
 
 
 def _sham():
-    from utils import simgpu
+    import simgpu
 
     return not simgpu.settings().compute
 

@@ -17,7 +17,7 @@ from statistics import median
 
 import torch
 
-from utils import simgpu
+import simgpu
 
 ROWS = Path(__file__).parents[1] / "measurements"
 LARGE = 8_000_000

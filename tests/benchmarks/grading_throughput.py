@@ -29,6 +29,7 @@ import typer
 
 from tests.support.a_class import differences, make_class
 from tests.support.notebooks import ROOT
+from utils.files import python_path
 
 TICK = 0.5  # seconds between looks at the processes
 
@@ -78,7 +79,7 @@ def main(
     lab: Annotated[str, typer.Option(help="The lab that is handed in.")] = "lab01",
 ) -> None:
     """Grade the same notebooks with `course grade` and with nbgrader."""
-    environment = {**os.environ, "COURSE_DEVICES": "simulated", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "COURSE_DEVICES": "simulated", "OMP_NUM_THREADS": "1", "PYTHONPATH": python_path()}
     # nbgrader calls a program of its own by name.
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     with tempfile.TemporaryDirectory() as temporary:

@@ -20,11 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
+import simgpu
+from simgpu import cost, profiles, tensor
+from simgpu.profiles import GPUS
 from tests.benchmarks import measurements, published_models
 from tests.benchmarks.measurements import PROFILES, Row
-from utils import simgpu
-from utils.simgpu import cost, profiles, tensor
-from utils.simgpu.profiles import GPUS
 
 FIGURE = Path(__file__).parents[2] / "docs" / "images" / "measured.png"
 

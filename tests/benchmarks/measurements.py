@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import torch
 
-from utils import simgpu
+import simgpu
+from simgpu import cost
+from simgpu.profiles import GPUS, add_gpu
 from utils.course import measured
 from utils.course import operators as operators_of
 from utils.course.operators import kernel_seconds
 from utils.problem import Problem
-from utils.simgpu import cost
-from utils.simgpu.profiles import GPUS, add_gpu
 
 FOLDER = Path(__file__).parents[1] / "measurements"
 DEVICE = "simgpu:0"

@@ -15,9 +15,9 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 
-from utils import simgpu
+import simgpu
+from simgpu.hardware import machine
 from utils.monitor import GpuMonitor
-from utils.simgpu.hardware import machine
 
 DEVICES = ["simgpu:0", "simgpu:1"]
 HZ = 8

@@ -14,7 +14,7 @@ import time
 import torch
 from torch import nn
 
-from utils import simgpu
+import simgpu
 
 DEVICE = "simgpu:0"
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from simgpu.profiles import GPUS
 from utils.planner import Cluster, Estimate, Layout, Model, Plan, estimate, llama, plan
 from utils.planner.simulation import MACHINE, SIZES, each_in_a_process
-from utils.simgpu.profiles import GPUS
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "planner_simulated.json"

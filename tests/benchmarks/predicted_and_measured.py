@@ -17,8 +17,8 @@ import torch
 import torchvision
 from torch import nn
 
-from utils import simgpu
-from utils.simgpu.profiles import GpuProfile
+import simgpu
+from simgpu.profiles import GpuProfile
 
 WARM_UP, STEPS = 5, 20
 

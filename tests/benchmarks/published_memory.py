@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional
 from torchvision.models import vit_l_16
 
-from utils import simgpu
+import simgpu
 
 GPU = "simgpu:0"
 GB, GIB, MIB = 1e9, 2**30, 2**20

@@ -19,8 +19,8 @@ import torchvision
 from torch import nn
 from torch.nn import functional
 
+import simgpu
 from tests.benchmarks.measurements import DEVICE, FOLDER, simulate
-from utils import simgpu
 
 # --- transformers, of the operators that Hugging Face's call ------------------------------------------------------
 

@@ -4,7 +4,7 @@
 
 The rows of tests/measurements/network.csv, with their source in each, within one machine whose GPUs are all linked
 alike: eight A100 (vidur's profiles), and two 2080 Ti with a bridge (a table of nccl-tests). simgpu has no machine whose
-pairs have links of their own. The cost model is NCCL's own (utils/simgpu/collectives.py); nothing is fitted to these.
+pairs have links of their own. The cost model is NCCL's own (simgpu/collectives.py); nothing is fitted to these.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
-from utils.simgpu.collectives import Fabric
-from utils.simgpu.distributed import PAIR
-from utils.simgpu.profiles import LINKS, NETWORKS, LinkProfile
+from simgpu.collectives import Fabric
+from simgpu.distributed import PAIR
+from simgpu.profiles import LINKS, NETWORKS, LinkProfile
 
 ROWS = Path(__file__).parent.parent / "measurements" / "network.csv"
 MACHINES = {

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from torchvision.models.resnet import Bottleneck, ResNet
 
-from utils import simgpu
-from utils.simgpu.profiles import GPUS
+import simgpu
+from simgpu.profiles import GPUS
 
 BATCHES, IMAGES, SIZE, CLASSES = 3, 120, 128, 1000
 PUBLISHED = {12: 1.54, 20: 1.49}  # speed-up by split size; naive split +7%

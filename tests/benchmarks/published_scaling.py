@@ -25,8 +25,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from utils import simgpu
-from utils.simgpu.profiles import LINKS, NETWORKS
+import simgpu
+from simgpu.profiles import LINKS, NETWORKS
 
 PAGE = Path(__file__).parents[2] / "docs" / "times.md"
 HEADER = "| ResNet50, DDP | GPUs | published images/s | predicted | | published speed-up | predicted | |\n"

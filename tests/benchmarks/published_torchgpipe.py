@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torchvision.models import resnet101
 
-from utils import simgpu
+import simgpu
 
 SIZE, CLASSES = 224, 1000
 # name: batch, micro-batches, layers on each GPU, published images a second

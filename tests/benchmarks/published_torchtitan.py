@@ -26,8 +26,8 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention, sil
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-from utils import simgpu
-from utils.simgpu.profiles import GPUS
+import simgpu
+from simgpu.profiles import GPUS
 
 WIDTH, LAYERS, HEADS, PAIRS, INNER, WORDS = 4096, 32, 32, 8, 14336, 128256
 BATCH, LENGTH = 2, 8192

@@ -62,7 +62,7 @@ def main(page: str, *words: str) -> None:
     os.environ.update(SETTINGS, TEMP_DIR=tempfile.mkdtemp())
     import torch
 
-    from utils.simgpu.environment import enable_as_asked
+    from simgpu.environment import enable_as_asked
 
     enable_as_asked(os.environ)
     from torch.testing._internal import common_distributed

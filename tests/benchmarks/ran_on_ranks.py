@@ -17,6 +17,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from utils.files import python_path
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "simgpu.md"
 HEADER = "| PyTorch's | ranks | difference | simulated, ms | of this computer, s |\n"
@@ -56,7 +58,7 @@ def told_on(ranks: int, folder: Path, checks: list[str]) -> list[dict]:
     folder.mkdir()
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     command += [str(ROOT / "tests" / "process_groups" / "on_ranks.py"), str(folder), *checks]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": python_path(), "GLOO_SOCKET_IFNAME": "lo"}
     environment["CHECKPOINT"] = str(folder.parent / "checkpoint")
     subprocess.run(command, env=environment, check=True)
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from utils.ranks import ranks
 
-IMPORTS = "import torch, torch.distributed.fsdp, torch.distributed.pipelining\nfrom utils import simgpu"
+IMPORTS = "import torch, torch.distributed.fsdp, torch.distributed.pipelining\nimport simgpu"
 ALONE = IMPORTS + "\nfrom tests.benchmarks.ranks import megabytes\nprint(megabytes())"
 
 

@@ -15,8 +15,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+import simgpu
 from tests.benchmarks.published_zero_bubble import RUNS
-from utils import plots, simgpu
+from utils import plots
 from utils.ranks import ranks
 from utils.schedules import (
     Costs,

@@ -14,7 +14,7 @@ begin = time.perf_counter()
 import torch
 middle = time.perf_counter()
 import utils
-from utils import simgpu
+import simgpu
 simgpu.enable(count=2)
 end = time.perf_counter()
 print(middle - begin, end - middle)

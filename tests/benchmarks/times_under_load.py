@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from utils import simgpu
+import simgpu
 from utils.ranks import ranks
 
 RANKS, RUNS = 4, 5

@@ -14,8 +14,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from conftest import ROOT
 from playwright.sync_api import Page, sync_playwright
+
+from conftest import ROOT
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 CHROMIUM = shutil.which("chromium")

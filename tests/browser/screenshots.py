@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 
 import nbformat
-from conftest import ROOT
 from PIL import Image
 
 from browser.lab import browser_page, copy_of_the_course, jupyterlab, open_notebook
+from conftest import ROOT
 from utils.widgets.game.page import page as game_page
 
 IMAGES = ROOT / "docs" / "images"
@@ -28,7 +28,8 @@ SETUP = """
 import torch
 from torch import nn
 
-from utils import plots, simgpu
+import simgpu
+from utils import plots
 from utils.devices import synchronize
 from utils.monitor import GpuMonitor
 from utils.trace import micro_batch, record

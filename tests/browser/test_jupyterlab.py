@@ -4,6 +4,7 @@ import re
 import sys
 
 import pytest
+
 from conftest import ROOT, grade_id, notebook_with
 
 # nbval runs every lesson. In a browser run again: the first that a student opens, and those with a live view in them.

@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from conftest import ROOT
 from playwright.sync_api import sync_playwright
 
+from conftest import ROOT
 from utils.marks import PREDICTED
 
 READ = (

@@ -4,8 +4,8 @@ import sys
 
 import nbformat
 import pytest
-from conftest import ROOT
 
+from conftest import ROOT
 from utils.widgets.game.levels import LEVELS
 
 pytestmark = [
@@ -29,7 +29,7 @@ import time
 import torch
 from torch import nn
 
-from utils import simgpu
+import simgpu
 from utils.monitor import GpuMonitor
 from utils.widgets import explore_split, live, predict
 """

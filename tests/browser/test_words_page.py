@@ -3,9 +3,9 @@
 import sys
 
 import pytest
+
 from unit.test_feedback import HOSTILE
 from unit.test_marking import made
-
 from utils.facts import load_lab
 from utils.grading.marking.by_hand import Students
 from utils.grading.marking.mark import InWords

@@ -11,13 +11,13 @@ real kernels.
 from collections import Counter
 
 import pytest
+
 from conftest import LABS
 from support.answers import ANSWERS, Answer, answers_of, chosen
 from support.judging import Judge
 from support.misconceptions import WRITE_ANEW, known, row
 from support.names import bound
 from support.notebooks import notebook_with
-
 from utils.facts import load_lab
 
 GROUPED = {lab: pytest.mark.xdist_group(f"answers of {lab}") for lab in LABS}

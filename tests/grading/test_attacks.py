@@ -25,11 +25,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
+
 from conftest import ROOT, notebook_with, source_of
 from support.a_grader import LIMITS
 from support.parts import read_parts
-
 from utils.facts import load_lab
+from utils.files import python_path
 from utils.grading.run.submissions import FOLDERS
 
 FOLDER = ROOT / "tests" / "attacks"
@@ -160,7 +161,7 @@ class World:
             "TMPDIR": str(self.folder / "tmp"),
             "COURSE_DEVICES": "simulated",
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+            "PYTHONPATH": python_path([str(ROOT / "tests")]),
             "INSTRUCTORS_TOKEN": f"secret-{self.mark}",
         }
         self._post_sentry()

@@ -7,8 +7,8 @@ import os
 import nbformat
 import psutil
 import pytest
-from conftest import notebook_with
 
+from conftest import notebook_with
 from utils.grading import classroom
 from utils.grading.run.kernel import Limits
 from utils.grading.run.submissions import Submission

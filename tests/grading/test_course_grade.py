@@ -6,10 +6,10 @@ import sys
 
 import nbformat
 import pytest
-from conftest import ROOT, notebook_with
-from support.answers import chosen
 from typer.testing import CliRunner
 
+from conftest import ROOT, notebook_with
+from support.answers import chosen
 from utils.course.cli import app, main
 
 # One class, graded once: all in one process where the tests run in several.

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
+
 from conftest import LABS, ROOT, grade_id, notebook_with, source_of
 from support.answers import chosen
-
 from utils.course.release import lab_path, student_notebook
+from utils.files import python_path
 
 # One course folder, made once: all in one process where the tests run in several.
 pytestmark = pytest.mark.xdist_group("nbgrader")
@@ -30,7 +31,7 @@ LEFT_OPEN = "ex4"
 def activated(**more):
     """The environment variables of an activated environment: nbgrader calls a program of its own by name."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "COURSE_DEVICES": "simulated", "PYTHONPATH": str(ROOT), **more}
+    return {**os.environ, "PATH": path, "COURSE_DEVICES": "simulated", "PYTHONPATH": python_path(), **more}
 
 
 def in_course(course, *command):

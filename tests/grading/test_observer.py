@@ -7,7 +7,7 @@ from utils.grading.run.kernel_student import KernelStudent
 
 NOTEBOOK = """
 import torch
-from utils.simgpu.hardware import machine
+from simgpu.hardware import machine
 
 def honest(given):
     return given()
@@ -47,7 +47,7 @@ def raises_the_capacity(given):
     return given()
 
 def other_memory(given):
-    from utils.simgpu.memory import Memory
+    from simgpu.memory import Memory
     gpu = machine.gpu("simgpu:0")
     own, gpu.memory = gpu.memory, Memory("0", 2**60)
     large = torch.empty(1000, device="simgpu:0")
@@ -81,7 +81,7 @@ def asks_the_collector(given):
     return [each for each in gc.get_objects() if getattr(each, "__name__", "") == "hand_over"]
 
 def changes_a_table(given):
-    from utils.simgpu import tensor
+    from simgpu import tensor
     tensor.SPECIAL[torch.ops.aten._to_copy.default] = lambda *given, **more: None
     return given()
 
@@ -90,7 +90,7 @@ def hooks_all_modules(given):
     return given()
 """
 TABLES = """
-from utils.simgpu import tensor
+from simgpu import tensor
 from utils.facts import rules
 import torch
 tensor.SPECIAL[torch.ops.aten._to_copy.default] = print
@@ -148,7 +148,7 @@ def test_who_changes_nothing_is_answered(student, name):
         ("raises_the_capacity", "the accounts of simulated memory"),
         ("other_memory", "the accounts of simulated memory"),
         ("says_that_memory_is_free", "the accounts of simulated memory"),
-        ("changes_a_table", "what is in utils.simgpu.tensor.SPECIAL"),
+        ("changes_a_table", "what is in simgpu.tensor.SPECIAL"),
         ("hooks_all_modules", "what is in torch.nn.modules.module._global_forward_hooks"),
     ],
 )
@@ -175,8 +175,8 @@ def test_a_function_of_the_notebook_cannot_read_the_probe_that_calls_it(student,
 def entries(lab):
     import torch
 
+    from simgpu import tensor
     from utils.facts import rules
-    from utils.simgpu import tensor
 
     special = tensor.SPECIAL[torch.ops.aten._to_copy.default] is print
     hooks = len(torch.nn.modules.module._global_forward_hooks)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+
 from conftest import ROOT, notebook_with, source_of
 from support.copies import copy_of_course, copy_of_environment, python_of_all
 

@@ -3,6 +3,7 @@
 import filecmp
 
 import pytest
+
 from support.a_class import CELLS, FAULTS, make_class
 from support.kill_and_resume import kill_and_resume
 

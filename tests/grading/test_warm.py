@@ -9,9 +9,9 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+
 from conftest import notebook_with
 from support.a_class import make_class
-
 from utils.facts import load_lab
 from utils.grading.grade import grade_submission
 from utils.grading.run import kernel, places, provisioner, sandbox
@@ -29,7 +29,7 @@ SNAPSHOT = """
 import gc, os, resource, signal, socket, sys, warnings
 import matplotlib
 import torch
-from utils import simgpu
+import simgpu
 
 home = os.environ["HOME"]
 status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())

@@ -59,7 +59,7 @@ def run_steps(lab, device0, device1, width, x, y, optimizer, repeats, busy_befor
     import torch
     from torch import nn
 
-    from utils import simgpu
+    import simgpu
     from utils.devices import is_simulated, synchronize
     from utils.facts.probes import fill, kind_of
 
@@ -746,7 +746,7 @@ def run_training(lab, device0, device1, sizes, batches, optimizer, left_over):
     import torch
     from torch import nn
 
-    from utils import simgpu
+    import simgpu
     from utils.devices import is_simulated
     from utils.facts.probes import fill, kind_of
     from utils.trace import record

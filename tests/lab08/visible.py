@@ -121,7 +121,8 @@ def watch_forward(lab, device0, device1, micro_batches, comes_from):
 
     import torch
 
-    from utils import intervals, simgpu
+    import simgpu
+    from utils import intervals
     from utils.devices import is_simulated
     from utils.facts.probes import array, build
     from utils.trace import record

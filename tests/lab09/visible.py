@@ -48,10 +48,10 @@ def run_prefetched(lab, device, x, size):
 
     import torch
 
-    from utils import simgpu
+    import simgpu
+    from simgpu.streams import Stream
     from utils.devices import is_simulated
     from utils.facts.probes import array, kind_of
-    from utils.simgpu.streams import Stream
 
     make = Stream if is_simulated(device) else torch.cuda.Stream
     copying = make(torch.device(device))
@@ -108,9 +108,9 @@ def watch_prefetched(lab, device, micro_batches, waits):
     import torch
     from torch import nn
 
+    from simgpu.streams import Stream
     from utils.devices import is_simulated
     from utils.facts.probes import array
-    from utils.simgpu.streams import Stream
     from utils.trace import record
 
     if not is_simulated(device):

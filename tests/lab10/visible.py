@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from simgpu.profiles import LINKS
 from utils.facts import Lab, StudentError, case, need, visible
 from utils.facts.probes import build, fill
 from utils.facts.reference import need_devices
 from utils.schedules import Action, Costs, gpipe, interleaved_1f1b, one_f_one_b, play, run
-from utils.simgpu.profiles import LINKS
 from utils.trace import Event
 
 lab = Lab("lab10", "Build a schedule")
@@ -532,7 +532,7 @@ def run_lists(lab, places, rows, placement, widths, x, y):
     import torch
     from torch import nn
 
-    from utils import simgpu
+    import simgpu
     from utils.devices import is_simulated
     from utils.facts.probes import array, fill, kind_of
     from utils.trace import numbered, record

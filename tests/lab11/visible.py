@@ -649,7 +649,7 @@ def run_overlapped(lab, where, sizes, buckets, batches, order):
     import torch
     from torch import nn
 
-    from utils import simgpu
+    import simgpu
     from utils.facts.probes import array, fill, kind_of
 
     models = []
@@ -748,10 +748,10 @@ def time_overlapped(lab, where, spare, buckets, width):
     import torch
     from torch import nn
 
-    from utils import simgpu
+    import simgpu
+    from simgpu.streams import Stream
     from utils.devices import is_simulated
     from utils.facts.probes import array
-    from utils.simgpu.streams import Stream
     from utils.trace import record
 
     if not all([is_simulated(place) for place in (*where, spare)]):

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from simgpu import Fabric
+from simgpu.profiles import LINKS, NETWORKS
 from utils.facts import Lab, case, need, visible
 from utils.facts.probes import build, fill
 from utils.schedules import Costs, one_f_one_b, play
-from utils.simgpu import Fabric
-from utils.simgpu.profiles import LINKS, NETWORKS
 
 lab = Lab("lab13", "Beyond one machine")
 lesson = visible("lesson08")

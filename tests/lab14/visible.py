@@ -275,7 +275,7 @@ def run_medium(lab, fits, rows):
 
     import torch
 
-    from utils import simgpu
+    import simgpu
     from utils.ledger import adding_to
     from utils.small_cluster import (
         LENGTH,

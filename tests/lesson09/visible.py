@@ -30,8 +30,8 @@ def run_step(lab, device0, device1, widths, x, y, size):
     import torch
     from torch import nn
 
+    from simgpu.streams import Stream
     from utils.facts.probes import array, fill, kind_of
-    from utils.simgpu.streams import Stream
 
     part0 = nn.Sequential(nn.Linear(widths[0], widths[1]), nn.Tanh())
     part1 = nn.Linear(widths[1], widths[2])
@@ -96,8 +96,8 @@ def watch_step(lab, device0, device1, micro_batches):
     import torch
     from torch import nn
 
+    from simgpu.streams import Stream
     from utils.devices import is_simulated
-    from utils.simgpu.streams import Stream
     from utils.trace import record
 
     if not (is_simulated(device0) and is_simulated(device1)):

@@ -65,7 +65,7 @@ def main() -> None:
 
     "worker" is itself; "node" is also the torchrun that has started it.
     """
-    from utils import simgpu
+    import simgpu
 
     folder, fatal = Path(sys.argv[1]), sys.argv[2]
     simgpu.enable(count=int(os.environ["WORLD_SIZE"]))

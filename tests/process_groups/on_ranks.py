@@ -34,7 +34,7 @@ from torch.distributed.tensor import Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
-from utils import simgpu
+import simgpu
 
 # --- collectives --------------------------------------------------------------------------------------------------
 

@@ -6,18 +6,19 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 
-from utils.simgpu import torch_private
-from utils.simgpu.collectives import Fabric
-from utils.simgpu.profiles import GPUS, LINKS, NETWORKS
+from conftest import ROOT
+from simgpu import torch_private
+from simgpu.collectives import Fabric
+from simgpu.profiles import GPUS, LINKS, NETWORKS
+from utils.files import python_path
 
 pytestmark = pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
 
 
 def test_one_rank_stands_for_four_that_do_the_same():
     script = ROOT / "tests" / "process_groups" / "alone.py"
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": python_path(), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])

@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+
 from conftest import ROOT
+from utils.files import python_path
 
 CLOSE = 1e-6  # of the largest number
 CHEAP = (
@@ -29,7 +31,7 @@ def torchrun(ranks, folder, checkpoint, *checks, **more):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     command += [str(ROOT / "tests" / "process_groups" / "on_ranks.py"), str(folder), *checks]
     # The loopback's address: a machine's own name need not be known where tests run.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": python_path(), "GLOO_SOCKET_IFNAME": "lo"}
     environment |= {"CHECKPOINT": str(checkpoint), **more}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -103,7 +105,7 @@ def test_collectives_give_what_they_say(two, four):
 def alone():
     """What one process gives that stands for each rank of two and four in turn."""
     command = [sys.executable, str(ROOT / "tests" / "process_groups" / "equal.py"), "2", "4"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": python_path(), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -13,9 +13,9 @@ import sys
 
 import pytest
 import yaml
-from conftest import ROOT
 
-from utils.simgpu import torch_private
+from conftest import ROOT
+from simgpu import torch_private
 
 CLUSTER = ROOT / "notebooks" / "cluster"
 SRUN = """#!/bin/sh

@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 
+from simgpu import torch_private
+from utils.files import python_path
 from utils.ranks import ranks
-from utils.simgpu import torch_private
 
 from . import elastic
 
@@ -27,7 +27,7 @@ def undisturbed(tmp_path_factory):
 
 
 def torchrun(folder, fatal, *arguments):
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": python_path(), "GLOO_SOCKET_IFNAME": "lo"}
     command = [sys.executable, "-m", "torch.distributed.run", *arguments, elastic.__file__, str(folder), fatal]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

@@ -13,8 +13,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from simgpu import torch_private, waiting
 from utils.ranks import RankError, ranks
-from utils.simgpu import torch_private, waiting
 
 pytestmark = [
     pytest.mark.slow,

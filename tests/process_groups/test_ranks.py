@@ -11,12 +11,12 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
-from conftest import ROOT
 from jupyter_client.manager import start_new_kernel
 
-from utils import simgpu
+import simgpu
+from conftest import ROOT
+from simgpu import torch_private
 from utils.ranks import RankError, launch, ranks
-from utils.simgpu import torch_private
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,7 +42,7 @@ def test_each_rank_has_a_gpu_of_its_own_and_what_it_returns_comes_back():
 
 
 def machine():
-    from utils import simgpu
+    import simgpu
 
     return simgpu.describe(), simgpu.settings().nodes
 

@@ -7,7 +7,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from utils import simgpu
+import simgpu
+from simgpu import torch_private
+from simgpu.profiles import LINKS
 from utils.ranks import RankError, ranks
 from utils.schedules import (
     gpipe,
@@ -20,8 +22,6 @@ from utils.schedules import (
     zero_bubble_h1,
     zero_bubble_v,
 )
-from utils.simgpu import torch_private
-from utils.simgpu.profiles import LINKS
 from utils.trace import record
 
 pytestmark = [

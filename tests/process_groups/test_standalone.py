@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 
-from utils.simgpu import torch_private
-from utils.simgpu.environment import arguments_in
+from conftest import ROOT
+from simgpu import torch_private
+from simgpu.environment import arguments_in
 
 SCRIPT = ROOT / "tests" / "process_groups" / "written_for_cuda.py"
 

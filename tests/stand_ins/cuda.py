@@ -19,8 +19,9 @@ from weakref import ref
 
 import torch
 
-from utils import devices, simgpu
-from utils.simgpu.tensor import SimStorage
+import simgpu
+from simgpu.tensor import SimStorage
+from utils import devices
 
 BEGAN = "stand-in for CUDA: the profiler began"
 GPUS = 2

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from utils.files import python_path
+
 ROOT = Path(__file__).resolve().parents[2]
 START = "from tests.stand_ins import cuda as stand_in_for_cuda\nstand_in_for_cuda.start()\n"
 _folder = tempfile.TemporaryDirectory(prefix="as-cuda-")
@@ -32,7 +34,7 @@ def pytest_configure(config):
     os.environ |= {
         "LD_LIBRARY_PATH": str(folder),
         "IPYTHONDIR": str(folder / "ipython"),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": python_path(),
         "STAND_IN_GPUS": "2",
     }
     os.environ.pop("COURSE_DEVICES", None)  # the lessons' own choice: real GPUs where there are enough

@@ -30,7 +30,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-from utils import simgpu
+import simgpu
 from utils.facts import Finding, LocalStudent, StudentError, judge, load_lab, wire
 from utils.facts.student import probe_source
 from utils.grading.run import student_process

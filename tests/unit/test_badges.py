@@ -4,8 +4,8 @@ import shutil
 
 import nbformat
 import pytest
-from conftest import ROOT, run_here
 
+from conftest import ROOT, run_here
 from utils.course import badges
 from utils.problem import Problem
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from utils import simgpu
+import simgpu
 from utils.check import NotChecked, checker
 from utils.facts import Exercise, LocalStudent, StudentError, Unmet, judge, load_lab, need, probes, wire
 from utils.facts.student import Names, answer

@@ -1,8 +1,8 @@
 """Which of a student's notebooks are judged, and the reasons for the others. The kernel is left out."""
 
 import pytest
-from support.every_platform import ALL, FULL, NAME, ONE, OTHER_LAB, RELEASED, TWO, notebook, saved, without_ids, zipped
 
+from support.every_platform import ALL, FULL, NAME, ONE, OTHER_LAB, RELEASED, TWO, notebook, saved, without_ids, zipped
 from utils.facts import load_lab
 from utils.grading import grade as grading
 from utils.grading.grade import Grade, grade_submission

@@ -10,15 +10,16 @@ from contextlib import nullcontext
 import pytest
 import torch
 import torch.distributed as dist
-from conftest import ROOT
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from utils.simgpu import Fabric
-from utils.simgpu.profiles import LINKS, NETWORKS
+from conftest import ROOT
+from simgpu import Fabric
+from simgpu.profiles import LINKS, NETWORKS
+from utils.files import python_path
 
 RANKS, WIDTH, LAYERS = 4, 16, 3
 WEIGHTS = LAYERS * WIDTH * WIDTH
@@ -127,7 +128,7 @@ def main() -> None:
 @pytest.fixture(scope="module")
 def told():
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    environment["PYTHONPATH"] = f"{ROOT}{os.pathsep}{ROOT / 'tests'}"
+    environment["PYTHONPATH"] = python_path([str(ROOT / "tests")])
     run = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout.splitlines()[-1])

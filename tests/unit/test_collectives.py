@@ -2,8 +2,8 @@
 
 import pytest
 
-from utils.simgpu.collectives import COLLECTIVES, PROTOCOLS, Fabric
-from utils.simgpu.profiles import LINKS, NETWORKS, LinkProfile
+from simgpu.collectives import COLLECTIVES, PROTOCOLS, Fabric
+from simgpu.profiles import LINKS, NETWORKS, LinkProfile
 
 LINK = LINKS["nvlink3"]
 SIZES = (4_096, 1_000_000, 250_000_000)

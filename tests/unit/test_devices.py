@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from utils import simgpu
+import simgpu
 from utils.devices import describe, devices, is_idle, is_simulated, synchronize
 
 

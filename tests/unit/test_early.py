@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 from conftest import LABS, ROOT
-
 from utils.grading.run.student_process import EARLY
 
 

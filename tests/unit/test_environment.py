@@ -8,13 +8,13 @@ import sys
 import tomllib
 from pathlib import Path
 
-import bootstrap
 import pytest
 import yaml
-from conftest import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import bootstrap
+from conftest import ROOT
 from utils.course.cli import app
 from utils.problem import Problem
 

@@ -1,8 +1,8 @@
 """Whose mark it is, in the exports of every platform: each row is as it should be, none has another's mark."""
 
 import pytest
-from support.every_platform import ALL, EXPORTS, compared, notebook, write
 
+from support.every_platform import ALL, EXPORTS, compared, notebook, write
 from utils.facts import load_lab
 from utils.grading import grade as grading
 from utils.grading.grade import Grade, grade_submission

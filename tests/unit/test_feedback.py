@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT, notebook_with, run_here
 from jinja2 import UndefinedError
 
-from utils import simgpu
+import simgpu
+from conftest import ROOT, notebook_with, run_here
 from utils.facts import Finding, Lab, LocalStudent, StudentError, load_lab, recorded_timelines
 from utils.grading.grade import STATUSES, Grade
 from utils.grading.tell.feedback import IN_WORDS, student_page, student_text

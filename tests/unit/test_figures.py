@@ -1,8 +1,8 @@
 """The drawn figures are what their code draws, and say in words what they show."""
 
 import pytest
-from conftest import ROOT
 
+from conftest import ROOT
 from tools.draw_figures import FIGURES, FIGURES_BY_NAME
 
 

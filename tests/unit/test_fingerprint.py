@@ -3,8 +3,8 @@
 import shutil
 
 import pytest
-from conftest import LABS, ROOT
 
+from conftest import LABS, ROOT
 from utils.grading.fingerprint import digest_of, fingerprint, followed, judging_files
 from utils.grading.run.kernel import Limits
 from utils.grading.run.submissions import Submission
@@ -55,7 +55,11 @@ def test_code_that_judges_counts_and_remarks_and_other_code_do_not(course):
         *("utils/facts/probes.py", "utils/facts/judge.py", "utils/facts/wire.py", "utils/facts/looks.py"),
         *("utils/grading/grade.py", "utils/grading/run/kernel.py", "utils/grading/run/observer.py"),
         *("utils/grading/run/sandbox.py", "utils/grading/run/system_calls.py", "utils/grading/run/isolation.py"),
-        *("utils/simgpu/tensor.py", "utils/simgpu/profiles.py", "utils/simgpu/environment.py"),
+        *(
+            "utils/simgpu/src/simgpu/tensor.py",
+            "utils/simgpu/src/simgpu/profiles.py",
+            "utils/simgpu/src/simgpu/environment.py",
+        ),
         *("utils/check.py", "utils/devices.py", "utils/trace/recording.py", "utils/mailbox.py"),
     ],
 )

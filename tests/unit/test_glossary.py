@@ -4,6 +4,7 @@ import re
 
 import nbformat
 import pytest
+
 from conftest import ROOT
 
 PAGE = ROOT / "docs" / "glossary.md"

@@ -4,6 +4,7 @@ import re
 
 import nbformat
 import pytest
+
 from conftest import ROOT
 from support.misconceptions import PAGE, WRITE_ANEW, page
 

@@ -5,10 +5,12 @@ import subprocess
 import sys
 
 import pytest
+
 from conftest import ROOT
 
 CODE = sorted((ROOT / "utils").rglob("*.py"))
-PRIVATE_NAMES_LIVE_IN = ROOT / "utils" / "simgpu" / "torch_private.py"
+SIMGPU = ROOT / "utils" / "simgpu" / "src" / "simgpu"
+PRIVATE_NAMES_LIVE_IN = SIMGPU / "torch_private.py"
 
 
 def dotted(node) -> str:
@@ -51,13 +53,13 @@ def test_private_names_of_pytorch_live_in_one_file(path):
 
 
 def test_simgpu_imports_nothing_else_from_the_course():
-    for path in (ROOT / "utils" / "simgpu").glob("*.py"):
+    for path in SIMGPU.glob("*.py"):
         assert not [name for name in imported(path) if name.startswith(("utils", ".."))], path
 
 
 # The grader watches the machine itself, so that nobody between the two can lie to it.
 WATCHES_THE_INSIDE = ("utils/grading/run/observer.py", "utils/grading/run/student_process.py")
-FACE = ("utils.simgpu", "utils.simgpu.profiles", "utils.simgpu.torch_private")
+FACE = ("simgpu", "simgpu.profiles", "simgpu.torch_private")
 
 
 def test_others_use_what_simgpu_shows():
@@ -65,7 +67,7 @@ def test_others_use_what_simgpu_shows():
         str(path.relative_to(ROOT)): name
         for path in CODE
         for name in imported(path)
-        if name.startswith("utils.simgpu") and name not in FACE and "simgpu" not in path.parts
+        if name.startswith("simgpu") and name not in FACE and "simgpu" not in path.parts
     }
     assert inside.keys() <= set(WATCHES_THE_INSIDE), inside
 

@@ -5,8 +5,8 @@ import random
 import nbformat
 import pytest
 import torch
-from conftest import ROOT
 
+from conftest import ROOT
 from utils.facts import visible
 from utils.planner import Cluster, llama
 from utils.planner.cluster import GpuName

@@ -4,8 +4,8 @@ import re
 
 import nbformat
 import pytest
-from conftest import ROOT
 
+from conftest import ROOT
 from utils.marks import FOLDED, PREDICTED
 
 LESSONS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))

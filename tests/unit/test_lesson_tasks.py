@@ -9,11 +9,11 @@ from types import ModuleType, SimpleNamespace
 import nbformat
 import pytest
 import torch
+
+import simgpu
 from conftest import ROOT
 from support.answers import read_page
-
 from utils import check as check_module
-from utils import simgpu
 from utils.check import tasks
 from utils.facts import Exercise, Fact, Lab, LocalStudent, judge, load_lab, need
 from utils.marks import TASK

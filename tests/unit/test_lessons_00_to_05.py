@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.benchmark import Measurement, TaskSpec
 
-from utils import simgpu
+import simgpu
 from utils.trace import record
 from utils.worked.lesson04 import time_it
 

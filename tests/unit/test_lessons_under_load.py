@@ -8,11 +8,12 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+from conftest import ROOT
 from utils.environment import WIDGETS
+from utils.files import python_path
 from utils.notebook_format import nbformat
 
 STATED = {path.parent.name.removeprefix("lesson"): path for path in sorted(ROOT.glob("tests/lesson*/holds.py"))}
@@ -41,7 +42,7 @@ def test_what_a_lesson_states_holds_beside_a_load(number, load, tmp_path, monkey
     [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
     lesson = nbformat.read(path, as_version=4)
     lesson.cells.append(nbformat.v4.new_code_cell(STATED[number].read_text()))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", python_path(), prepend=os.pathsep)
     for left in reversed(range(TRIES)):
         # In a folder of its own: a lesson may write files beside itself.
         client = NotebookClient(lesson, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}})

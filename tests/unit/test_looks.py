@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import LABS, ROOT
 from torch import nn
 
-from utils import simgpu
+import simgpu
+from conftest import LABS, ROOT
 from utils.facts import StudentError, load_lab, rules
 from utils.facts.looks import looker, rewritten
 from utils.problem import Problem

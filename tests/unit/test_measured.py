@@ -4,10 +4,10 @@ import json
 
 import pytest
 import torch
+
+import simgpu
 from benchmarks import measurements
 from conftest import ROOT
-
-from utils import simgpu
 from utils.course import cli, measure, measured
 from utils.problem import Problem
 

@@ -8,12 +8,12 @@ from collections import deque
 import pytest
 import torch
 
-from utils import simgpu
+import simgpu
+from simgpu.clock import VirtualClock
+from simgpu.hardware import machine
 from utils.monitor import GpuMonitor, Sample
 from utils.monitor.recording import FORMAT
 from utils.monitor.simulated import SAMPLE_PERIOD, SimulatedSource, _clock
-from utils.simgpu.clock import VirtualClock
-from utils.simgpu.hardware import machine
 
 TWO = ["simgpu:0", "simgpu:1"]
 PATIENCE = 20  # seconds until a test that waits for the sampler gives up

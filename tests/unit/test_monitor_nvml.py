@@ -11,7 +11,9 @@ import subprocess
 import sys
 
 import pytest
+
 from conftest import ROOT
+from utils.files import python_path
 
 LIBRARY = "libnvidia-ml.so.1"
 REST = "1b2c3d4-0000-4000-8000-000000000000"
@@ -56,7 +58,7 @@ def run(library):
         environment = {k: v for k, v in os.environ.items() if k not in ("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")}
         environment |= {
             "LD_LIBRARY_PATH": str(folder or library(*without)),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": python_path(),
             "STAND_IN_FAIL": fail,
             "STAND_IN_GPUS": str(gpus),
         }

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from utils import simgpu
+import simgpu
+from simgpu.profiles import GPUS, LINKS, LinkProfile
 from utils.pipeline import LayerCost, estimate_costs, least_idle, most_speedup, schedule
-from utils.simgpu.profiles import GPUS, LINKS, LinkProfile
 
 FREE = LinkProfile("free", float("inf"), "for a test", latency=0.0)
 # A copy of 4 bytes takes 1 + 4 / 4 = 2 s.

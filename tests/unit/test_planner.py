@@ -8,15 +8,15 @@ import sys
 
 import pytest
 import torch
-from conftest import ROOT
 from torch import nn
 
+from conftest import ROOT
+from simgpu import torch_private
+from simgpu.profiles import GPUS
 from utils.planner import Cluster, Layout, estimate, llama, of_module, plan
 from utils.planner.estimate import BUFFERS, CONTEXT
 from utils.planner.replay import Groups, Replay
 from utils.problem import Problem
-from utils.simgpu import torch_private
-from utils.simgpu.profiles import GPUS
 
 SIZES = {"layers": 4, "width": 1024, "heads": 8, "kv_heads": 4, "hidden": 4096, "vocabulary": 8192, "length": 2048}
 

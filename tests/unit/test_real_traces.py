@@ -9,8 +9,8 @@ import json
 
 import numpy as np
 import pytest
-from support.notebooks import ROOT
 
+from support.notebooks import ROOT
 from utils.trace import Timeline
 
 TRACES = ROOT / "tests" / "measurements" / "traces"

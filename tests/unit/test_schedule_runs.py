@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from utils import simgpu
+import simgpu
+from simgpu.profiles import LINKS, LinkProfile
 from utils.gpt import Block
 from utils.schedules import (
     gpipe,
@@ -20,7 +21,6 @@ from utils.schedules import (
     zero_bubble_v,
 )
 from utils.schedules.halves import backward_for_inputs, backward_for_weights
-from utils.simgpu.profiles import LINKS, LinkProfile
 from utils.trace import record
 
 ALL = (gpipe, one_f_one_b, interleaved_1f1b, zero_bubble_h1, zero_bubble_v)

@@ -5,6 +5,7 @@ from itertools import product
 import pytest
 from torch.distributed.pipelining import ScheduleGPipe
 
+from simgpu.profiles import LinkProfile
 from utils.schedules import (
     Action,
     Costs,
@@ -22,7 +23,6 @@ from utils.schedules import (
     zero_bubble_v,
 )
 from utils.schedules.search import span
-from utils.simgpu.profiles import LinkProfile
 
 SEVERAL = [
     Costs(),

@@ -5,8 +5,9 @@ import re
 from itertools import pairwise
 
 import pytest
-from benchmarks.published_zero_bubble import RUNS
 
+from benchmarks.published_zero_bubble import RUNS
+from simgpu.profiles import LinkProfile
 from utils.schedules import (
     Action,
     Costs,
@@ -23,7 +24,6 @@ from utils.schedules import (
     zero_bubble_h1,
     zero_bubble_v,
 )
-from utils.simgpu.profiles import LinkProfile
 
 ALL = (gpipe, one_f_one_b, interleaved_1f1b, zero_bubble_h1, zero_bubble_v)
 SIZES = [(ranks, number) for ranks in (1, 2, 3, 4, 8) for number in sorted({1, ranks - 1, ranks, 2 * ranks, 17} - {0})]

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from utils import simgpu
-from utils.simgpu.hardware import machine
+import simgpu
+from simgpu.hardware import machine
 
 
 @pytest.fixture(autouse=True)
@@ -566,13 +566,13 @@ def test_the_device_module_is_found_everywhere():
 
 @pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(simgpu.__path__)])
 def test_each_module_is_found_under_its_own_name(name):
-    """Nothing that the package gives away hides a module of the same name: `import utils.simgpu.x as x`."""
-    module = importlib.import_module(f"utils.simgpu.{name}")
+    """Nothing that the package gives away hides a module of the same name: `import simgpu.x as x`."""
+    module = importlib.import_module(f"simgpu.{name}")
     assert getattr(simgpu, name) is module
 
 
 def test_an_untested_torch_says_which_were_tested(monkeypatch):
-    from utils.simgpu import torch_private
+    from simgpu import torch_private
 
     monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
     with pytest.raises(RuntimeError, match=r"torch 2\.11 to 2\.15, and this is torch 2\.9\.1"):
@@ -587,8 +587,8 @@ def test_an_untested_torch_says_which_were_tested(monkeypatch):
 
 def test_before_enable_nothing_of_it_exists():
     code = (
-        "import torch, utils, utils.simgpu\n"
-        "assert not utils.simgpu.is_enabled() and not hasattr(torch, 'simgpu')\n"
+        "import torch, utils, simgpu\n"
+        "assert not simgpu.is_enabled() and not hasattr(torch, 'simgpu')\n"
         "try: torch.ones(1, device='simgpu:0')\n"
         "except RuntimeError as error: assert 'simgpu' in str(error)\n"
         "else: raise SystemExit('no error')"

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, random_split
 
-from utils import simgpu
+import simgpu
 
 F = torch.nn.functional
 GPU0, GPU1 = torch.device("cuda:0"), torch.device("cuda:1")

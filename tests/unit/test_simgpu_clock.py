@@ -9,9 +9,9 @@ import random
 import pytest
 import torch
 
-from utils import simgpu
-from utils.simgpu.hardware import machine
-from utils.simgpu.profiles import GpuProfile, LinkProfile
+import simgpu
+from simgpu.hardware import machine
+from simgpu.profiles import GpuProfile, LinkProfile
 
 # Sums of these are exact, so that much ends at the very moment at which something else begins.
 LAUNCH = 2.0**-10

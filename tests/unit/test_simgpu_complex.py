@@ -11,7 +11,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from utils import simgpu
+import simgpu
 
 pytestmark = pytest.mark.filterwarnings("ignore:Casting complex values to real discards the imaginary part")
 

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from utils import simgpu
-from utils.simgpu.profiles import GPUS, GpuProfile, add_gpu
+import simgpu
+from simgpu.profiles import GPUS, GpuProfile, add_gpu
 
 DEVICE = "simgpu:0"
 

@@ -9,9 +9,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
-from utils import simgpu
-from utils.simgpu import torch_private
-from utils.simgpu.profiles import GPUS, LINKS
+import simgpu
+from simgpu import torch_private
+from simgpu.profiles import GPUS, LINKS
 
 
 @pytest.fixture(autouse=True)
@@ -344,7 +344,7 @@ def test_the_cell_magic():
     from IPython.testing.globalipapp import start_ipython
 
     shell = start_ipython()
-    shell.run_cell("from utils import simgpu; import torch; simgpu.enable(count=2)").raise_error()
+    shell.run_cell("import simgpu; import torch; simgpu.enable(count=2)").raise_error()
     shell.run_cell("%%as_cuda\nx = torch.ones(2, 2).cuda(1)\nwhere = str(x.device)\nx.sum().item()").raise_error()
     assert shell.user_ns["where"] == "cuda:1"
     assert shell.user_ns["_"] == 4.0

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from utils import simgpu
-from utils.simgpu import clock as clock_module
-from utils.simgpu import tensor as tensor_module
-from utils.simgpu.hardware import machine
-from utils.simgpu.profiles import GPUS, LINKS, GpuProfile, LinkProfile, add_gpu
+import simgpu
+from simgpu import clock as clock_module
+from simgpu import tensor as tensor_module
+from simgpu.hardware import machine
+from simgpu.profiles import GPUS, LINKS, GpuProfile, LinkProfile, add_gpu
 
 # Round numbers, so that the expected times can be read.
 PLAIN = GpuProfile(

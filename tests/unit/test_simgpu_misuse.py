@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from utils import simgpu
-from utils.simgpu import torch_private
-from utils.simgpu.profiles import GpuProfile
+import simgpu
+from simgpu import torch_private
+from simgpu.profiles import GpuProfile
 
 MiB = 2**20
 

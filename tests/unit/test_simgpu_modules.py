@@ -13,7 +13,7 @@ import torch
 from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from utils import simgpu
+import simgpu
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # about how the samples call modules
 

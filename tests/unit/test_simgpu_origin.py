@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from conftest import ROOT
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from utils import simgpu
-from utils.simgpu.hardware import machine
+import simgpu
+from conftest import ROOT
+from simgpu.hardware import machine
 
 DEVICE = "simgpu:0"
 
@@ -195,7 +195,7 @@ made_before = torch.optim.SGD([nn.Parameter(torch.ones(1))])
 places = [(nn.Module, "__call__"), (torch.optim.Optimizer, "profile_hook_step"), (torch.optim.SGD, "step")]
 def now(): return [getattr(*place) for place in places]
 before = now()
-from utils import simgpu
+import simgpu
 assert now() == before
 simgpu.enable(2)
 after = now()

@@ -12,11 +12,11 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from utils import simgpu
-from utils.simgpu import tensor as tensor_module
-from utils.simgpu.hardware import machine
-from utils.simgpu.moves import keeping_counts
-from utils.simgpu.tensor import SimTensor
+import simgpu
+from simgpu import tensor as tensor_module
+from simgpu.hardware import machine
+from simgpu.moves import keeping_counts
+from simgpu.tensor import SimTensor
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # about how the samples call things
 

@@ -6,9 +6,9 @@ import random
 import pytest
 import torch
 
-from utils import simgpu
-from utils.simgpu.hardware import machine
-from utils.simgpu.profiles import GpuProfile, LinkProfile
+import simgpu
+from simgpu.hardware import machine
+from simgpu.profiles import GpuProfile, LinkProfile
 
 # A kernel on MB takes 3 ms, a launch a microsecond, a copy of MB between GPUs a second.
 PLAIN = GpuProfile(

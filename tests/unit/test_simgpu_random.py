@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from utils import simgpu
+import simgpu
 
 GPU0, GPU1 = "simgpu:0", "simgpu:1"
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from utils import simgpu
-from utils.simgpu.hardware import machine
-from utils.simgpu.profiles import GpuProfile, LinkProfile
+import simgpu
+from simgpu.hardware import machine
+from simgpu.profiles import GpuProfile, LinkProfile
 
 # Round numbers, so that the expected times can be read: a kernel on MB takes 3 ms, a copy of 1 MB 1 s.
 PLAIN = GpuProfile(

@@ -3,9 +3,9 @@
 from statistics import mean, median
 
 import pytest
-from benchmarks import measurements
 
-from utils import simgpu
+import simgpu
+from benchmarks import measurements
 
 # Of each set the median error of its rows, when this was written. A change that makes times better is welcome:
 # lower the number. One that makes them worse by more than the margin is seen here.

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from utils import simgpu, timing
-from utils.simgpu.profiles import GpuProfile
+import simgpu
+from simgpu.profiles import GpuProfile
+from utils import timing
 from utils.timing import Measurement, measure
 
 # A kernel on 250,000 float32 takes 3 ms: two operands read and one result written at 1 GB/s.

@@ -10,6 +10,7 @@ import venv
 import zipfile
 
 import pytest
+
 import torch_build
 from conftest import ROOT
 from support.package_index import refusing, served, silent, stand_in_wheel

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from utils import intervals, simgpu
-from utils.simgpu.profiles import GpuProfile, LinkProfile
+import simgpu
+from simgpu.profiles import GpuProfile, LinkProfile
+from utils import intervals
 from utils.trace import CAUSES, PHASES, Event, Timeline, micro_batch, numbered, profile, record
 
 # A kernel on 250,000 float32 takes 3 ms, a copy of them 10 ms, a launch 1 us.

@@ -11,16 +11,16 @@ import ipywidgets
 import nbformat
 import pytest
 import torch
-from conftest import ROOT
 from torch import nn
 
-from utils import simgpu
+import simgpu
+from conftest import ROOT
+from simgpu.profiles import GPUS, LINKS
 from utils.course.lessons import tidy
 from utils.environment import WIDGETS
 from utils.marks import FOLDED
 from utils.monitor import GpuMonitor, Sample
 from utils.pipeline import LayerCost, schedule
-from utils.simgpu.profiles import GPUS, LINKS
 from utils.widgets import explore_split, live, live_view, predict, prediction
 from utils.widgets import explorer as explorer_module
 from utils.widgets import front_end as front_end_module

@@ -6,7 +6,6 @@ import re
 
 from unit.test_feedback import HOSTILE, Reader, a_lab
 from unit.test_marking import made
-
 from utils.facts import load_lab
 from utils.grading.marking.mark import InWords
 from utils.grading.tell.words import words_page

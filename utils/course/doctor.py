@@ -60,7 +60,7 @@ def _pytorch() -> str:
 def _simulated() -> str:
     import torch
 
-    from utils import simgpu
+    import simgpu
 
     simgpu.enable(count=2)
     x = torch.ones(3, device="simgpu:0").to("simgpu:1")

@@ -12,7 +12,7 @@ from statistics import median
 
 import torch
 
-from utils import simgpu
+import simgpu
 from utils.course.operators import call
 from utils.devices import is_simulated, name_of
 from utils.problem import Problem

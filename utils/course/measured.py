@@ -14,12 +14,12 @@ from pathlib import Path
 import jsonschema
 import torch
 
+from simgpu import enable
+from simgpu.profiles import GPUS, GpuProfile
 from utils.course.measure import OPERATORS
 from utils.course.operators import call, kernel_seconds
 from utils.files import write_whole
 from utils.problem import Problem
-from utils.simgpu import enable
-from utils.simgpu.profiles import GPUS, GpuProfile
 
 FORMAT, VERSION = "model-parallel-course measurements", 1
 LARGEST = 2**20  # bytes

@@ -209,7 +209,7 @@ def _kinds() -> tuple:
     import torch
     from torch import nn
 
-    from utils.simgpu import Record
+    from simgpu import Record
     from utils.trace import Event, Timeline
 
     kinds = {

@@ -110,7 +110,7 @@ def copied_results_of(output: torch.Tensor) -> list[str]:
 
 def forward_work(module: nn.Module, x: np.ndarray) -> dict[str, int]:
     """The FLOPs of one forward pass by simulated device, as the log of the simulated GPUs has them."""
-    from utils import simgpu
+    import simgpu
 
     batch, begin = torch.from_numpy(x), simgpu.now()
     module(batch)

@@ -12,7 +12,7 @@ def need_devices(student: Student, count: int = 2) -> None:
     notebook, so that what is measured does not depend on what was measured before. Tensors on older ones are gone.
     """
     if not getattr(student, "here", False) and student.devices[0].startswith("simgpu"):
-        from utils import simgpu
+        import simgpu
 
         simgpu.enable(count, memory=2**40)  # the same arguments twice would change nothing
         simgpu.enable(count)

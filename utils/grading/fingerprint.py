@@ -24,7 +24,7 @@ from utils.grading.run.submissions import Submission
 # Where judging begins: the grader's side, the student's side, and what forks that.
 BEGINNINGS = ("utils.grading.grade", "utils.grading.run.student_process", "utils.grading.run.warm")
 # Packages that count as a whole, whatever is imported of them: they are what judges.
-WHOLE = ("utils.facts", "utils.simgpu", "utils.grading.run", "utils.grading.handed_in")
+WHOLE = ("utils.facts", "simgpu", "utils.grading.run", "utils.grading.handed_in")
 COURSE = re.compile(r"utils(?:\.\w+)*")
 # The course's modules that a notebook names, in its JSON.
 NAMED = re.compile(rb"\butils((?:\.\w+)+)(?:\s+import\s+([\w, ]+))?|\butils\s+import\s+([\w, ]+)")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from utils.monitor.samples import Sample, Trouble, counted, number_of
 
 if TYPE_CHECKING:
-    from utils.simgpu import Record
+    from simgpu import Record
 
 SAMPLE_PERIOD = 1 / 6  # seconds over which a simulated GPU's utilisation is taken: the shortest period of NVML
 MOST_ROUNDS = 20_000  # of one run on the virtual clock, which may last for days; the samples then lie further apart
@@ -19,7 +19,7 @@ MOST_ROUNDS = 20_000  # of one run on the virtual clock, which may last for days
 
 def _clock() -> str | None:
     """Which clock the simulated GPUs have, None where there are none."""
-    from utils import simgpu
+    import simgpu
 
     return simgpu.settings().clock if simgpu.is_enabled() else None
 
@@ -36,7 +36,7 @@ class SimulatedSource:
             raise RuntimeError(
                 f"GpuMonitor: there is no {devices[0]} yet: devices(2) or simgpu.enable(count=2) switches them on"
             )
-        from utils import simgpu
+        import simgpu
 
         self._simgpu = simgpu
         self._devices = devices

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from simgpu import Fabric
+from simgpu.profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile, find
 from utils.problem import Problem
-from utils.simgpu import Fabric
-from utils.simgpu.profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile, find
 
 
 @dataclass(frozen=True)

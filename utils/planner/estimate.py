@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import torch
 
+from simgpu import PAIR, Fabric
 from utils.schedules import Costs, Memory, Schedule, interleaved_1f1b, one_f_one_b
 from utils.schedules.clock import clock
-from utils.simgpu import PAIR, Fabric
 
 from .cluster import Cluster, GpuName
 from .layouts import Layout

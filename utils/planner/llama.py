@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention, silu
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-from utils import simgpu
+import simgpu
 
 Reduce = Callable[[torch.Tensor, str], torch.Tensor]
 

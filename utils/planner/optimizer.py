@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import torch
 
-from utils.simgpu.profiles import GpuProfile
+from simgpu.profiles import GpuProfile
 
 from .cluster import GpuName
 from .trace import Watch

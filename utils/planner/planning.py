@@ -12,10 +12,10 @@ import pandas as pd
 import torch
 from matplotlib.patches import Patch
 
+from simgpu.profiles import GPUS
 from utils.memory_picture import STYLE
 from utils.plots import INK, Picture, labelled_axes
 from utils.problem import Problem
-from utils.simgpu.profiles import GPUS
 
 from .cluster import Cluster
 from .estimate import KINDS, Estimate, at_least, estimate, timed, untimed

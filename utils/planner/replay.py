@@ -2,7 +2,7 @@
 
 A host that launches, an engine that computes one kernel at a time, one for the links of the node and one for the
 network, and the streams of PyTorch's FSDP2: weights are cast and gathered on one of high priority, gradients are
-reduced on another. It is `utils.simgpu`'s clock without tensors, so that a step of a thousand kernels costs a
+reduced on another. It is `simgpu`'s clock without tensors, so that a step of a thousand kernels costs a
 millisecond.
 """
 
@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from utils.simgpu import Fabric
-from utils.simgpu.profiles import GpuProfile
+from simgpu import Fabric
+from simgpu.profiles import GpuProfile
 
 from .trace import Event, Trace
 

@@ -8,16 +8,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
+from simgpu import torch_private
+from utils.files import python_path
 from utils.problem import Problem
-from utils.simgpu import torch_private
 
 from .cluster import Cluster
 from .layouts import Layout
 from .models import Model
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def simulate(model: Model, cluster: Cluster, layouts: Sequence[Layout]) -> list[dict[str, float]]:
@@ -31,7 +29,7 @@ def simulate(model: Model, cluster: Cluster, layouts: Sequence[Layout]) -> list[
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "PYTHONWARNINGS": "ignore",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+        "PYTHONPATH": python_path(sys.path),
     }
     run = [sys.executable, "-m", "utils.planner.simulation", json.dumps(asked)]
     done = subprocess.run(run, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)

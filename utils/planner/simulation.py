@@ -32,9 +32,10 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.utils.checkpoint import checkpoint
 
-from utils import schedules, simgpu
-from utils.simgpu import torch_private
-from utils.simgpu.profiles import GPUS
+import simgpu
+from simgpu import torch_private
+from simgpu.profiles import GPUS
+from utils import schedules
 
 from .llama import Head, Layer, kept_in_part
 

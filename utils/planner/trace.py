@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from utils import simgpu
-from utils.simgpu import torch_private
-from utils.simgpu.profiles import GpuProfile
+import simgpu
+from simgpu import torch_private
+from simgpu.profiles import GpuProfile
 
 Collective = tuple[str, int]  # its name, and the bytes of the whole
 Event = float | Collective  # a kernel's seconds, or a collective

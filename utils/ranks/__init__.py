@@ -26,7 +26,7 @@ from typing import Any
 
 import cloudpickle
 
-from utils import simgpu
+import simgpu
 
 from .cells import register_magic
 from .launch import results_of, warm_process

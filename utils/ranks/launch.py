@@ -12,16 +12,16 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 
 from torch.distributed import TCPStore
+
+from utils.files import python_path
 
 from . import warm
 from .one_rank import Failure, Lost, Order, Result, Unfinished
 from .telling import Output, RankError, RanksInterrupted, Trouble, named, told, was
 
 GRACE = 10.0  # seconds that the others have, after the first has failed, to say what they were doing
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class WarmProcess:
@@ -30,7 +30,7 @@ class WarmProcess:
     def __init__(self, forks: bool = warm.FORKS):
         self._control, theirs = socket.socketpair()
         command = [sys.executable, "-c", warm.START.format("main", (theirs.fileno(), int(forks)))]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
+        environment = os.environ | {"PYTHONPATH": python_path(sys.path)}
         environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun: the ranks share the cores
         environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings are of timers and sockets, on each rank
         self._process = subprocess.Popen(

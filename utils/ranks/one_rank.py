@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from utils import simgpu
+import simgpu
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # another on each rank, for the same thing
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"

@@ -41,7 +41,7 @@ def micro_batch(number: int) -> Iterator[None]:
     """Mark what is launched inside as the work of one micro-batch, with its backward pass where that is known."""
     import torch
 
-    from utils import simgpu
+    import simgpu
 
     marked = simgpu.label(str(number)) if simgpu.is_enabled() else nullcontext()
     with marked, torch.profiler.record_function(f"{profile.MICRO_BATCH}{number}"):
@@ -75,7 +75,7 @@ def _numbering(part):
 def _all_devices() -> tuple[str, ...]:
     import torch
 
-    from utils import simgpu
+    import simgpu
 
     kind = "simgpu" if simgpu.is_enabled() else "cuda"
     count = torch.get_device_module(kind).device_count()
@@ -89,7 +89,7 @@ def _all_devices() -> tuple[str, ...]:
 
 @contextmanager
 def _from_log(timeline: Timeline) -> Iterator[None]:
-    from utils import simgpu
+    import simgpu
 
     with simgpu.recording():
         timeline.begin = timeline.end = simgpu.now()
@@ -104,7 +104,7 @@ def _from_log(timeline: Timeline) -> Iterator[None]:
 
 
 def _fill(timeline: Timeline) -> None:
-    from utils import simgpu
+    import simgpu
 
     def name(number) -> str | None:
         return f"simgpu:{number}" if isinstance(number, int) else number

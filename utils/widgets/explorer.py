@@ -61,8 +61,8 @@ def explore_split(
 
 def _hardware(gpu, link):
     """The profiles to compute with: those asked for, else those of the simulated machine, else a pair of V100."""
-    from utils import simgpu
-    from utils.simgpu.profiles import GPUS, LINKS, find
+    import simgpu
+    from simgpu.profiles import GPUS, LINKS, find
 
     settings = simgpu.settings() if simgpu.is_enabled() else simgpu.Settings()
     return find("gpu", GPUS, gpu or settings.gpu), find("link", LINKS, link or settings.link)

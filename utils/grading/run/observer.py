@@ -32,7 +32,7 @@ from contextlib import suppress
 from itertools import chain
 from operator import is_
 
-from utils.simgpu.torch_private import let_libraries_ask, mode_counters
+from simgpu.torch_private import let_libraries_ask, mode_counters
 
 # Packages whose functions and classes a look goes through.
 TRUSTED = (
@@ -49,18 +49,18 @@ NEAR = (
     "torch.nn.parameter",
 )
 NEAR_PACKAGES = (
-    *("utils.facts", "utils.simgpu", "utils.grading", "utils.trace", "utils.timing", "utils.intervals"),
+    *("utils.facts", "simgpu", "utils.grading", "utils.trace", "utils.timing", "utils.intervals"),
     *("utils.devices", "utils.pipeline"),
 )
 # Modules of PyTorch whose tables decide what happens in every call: hooks of all modules, of all optimizers.
 HOOKED = ("torch.nn.modules.module", "torch.optim.optimizer", "torch.utils.hooks", "torch.overrides")
 # What is kept for speed and may grow: emptied before each look.
-CACHES = (*("utils.simgpu.tensor._operators", "utils.simgpu.tensor._layouts", "utils.simgpu.moves._made"),)
+CACHES = (*("simgpu.tensor._operators", "simgpu.tensor._layouts", "simgpu.moves._made"),)
 # And what grows, and decides nothing.
 GROWS = (
-    *("utils.simgpu.tensor._kept", "utils.simgpu.origin._origins", "utils.simgpu.waiting._guards"),
-    *("utils.facts.probes._made", "utils.simgpu.torch_private._kept_alive", "utils.simgpu.ordering._lists"),
-    "utils.simgpu.torch_private._awaited",
+    *("simgpu.tensor._kept", "simgpu.origin._origins", "simgpu.waiting._guards"),
+    *("utils.facts.probes._made", "simgpu.torch_private._kept_alive", "simgpu.ordering._lists"),
+    "simgpu.torch_private._awaited",
 )
 CONTAINERS = (dict, OrderedDict, list, set)
 # Operators of PyTorch's own are nobody's to override: the simulated GPUs would not see what they do.
@@ -394,7 +394,7 @@ class _Guard:
     """What the modules and classes of TRUSTED hold, and how to put it back."""
 
     def __init__(self, classes):
-        from utils.simgpu.hardware import machine
+        from simgpu.hardware import machine
 
         self.machine, self.logs = machine, type(machine.log)
         self.broken, self.kept = [], []  # what cannot be put back, and what was put out

@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from utils.files import ROOT
+from utils.files import python_path
 from utils.grading.run.places import EMPTY, HOME, SYSTEM, places
 
-# `utils` is that of this copy of the course, whichever copy the environment was set up from. Backends of PyTorch that
-# load themselves may lie outside.
-PYTHON = {"PYTHONPATH": str(ROOT), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+# `utils` and `simgpu` are those of this copy of the course, whichever copy the environment was set up from. Backends
+# of PyTorch that load themselves may lie outside.
+PYTHON = {"PYTHONPATH": python_path(), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 MIB = 2**20
 # Root is exempt from the limit on processes, so there the submission runs as one of these users, which own nothing.
 FIRST_USER, USERS = 1_000_000, 1_000_000

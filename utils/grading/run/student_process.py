@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 # Loaded before the student's code, so that nobody else can be there first.
 EARLY = (
     *("torch", "torch.nn", "torch.optim", "torch._dynamo", "torch.utils.checkpoint", "torch.utils.data", "numpy"),
-    *("IPython", "ipykernel.kernelapp", "matplotlib.figure", "utils.devices", "utils.simgpu", "utils.trace"),
+    *("IPython", "ipykernel.kernelapp", "matplotlib.figure", "utils.devices", "simgpu", "utils.trace"),
     *("utils.timing", "utils.pipeline", "utils.intervals", "utils.check", "utils.plots", "utils.monitor"),
     *("utils.mailbox", "utils.ledger", "utils.gpt", "utils.small_cluster", "utils.schedules", "utils.facts.reference"),
 )
@@ -82,10 +82,11 @@ def prepare() -> list[Callable[[bytes], None]]:
         importlib.import_module(name)
     import torch
 
-    from utils import ledger, simgpu
-    from utils.simgpu import ordering
-    from utils.simgpu.hardware import Machine, machine
-    from utils.simgpu.memory import Memory, Storage
+    import simgpu
+    from simgpu import ordering
+    from simgpu.hardware import Machine, machine
+    from simgpu.memory import Memory, Storage
+    from utils import ledger
 
     _let_torch_settle()
     simgpu.enable(2)

@@ -2,7 +2,7 @@
 
 A profile in a few lines, for a GPU that is not here:
 
-    from utils.simgpu.profiles import GpuProfile, add_gpu
+    from simgpu.profiles import GpuProfile, add_gpu
     add_gpu(GpuProfile("A10", 31.2e12, 600e9, 24e9, 72, "NVIDIA A10 datasheet", {torch.bfloat16: 125e12}))
 """
 

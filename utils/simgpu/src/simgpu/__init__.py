@@ -1,6 +1,6 @@
 """Simulated GPUs that PyTorch treats as a device.
 
-    from utils import simgpu
+    import simgpu
     simgpu.enable(count=2)
     x = torch.randn(32, 1000, device="simgpu:0")
 
@@ -12,14 +12,10 @@ package imports nothing else from the course.
 
 from __future__ import annotations
 
-import sys
-
 import torch
 
-if __name__ != "simgpu" and "simgpu" in sys.modules:  # PyTorch takes a device once
-    raise ImportError("SIMGPU is set, so this program has simulated GPUs already: unset it, or import simgpu instead")
-
 from . import refusals, torch_private
+from ._version import __version__
 from .activations import register_activations
 from .attention import register_attention
 from .autocast import register_autocast
@@ -52,6 +48,7 @@ __all__ = [
     "Reader",
     "Record",
     "Settings",
+    "__version__",
     "as_cuda",
     "describe",
     "enable",

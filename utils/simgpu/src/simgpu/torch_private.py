@@ -474,7 +474,7 @@ def root_store(store):
 
 
 def fake_store():
-    """A store that nobody else has: with it one process stands for all ranks (`utils.simgpu.distributed`)."""
+    """A store that nobody else has: with it one process stands for all ranks (`simgpu.distributed`)."""
     return c10d.FakeStore()
 
 

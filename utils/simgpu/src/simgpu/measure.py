@@ -1,6 +1,6 @@
 """Profiles from measurements: what a GPU or a link here really does, in a few seconds.
 
-    from utils import simgpu
+    import simgpu
     simgpu.enable(count=2, gpu=simgpu.measure_profile("cuda:0"))
 
 The same code runs on a simulated GPU, where it has to find the profile that the GPU was made from.
