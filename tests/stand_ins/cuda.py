@@ -53,6 +53,8 @@ def _begin() -> None:
     _simulate(count=GPUS, clock="paced", compute=os.environ.get("COURSE_STAND_IN_COMPUTE") != "0")
     _as_cuda.enter_context(simgpu.as_cuda())
     _answers = True
+    uuids = [str(torch.cuda.get_device_properties(index).uuid) for index in range(GPUS)]
+    os.environ["STAND_IN_UUIDS"] = ",".join(uuids)  # NVML's stand-in knows the GPUs by them
 
 
 def _enable(*args, **options):
