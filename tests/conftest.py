@@ -1,4 +1,4 @@
-"""What holds for all tests. What test files share is in support/; a part of it has its names here, too."""
+"""What holds for all tests. What test files share is in support/."""
 
 import os
 import sys
@@ -7,10 +7,6 @@ import sys
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
-
-from support.notebooks import LABS, ROOT, grade_id, notebook_with, run_here, source_of
-
-__all__ = ["LABS", "ROOT", "grade_id", "notebook_with", "run_here", "source_of"]
 
 
 def pytest_configure(config):

@@ -2,7 +2,7 @@
 
     apt-get install firefox-esr
     .venv/bin/pip install marionette_driver
-    PYTHONPATH=tests .venv/bin/python tests/browser/firefox.py notebooks/00*.ipynb notebooks/05*.ipynb
+    PYTHONPATH=. .venv/bin/python tests/browser/firefox.py notebooks/00*.ipynb notebooks/05*.ipynb
 
 marionette_driver is Mozilla's, and leads Firefox as geckodriver does.
 """
@@ -16,7 +16,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from browser.lab import SECONDS, copy_of_the_course, end_kernels, jupyterlab, open_notebook, run_all, what_is_wrong
+from tests.browser.lab import (
+    SECONDS,
+    copy_of_the_course,
+    end_kernels,
+    jupyterlab,
+    open_notebook,
+    run_all,
+    what_is_wrong,
+)
 
 LONGEST = 400  # seconds of a lesson
 LOST = "() => document.body.innerText.includes('Error displaying widget')"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 CHROMIUM = shutil.which("chromium")

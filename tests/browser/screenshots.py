@@ -1,6 +1,6 @@
 """The pictures in docs/images, taken of a real JupyterLab: run by hand where the pictures change.
 
-    PYTHONPATH=tests .venv/bin/python tests/browser/screenshots.py
+    PYTHONPATH=. .venv/bin/python tests/browser/screenshots.py
 
 Each cell below is run and photographed in the light and in the dark theme, 1200 pixels wide; the game as a page, too.
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 import nbformat
 from PIL import Image
 
-from browser.lab import browser_page, copy_of_the_course, jupyterlab, open_notebook
-from conftest import ROOT
+from tests.browser.lab import browser_page, copy_of_the_course, jupyterlab, open_notebook
+from tests.support.notebooks import ROOT
 from utils.widgets.game.page import page as game_page
 
 IMAGES = ROOT / "docs" / "images"

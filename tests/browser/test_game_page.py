@@ -22,7 +22,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """The page, opened as a file on a phone that has no network."""
-    from browser.lab import browser_page
+    from tests.browser.lab import browser_page
 
     path = tmp_path_factory.mktemp("page") / "game.html"
     path.write_text(game_page(), encoding="utf-8")

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT, grade_id, notebook_with
+from tests.support.notebooks import ROOT, grade_id, notebook_with
 
 # nbval runs every lesson. In a browser run again: the first that a student opens, and those with a live view in them.
 # (The questions of `predict`, which all have, are clicked in test_widgets.py, and the explorer of lesson 07 is moved.)
@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    from browser.lab import copy_of_the_course, jupyterlab
+    from tests.browser.lab import copy_of_the_course, jupyterlab
 
     with jupyterlab(copy_of_the_course(tmp_path_factory.mktemp("course"))) as url:
         yield url
@@ -33,7 +33,7 @@ def address(tmp_path_factory):
 
 @pytest.fixture
 def page():
-    from browser.lab import browser_page, end_kernels
+    from tests.browser.lab import browser_page, end_kernels
 
     with browser_page() as page:
         yield page
@@ -42,7 +42,7 @@ def page():
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_a_lesson_runs_from_top_to_bottom(page, address, lesson):
-    from browser.lab import open_notebook, run_all, screenshot, what_is_wrong
+    from tests.browser.lab import open_notebook, run_all, screenshot, what_is_wrong
 
     open_notebook(page, address, f"notebooks/{lesson}")
     ran = [cell for cell in run_all(page) if cell["type"] == "code"]
@@ -53,7 +53,7 @@ def test_a_lesson_runs_from_top_to_bottom(page, address, lesson):
 
 
 def test_the_pictures_of_a_lesson_are_shown(page, address):
-    from browser.lab import open_notebook, screenshot
+    from tests.browser.lab import open_notebook, screenshot
 
     open_notebook(page, address, "notebooks/14_what_to_do_with_n_gpus.ipynb")
     picture = page.locator(".jp-RenderedMarkdown img").first
@@ -65,7 +65,7 @@ def test_the_pictures_of_a_lesson_are_shown(page, address):
 
 
 def test_a_student_solves_an_exercise_and_checks_it(page, address):
-    from browser.lab import open_notebook, screenshot
+    from tests.browser.lab import open_notebook, screenshot
 
     open_notebook(page, address, "labs/lab01/lab01_split_a_model.ipynb")
 

@@ -17,7 +17,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils.marks import PREDICTED
 
 READ = (

@@ -5,7 +5,7 @@ import sys
 import nbformat
 import pytest
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils.widgets.game.levels import LEVELS
 
 pytestmark = [
@@ -75,7 +75,7 @@ PERCENT = ".course-percent"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    from browser.lab import copy_of_the_course
+    from tests.browser.lab import copy_of_the_course
 
     folder = copy_of_the_course(tmp_path_factory.mktemp("course"))
     cells = [nbformat.v4.new_code_cell(cell.strip(), id=f"cell{number}") for number, cell in enumerate(CELLS)]
@@ -86,7 +86,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(folder):
-    from browser.lab import jupyterlab
+    from tests.browser.lab import jupyterlab
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COURSE_WIDGETS", "1")  # somebody looks, though pytest runs
@@ -96,7 +96,7 @@ def address(folder):
 
 @pytest.fixture(scope="module")
 def page(address):
-    from browser.lab import browser_page, open_notebook
+    from tests.browser.lab import browser_page, open_notebook
 
     with browser_page() as page:
         open_notebook(page, address, "notebooks/widgets.ipynb")
@@ -128,7 +128,7 @@ def run(page, source) -> str:
 
 
 def text_of(page, number) -> str:
-    from browser.lab import cells
+    from tests.browser.lab import cells
 
     outputs = cells(page)[number]["outputs"]
     assert not [o for o in outputs if o["output_type"] == "error"], outputs
@@ -223,7 +223,7 @@ def press(page, keys: str, said: str) -> str:
 
 
 def test_the_first_level_by_keyboard_alone_in_a_notebook(page):
-    from browser.lab import cells
+    from tests.browser.lab import cells
 
     run(page, GAME)
     page.locator(".schedule-game select").focus(timeout=20_000)
@@ -254,7 +254,7 @@ def test_the_first_level_by_keyboard_alone_in_a_notebook(page):
 
 
 def test_a_click_beside_the_buttons_is_enough_for_keys_in_a_notebook(page):
-    from browser.lab import cells
+    from tests.browser.lab import cells
 
     page.locator(".schedule-game .sg-line").click()
     press(page, "u", "taken back")

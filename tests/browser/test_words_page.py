@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from unit.test_feedback import HOSTILE
-from unit.test_marking import made
+from tests.unit.test_feedback import HOSTILE
+from tests.unit.test_marking import made
 from utils.facts import load_lab
 from utils.grading.marking.by_hand import Students
 from utils.grading.marking.mark import InWords
@@ -23,7 +23,7 @@ NAMES = ['Ann "Ada" Lee', "Bo;=1+1", "Zoë, the 2nd", "=Cy"]
 
 
 def test_points_are_given_downloaded_and_read(tmp_path):
-    from browser.lab import browser_page
+    from tests.browser.lab import browser_page
 
     marks = [made(name, free_text={"words": HOSTILE}) for name in NAMES]
     path = tmp_path / "words.html"

@@ -12,12 +12,11 @@ from collections import Counter
 
 import pytest
 
-from conftest import LABS
-from support.answers import ANSWERS, Answer, answers_of, chosen
-from support.judging import Judge
-from support.misconceptions import WRITE_ANEW, known, row
-from support.names import bound
-from support.notebooks import notebook_with
+from tests.support.answers import ANSWERS, Answer, answers_of, chosen
+from tests.support.judging import Judge
+from tests.support.misconceptions import WRITE_ANEW, known, row
+from tests.support.names import bound
+from tests.support.notebooks import LABS, notebook_with
 from utils.facts import load_lab
 
 GROUPED = {lab: pytest.mark.xdist_group(f"answers of {lab}") for lab in LABS}

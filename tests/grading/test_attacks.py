@@ -26,9 +26,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from conftest import ROOT, notebook_with, source_of
-from support.a_grader import LIMITS
-from support.parts import read_parts
+from tests.support.a_grader import LIMITS
+from tests.support.notebooks import ROOT, notebook_with, source_of
+from tests.support.parts import read_parts
 from utils.facts import load_lab
 from utils.files import python_path
 from utils.grading.run.submissions import FOLDERS

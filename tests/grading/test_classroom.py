@@ -8,7 +8,7 @@ import nbformat
 import psutil
 import pytest
 
-from conftest import notebook_with
+from tests.support.notebooks import notebook_with
 from utils.grading import classroom
 from utils.grading.run.kernel import Limits
 from utils.grading.run.submissions import Submission

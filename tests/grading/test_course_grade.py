@@ -8,8 +8,8 @@ import nbformat
 import pytest
 from typer.testing import CliRunner
 
-from conftest import ROOT, notebook_with
-from support.answers import chosen
+from tests.support.answers import chosen
+from tests.support.notebooks import ROOT, notebook_with
 from utils.course.cli import app, main
 
 # One class, graded once: all in one process where the tests run in several.

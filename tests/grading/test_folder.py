@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
-from unit.test_report import section
-from unit.test_roster import EXPORTS
+from tests.support.notebooks import ROOT
+from tests.unit.test_report import section
+from tests.unit.test_roster import EXPORTS
 from utils.course import cli
 from utils.grading import classroom
 from utils.grading.folder import grade_folder

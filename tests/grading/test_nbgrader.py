@@ -15,8 +15,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from conftest import LABS, ROOT, grade_id, notebook_with, source_of
-from support.answers import chosen
+from tests.support.answers import chosen
+from tests.support.notebooks import LABS, ROOT, grade_id, notebook_with, source_of
 from utils.course.release import lab_path, student_notebook
 from utils.files import python_path
 

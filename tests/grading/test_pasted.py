@@ -9,7 +9,7 @@ import ast
 import nbformat
 import pytest
 
-from conftest import LABS, ROOT, run_here, source_of
+from tests.support.notebooks import LABS, ROOT, run_here, source_of
 from utils.course.release import student_notebook
 from utils.facts import LocalStudent, judge, load_lab
 

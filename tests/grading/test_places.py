@@ -15,8 +15,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from conftest import ROOT, notebook_with, source_of
-from support.copies import copy_of_course, copy_of_environment, python_of_all
+from tests.support.copies import copy_of_course, copy_of_environment, python_of_all
+from tests.support.notebooks import ROOT, notebook_with, source_of
 
 pytestmark = [
     pytest.mark.xdist_group("places"),

@@ -4,8 +4,8 @@ import filecmp
 
 import pytest
 
-from support.a_class import CELLS, FAULTS, make_class
-from support.kill_and_resume import kill_and_resume
+from tests.support.a_class import CELLS, FAULTS, make_class
+from tests.support.kill_and_resume import kill_and_resume
 
 # The mildest of each kind. What is not here is graded in test_course_grade.py: a hang, which costs its seconds each
 # time, crashes and errors of a first cell, and much output.

@@ -7,8 +7,8 @@ of a submission: the seal must cost a right answer nothing, and a wrong one its 
 import nbformat
 import pytest
 
-from conftest import LABS, notebook_with
-from support.answers import answers_of
+from tests.support.answers import answers_of
+from tests.support.notebooks import LABS, notebook_with
 from utils.facts import load_lab
 from utils.grading.grade import grade_submission
 from utils.grading.run.submissions import Submission

@@ -10,8 +10,8 @@ import nbformat
 import psutil
 import pytest
 
-from conftest import notebook_with
-from support.a_class import make_class
+from tests.support.a_class import make_class
+from tests.support.notebooks import notebook_with
 from utils.facts import load_lab
 from utils.grading.grade import grade_submission
 from utils.grading.run import kernel, places, provisioner, sandbox

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from conftest import ROOT
 from simgpu import torch_private
 from simgpu.collectives import Fabric
 from simgpu.profiles import GPUS, LINKS, NETWORKS
+from tests.support.notebooks import ROOT
 from utils.files import python_path
 
 pytestmark = pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils.files import python_path
 
 CLOSE = 1e-6  # of the largest number

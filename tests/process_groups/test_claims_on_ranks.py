@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 
 SCRIPT = ROOT / "tests" / "process_groups" / "claims.py"
 

@@ -14,8 +14,8 @@ import sys
 import pytest
 import yaml
 
-from conftest import ROOT
 from simgpu import torch_private
+from tests.support.notebooks import ROOT
 
 CLUSTER = ROOT / "notebooks" / "cluster"
 SRUN = """#!/bin/sh

@@ -14,8 +14,8 @@ import torch.distributed as dist
 from jupyter_client.manager import start_new_kernel
 
 import simgpu
-from conftest import ROOT
 from simgpu import torch_private
+from tests.support.notebooks import ROOT
 from utils.ranks import RankError, launch, ranks
 
 pytestmark = [

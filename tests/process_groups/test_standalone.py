@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from conftest import ROOT
 from simgpu import torch_private
 from simgpu.environment import arguments_in
+from tests.support.notebooks import ROOT
 
 SCRIPT = ROOT / "tests" / "process_groups" / "written_for_cuda.py"
 

@@ -9,7 +9,7 @@ import zipfile
 import nbformat
 import pytest
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils import anywhere
 from utils.course.release import bundle
 from utils.files import python_path

@@ -5,7 +5,7 @@ import shutil
 import nbformat
 import pytest
 
-from conftest import ROOT, run_here
+from tests.support.notebooks import ROOT, run_here
 from utils.course import badges
 from utils.problem import Problem
 

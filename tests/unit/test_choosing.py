@@ -2,7 +2,19 @@
 
 import pytest
 
-from support.every_platform import ALL, FULL, NAME, ONE, OTHER_LAB, RELEASED, TWO, notebook, saved, without_ids, zipped
+from tests.support.every_platform import (
+    ALL,
+    FULL,
+    NAME,
+    ONE,
+    OTHER_LAB,
+    RELEASED,
+    TWO,
+    notebook,
+    saved,
+    without_ids,
+    zipped,
+)
 from utils.facts import load_lab
 from utils.grading import grade as grading
 from utils.grading.grade import Grade, grade_submission

@@ -16,9 +16,9 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conftest import ROOT
 from simgpu import Fabric
 from simgpu.profiles import LINKS, NETWORKS
+from tests.support.notebooks import ROOT
 from utils.files import python_path
 
 RANKS, WIDTH, LAYERS = 4, 16, 3

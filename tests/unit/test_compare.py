@@ -7,10 +7,9 @@ import time
 
 import pytest
 
-from conftest import LABS
-from support.answers import ANSWERS
-from support.notebooks import grade_id, notebook_with
-from unit.test_feedback import HOSTILE, is_harmless
+from tests.support.answers import ANSWERS
+from tests.support.notebooks import LABS, grade_id, notebook_with
+from tests.unit.test_feedback import HOSTILE, is_harmless
 from utils.facts import load_lab
 from utils.grading.compare import COMMON, compare, read_results
 from utils.grading.grade import Grade

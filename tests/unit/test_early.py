@@ -4,7 +4,7 @@ import ast
 import subprocess
 import sys
 
-from conftest import LABS, ROOT
+from tests.support.notebooks import LABS, ROOT
 from utils.grading.run.student_process import EARLY
 
 

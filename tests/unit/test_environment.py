@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import bootstrap
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils.course.cli import app
 from utils.problem import Problem
 

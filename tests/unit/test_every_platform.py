@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.every_platform import ALL, EXPORTS, compared, notebook, write
+from tests.support.every_platform import ALL, EXPORTS, compared, notebook, write
 from utils.facts import load_lab
 from utils.grading import grade as grading
 from utils.grading.grade import Grade, grade_submission

@@ -12,8 +12,8 @@ import zipfile
 import pandas as pd
 import pytest
 
-from unit.test_feedback import HOSTILE, a_lab
-from unit.test_roster import CANVAS_SPLIT
+from tests.unit.test_feedback import HOSTILE, a_lab
+from tests.unit.test_roster import CANVAS_SPLIT
 from utils.grading.grade import Grade
 from utils.grading.roster import read_gradebook
 from utils.grading.tell.cells import as_csv, cell, plain

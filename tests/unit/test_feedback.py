@@ -11,7 +11,7 @@ import pytest
 from jinja2 import UndefinedError
 
 import simgpu
-from conftest import ROOT, notebook_with, run_here
+from tests.support.notebooks import ROOT, notebook_with, run_here
 from utils.facts import Finding, Lab, LocalStudent, StudentError, load_lab, recorded_timelines
 from utils.grading.grade import STATUSES, Grade
 from utils.grading.tell.feedback import IN_WORDS, student_page, student_text

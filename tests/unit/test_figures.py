@@ -2,7 +2,7 @@
 
 import pytest
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from tools.draw_figures import FIGURES, FIGURES_BY_NAME
 
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from conftest import LABS, ROOT
+from tests.support.notebooks import LABS, ROOT
 from utils.grading.fingerprint import digest_of, fingerprint, followed, judging_files
 from utils.grading.run.kernel import Limits
 from utils.grading.run.submissions import Submission

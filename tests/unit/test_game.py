@@ -10,7 +10,7 @@ import sys
 import pytest
 import torch
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils.schedules import Memory, mistake, play, run
 from utils.schedules.rules import ticks
 from utils.widgets import front_end, schedule_game

@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 
 PAGE = ROOT / "docs" / "glossary.md"
 LINE = re.compile(

@@ -5,8 +5,8 @@ import re
 import nbformat
 import pytest
 
-from conftest import ROOT
-from support.misconceptions import PAGE, WRITE_ANEW, page
+from tests.support.misconceptions import PAGE, WRITE_ANEW, page
+from tests.support.notebooks import ROOT
 
 GUIDE = (ROOT / "docs" / "instructors.md").read_text()
 CELLS = sorted(set(re.findall(r"\(\.\./((?:notebooks|solutions)/\S+?\.ipynb)#([\w-]+)\)", GUIDE)))

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 
 CODE = sorted((ROOT / "utils").rglob("*.py"))
 SIMGPU = ROOT / "utils" / "simgpu" / "src" / "simgpu"

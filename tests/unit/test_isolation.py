@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils.grading.run import isolation, warm
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")

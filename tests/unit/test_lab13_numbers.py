@@ -6,7 +6,7 @@ import nbformat
 import pytest
 import torch
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils.facts import visible
 from utils.planner import Cluster, llama
 from utils.planner.cluster import GpuName

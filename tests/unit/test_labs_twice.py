@@ -9,8 +9,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from support.answers import answers_of
-from support.notebooks import LABS, grade_id, notebook_with, source_of
+from tests.support.answers import answers_of
+from tests.support.notebooks import LABS, grade_id, notebook_with, source_of
 from utils.environment import WIDGETS
 
 pytestmark = pytest.mark.slow

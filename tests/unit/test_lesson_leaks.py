@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils.marks import FOLDED, PREDICTED
 
 LESSONS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import simgpu
-from conftest import ROOT
-from support.answers import read_page
+from tests.support.answers import read_page
+from tests.support.notebooks import ROOT
 from utils import check as check_module
 from utils.check import tasks
 from utils.facts import Exercise, Fact, Lab, LocalStudent, judge, load_lab, need

@@ -11,7 +11,7 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils.environment import WIDGETS
 from utils.files import python_path
 from utils.notebook_format import nbformat

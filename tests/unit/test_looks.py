@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import simgpu
-from conftest import LABS, ROOT
+from tests.support.notebooks import LABS, ROOT
 from utils.facts import StudentError, load_lab, rules
 from utils.facts.looks import looker, rewritten
 from utils.problem import Problem

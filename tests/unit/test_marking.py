@@ -5,10 +5,10 @@ import io
 
 import pytest
 
-from conftest import LABS
-from unit.test_exports import CANVAS, gradebook, looked_at, table
-from unit.test_feedback import HOSTILE, a_lab, is_harmless
-from unit.test_report import section
+from tests.support.notebooks import LABS
+from tests.unit.test_exports import CANVAS, gradebook, looked_at, table
+from tests.unit.test_feedback import HOSTILE, a_lab, is_harmless
+from tests.unit.test_report import section
 from utils.facts import Finding, load_lab
 from utils.grading.grade import Grade
 from utils.grading.marking import overrides, words

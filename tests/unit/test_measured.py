@@ -7,7 +7,7 @@ import torch
 
 import simgpu
 from benchmarks import measurements
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils.course import cli, measure, measured
 from utils.problem import Problem
 

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 from utils.files import python_path
 
 LIBRARY = "libnvidia-ml.so.1"

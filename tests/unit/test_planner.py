@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from conftest import ROOT
 from simgpu import torch_private
 from simgpu.profiles import GPUS
+from tests.support.notebooks import ROOT
 from utils.planner import Cluster, Layout, estimate, llama, of_module, plan
 from utils.planner.estimate import BUFFERS, CONTEXT
 from utils.planner.replay import Groups, Replay

@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pytest
 
-from support.notebooks import ROOT
+from tests.support.notebooks import ROOT
 from utils.trace import Timeline
 
 TRACES = ROOT / "tests" / "measurements" / "traces"

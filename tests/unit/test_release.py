@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import nbformat
 import pytest
 
-from conftest import LABS, ROOT, grade_id, run_here, source_of
+from tests.support.notebooks import LABS, ROOT, grade_id, run_here, source_of
 from utils.course.release import (
     BEGIN_SOLUTION,
     answers,

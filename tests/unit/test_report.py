@@ -6,8 +6,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from conftest import LABS
-from unit.test_feedback import HOSTILE, Reader, a_lab, is_harmless
+from tests.support.notebooks import LABS
+from tests.unit.test_feedback import HOSTILE, Reader, a_lab, is_harmless
 from utils.facts import Finding
 from utils.grading.grade import STATUSES, Grade
 from utils.grading.run.submissions import file_stem

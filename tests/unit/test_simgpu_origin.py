@@ -11,8 +11,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import simgpu
-from conftest import ROOT
 from simgpu.hardware import machine
+from tests.support.notebooks import ROOT
 
 DEVICE = "simgpu:0"
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from conftest import ROOT
+from tests.support.notebooks import ROOT
 
 PAGE = ROOT / "docs" / "sources.md"
 IN_ONE_PROCESS = ROOT / "tests" / "unit" / "test_claims_pytorch.py"

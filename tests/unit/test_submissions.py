@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from unit.test_roster import EXPORTS
+from tests.unit.test_roster import EXPORTS
 from utils.facts import load_lab
 from utils.grading.grade import grade_submission
 from utils.grading.handed_in import reading

@@ -12,8 +12,8 @@ import zipfile
 import pytest
 
 import torch_build
-from conftest import ROOT
-from support.package_index import refusing, served, silent, stand_in_wheel
+from tests.support.notebooks import ROOT
+from tests.support.package_index import refusing, served, silent, stand_in_wheel
 from torch_build import Choice, Unanswered, choose, contradicts
 
 VERSIONS = dict(re.findall(r"^(torch|torchvision)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))

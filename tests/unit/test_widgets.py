@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 import simgpu
-from conftest import ROOT
 from simgpu.profiles import GPUS, LINKS
+from tests.support.notebooks import ROOT
 from utils.course.lessons import tidy
 from utils.environment import WIDGETS
 from utils.marks import FOLDED

@@ -4,8 +4,8 @@ import base64
 import hashlib
 import re
 
-from unit.test_feedback import HOSTILE, Reader, a_lab
-from unit.test_marking import made
+from tests.unit.test_feedback import HOSTILE, Reader, a_lab
+from tests.unit.test_marking import made
 from utils.facts import load_lab
 from utils.grading.marking.mark import InWords
 from utils.grading.tell.words import words_page
