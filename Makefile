@@ -42,7 +42,7 @@ lab: setup
 test: full-copy setup-test
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=40 tests
+	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=40 tests utils/simgpu/tests
 	$(BIN)/python tools/solved_lessons.py build/solved_lessons
 	$(NBVAL) notebooks solutions build/solved_lessons
 	$(NBVAL_CUDA) notebooks/03* solutions/lab05
@@ -50,7 +50,7 @@ test: full-copy setup-test
 check: full-copy setup-test
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow" tests/unit
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow" tests/unit utils/simgpu/tests
 
 nbval: full-copy setup-test
 	$(BIN)/python tools/solved_lessons.py build/solved_lessons

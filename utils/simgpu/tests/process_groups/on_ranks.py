@@ -389,8 +389,7 @@ def overlap():
 
 
 def main(folder):
-    import ordered  # noqa: F401  more checks
-    import sharded  # noqa: F401
+    import sharded  # noqa: F401  more checks
 
     simgpu.enable(count=WORLD, link="pcie3")
     torch.simgpu.set_device(RANK)

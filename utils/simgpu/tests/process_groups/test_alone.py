@@ -4,21 +4,23 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import simgpu
 from simgpu import torch_private
 from simgpu.collectives import Fabric
 from simgpu.profiles import GPUS, LINKS, NETWORKS
-from tests.support.notebooks import ROOT
-from utils.files import python_path
 
+HERE = Path(__file__).parent
+SIMGPU = str(Path(simgpu.__file__).parents[1])  # for processes that this one starts
 pytestmark = pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
 
 
 def test_one_rank_stands_for_four_that_do_the_same():
-    script = ROOT / "tests" / "process_groups" / "alone.py"
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": python_path(), "PYTHONWARNINGS": "ignore"}
+    script = HERE / "alone.py"
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": SIMGPU, "PYTHONWARNINGS": "ignore"}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])

@@ -5,21 +5,22 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from simgpu import torch_private
 from simgpu.environment import arguments_in
-from tests.support.notebooks import ROOT
 
-SCRIPT = ROOT / "tests" / "process_groups" / "written_for_cuda.py"
+HERE = Path(__file__).parent
+SCRIPT = HERE / "written_for_cuda.py"
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """A folder with simgpu in it and nothing else of the course."""
     folder = tmp_path_factory.mktemp("standalone")
-    shutil.copytree(ROOT / "utils" / "simgpu", folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(HERE.parents[1], folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*pip, "--target", folder / "site", folder / "source"], check=True)
     return folder / "site"
