@@ -587,7 +587,7 @@ def test_an_untested_torch_says_which_were_tested(monkeypatch):
 
 def test_before_enable_nothing_of_it_exists():
     code = (
-        "import torch, utils, simgpu\n"
+        "import torch, simgpu\n"
         "assert not simgpu.is_enabled() and not hasattr(torch, 'simgpu')\n"
         "try: torch.ones(1, device='simgpu:0')\n"
         "except RuntimeError as error: assert 'simgpu' in str(error)\n"
