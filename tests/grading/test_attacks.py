@@ -308,7 +308,7 @@ def _entries(folder) -> list[str]:
 def places() -> list[Path]:
     """Where an attack may have left a file."""
     here = world().folder
-    found = [here, here / "home", here / "class", here / "class" / "innocent", ROOT, ROOT / "tests" / "lab01"]
+    found = [here, here / "home", here / "class", here / "class" / "innocent", ROOT, ROOT / "solutions" / "lab01"]
     found += [
         ROOT / "utils",
         ROOT / "utils" / "grading" / "run",

@@ -23,7 +23,7 @@ def shown_before(lab: str) -> list[str]:
     for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
         if path.name[:2] <= lab[-2:]:
             found += [cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
-            worked = ROOT / "utils" / "worked" / f"lesson{path.name[:2]}.py"
+            worked = ROOT / "utils" / "tasks" / f"lesson{path.name[:2]}" / "worked.py"
             found += [worked.read_text()] if worked.exists() else []
     return found
 

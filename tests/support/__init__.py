@@ -2,7 +2,7 @@
 
     notebooks.py        a lab's notebook, with some answers put in, and running it here without a kernel
     parts.py            a file of several pieces of code, each below its headline
-    answers.py          the answers that the graders are tested with (tests/lab01/answers/ex2.py)
+    answers.py          the answers that the graders are tested with (solutions/lab01/answers/ex2.py)
     names.py            what an answer can change: names, by reading code
     judging.py          an answer judged in a fork of a process that is warm
     misconceptions.py   what the students of the wrong answers are told: a table for each lab, and a page of the docs

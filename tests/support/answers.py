@@ -1,4 +1,4 @@
-"""The answers that the graders are tested with: a page for each exercise, as tests/lab01/answers/ex2.py.
+"""The answers that the graders are tested with: a page for each exercise, as solutions/lab01/answers/ex2.py.
 
     # %% wrong: input_never_moved
     # Thinks that a layer fetches its input from wherever it is, so the batch is not moved to the first device.
@@ -55,7 +55,7 @@ def _answer(path: Path, headline: str, text: str) -> Answer:
     return Answer(path.parts[-3], path.stem, verdict, name, says, text[comment.end() :].strip())
 
 
-ANSWERS = [one for path in sorted((ROOT / "tests").glob("lab*/answers/*.py")) for one in read_page(path)]
+ANSWERS = [one for path in sorted((ROOT / "solutions").glob("lab*/answers/*.py")) for one in read_page(path)]
 
 
 def answers_of(lab: str, verdict: str) -> list[Answer]:

@@ -2,7 +2,7 @@
 
 .venv/bin/python -m tests.support.misconceptions [LAB ...]
 
-The tables (tests/lab01/misconceptions.json and so on) are what the class report reads. The page shows them all.
+The tables (solutions/lab01/misconceptions.json and so on) are what the class report reads. The page shows them all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "misconceptions.md"
 WRITE_ANEW = "write it anew: .venv/bin/python -m tests.support.misconceptions"
 TOP = f"""# What the graders catch
 
-Each wrong answer is one that students write. It loses its exercise and no other; the words are what the student is told. The answers stand in `tests/lab01/answers/` and so on. This page is written by `{WRITE_ANEW.partition(": ")[2]}`.
+Each wrong answer is one that students write. It loses its exercise and no other; the words are what the student is told. The answers stand in `solutions/lab01/answers/` and so on. This page is written by `{WRITE_ANEW.partition(": ")[2]}`.
 """  # noqa: E501
 
 

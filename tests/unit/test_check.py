@@ -12,7 +12,7 @@ import simgpu
 from utils.check import NotChecked, checker
 from utils.facts import Exercise, LocalStudent, StudentError, Unmet, judge, load_lab, need, probes, wire
 from utils.facts.student import Names, answer
-from utils.worked.lesson08 import pipelined
+from utils.tasks.lesson08.worked import pipelined
 
 
 def right_layers(device0, device1):

@@ -5,13 +5,14 @@ import subprocess
 import sys
 
 from tests.support.notebooks import LABS, ROOT
+from utils.facts import facts_path
 from utils.grading.run.student_process import EARLY
 
 
 def imported_by_probes():
     """The course's modules that the functions of labs' facts and of the probes' own tools import."""
     files = [ROOT / "utils" / "facts" / "probes.py"]
-    files += [ROOT / "tests" / lab / f"{kind}.py" for lab in LABS for kind in ("visible", "hidden")]
+    files += [facts_path(lab, hidden=hidden) for lab in LABS for hidden in (False, True)]
     found = set()
     for path in files:
         tree = ast.parse(path.read_text(encoding="utf-8"))

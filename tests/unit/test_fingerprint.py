@@ -14,7 +14,7 @@ from utils.grading.run.submissions import Submission
 def course(tmp_path_factory):
     """A copy of what belongs to lab01."""
     root = tmp_path_factory.mktemp("course")
-    for folder in ("utils", "tests/lab01", "solutions/lab01"):
+    for folder in ("utils", "labs/lab01", "solutions/lab01"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     return root
 
@@ -42,7 +42,7 @@ def changed(root, name, text):
 
 def test_code_that_judges_counts_and_remarks_and_other_code_do_not(course):
     before = digest(course)
-    for name in ("tests/lab01/hidden.py", "utils/grading/run/observer.py"):
+    for name in ("solutions/lab01/hidden.py", "utils/grading/run/observer.py"):
         assert changed(course, name, "\nONE_MORE = 1\n") != before
         assert changed(course, name, "\n# One more remark.\n") == before
     assert changed(course, "utils/course/cli.py", "\nONE_MORE = 1\n") == before
@@ -51,7 +51,7 @@ def test_code_that_judges_counts_and_remarks_and_other_code_do_not(course):
 @pytest.mark.parametrize(
     "name",
     [
-        *("tests/lab01/visible.py", "tests/lab01/hidden.py"),
+        *("labs/lab01/facts.py", "solutions/lab01/hidden.py"),
         *("utils/facts/probes.py", "utils/facts/judge.py", "utils/facts/wire.py", "utils/facts/looks.py"),
         *("utils/grading/grade.py", "utils/grading/run/kernel.py", "utils/grading/run/observer.py"),
         *("utils/grading/run/sandbox.py", "utils/grading/run/system_calls.py", "utils/grading/run/isolation.py"),
@@ -70,7 +70,12 @@ def test_what_judges_counts(files, name):
 @pytest.mark.parametrize(
     "name",
     [
-        *("utils/course/cli.py", "utils/course/doctor.py", "utils/worked/lesson01.py", "utils/widgets/game/board.py"),
+        *(
+            "utils/course/cli.py",
+            "utils/course/doctor.py",
+            "utils/tasks/lesson01/worked.py",
+            "utils/widgets/game/board.py",
+        ),
         *("utils/grading/folder.py", "utils/grading/classroom.py", "utils/grading/tell/feedback.py"),
         *("utils/grading/tell/templates/class.html", "utils/planner/planning.py", "utils/planner/layouts.py"),
     ],
@@ -82,7 +87,7 @@ def test_what_only_tells_or_belongs_to_other_labs_does_not(files, name):
 
 def test_a_new_file_of_what_judges_counts(course):
     before = digest(course)
-    new = course / "utils" / "simgpu" / "new_rule.json"
+    new = course / "utils" / "simgpu" / "src" / "simgpu" / "new_rule.json"
     new.write_text("{}")
     assert digest(course) != before
     new.unlink()
@@ -115,7 +120,7 @@ def test_imports_are_followed_however_they_are_written(tmp_path):
 @pytest.mark.parametrize("lab", LABS)
 def test_each_lab_has_its_facts_and_no_page_in_its_fingerprint(lab):
     names = {path.relative_to(ROOT).as_posix() for path in judging_files(lab)}
-    assert {f"tests/{lab}/visible.py", f"tests/{lab}/hidden.py", "utils/facts/probes.py"} <= names
+    assert {f"labs/{lab}/facts.py", f"solutions/{lab}/hidden.py", "utils/facts/probes.py"} <= names
     assert not [name for name in names if name.startswith(("utils/course/", "utils/grading/tell/"))]
 
 

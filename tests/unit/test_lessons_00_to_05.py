@@ -8,8 +8,8 @@ from torch import nn
 from torch.utils.benchmark import Measurement, TaskSpec
 
 import simgpu
+from utils.tasks.lesson04.worked import time_it
 from utils.trace import record
-from utils.worked.lesson04 import time_it
 
 ONE, TWO = "simgpu:0", "simgpu:1"
 

@@ -13,7 +13,7 @@ from torch import nn
 
 import simgpu
 from tests.support.notebooks import LABS, ROOT
-from utils.facts import StudentError, load_lab, rules
+from utils.facts import StudentError, facts_path, load_lab, rules
 from utils.facts.looks import looker, rewritten
 from utils.problem import Problem
 
@@ -235,9 +235,9 @@ def lab_with(tmp_path, monkeypatch):
         text = f"from utils.facts import Lab\nSIZE = 3\nlab = Lab('labxx', 'Made up')\n\n\ndef probe({signature}):\n"
         text += "".join(f"    {line}\n" for line in body.splitlines())
         text += f"\n\ndef other(x):\n    return x\n\n\ndef ask(student):\n    return student.run({asked})\n"
-        folder = tmp_path / "tests" / "labxx"
+        folder = tmp_path / "labs" / "labxx"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "visible.py").write_text(text)
+        (folder / "facts.py").write_text(text)
         monkeypatch.setattr("utils.facts.lab.ROOT", tmp_path)
         return load_lab("labxx")
 
@@ -258,7 +258,7 @@ def lab_with(tmp_path, monkeypatch):
 def test_a_lab_with_a_probe_that_may_not_be_is_refused_with_the_line(lab_with, body, says):
     with pytest.raises(Problem) as refused:
         lab_with(body)
-    assert str(refused.value).startswith(f"labxx/visible.py: {says}")
+    assert str(refused.value).startswith(f"labxx/facts.py: {says}")
 
 
 def test_what_stands_beside_a_probes_arguments_has_to_be_there_too(lab_with):
@@ -286,7 +286,7 @@ def test_the_functions_that_probes_import_read_no_more_than_probes():
 
 
 def test_the_list_has_no_name_that_no_probe_reads():
-    paths = [path for lab in LABS for path in (ROOT / "tests" / lab).glob("*.py")]
+    paths = [path for lab in LABS for path in (facts_path(lab), facts_path(lab, hidden=True))]
     trees = [ast.parse(path.read_text()) for path in (*paths, ROOT / "utils" / "facts" / "probes.py")]
     read = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert rules.READABLE - read == set()

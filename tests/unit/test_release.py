@@ -206,7 +206,7 @@ def test_the_bundle_is_complete_and_holds_nothing_secret(tmp_path):
         assert f"course/{wanted}" in names
     assert "course/labs/lab01/lab01_split_a_model.ipynb" in names
     assert "course/notebooks/figures/split_model.svg" in names
-    assert "course/tests/lab01/visible.py" in names
+    assert "course/labs/lab01/facts.py" in names
     assert not [name for name in names if "solutions/" in name or "hidden" in name or "__pycache__" in name]
     hidden_claims = {f.claim for e in load_lab("lab01", hidden=True).exercises.values() for f in e.facts} - {
         f.claim for e in load_lab("lab01").exercises.values() for f in e.facts
@@ -293,7 +293,7 @@ def test_one_command_makes_both_zips(tmp_path):
         assert archive.getinfo("course/.ci/run").external_attr >> 16 & 0o100
     assert few < many == len(names)
     assert names == {f"course/{path.relative_to(ROOT)}" for path in tracked()}
-    assert {"course/tests/lab01/hidden.py", "course/.devcontainer/devcontainer.json"} < names
+    assert {"course/solutions/lab01/hidden.py", "course/.devcontainer/devcontainer.json"} < names
     assert not [name for name in names if "__pycache__" in name or ".venv" in name]
 
 

@@ -25,7 +25,7 @@ def test_python_and_utils_stay_and_the_rest_of_the_course_is_not_there(course, p
     assert set(found.needed) == {prefixes[1], f"{course}/utils"}
     assert found.ways == ways
     assert found.covered == ()
-    assert found.seen_through(Path(course, "tests", "lab01", "hidden.py")) == ""
+    assert found.seen_through(Path(course, "solutions", "lab01", "hidden.py")) == ""
     assert found.seen_through(Path(course, "utils", "check.py")) == f"{course}/utils"
     assert found.conflict() == ""
 

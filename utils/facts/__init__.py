@@ -8,8 +8,8 @@
     looks.py      reading it in the student's process so that nobody's object answers for itself
     wire.py       the plain data: JSON, with arrays
 
-A lab's visible facts (tests/lab01/visible.py) are checked in the learner's own kernel by `check("ex1")`. The hidden
-ones (tests/lab01/hidden.py) are checked by the grader, together with the visible ones, against a kernel in another
+A lab's visible facts (labs/lab01/facts.py) are checked in the learner's own kernel by `check("ex1")`. The hidden
+ones (solutions/lab01/hidden.py) are checked by the grader, together with the visible ones, against a kernel in another
 process. Both are written once, against `Student`:
 
     lab = Lab("lab01", "Split a model")
@@ -22,7 +22,7 @@ process. Both are written once, against `Student`:
 """
 
 from utils.facts.judge import Finding, StudentError, Unmet, case, judge, need, orders_of, recorded_timelines
-from utils.facts.lab import Exercise, Fact, Lab, lab_sources, load_lab, visible
+from utils.facts.lab import Exercise, Fact, Lab, facts_path, lab_sources, load_lab, require_facts, visible
 from utils.facts.student import LocalStudent, Student
 
 __all__ = [
@@ -35,11 +35,13 @@ __all__ = [
     "StudentError",
     "Unmet",
     "case",
+    "facts_path",
     "judge",
     "lab_sources",
     "load_lab",
     "need",
     "orders_of",
     "recorded_timelines",
+    "require_facts",
     "visible",
 ]

@@ -102,7 +102,7 @@ def lab_sources(names: list[str] = (), root: Path = ROOT) -> list[Path]:
 
 def visible(name: str):
     """The module with the visible facts of a lab. Each call loads it afresh, so that facts can be added to it."""
-    return _module(name, "visible")
+    return _module(name, hidden=False)
 
 
 def load_lab(name: str, *, hidden: bool = False) -> Lab:
@@ -110,13 +110,30 @@ def load_lab(name: str, *, hidden: bool = False) -> Lab:
 
     Raises FileNotFoundError where there is no such lab, or where this copy of the course has no hidden facts.
     """
-    return _module(name, "hidden" if hidden else "visible").lab
+    return _module(name, hidden=hidden).lab
 
 
-def _module(name: str, kind: str):
-    path = ROOT / "tests" / name / f"{kind}.py"
-    if not path.exists():
+def facts_path(name: str, *, hidden: bool = False, root: Path | None = None) -> Path:
+    """The file with the visible facts of a lab or of a lesson's tasks, or with a lab's hidden ones."""
+    root = root or ROOT
+    if hidden:
+        return root / "solutions" / name / "hidden.py"
+    folder = root / "labs" if name.startswith("lab") else root / "utils" / "tasks"
+    return folder / name / "facts.py"
+
+
+def require_facts(name: str, *, hidden: bool = False) -> Path:
+    """The same. Raises FileNotFoundError where there is no such file."""
+    path = facts_path(name, hidden=hidden)
+    if not path.is_file():
+        kind = "hidden" if hidden else "visible"
         raise FileNotFoundError(f"no {kind} tests for {name}: {path.relative_to(ROOT)} is not there")
+    return path
+
+
+def _module(name: str, *, hidden: bool):
+    path = require_facts(name, hidden=hidden)
+    kind = "hidden" if hidden else "visible"
     spec = importlib.util.spec_from_file_location(f"{kind}_{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

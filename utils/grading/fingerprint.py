@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from utils.facts import lab_sources
+from utils.facts import facts_path, lab_sources
 from utils.files import ROOT
 from utils.grading.handed_in.reader import LARGEST_FILE
 from utils.grading.run.kernel import Limits
@@ -24,7 +24,7 @@ from utils.grading.run.submissions import Submission
 # Where judging begins: the grader's side, the student's side, and what forks that.
 BEGINNINGS = ("utils.grading.grade", "utils.grading.run.student_process", "utils.grading.run.warm")
 # Packages that count as a whole, whatever is imported of them: they are what judges.
-WHOLE = ("utils.facts", "simgpu", "utils.grading.run", "utils.grading.handed_in")
+WHOLE = ("utils/facts", "utils/simgpu/src/simgpu", "utils/grading/run", "utils/grading/handed_in")
 COURSE = re.compile(r"utils(?:\.\w+)*")
 # The course's modules that a notebook names, in its JSON.
 NAMED = re.compile(rb"\butils((?:\.\w+)+)(?:\s+import\s+([\w, ]+))?|\butils\s+import\s+([\w, ]+)")
@@ -51,10 +51,10 @@ def course_version() -> str:
 
 def judging_files(lab: str, root: Path = ROOT) -> frozenset[Path]:
     """The files that a grade in this lab depends on."""
-    tests = [root / "tests" / lab / f"{kind}.py" for kind in ("visible", "hidden")]
-    names = {*BEGINNINGS, *WHOLE, *_imports_of_cells(lab, root)}
+    tests = [facts_path(lab, hidden=hidden, root=root) for hidden in (False, True)]
+    names = {*BEGINNINGS, *_imports_of_cells(lab, root)}
     names |= {name for path in tests for name in _imports(path, root)}
-    whole = {path for package in WHOLE for path in _files(root.joinpath(*package.split(".")))}
+    whole = {path for folder in WHOLE for path in _files(root / folder)}
     # An untouched notebook is known by the one that was released.
     other = {*tests, *(root / "labs" / lab).glob("*.ipynb")}
     return followed(names | {_module(path, root) for path in whole if path.suffix == ".py"}, root) | whole | other

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from utils.facts import Lab, lab_sources, load_lab
-from utils.files import ROOT, write_whole
+from utils.facts import Lab, lab_sources, load_lab, require_facts
+from utils.files import write_whole
 from utils.grading import classroom
 from utils.grading.grade import Grade
 from utils.grading.marking import overrides, words
@@ -170,11 +170,11 @@ def _chosen(again: Sequence[str], found: Sequence[Submission], tables: Sequence[
 
 
 def _outline(lab: str) -> Lab:
-    for kind in ("visible", "hidden"):
-        path = ROOT / "tests" / lab / f"{kind}.py"
-        if not path.is_file():
-            what = f"no {kind} tests for {lab}: {path.relative_to(ROOT)} is not there"
-            raise Problem(f"{what}. Grading needs the instructor's copy of the course.")
+    for hidden in (False, True):
+        try:
+            require_facts(lab, hidden=hidden)
+        except FileNotFoundError as error:
+            raise Problem(f"{error}. Grading needs the instructor's copy of the course.") from None
     return outline(lab)
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 
-from utils.facts import Lab
-from utils.files import ROOT
+from utils.facts import Lab, facts_path
 
 
 def outline(name: str) -> Lab:
-    """The lab called `name` without its facts and hints, as tests/NAME/visible.py declares it at its top level.
+    """The lab called `name` without its facts and hints, as labs/NAME/facts.py declares it at its top level.
 
     Raises FileNotFoundError where this copy of the course has no such file.
     """
-    text = (ROOT / "tests" / name / "visible.py").read_text(encoding="utf-8")
+    text = facts_path(name).read_text(encoding="utf-8")
     lab = Lab(name, name)
     for node in ast.parse(text).body:
         call = node.value if isinstance(node, ast.Assign) else None

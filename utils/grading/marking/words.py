@@ -103,7 +103,7 @@ def questions_of(lab: str) -> list[str]:
 
 def rubric_of(lab: str) -> list[str]:
     """What full, half and no understanding look like, in paragraphs of plain text. Empty without a rubric."""
-    path = ROOT / "tests" / lab / "rubric.md"
+    path = ROOT / "solutions" / lab / "rubric.md"
     if not path.is_file():
         return []
     blocks = re.split(r"\n\s*\n|\n(?=\* )", path.read_text(encoding="utf-8").strip())

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from utils.facts import load_lab
+from utils.facts import facts_path, load_lab
 from utils.files import ROOT, write_whole
 from utils.grading.run.submissions import file_stem
 from utils.grading.tell import pages
@@ -93,7 +93,7 @@ def _folders(graded: Sequence[Path]) -> list[Path]:
         if not inside:
             raise Problem(f"{place} has no grades.csv, and no folder with one: give what `course grade --out` wrote")
     for folder in found:
-        if not LABEL.fullmatch(folder.name) or not (ROOT / "tests" / folder.name).is_dir():
+        if not LABEL.fullmatch(folder.name) or not facts_path(folder.name).is_file():
             raise Problem(f"{folder}: name the folder after its lab, such as lab01, so that I know which one it is")
     names = [folder.name for folder in found]
     if twice := [name for name in names if names.count(name) > 1]:

@@ -1,8 +1,8 @@
 """Which misconception a failed fact looks like: the wrong answers that the graders are tested with, read backwards.
 
-Each wrong answer (tests/lab01/answers and the like) names a misconception. `tests/support/misconceptions.py` has it
-judged and keeps what its student would be told, in tests/lab01/misconceptions.json and the like. Who is told the same
-may think the same: likely, never certain, so it is shown to the instructor only.
+Each wrong answer (solutions/lab01/answers and the like) names a misconception. `tests/support/misconceptions.py` has it
+judged and keeps what its student would be told, in solutions/lab01/misconceptions.json and the like. Students who are
+told the same may think the same: likely, never certain, so it is shown to the instructor only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from utils.facts import Finding
 from utils.files import ROOT
 
-SHELF = ROOT / "tests"
+SHELF = ROOT / "solutions"
 DEVICE = re.compile(r"\b(?:simgpu|cuda|cpu)(?::\d+)?\b")
 NUMBER = re.compile(r"-?\d[\d.,]*(?:e[+-]?\d+)?")
 
