@@ -40,7 +40,7 @@ TRUSTED = (
     *("json", "base64", "contextlib", "dataclasses", "collections", "enum", "typing", "math", "statistics"),
     *("torch._tensor", "torch.nn", "torch.autograd", "torch.optim", "torch.utils", "torch._ops", "torch.overrides"),
     *("torch._C", "torch.random", "torch.serialization", "torch._utils", "torch.storage", "torch.functional"),
-    *("numpy", "utils", "weakref", "abc", "operator", "itertools", "time", "csv"),
+    *("numpy", "utils", "simgpu", "weakref", "abc", "operator", "itertools", "time", "csv"),
 )
 EXACTLY = ("torch",)
 # What a look itself uses: modules of these names and the classes of theirs, but of the hundreds in C++ only some.
@@ -613,7 +613,7 @@ def _is_near(owner):
 
 def _has_tables(owner):
     if isinstance(owner, types.ModuleType):
-        return owner.__name__ in HOOKED or owner.__name__.startswith("utils.")
+        return owner.__name__ in HOOKED or owner.__name__.startswith(("utils.", "simgpu"))
     return _is_near(owner)
 
 
