@@ -49,6 +49,8 @@ def test_a_stored_answer_ends_with_the_explanation_of_today(path):
         folded = [output for output in cell.outputs if output.get("metadata", {}).get(FOLDED)]
         for question in set(COMPARES.findall(cell.source)) if folded else ():
             assert any(explanation(names[question]) in output.data["text/markdown"] for output in folded), cell.id
+    for name in names.values():
+        assert not re.match(r"\d+\. ", explanation(name)), f"Markdown makes a list of {name}"
 
 
 @EACH
