@@ -7,10 +7,12 @@ import pytest
 
 from tests.support.notebooks import ROOT
 from utils.marks import FOLDED, PREDICTED
+from utils.widgets.explanations import explanation
 
 LESSONS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 EACH = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem[:2])
 ASKS, COMPARES = re.compile(r"(\w+) = predict\("), re.compile(r"(\w+)\.compare\(")
+WHY = re.compile(r'(\w+) = predict\(.*?\bwhy="(\d+/\d+)"', re.DOTALL)
 HEADING, PICTURE = re.compile(r"^#+ ", re.MULTILINE), re.compile(r"!\[[^]]*\]\(")
 
 
@@ -36,6 +38,19 @@ def test_no_output_that_is_stored_open_tells_a_result(path):
             if not output.get("metadata", {}).get(FOLDED):
                 text = output.get("text", "") + str(output.get("data", ""))
                 assert not re.search(r"\b[Ii]t is: ", text), cell.id
+
+
+@EACH
+def test_a_stored_answer_ends_with_the_explanation_of_today(path):
+    cells = [cell for cell in cells_of(path) if cell.cell_type == "code"]
+    names = dict(pair for cell in cells for pair in WHY.findall(cell.source))
+    assert names
+    for cell in cells:
+        folded = [output for output in cell.outputs if output.get("metadata", {}).get(FOLDED)]
+        for question in set(COMPARES.findall(cell.source)) if folded else ():
+            assert any(explanation(names[question]) in output.data["text/markdown"] for output in folded), cell.id
+    for name in names.values():
+        assert not re.match(r"\d+\. ", explanation(name)), f"Markdown makes a list of {name}"
 
 
 @EACH

@@ -137,6 +137,6 @@ def _(student):
         compare_times(student, [10.0, 20.0], left_over=50.0, warm_up=0, repeats=2)
 
 
-@time_it.fact("with an empty list of devices it waits for nobody")
+@time_it.fact("with an empty list of devices it does not wait")
 def _(student):
     compare_times(student, [10.0, 30.0], warm_up=0, repeats=2, waited_for=())
