@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from utils.environment import WIDGETS
+from utils.files import python_path
 from utils.marks import FOLDED, PREDICTED
 from utils.notebook_format import nbformat
 from utils.problem import Problem
@@ -27,7 +29,7 @@ def refresh(path: Path, seconds: int = 120) -> None:
     )
     try:
         # Widgets as text: a stored one has no kernel to show it.
-        client.execute(env={**os.environ, WIDGETS: "0"})
+        client.execute(env={**os.environ, WIDGETS: "0", "PYTHONPATH": python_path(sys.path)})
     except CellExecutionError as error:
         raise Problem(f"{path.name}: {error.ename}: {error.evalue}") from None
     path.write_text(nbformat.writes(tidy(notebook)) + "\n", encoding="utf-8")
