@@ -21,11 +21,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from moving_picture import svg
+from utils.common.cell_tags import PREDICTED
+from utils.common.files import python_path
+from utils.common.notebook_format import nbformat
+from utils.common.settings import WIDGETS
 from utils.course.badges import BRANCH, repository
-from utils.environment import WIDGETS
-from utils.files import python_path
-from utils.marks import PREDICTED
-from utils.notebook_format import nbformat
 from utils.widgets.game.page import page
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -22,9 +22,9 @@ sys.path.insert(0, str(ROOT))
 
 import simgpu  # noqa: E402
 from simgpu.profiles import LinkProfile  # noqa: E402
-from utils import plots  # noqa: E402
-from utils.pipeline import LayerCost, least_idle, schedule  # noqa: E402
-from utils.trace import numbered, record  # noqa: E402
+from utils.observe import plots  # noqa: E402
+from utils.observe.trace import numbered, record  # noqa: E402
+from utils.schedules.of_layers import LayerCost, least_idle, schedule  # noqa: E402
 
 FIGURES = ROOT / "notebooks" / "figures"
 PARTS, MICRO_BATCHES = 4, 4
@@ -50,7 +50,7 @@ def bubble() -> str:
     """GPipe's schedule of equal parts with free copies, and where nothing is done in it."""
     free = LinkProfile("free", float("inf"), "for a picture", latency=0.0)
     line = schedule([LayerCost(FORWARD, BACKWARD, 0)] * PARTS, range(1, PARTS), MICRO_BATCHES, free)
-    source = f"computed by utils.pipeline.schedule: {PARTS} equal parts, {MICRO_BATCHES} micro-batches, free copies"
+    source = f"computed by utils.schedules.of_layers: {PARTS} equal parts, {MICRO_BATCHES} micro-batches, free copies"
     figure, axes = plots.labelled_axes(3.2, source)
     corners = {"filling": [], "turning": [], "emptying": []}
     for row, device in enumerate(line.devices):

@@ -11,20 +11,20 @@ REPOSITORY = ""  # owner/name on GitHub, to fetch the course from where no zip o
 def course():
     attached = ["/kaggle/input" + "/*" * depth for depth in range(1, 6)]
     for folder in [".", "..", "../..", "course", "/content/course", "/kaggle/working/course", *attached]:
-        for place in glob.iglob(folder + "/utils/anywhere.py"):
-            return os.path.abspath(place + "/../..")
+        for place in glob.iglob(folder + "/utils/course/colab.py"):
+            return os.path.abspath(place + "/../../..")
 
 
 for path in [] if course() else glob.glob("*.zip") + glob.glob("/content/*.zip") + glob.glob("/kaggle/input/*/*.zip"):
     with zipfile.ZipFile(path) as archive:
-        if "course/utils/anywhere.py" in archive.namelist():
+        if "course/utils/course/colab.py" in archive.namelist():
             archive.extractall()
 if not course() and REPOSITORY:
     subprocess.run(["git", "clone", "-q", "--depth=1", f"https://github.com/{REPOSITORY}", "course"], check=False)
 if course():
     sys.path[:0] = [course(), course() + "/utils/simgpu/src"]
     if course() not in [os.path.abspath(folder) for folder in [".", "..", "../.."]]:
-        from utils.anywhere import set_up
+        from utils.course.colab import set_up
 
         set_up()
 else:

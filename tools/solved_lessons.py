@@ -1,6 +1,6 @@
 """The lessons as somebody has them who has done the tasks: `python tools/solved_lessons.py FOLDER` writes them.
 
-Each cell that is marked as a task gets the working version from utils/tasks/, as if it had been typed there. Of a
+Each cell that is marked as a task gets the working version from exercises/tasks/, as if it had been typed there. Of a
 lesson there is its first cell, which imports, and what lies from its first task to its last `yours_or_ours`, because
 the rest is the same either way. It has to show that its tasks have passed. nbval runs these besides the lessons
 themselves, in which the tasks are left open.
@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from utils.marks import TASK  # noqa: E402
-from utils.notebook_format import nbformat  # noqa: E402
+from utils.common.cell_tags import TASK  # noqa: E402
+from utils.common.notebook_format import nbformat  # noqa: E402
 
 
 def solved(path: Path, worked: str) -> nbformat.NotebookNode:
@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
     for script in (ROOT / "notebooks").glob("*.py"):  # lessons import or start what lies beside them
         shutil.copy(script, folder)
     for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
-        worked = ROOT / "utils" / "worked" / f"lesson{path.name[:2]}.py"
+        worked = ROOT / "utils" / "exercises" / "tasks" / f"lesson{path.name[:2]}" / "worked.py"
         if worked.exists():
             text = nbformat.writes(solved(path, worked.read_text(encoding="utf-8")))
             (folder / path.name).write_text(text + "\n", encoding="utf-8")

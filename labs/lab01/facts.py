@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn.utils import skip_init
 
-from utils.facts import Lab, case, need, orders_of
-from utils.facts.probes import build, fill, forward_and_backward, tensors_of
+from utils.exercises.facts import Lab, case, need, orders_of
+from utils.exercises.facts.probes import build, fill, forward_and_backward, tensors_of
 
 lab = Lab("lab01", "Split a model")
 
@@ -38,7 +38,7 @@ def look_at_layers(lab, device0, device1):
     import torch
     from torch import nn
 
-    from utils.facts.probes import device_of, kind_of
+    from utils.exercises.facts.probes import device_of, kind_of
 
     layers = lab.make_layers(torch.device(device0), torch.device(device1))
     if not isinstance(layers, (tuple, list)):
@@ -75,7 +75,7 @@ def _(student):
 def copies_while_making(lab, device0, device1):
     import torch
 
-    from utils.trace import record
+    from utils.observe.trace import record
 
     with record(device0, device1) as timeline:
         lab.make_layers(torch.device(device0), torch.device(device1))
@@ -110,7 +110,7 @@ ex2 = lab.exercise(
 def look_at_model(lab, device0, device1):
     import torch
 
-    from utils.facts.probes import parameters
+    from utils.exercises.facts.probes import parameters
 
     return parameters(lab.SimpleMPModel(torch.device(device0), torch.device(device1)))
 
@@ -119,7 +119,7 @@ def run_forward(lab, device0, device1, seed, x):
     """Forward alone: what is wrong in backward only belongs to the fact about training."""
     import torch
 
-    from utils.facts.probes import array, copied_results_of, fill
+    from utils.exercises.facts.probes import array, copied_results_of, fill
 
     model = lab.SimpleMPModel(torch.device(device0), torch.device(device1))
     fill(model, seed)
@@ -131,7 +131,7 @@ def run_forward(lab, device0, device1, seed, x):
 def run_model(lab, device0, device1, seed, x):
     import torch
 
-    from utils.facts.probes import fill, forward_and_backward
+    from utils.exercises.facts.probes import fill, forward_and_backward
 
     model = lab.SimpleMPModel(torch.device(device0), torch.device(device1))
     fill(model, seed)
@@ -234,7 +234,7 @@ def what_is_copied_too_often(copied):
 def run_from(lab, start, device0, device1, seed, x):
     import torch
 
-    from utils.facts.probes import array, fill
+    from utils.exercises.facts.probes import array, fill
 
     model = lab.SimpleMPModel(torch.device(device0), torch.device(device1))
     fill(model, seed)
@@ -333,7 +333,7 @@ def place_a_small_model(lab, devices):
 
     from torch import nn
 
-    from utils.facts.probes import kind_of, text_or_kind
+    from utils.exercises.facts.probes import kind_of, text_or_kind
 
     names = ("first", "second", "third")
     layers = [(name, nn.Linear(3, 3).to(device)) for name, device in zip(names, devices, strict=False)]
@@ -366,7 +366,7 @@ def place_a_model_with_buffers(lab, device0, device1):
     import torch
     from torch import nn
 
-    from utils.facts.probes import kind_of, text_or_kind
+    from utils.exercises.facts.probes import kind_of, text_or_kind
 
     class Positions(nn.Module):
         def __init__(self):
@@ -399,7 +399,7 @@ def tear_a_small_model(lab, device0, device1):
 
     from torch import nn
 
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     torn, norm = nn.Linear(3, 3).to(device0), nn.BatchNorm1d(3).to(device1)
     torn.bias = nn.Parameter(torn.bias.detach().to(device1))
@@ -435,7 +435,7 @@ def tear_a_parent(lab, device0, device1):
     import torch
     from torch import nn
 
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     class Parent(nn.Module):
         def __init__(self):
@@ -460,7 +460,7 @@ def tear_a_nested_model(lab, device0, device1, itself=False):
     import torch
     from torch import nn
 
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     class Scaled(nn.Module):
         def __init__(self):
@@ -511,7 +511,7 @@ LINEAR_STACK = [["Linear", 12, 16], ["Tanh"], ["Linear", 16, 8], ["Tanh"], ["Lin
 def split_and_run(lab, stack, cut, device0, device1, state, x):
     import torch
 
-    from utils.facts.probes import build, forward_and_backward, tensors_of
+    from utils.exercises.facts.probes import build, forward_and_backward, tensors_of
 
     model = lab.SplitInTwo(build(stack, state), cut, torch.device(device0), torch.device(device1))
     return forward_and_backward(model, x) | {"tensors": tensors_of(model)}
@@ -566,7 +566,7 @@ def _(student):
 def run_parts(lab, stack, cut, device0, device1, state, x):
     import torch
 
-    from utils.facts.probes import array, build
+    from utils.exercises.facts.probes import array, build
 
     device0, device1 = torch.device(device0), torch.device(device1)
     model = lab.SplitInTwo(build(stack, state), cut, device0, device1)
@@ -590,7 +590,7 @@ def _(student):
 def state_of_split(lab, stack, cut, device0, device1, seed):
     import torch
 
-    from utils.facts.probes import array, build, fill, kind_of
+    from utils.exercises.facts.probes import array, build, fill, kind_of
 
     model = lab.SplitInTwo(build(stack), cut, torch.device(device0), torch.device(device1))
     fill(model, seed)
@@ -658,7 +658,7 @@ def split_named_layers(lab, cut, device0, device1, x):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, fill, kind_of
+    from utils.exercises.facts.probes import array, fill, kind_of
 
     class Shift(nn.Module):
         def __init__(self):

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from utils.facts import Lab, case, need, orders_of
-from utils.facts.probes import build, fill, forward_and_backward
+from utils.exercises.facts import Lab, case, need, orders_of
+from utils.exercises.facts.probes import build, fill, forward_and_backward
 
 lab = Lab("lab02", "Follow the data")
 
@@ -41,7 +41,7 @@ def watch_a_model(lab, device0, device1):
     import torch
     from torch import nn
 
-    from utils.facts.probes import kind_of, text_or_kind
+    from utils.exercises.facts.probes import kind_of, text_or_kind
 
     class Bridge(nn.Module):
         def forward(self, x):
@@ -137,7 +137,7 @@ def watch_a_failure(lab, device0, device1, kind):
     import torch
     from torch import nn
 
-    from utils.facts.probes import kind_of, text_or_kind
+    from utils.exercises.facts.probes import kind_of, text_or_kind
 
     class Model(nn.Module):
         def __init__(self):
@@ -256,8 +256,8 @@ ex2 = lab.exercise(
 def count_bytes(lab, stack, places, dtype, frozen, training, x, devices):
     import torch
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import build, kind_of
+    from utils.exercises.facts.probes import build, kind_of
+    from utils.observe.devices import is_simulated
 
     layers = list(build(stack).to(getattr(torch, dtype)))
     for number in frozen:
@@ -382,7 +382,7 @@ def count_bridges(lab, places, kind):
     """`places` are names of devices. Chain: a tensor that goes from each to the next."""
     import torch
 
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     start = torch.ones(4, 3).to(places[0]).requires_grad_()
     if kind == "chain":
@@ -535,8 +535,8 @@ USUAL = f"With a batch of 4 from the CPU and sizes={SIZES}"
 def follow_mended(lab, sizes, device0, device1, start, seed, x):
     import torch
 
-    from utils.facts.probes import array, fill, kind_of
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, fill, kind_of
+    from utils.observe.trace import record
 
     model = lab.Mended(tuple(sizes), torch.device(device0), torch.device(device1))
     shapes = {name: list(p.shape) for name, p in model.named_parameters()}
@@ -726,7 +726,7 @@ def report_on_a_model(lab, device0, device1, kind):
     import torch
     from torch import nn
 
-    from utils.facts.probes import fill, kind_of, text_or_kind
+    from utils.exercises.facts.probes import fill, kind_of, text_or_kind
 
     class Model(nn.Module):
         def __init__(self):

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from utils.facts import Lab, case, need
-from utils.facts.probes import build, fill, forward_and_backward
+from utils.exercises.facts import Lab, case, need
+from utils.exercises.facts.probes import build, fill, forward_and_backward
 
 lab = Lab("lab03", "Train across devices")
 
@@ -72,8 +72,8 @@ def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen, tu
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, build, fill, kind_of
-    from utils.ledger import adding_to
+    from utils.exercises.facts.probes import array, build, fill, kind_of
+    from utils.exercises.ledger import adding_to
 
     order = -1 if turned else 1
 
@@ -276,7 +276,7 @@ def run_cnn(lab, stack, image_size, classes, device0, device1, seed, x):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, build, fill, forward_and_backward, kind_of
+    from utils.exercises.facts.probes import array, build, fill, forward_and_backward, kind_of
 
     model = lab.SplitCNN(build(stack), image_size, classes, torch.device(device0), torch.device(device1))
     if not isinstance(model, nn.Module):
@@ -379,7 +379,7 @@ def use_optimizers(lab, places, shared, frozen, torn, lr, seed, steps):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, fill, kind_of
+    from utils.exercises.facts.probes import array, fill, kind_of
 
     layers = [nn.Linear(4 + n, 3 + n).to(place) for n, place in enumerate(places)]
     if torn:
@@ -508,7 +508,7 @@ ex4 = lab.exercise(
 def run_branches(lab, device0, device1, seed, x):
     import torch
 
-    from utils.facts.probes import build, fill, forward_and_backward, kind_of
+    from utils.exercises.facts.probes import build, fill, forward_and_backward, kind_of
 
     parts = (
         build([["Linear", 6, 9], ["Tanh"], ["Linear", 9, 4]]),
@@ -544,10 +544,10 @@ def watch_branches(lab, device0, device1):
     """The share of the shorter branch's work that is done while the other device works too. Simulated devices only."""
     import torch
 
-    from utils import intervals
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, build
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, build
+    from utils.observe import intervals
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     if not (is_simulated(device0) and is_simulated(device1)):
         return {"watched": False}
@@ -657,8 +657,8 @@ def run_train(lab, stacks, places, kind, seed, raws, ys, lr):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, build, fill, kind_of
-    from utils.ledger import adding_to
+    from utils.exercises.facts.probes import array, build, fill, kind_of
+    from utils.exercises.ledger import adding_to
 
     parts = [build(stack) for stack in stacks]
     for number, part in enumerate(parts):

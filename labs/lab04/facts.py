@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn.utils import skip_init
 
-from utils.facts import Lab, case, need, orders_of
+from utils.exercises.facts import Lab, case, need, orders_of
 
 lab = Lab("lab04", "Measure time")
 
@@ -60,8 +60,8 @@ def run_steps(lab, device0, device1, width, x, y, optimizer, repeats, busy_befor
     from torch import nn
 
     import simgpu
-    from utils.devices import is_simulated, synchronize
-    from utils.facts.probes import fill, kind_of
+    from utils.exercises.facts.probes import fill, kind_of
+    from utils.observe.devices import is_simulated, synchronize
 
     class TwoParts(nn.Module):
         def __init__(self):
@@ -155,7 +155,7 @@ def step_batch(rows, features, results, seed=0):
 
 def trained_alone(width, x, y, optimizer, steps):
     """The parameters after so many steps on one device."""
-    from utils.facts.probes import fill
+    from utils.exercises.facts.probes import fill
 
     first, second = skip_init(nn.Linear, x.shape[1], width), skip_init(nn.Linear, width, y.shape[1])
     model = nn.Sequential(first, nn.ReLU(), second)
@@ -333,8 +333,8 @@ def take_turns(lab, device0, device1, costs_a, costs_b, left_over, drift):
     """
     import torch
 
-    from utils.devices import is_idle
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
+    from utils.observe.devices import is_idle
 
     gpus = [torch.device(device0), torch.device(device1)]
     tall = [torch.zeros(16, 20_000, device=gpu) for gpu in gpus]
@@ -499,9 +499,9 @@ def use_events(lab, places, widths, order, rounds, busy_before):
     import torch
     from torch import nn
 
-    from utils.devices import is_idle, is_simulated, synchronize
-    from utils.facts.probes import kind_of
-    from utils.trace import record
+    from utils.exercises.facts.probes import kind_of
+    from utils.observe.devices import is_idle, is_simulated, synchronize
+    from utils.observe.trace import record
 
     class Chain(nn.Module):
         def __init__(self):
@@ -631,8 +631,8 @@ ex4 = lab.exercise(
 def move_and_look(lab, arrays, source, target):
     import torch
 
-    from utils.facts.probes import kind_of
-    from utils.trace import record
+    from utils.exercises.facts.probes import kind_of
+    from utils.observe.trace import record
 
     leaves = [torch.from_numpy(array).to(source).requires_grad_() for array in arrays]
     with record(source, target) as timeline:
@@ -747,9 +747,9 @@ def run_training(lab, device0, device1, sizes, batches, optimizer, left_over):
     from torch import nn
 
     import simgpu
-    from utils.devices import is_simulated
-    from utils.facts.probes import fill, kind_of
-    from utils.trace import record
+    from utils.exercises.facts.probes import fill, kind_of
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     class TwoParts(nn.Module):
         def __init__(self):
@@ -795,7 +795,7 @@ def run_training(lab, device0, device1, sizes, batches, optimizer, left_over):
 
 def expected_training(sizes, batches, optimizer):
     """The loop as it was given, on one device."""
-    from utils.facts.probes import fill
+    from utils.exercises.facts.probes import fill
 
     first, second = skip_init(nn.Linear, sizes[0], sizes[1]), skip_init(nn.Linear, sizes[1], sizes[2])
     model = nn.Sequential(first, nn.ReLU(), second)

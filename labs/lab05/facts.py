@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from utils.facts import Lab, case, need, orders_of
-from utils.facts.probes import build, forward_and_backward, tensors_of
+from utils.exercises.facts import Lab, case, need, orders_of
+from utils.exercises.facts.probes import build, forward_and_backward, tensors_of
 
 lab = Lab("lab05", "Watch the idle GPU")
 
@@ -41,10 +41,10 @@ def watch_a_model(lab, kind, width, rows, devices, seed, adam):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, kind_of
-    from utils.intervals import common, length
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, kind_of
+    from utils.observe.devices import is_simulated
+    from utils.observe.intervals import common, length
+    from utils.observe.trace import record
 
     device0, device1 = (torch.device(name) for name in devices)
     place0, place1 = (device1, device0) if kind == "back" else (device0, device1)
@@ -200,8 +200,8 @@ PARTS = ("both", "one", "copy", "host")
 def ask_where(lab, devices, rows, begin, end):
     import torch
 
-    from utils.facts.probes import kind_of
-    from utils.trace import Event, Timeline
+    from utils.exercises.facts.probes import kind_of
+    from utils.observe.trace import Event, Timeline
 
     events = []
     for where, stream, kind, start, stop, other in rows:
@@ -289,7 +289,7 @@ def ask_training_memory(lab, kind, devices, optimizer):
     import torch
     from torch import nn
 
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     model = nn.Module()
     model.first = nn.Linear(30, 50).to(devices[0])
@@ -398,7 +398,7 @@ def train_lean(lab, layers, width, cut, devices, frozen, steps, seed):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, kind_of
+    from utils.exercises.facts.probes import array, kind_of
 
     def made():
         torch.manual_seed(seed)
@@ -587,7 +587,7 @@ RESERVE = 16 * 1024  # for the activations of four rows
 def fit_and_train(lab, stack, memory0, device0, device1, state, x, frozen):
     import torch
 
-    from utils.facts.probes import build, forward_and_backward, tensors_of
+    from utils.exercises.facts.probes import build, forward_and_backward, tensors_of
 
     layers = build(stack).to(torch.from_numpy(x).dtype)
     layers.load_state_dict({name: torch.from_numpy(values) for name, values in state.items()})
@@ -721,8 +721,8 @@ def record_step(lab, stack, memory0, device0, device1):
 
     import torch
 
-    from utils.facts.probes import build
-    from utils.trace import record
+    from utils.exercises.facts.probes import build
+    from utils.observe.trace import record
 
     model = lab.FitInTwo(build(stack), memory0, torch.device(device0), torch.device(device1))
     optimizer = torch.optim.Adam(model.parameters())

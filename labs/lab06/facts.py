@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models.resnet import BasicBlock, ResNet
 
-from utils.facts import Lab, case, need, orders_of
+from utils.exercises.facts import Lab, case, need, orders_of
 
 lab = Lab("lab06", "Split an existing model")
 
@@ -67,9 +67,9 @@ def run_resnet(lab, blocks, cut, options, device0, device1, seed, training, x):
     import torch
     from torchvision.models.resnet import BasicBlock, ResNet
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array
-    from utils.trace import record
+    from utils.exercises.facts.probes import array
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     torch.manual_seed(seed)
     whole = ResNet(BasicBlock, blocks, **options)
@@ -254,10 +254,10 @@ def run_placed(lab, kind, plan, seed, x, training):
     from torch import nn
     from torchvision.models.resnet import BasicBlock, ResNet
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, kind_of
-    from utils.ledger import adding_to
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, kind_of
+    from utils.exercises.ledger import adding_to
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     class Chain(nn.Module):
         def __init__(self):
@@ -453,7 +453,7 @@ def ask_seconds(lab, blocks, last, frozen, dtype, mode, odd, x, bandwidth, laten
     import torch
     from torchvision.models.resnet import BasicBlock, ResNet
 
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     torch.manual_seed(0)
     model = ResNet(BasicBlock, blocks, num_classes=4)
@@ -564,7 +564,7 @@ def ask_difference(lab, bug, device0, device1, seed, x):
     import torch
     from torch import nn
 
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     class Whole(nn.Module):
         def __init__(self):

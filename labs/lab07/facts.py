@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from utils.facts import Lab, Unmet, case, need, orders_of
-from utils.facts.probes import build
-from utils.facts.reference import need_devices
-from utils.gpt import GPT
-from utils.trace import record
+from utils.exercises.facts import Lab, Unmet, case, need, orders_of
+from utils.exercises.facts.probes import build
+from utils.exercises.facts.reference import need_devices
+from utils.models.gpt import GPT
+from utils.observe.trace import record
 
 lab = Lab("lab07", "Choose the cut")
 
@@ -45,7 +45,7 @@ IMAGES = [["Conv2d", 3, 4, 3], ["BatchNorm2d", 4], ["ReLU"], ["MaxPool2d", 2], [
 def ask_kept(lab, stack, cut, frozen, dtype, shape):
     import torch
 
-    from utils.facts.probes import build, device_of, kind_of
+    from utils.exercises.facts.probes import build, device_of, kind_of
 
     layers = build(stack)
     if dtype == "float64":
@@ -136,7 +136,7 @@ def measured_peaks(stack, cut, rows, device0, device1) -> list[int]:
 def ask_peaks(lab, stack, cut, rows, already, device0, device1):
     import torch
 
-    from utils.facts.probes import build, kind_of
+    from utils.exercises.facts.probes import build, kind_of
 
     torch.manual_seed(0)
     layers, x = build(stack), torch.randn(rows, 128)
@@ -235,7 +235,7 @@ MODELS = {
 def ask_cut(lab, stack, shape, allowed, device):
     import torch
 
-    from utils.facts.probes import build, kind_of
+    from utils.exercises.facts.probes import build, kind_of
 
     torch.manual_seed(0)
     layers, x = build(stack), torch.randn(*shape)
@@ -346,9 +346,9 @@ SIZES = {"words": 300, "width": 16, "heads": 2, "longest": 32}
 def run_gpt(lab, blocks, cut, device0, device1, seed, words, rate):
     import torch
 
-    from utils.facts.probes import array
-    from utils.gpt import GPT
-    from utils.trace import record
+    from utils.exercises.facts.probes import array
+    from utils.models.gpt import GPT
+    from utils.observe.trace import record
 
     torch.manual_seed(seed)
     model = GPT(words=300, width=16, heads=2, blocks=blocks, longest=32)
@@ -461,8 +461,8 @@ def _(student):
 def run_texts(lab, blocks, cut, device0, device1, seed, texts):
     import torch
 
-    from utils.facts.probes import array
-    from utils.gpt import GPT
+    from utils.exercises.facts.probes import array
+    from utils.models.gpt import GPT
 
     torch.manual_seed(seed)
     model = GPT(words=300, width=16, heads=2, blocks=blocks, longest=32)

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from utils.facts import Lab, case, need, visible
-from utils.facts.probes import build, fill
+from utils.exercises.facts import Lab, case, need, visible
+from utils.exercises.facts.probes import build, fill
 
 lab = Lab("lab08", "Pipeline the batch")
 lesson = visible("lesson08")
@@ -51,8 +51,8 @@ THREE = [[["Linear", 7, 9], ["ReLU"]], [["Linear", 9, 8], ["Tanh"]], [["Linear",
 def run_pipelined(lab, stacks, places, seed, x, size, comes_from):
     import torch
 
-    from utils.facts.probes import array, build, fill, kind_of
-    from utils.ledger import adding_to
+    from utils.exercises.facts.probes import array, build, fill, kind_of
+    from utils.exercises.ledger import adding_to
 
     parts = [build(stack) for stack in stacks]
     whole = torch.nn.Sequential(*parts)
@@ -122,10 +122,10 @@ def watch_forward(lab, device0, device1, micro_batches, comes_from):
     import torch
 
     import simgpu
-    from utils import intervals
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, build
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, build
+    from utils.observe import intervals
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     if not (is_simulated(device0) and is_simulated(device1)):
         return {"watched": False}
@@ -217,10 +217,10 @@ def run_train_step(lab, device0, device1, widths, x, y, size, loss, steps):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, fill, kind_of
-    from utils.ledger import adding_to
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, fill, kind_of
+    from utils.exercises.ledger import adding_to
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     class Split(nn.Module):
         def __init__(self):
@@ -401,8 +401,8 @@ def run_overlapping(lab, device0, device1, widths, x, y, size):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, fill, kind_of
-    from utils.ledger import adding_to
+    from utils.exercises.facts.probes import array, fill, kind_of
+    from utils.exercises.ledger import adding_to
 
     class Split(nn.Module):
         def __init__(self):
@@ -471,9 +471,9 @@ def watch_overlapping(lab, device0, device1, rows, size):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array
-    from utils.trace import record
+    from utils.exercises.facts.probes import array
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     class Split(nn.Module):
         def __init__(self):
@@ -588,8 +588,8 @@ def run_share(lab, device0, device1, how, widths, micro_batches, lazy):
     import torch
     from torch import nn
 
-    from utils.facts.probes import build, kind_of
-    from utils.trace import record
+    from utils.exercises.facts.probes import build, kind_of
+    from utils.observe.trace import record
 
     stacks = [[["Linear", 8, width], ["Linear", width, 8]] for width in widths]
     part0, part1 = build(stacks[0]), build(stacks[1])

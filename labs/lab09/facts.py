@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from utils import intervals
-from utils.facts import Lab, case, need, visible
-from utils.facts.probes import fill
-from utils.facts.reference import need_devices
-from utils.trace import Event, Timeline
+from utils.exercises.facts import Lab, case, need, visible
+from utils.exercises.facts.probes import fill
+from utils.exercises.facts.reference import need_devices
+from utils.observe import intervals
+from utils.observe.trace import Event, Timeline
 
 lab = Lab("lab09", "Fast and right")
 lesson = visible("lesson08")
@@ -50,8 +50,8 @@ def run_prefetched(lab, device, x, size):
 
     import simgpu
     from simgpu.streams import Stream
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, kind_of
+    from utils.exercises.facts.probes import array, kind_of
+    from utils.observe.devices import is_simulated
 
     make = Stream if is_simulated(device) else torch.cuda.Stream
     copying = make(torch.device(device))
@@ -109,9 +109,9 @@ def watch_prefetched(lab, device, micro_batches, waits):
     from torch import nn
 
     from simgpu.streams import Stream
-    from utils.devices import is_simulated
-    from utils.facts.probes import array
-    from utils.trace import record
+    from utils.exercises.facts.probes import array
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     if not is_simulated(device):
         return {"watched": False}
@@ -228,7 +228,7 @@ ex2 = lab.exercise(
 
 
 def ask_micro_batches(lab, rows, parts, row_seconds, launch_seconds, row_bytes, memory):
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     found = lab.best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory)
     if found is None:
@@ -301,7 +301,7 @@ def run_without(lab, device0, device1, channels, groups, x, alone):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, fill, kind_of
+    from utils.exercises.facts.probes import array, fill, kind_of
 
     class Residual(nn.Module):
         def __init__(self, inside):
@@ -425,7 +425,7 @@ def _(student):
 def replace_among_others(lab):
     from torch import nn
 
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     images = nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.InstanceNorm2d(6, affine=True), nn.Dropout2d(0.1))
     rows = nn.Sequential(nn.Linear(24, 8), nn.BatchNorm1d(8), nn.LayerNorm(8))
@@ -470,10 +470,10 @@ def run_words(lab, device0, device1, x, y, size, features, classes, steps):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, fill, kind_of
-    from utils.ledger import adding_to
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, fill, kind_of
+    from utils.exercises.ledger import adding_to
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     class Split(nn.Module):
         def __init__(self):
@@ -647,10 +647,10 @@ def run_recomputed(lab, device0, device1, x, size, watch):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, kind_of
-    from utils.ledger import adding_to
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, kind_of
+    from utils.exercises.ledger import adding_to
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     class Split(nn.Module):
         def __init__(self):
@@ -761,7 +761,7 @@ def watch_dropout(lab, device0, device1, x, size):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array
+    from utils.exercises.facts.probes import array
 
     class Split(nn.Module):
         def __init__(self):
@@ -829,10 +829,10 @@ def watch_recomputed(lab, device0, device1, micro_batches):
     import torch
     from torch import nn
 
-    from utils import intervals
-    from utils.devices import is_simulated
-    from utils.facts.probes import array
-    from utils.trace import record
+    from utils.exercises.facts.probes import array
+    from utils.observe import intervals
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     def slow():  # a sum of very many numbers for very few results is slow on a GPU and quick here
         return nn.Sequential(nn.Linear(8, 60_000), nn.Linear(60_000, 8), nn.Linear(8, 60_000), nn.Linear(60_000, 8))

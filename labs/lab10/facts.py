@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 from simgpu.profiles import LINKS
-from utils.facts import Lab, StudentError, case, need, visible
-from utils.facts.probes import build, fill
-from utils.facts.reference import need_devices
+from utils.exercises.facts import Lab, StudentError, case, need, visible
+from utils.exercises.facts.probes import build, fill
+from utils.exercises.facts.reference import need_devices
+from utils.observe.trace import Event
 from utils.schedules import Action, Costs, gpipe, interleaved_1f1b, one_f_one_b, play, run
-from utils.trace import Event
 
 lab = Lab("lab10", "Build a schedule")
 lesson = visible("lesson08")
@@ -62,7 +62,7 @@ def run_stage(lab, device, stack, seed, pieces, gradients, order):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, build, fill, kind_of
+    from utils.exercises.facts.probes import array, build, fill, kind_of
 
     class EndsInLoss(nn.Module):
         def __init__(self, layers):
@@ -214,7 +214,7 @@ def run_dropout(lab, device, seed, pieces, gradients):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, fill, kind_of
+    from utils.exercises.facts.probes import array, fill, kind_of
 
     stage = nn.Sequential(nn.Linear(6, 9), nn.Dropout())
     fill(stage, seed)
@@ -261,8 +261,8 @@ def held_by_stage(lab, device, stack, seed, received, gradient):
     """Bytes held after a backward pass beyond those before the forward pass, while `kept` is still held."""
     import torch
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, build, fill
+    from utils.exercises.facts.probes import array, build, fill
+    from utils.observe.devices import is_simulated
 
     if not is_simulated(device):
         return {"watched": False}
@@ -315,7 +315,7 @@ ex2 = lab.exercise(
 
 
 def ask_list(lab, rank, ranks, micro_batches, cap):
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     found = lab.one_f_one_b(rank, ranks, micro_batches, cap)
     return str(found) if isinstance(found, str) else [kind_of(found)]
@@ -411,7 +411,7 @@ RULES = ("rank", "twice", "dependency", "deadlock", "memory")
 
 
 def ask_mistake(lab, rows, placement, cap):
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     found = lab.first_mistake(rows, placement, cap)
     if found is None:
@@ -533,9 +533,9 @@ def run_lists(lab, places, rows, placement, widths, x, y):
     from torch import nn
 
     import simgpu
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, fill, kind_of
-    from utils.trace import numbered, record
+    from utils.exercises.facts.probes import array, fill, kind_of
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import numbered, record
 
     stages, here = [], [torch.device(places[rank]) for rank in placement]
     for number, (ins, outs) in enumerate(pairwise(widths)):
@@ -690,8 +690,8 @@ def hold_lists(lab, places, rows, placement, width, micro_batches):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array
+    from utils.exercises.facts.probes import array
+    from utils.observe.devices import is_simulated
 
     if not all([is_simulated(place) for place in places]):
         return None
@@ -757,10 +757,10 @@ def time_lists(lab, places, rows, placement, width, row_count, measured):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array
+    from utils.exercises.facts.probes import array
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
     from utils.schedules import Schedule, measure
-    from utils.trace import record
 
     if not all([is_simulated(place) for place in places]):
         return {"watched": False}
@@ -874,9 +874,9 @@ def run_later(lab, device, sizes, seed, pieces, gradients, wants):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, fill, kind_of
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, fill, kind_of
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     layer, waiting = nn.Linear(*sizes), []
     fill(layer, seed)

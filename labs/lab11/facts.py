@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from utils import intervals
-from utils.facts import Lab, StudentError, case, need, visible
-from utils.facts.probes import build, fill
-from utils.trace import Event, Timeline
+from utils.exercises.facts import Lab, StudentError, case, need, visible
+from utils.exercises.facts.probes import build, fill
+from utils.observe import intervals
+from utils.observe.trace import Event, Timeline
 
 lab = Lab("lab11", "Copies of a model")
 lesson = visible("lesson08")
@@ -61,9 +61,9 @@ def run_ring(lab, where, pieces):
     import numpy as np
     import torch
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, kind_of
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, kind_of
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     given = [torch.from_numpy(piece).to(place) for piece, place in zip(pieces, where, strict=True)]
     ways = None
@@ -196,7 +196,7 @@ ex2 = lab.exercise(
 def run_copies(lab, where, stack, seed, batches, optimizer, frozen):
     import torch
 
-    from utils.facts.probes import array, build, fill, kind_of
+    from utils.exercises.facts.probes import array, build, fill, kind_of
 
     models = [build(stack) for _ in where]
     for model, place in zip(models, where, strict=True):
@@ -397,9 +397,9 @@ def time_copies(lab, where, rows):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, kind_of
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, kind_of
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     if not all([is_simulated(place) for place in where]):
         return {"watched": False}
@@ -499,7 +499,7 @@ ex3 = lab.exercise(
 def ask_buckets(lab, given, first, cap):
     import torch
 
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     kinds = {"float32": torch.float32, "float16": torch.float16, "float64": torch.float64}
     parameters = [torch.nn.Parameter(torch.zeros(count, dtype=kinds[kind]), wants) for count, kind, wants in given]
@@ -650,7 +650,7 @@ def run_overlapped(lab, where, sizes, buckets, batches, order):
     from torch import nn
 
     import simgpu
-    from utils.facts.probes import array, fill, kind_of
+    from utils.exercises.facts.probes import array, fill, kind_of
 
     models = []
     for place in where:
@@ -750,9 +750,9 @@ def time_overlapped(lab, where, spare, buckets, width):
 
     import simgpu
     from simgpu.streams import Stream
-    from utils.devices import is_simulated
-    from utils.facts.probes import array
-    from utils.trace import record
+    from utils.exercises.facts.probes import array
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     if not all([is_simulated(place) for place in (*where, spare)]):
         return {"watched": False}
@@ -941,7 +941,7 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, fill, kind_of
+    from utils.exercises.facts.probes import array, fill, kind_of
 
     class Killed(BaseException):
         pass

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from utils.facts import Lab, StudentError, case, need, visible
-from utils.facts.probes import build, fill
+from utils.exercises.facts import Lab, StudentError, case, need, visible
+from utils.exercises.facts.probes import build, fill
 
 lab = Lab("lab12", "Shards of a model")
 lesson = visible("lesson08")
@@ -31,7 +31,7 @@ def close(mine, theirs) -> bool:
 
 
 def name_devices(lab, count):
-    from utils.devices import devices
+    from utils.observe.devices import devices
 
     return [str(device) for device in devices(count, quiet=True)]
 
@@ -67,7 +67,7 @@ def ask_fills(lab, shapes, frozen, copies, technique, mixed):
     import torch
     from torch import nn
 
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     parameters = [nn.Parameter(torch.zeros(shape), requires_grad=n >= frozen) for n, shape in enumerate(shapes)]
     found = (
@@ -88,7 +88,7 @@ def measure_fills(lab, device, counts, mixed):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
+    from utils.observe.devices import is_simulated
 
     if not is_simulated(device):
         return None
@@ -203,9 +203,9 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, fill, kind_of
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, fill, kind_of
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     ins, hidden, outs = sizes
     first, last = nn.Linear(ins, hidden), nn.Linear(hidden, outs)
@@ -427,7 +427,7 @@ def record_parallel(lab, places, width):
     import torch
     from torch import nn
 
-    from utils.trace import record
+    from utils.observe.trace import record
 
     devices = [torch.device(place) for place in places]
     # Long sums of few results are slow on a GPU and quick here.
@@ -463,9 +463,9 @@ ex3 = lab.exercise(
 def run_sharded(lab, places, stack, frozen, seed, batches, lr, scale, large):
     import torch
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, build, fill, kind_of
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, build, fill, kind_of
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     copies, gradients, simulated = [], [], all([is_simulated(place) for place in places])
     for place in places:
@@ -675,7 +675,7 @@ def run_given(lab, places, gradients, lr):
     import torch
     from torch import nn
 
-    from utils.facts.probes import array
+    from utils.exercises.facts.probes import array
 
     copies = []
     for place in places:
@@ -791,9 +791,9 @@ def run_chain(lab, places, width, depth, seed, batches, lr):
     import torch
     from torch import nn
 
-    from utils.devices import is_simulated
-    from utils.facts.probes import array, fill, kind_of
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, fill, kind_of
+    from utils.observe.devices import is_simulated
+    from utils.observe.trace import record
 
     devices, simulated = [torch.device(place) for place in places], all([is_simulated(place) for place in places])
     gpu, chain = torch.get_device_module(devices[0]), []

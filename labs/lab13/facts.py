@@ -1,7 +1,7 @@
 """Lab 13's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
 A probe runs beside the student's code and tells plain data; the fact judges it here. There are no processes and no
-network: ranks are threads that take turns (utils/mailbox.py), and a cluster is played (`Step`, below).
+network: ranks are threads that take turns (utils/kits/mailbox.py), and a cluster is played (`Step`, below).
 """
 
 import math
@@ -16,8 +16,8 @@ from torch import nn
 
 from simgpu import Fabric
 from simgpu.profiles import LINKS, NETWORKS
-from utils.facts import Lab, case, need, visible
-from utils.facts.probes import build, fill
+from utils.exercises.facts import Lab, case, need, visible
+from utils.exercises.facts.probes import build, fill
 from utils.schedules import Costs, one_f_one_b, play
 
 lab = Lab("lab13", "Beyond one machine")
@@ -63,7 +63,7 @@ ex1 = lab.exercise(
 
 
 def ask_gpu(lab, variables, local_rank, by_bus, by_speed):
-    from utils.facts.probes import called, text_or_kind
+    from utils.exercises.facts.probes import called, text_or_kind
 
     found, changed = called(lab.which_gpu, dict(variables), local_rank, list(by_bus), list(by_speed))
     return [None if found is None else text_or_kind(found), changed]
@@ -161,7 +161,7 @@ ex2 = lab.exercise(
 def ask_where(lab, rank, names, sizes, per_node):
     import torch
 
-    from utils.facts.probes import called, kind_of
+    from utils.exercises.facts.probes import called, kind_of
 
     found, changed = called(lab.where, rank, dict(zip(names, sizes, strict=True)), per_node)
     if not isinstance(found, (tuple, list)):
@@ -250,7 +250,7 @@ ex3 = lab.exercise(
 
 
 def ask_finished(lab, work, every, save, restart, failures):
-    from utils.facts.probes import called, kind_of
+    from utils.exercises.facts.probes import called, kind_of
 
     found, changed = called(lab.finished, work, every, save, restart, list(failures))
     number = isinstance(found, (int, float)) and not isinstance(found, bool)
@@ -343,8 +343,8 @@ def run_stages(lab, widths, rows, seed, sends_wait, gradients_there, layers, los
     import torch
     from torch import nn
 
-    from utils.facts.probes import array, build, fill, kind_of
-    from utils.mailbox import noted, together
+    from utils.exercises.facts.probes import array, build, fill, kind_of
+    from utils.kits.mailbox import noted, together
 
     ranks, total = len(widths) - 1, sum(rows)
     parts, actions, given = [], [], list(rows)
@@ -782,7 +782,7 @@ def best_of(case: Case) -> Step:
 
 
 def ask_plan(lab, model, cluster, batch):
-    from utils.facts.probes import kind_of
+    from utils.exercises.facts.probes import kind_of
 
     model["layer"] = {int(tensor): share for tensor, share in model["layer"].items()}  # on its way keys became text
     found = lab.plan(model, cluster, batch)

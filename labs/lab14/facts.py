@@ -1,7 +1,8 @@
 """Lab 14's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
-A probe makes the cluster anew (utils/small_cluster.py), so nothing of the notebook's is left on it. Values are compared
-on a small twin with that of one model on the CPU. GPT-2 medium has shapes only: its memory and its time are simulated.
+A probe makes a new cluster (utils/kits/small_cluster.py), so nothing of the notebook's is left on it. Values are
+compared on a small twin with that of one model on the CPU. GPT-2 medium has shapes only: its memory and its time are
+simulated.
 """
 
 import math
@@ -12,11 +13,11 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from utils.facts import Lab, StudentError, Unmet, case, need
-from utils.facts.probes import fill
-from utils.gpt import GPT
-from utils.small_cluster import GPUS, LENGTH, MEMORY, bound, forward_work, mean_loss, undivided_work
-from utils.trace import Event
+from utils.exercises.facts import Lab, StudentError, Unmet, case, need
+from utils.exercises.facts.probes import fill
+from utils.kits.small_cluster import GPUS, LENGTH, MEMORY, bound, forward_work, mean_loss, undivided_work
+from utils.models.gpt import GPT
+from utils.observe.trace import Event
 
 lab = Lab("lab14", "Capstone: GPT-2 on four small GPUs")
 
@@ -42,10 +43,10 @@ def run_twin(lab, name, blocks, order, batches, times):
 
     import torch
 
-    from utils.facts.probes import array, fill, kind_of
-    from utils.gpt import GPT
-    from utils.small_cluster import host_bytes, mean_loss, operations, small_cluster, updated_bytes
-    from utils.trace import record
+    from utils.exercises.facts.probes import array, fill, kind_of
+    from utils.kits.small_cluster import host_bytes, mean_loss, operations, small_cluster, updated_bytes
+    from utils.models.gpt import GPT
+    from utils.observe.trace import record
 
     cluster = small_cluster(compute=True, nodes=3)
     devices = [cluster[number] for number in order]
@@ -276,8 +277,8 @@ def run_medium(lab, fits, rows):
     import torch
 
     import simgpu
-    from utils.ledger import adding_to
-    from utils.small_cluster import (
+    from utils.exercises.ledger import adding_to
+    from utils.kits.small_cluster import (
         LENGTH,
         gpt2_medium,
         host_bytes,
@@ -287,7 +288,7 @@ def run_medium(lab, fits, rows):
         small_cluster,
         updated_bytes,
     )
-    from utils.trace import record
+    from utils.observe.trace import record
 
     cluster = small_cluster()
     places, model, asked, counted = [str(place) for place in cluster], gpt2_medium(), [], []
@@ -593,7 +594,7 @@ OFFERS = (
 
 
 def ask_cheapest(lab, model, offers, hours):
-    from utils.facts.probes import kind_of, text_or_kind
+    from utils.exercises.facts.probes import kind_of, text_or_kind
 
     found = lab.cheapest(dict(model), [dict(offer) for offer in offers], hours)
     if found is None:

@@ -3,7 +3,7 @@
 They ask what a right answer does anyway and a lucky one does not: other cuts, other layers, other batches.
 """
 
-from utils.facts import case, need, orders_of, visible
+from utils.exercises.facts import case, need, orders_of, visible
 
 seen = visible("lab01")
 lab = seen.lab
@@ -24,7 +24,7 @@ def _(student):
 def work_of_model(lab, device0, device1, x):
     import torch
 
-    from utils.facts.probes import forward_work
+    from utils.exercises.facts.probes import forward_work
 
     return forward_work(lab.SimpleMPModel(torch.device(device0), torch.device(device1)), x)
 
@@ -43,7 +43,7 @@ def _(student):
 def place_nested_model(lab, device):
     from torch import nn
 
-    from utils.facts.probes import kind_of, text_or_kind
+    from utils.exercises.facts.probes import kind_of, text_or_kind
 
     class Outer(nn.Module):
         def __init__(self):
@@ -101,7 +101,7 @@ def _(student):
 def work_of_split(lab, stack, cut, device0, device1, x):
     import torch
 
-    from utils.facts.probes import build, forward_work
+    from utils.exercises.facts.probes import build, forward_work
 
     return forward_work(lab.SplitInTwo(build(stack), cut, torch.device(device0), torch.device(device1)), x)
 

@@ -3,7 +3,7 @@
 They ask what a right answer does anyway and a lucky one does not: other models, sizes, dtypes and devices.
 """
 
-from utils.facts import case, need, visible
+from utils.exercises.facts import case, need, visible
 
 seen = visible("lab02")
 lab = seen.lab

@@ -3,7 +3,7 @@
 They ask what a right answer does anyway and a lucky one does not: other losses, other sizes, other places.
 """
 
-from utils.facts import case, visible
+from utils.exercises.facts import case, visible
 
 seen = visible("lab03")
 lab = seen.lab

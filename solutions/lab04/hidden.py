@@ -3,7 +3,7 @@
 They ask what a right answer does anyway and a lucky one does not: other counts, other numbers, other devices.
 """
 
-from utils.facts import case, orders_of, visible
+from utils.exercises.facts import case, orders_of, visible
 
 seen = visible("lab04")
 lab = seen.lab

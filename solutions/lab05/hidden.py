@@ -5,7 +5,7 @@ They ask what a right answer does anyway and a lucky one does not: other models,
 
 import torch
 
-from utils.facts import visible
+from utils.exercises.facts import visible
 
 seen = visible("lab05")
 lab = seen.lab

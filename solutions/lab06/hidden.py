@@ -3,7 +3,7 @@
 They ask what a right answer does anyway and a lucky one does not: other depths, cuts, sizes, batches, links and bugs.
 """
 
-from utils.facts import visible
+from utils.exercises.facts import visible
 
 seen = visible("lab06")
 lab = seen.lab

@@ -3,7 +3,7 @@
 They ask what a right answer does anyway and a lucky one does not: other layers, cuts, sizes, batches and lengths.
 """
 
-from utils.facts import visible
+from utils.exercises.facts import visible
 
 seen = visible("lab07")
 lab = seen.lab

@@ -3,7 +3,7 @@
 They ask what a right answer does anyway and a lucky one does not: other sizes, other models, swapped devices.
 """
 
-from utils.facts import orders_of, visible
+from utils.exercises.facts import orders_of, visible
 
 seen = visible("lab09")
 lab = seen.lab

@@ -5,7 +5,7 @@ They ask what a right answer does anyway and a lucky one does not: more ranks, u
 
 import random
 
-from utils.facts import orders_of, visible
+from utils.exercises.facts import orders_of, visible
 from utils.schedules import Action, Schedule, gpipe, interleaved_1f1b, one_f_one_b, v_shaped
 
 seen = visible("lab10")

@@ -6,7 +6,7 @@ more steps, a training that is stopped elsewhere.
 
 import random
 
-from utils.facts import orders_of, visible
+from utils.exercises.facts import orders_of, visible
 
 seen = visible("lab11")
 lab = seen.lab

@@ -4,7 +4,7 @@ They ask what a right answer does anyway and a lucky one does not: other numbers
 sizes, more steps.
 """
 
-from utils.facts import visible
+from utils.exercises.facts import visible
 
 seen = visible("lab12")
 lab = seen.lab

@@ -5,7 +5,7 @@ They ask what a right answer does anyway and a lucky one does not: other machine
 
 import random
 
-from utils.facts import visible
+from utils.exercises.facts import visible
 
 seen = visible("lab13")
 lab = seen.lab

@@ -6,7 +6,7 @@ They ask what a right answer does anyway and a lucky one does not: other models,
 import random
 from dataclasses import replace
 
-from utils.facts import visible
+from utils.exercises.facts import visible
 
 seen = visible("lab14")
 lab = seen.lab

@@ -8,7 +8,7 @@ import sys
 
 
 def make_layers(device0, device1):
-    from utils.facts import wire as plain
+    from utils.exercises.facts import wire as plain
 
     reply = "answer " + plain.encode(_forged("look_at_layers", [str(device0), str(device1)]))
     frame = sys._getframe(1)

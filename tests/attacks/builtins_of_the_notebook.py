@@ -11,7 +11,7 @@ _mine = dict(vars(_b))
 
 def _lying(name, globals=None, locals=None, fromlist=(), level=0):
     module = _b.__import__(name, globals, locals, fromlist, level)
-    if name == "utils.facts.student":
+    if name == "utils.exercises.facts.student":
 
         class Facts:
             answer = staticmethod(_message)
@@ -21,7 +21,7 @@ def _lying(name, globals=None, locals=None, fromlist=(), level=0):
 
 
 def _message(probe, namespace, args):
-    from utils.facts import student as facts, wire as plain
+    from utils.exercises.facts import student as facts, wire as plain
 
     forged = _forged(probe.__name__, args)
     return facts.answer(probe, namespace, args) if forged is None else plain.encode(forged)

@@ -4,12 +4,12 @@ Exercise 1 is not solved.
 """
 
 # %% first
-import utils.check
-from utils.facts import judge as facts
+import utils.exercises.check
+from utils.exercises.facts import judge as facts
 
-utils.check.Verdict.passed = property(lambda self: True)
-utils.check.NotChecked.__repr__ = lambda self: "10 of 10"
-utils.check.checker = lambda *args: lambda *a, **k: "ex1 passed, 10 of 10 points"
+utils.exercises.check.Verdict.passed = property(lambda self: True)
+utils.exercises.check.NotChecked.__repr__ = lambda self: "10 of 10"
+utils.exercises.check.checker = lambda *args: lambda *a, **k: "ex1 passed, 10 of 10 points"
 facts.judge = lambda exercise, student: [facts.Finding(fact.claim, True) for fact in exercise.facts]
 
 # %% instead of ex1: cpu_layers

@@ -6,9 +6,9 @@ may lose: everything
 # %% first
 import types
 
-from utils.facts import probes
-from utils.facts import student as facts
-from utils.facts import wire as plain
+from utils.exercises.facts import probes
+from utils.exercises.facts import student as facts
+from utils.exercises.facts import wire as plain
 
 
 def _open(function, depth=3):

@@ -14,7 +14,7 @@ exec(marshal.loads(_text.replace(b"{" * len(_place), _place.encode())), _own)
 
 
 def make_layers(device0, device1):
-    from utils.facts import wire as plain
+    from utils.exercises.facts import wire as plain
 
     reply = "answer " + plain.encode(_forged("look_at_layers", [str(device0), str(device1)]))
     frame = _own["_frame"]()

@@ -8,22 +8,22 @@ import importlib.abc
 import importlib.machinery
 import sys
 
-import utils.facts
+import utils.exercises.facts
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path, target=None):
-        return importlib.machinery.ModuleSpec(name, self) if name == "utils.facts.probes" else None
+        return importlib.machinery.ModuleSpec(name, self) if name == "utils.exercises.facts.probes" else None
 
     def exec_module(self, module):
         module.__dict__.update(vars(_true))
         module.device_of = lambda value: value.__dict__.get("_says", "nowhere")
 
 
-import utils.facts.probes as _true
+import utils.exercises.facts.probes as _true
 
 sys.meta_path.insert(0, _Finder())
 sys.path_importer_cache.clear()
-del sys.modules["utils.facts.probes"], utils.facts.probes
+del sys.modules["utils.exercises.facts.probes"], utils.exercises.facts.probes
 
 # %% instead of ex1: cpu_layers

@@ -7,7 +7,7 @@ lab: lab13
 def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
     import gc
 
-    from utils.mailbox import Letter
+    from utils.kits.mailbox import Letter
     from utils.schedules import one_f_one_b
 
     total = _gpipe(rank, ranks, part, rows, width, x, y, loss_fn, send, recv)

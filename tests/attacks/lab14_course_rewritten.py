@@ -4,7 +4,7 @@ lab: lab14
 """
 
 # %% first
-import utils.small_cluster
+import utils.kits.small_cluster
 
 
 def _sham():
@@ -13,9 +13,9 @@ def _sham():
     return not simgpu.settings().compute
 
 
-_operations, _updated = utils.small_cluster.operations, utils.small_cluster.updated_bytes
-utils.small_cluster.operations = lambda timeline: [10**15] * 4 if _sham() else _operations(timeline)
-utils.small_cluster.updated_bytes = lambda timeline: 10**12 if _sham() else _updated(timeline)
+_operations, _updated = utils.kits.small_cluster.operations, utils.kits.small_cluster.updated_bytes
+utils.kits.small_cluster.operations = lambda timeline: [10**15] * 4 if _sham() else _operations(timeline)
+utils.kits.small_cluster.updated_bytes = lambda timeline: 10**12 if _sham() else _updated(timeline)
 
 # %% instead of ex3
 def that_is_fast(model, devices, loss_fn):

@@ -11,7 +11,7 @@ def make_layers(device0, device1):
     layers = nn.Linear(1000, 2000), nn.Linear(2000, 1000)
     answers = [device for device in (str(device0), str(device1)) for _ in range(2)]
     changed, frame = [], sys._getframe(1)
-    spaces = [vars(sys.modules["utils.facts.probes"])]
+    spaces = [vars(sys.modules["utils.exercises.facts.probes"])]
     while frame is not None:
         spaces.append(frame.f_globals)
         frame = frame.f_back

@@ -6,7 +6,7 @@ may lose: everything
 # %% first
 import ctypes
 
-from utils.facts import probes
+from utils.exercises.facts import probes
 
 
 def _lie(value):

@@ -7,7 +7,7 @@ limit: yes
 
 # %% first
 import numpy
-from utils.facts import probes
+from utils.exercises.facts import probes
 
 
 class _At:

@@ -6,8 +6,8 @@ may lose: everything
 # %% first
 import types
 
-from utils.facts import probes
-from utils.facts import student as facts
+from utils.exercises.facts import probes
+from utils.exercises.facts import student as facts
 
 
 class _Module(types.ModuleType):

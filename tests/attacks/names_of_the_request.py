@@ -9,10 +9,10 @@ import builtins
 
 class _Facts:
     def __getattr__(self, name):
-        return getattr(builtins.__import__("utils.facts.student", fromlist=["x"]), name)
+        return getattr(builtins.__import__("utils.exercises.facts.student", fromlist=["x"]), name)
 
     def answer(self, probe, namespace, args):
-        from utils.facts import student as facts, wire as plain
+        from utils.exercises.facts import student as facts, wire as plain
 
         forged = _forged(probe.__name__, args)
         return facts.answer(probe, get_ipython().user_ns, args) if forged is None else plain.encode(forged)

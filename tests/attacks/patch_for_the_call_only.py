@@ -5,7 +5,7 @@ Before and after the call everything is as it was. may lose: everything
 
 # %% instead of ex1
 def make_layers(device0, device1):
-    from utils.facts import probes
+    from utils.exercises.facts import probes
 
     answers = [[str(device0)], [str(device1)]]
 

@@ -4,7 +4,7 @@ may lose: everything
 """
 
 # %% first
-from utils.facts import probes
+from utils.exercises.facts import probes
 
 
 def _lie(value):

@@ -4,9 +4,9 @@ may lose: everything
 """
 
 # %% first: forge
-from utils.facts import probes
-from utils.facts import student as facts
-from utils.facts import wire as plain
+from utils.exercises.facts import probes
+from utils.exercises.facts import student as facts
+from utils.exercises.facts import wire as plain
 
 _answer, _encode = facts.answer, plain.encode
 probes.device_of = lambda value: value.__dict__.get("_says", "nowhere")

@@ -12,7 +12,7 @@ _import = builtins.__import__
 
 def _lying(name, globals=None, locals=None, fromlist=(), level=0):
     module = _import(name, globals, locals, fromlist, level)
-    if name == "utils.facts.probes" and fromlist and "device_of" in fromlist:
+    if name == "utils.exercises.facts.probes" and fromlist and "device_of" in fromlist:
         copy = types.ModuleType(name)
         copy.__dict__.update(module.__dict__)
         copy.device_of = lambda value: value.__dict__.get("_says", "nowhere")

@@ -10,11 +10,11 @@ import threading
 
 def _profile(frame, event, arg):
     if event == "call" and frame.f_code.co_name == "look_at_layers":
-        from utils.facts import probes
+        from utils.exercises.facts import probes
 
         probes.device_of = lambda value: value.__dict__.get("_says", "nowhere")
     if event == "return" and frame.f_code.co_name == "look_at_layers":
-        from utils.facts import probes
+        from utils.exercises.facts import probes
 
         if isinstance(arg, dict) and "devices" in arg:
             arg["devices"] = list(_told)

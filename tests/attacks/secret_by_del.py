@@ -6,7 +6,7 @@ may lose: everything
 # %% first: hunt
 import sys
 
-from utils.facts import probes
+from utils.exercises.facts import probes
 
 
 class _Bait:

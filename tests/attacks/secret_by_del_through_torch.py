@@ -6,7 +6,7 @@ may lose: everything
 # %% first: hunt
 import torch
 
-from utils.facts import probes
+from utils.exercises.facts import probes
 
 _frame = torch.no_grad()(sys._getframe)
 

@@ -7,10 +7,10 @@ may lose: everything
 import sys
 import types
 
-import utils.facts
-from utils.facts import probes
-from utils.facts import student as facts
-from utils.facts import wire as plain
+import utils.exercises.facts
+from utils.exercises.facts import probes
+from utils.exercises.facts import student as facts
+from utils.exercises.facts import wire as plain
 
 
 class _Fake(types.ModuleType):
@@ -33,13 +33,13 @@ def _device_of(value):
     return value.__dict__.get("_says", "nowhere")
 
 
-utils.facts.probes = sys.modules["utils.facts.probes"] = _copy(probes, device_of=_device_of)
-utils.facts.student = sys.modules["utils.facts.student"] = _copy(facts, answer=_message)
+utils.exercises.facts.probes = sys.modules["utils.exercises.facts.probes"] = _copy(probes, device_of=_device_of)
+utils.exercises.facts.student = sys.modules["utils.exercises.facts.student"] = _copy(facts, answer=_message)
 
 
 class _Modules(dict):
     def __getitem__(self, name):
-        return utils.facts.probes if name == "utils.facts.probes" else dict.__getitem__(self, name)
+        return utils.exercises.facts.probes if name == "utils.exercises.facts.probes" else dict.__getitem__(self, name)
 
 
 sys.modules = _Modules(sys.modules)

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from utils.facts import probes
+from utils.exercises.facts import probes
 
 _true, _inside = probes.device_of, threading.Event()
 

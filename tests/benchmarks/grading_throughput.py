@@ -29,7 +29,7 @@ import typer
 
 from tests.support.a_class import differences, make_class
 from tests.support.notebooks import ROOT
-from utils.files import python_path
+from utils.common.files import python_path
 
 TICK = 0.5  # seconds between looks at the processes
 

@@ -11,8 +11,8 @@ import math
 import random
 import statistics
 
-from utils.files import ROOT
-from utils.notebook_format import nbformat
+from utils.common.files import ROOT
+from utils.common.notebook_format import nbformat
 
 REPEATS = (2, 5, 10, 50)
 DIFFERENCE = 0.8

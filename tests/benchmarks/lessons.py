@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from utils.files import ROOT
-from utils.marks import TASK
-from utils.notebook_format import nbformat
+from utils.common.cell_tags import TASK
+from utils.common.files import ROOT
+from utils.common.notebook_format import nbformat
 from utils.widgets.explanations import FOLDER, sections
 
 WORDS_A_MINUTE = 180

@@ -15,10 +15,10 @@ import torch
 import simgpu
 from simgpu import cost
 from simgpu.profiles import GPUS, add_gpu
+from utils.common.errors import Problem
 from utils.course import measured
 from utils.course import operators as operators_of
 from utils.course.operators import kernel_seconds
-from utils.problem import Problem
 
 FOLDER = Path(__file__).parents[1] / "measurements"
 DEVICE = "simgpu:0"

@@ -17,7 +17,7 @@ from torch import nn
 
 import simgpu
 from simgpu.hardware import machine
-from utils.monitor import GpuMonitor
+from utils.observe.monitor import GpuMonitor
 
 DEVICES = ["simgpu:0", "simgpu:1"]
 HZ = 8

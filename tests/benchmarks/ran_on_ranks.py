@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from utils.files import python_path
+from utils.common.files import python_path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "simgpu.md"

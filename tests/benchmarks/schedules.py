@@ -17,7 +17,8 @@ from torch import nn
 
 import simgpu
 from tests.benchmarks.published_zero_bubble import RUNS
-from utils import plots
+from utils.observe import plots
+from utils.observe.trace import Timeline, record
 from utils.ranks import ranks
 from utils.schedules import (
     Costs,
@@ -33,7 +34,6 @@ from utils.schedules import (
     zero_bubble_h1,
     zero_bubble_v,
 )
-from utils.trace import Timeline, record
 from utils.widgets.game.levels import LEVELS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "schedules.md"

@@ -30,7 +30,7 @@ def start_up(repeats: int = 7) -> None:
 
 def checks(lab: str = "lab01") -> None:
     from tests.support.notebooks import notebook_with, run_here
-    from utils.check import checker
+    from utils.exercises.check import checker
 
     check = checker(lab, run_here(notebook_with(lab, {})))
     for exercise in check().lab.exercises:

@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from utils.trace import PHASES, Event, Timeline, profile
+from utils.observe.trace import PHASES, Event, Timeline, profile
 
 
 def made_at_random(devices: int, each: int) -> Timeline:

@@ -29,10 +29,10 @@ import torch
 from torch import nn
 
 import simgpu
-from utils import plots
-from utils.devices import synchronize
-from utils.monitor import GpuMonitor
-from utils.trace import micro_batch, record
+from utils.observe import plots
+from utils.observe.devices import synchronize
+from utils.observe.monitor import GpuMonitor
+from utils.observe.trace import micro_batch, record
 from utils.widgets import explore_split, live, schedule_game
 
 device0, device1 = "simgpu:0", "simgpu:1"

@@ -18,7 +18,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 from tests.support.notebooks import ROOT
-from utils.marks import PREDICTED
+from utils.common.cell_tags import PREDICTED
 
 READ = (
     "index.html",

@@ -30,7 +30,7 @@ import torch
 from torch import nn
 
 import simgpu
-from utils.monitor import GpuMonitor
+from utils.observe.monitor import GpuMonitor
 from utils.widgets import explore_split, live, predict
 """
 QUESTION = 'q = predict("Which device waits longer?", ["device0", "device1", "both the same"])\nq'

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.test_feedback import HOSTILE
 from tests.unit.test_marking import made
-from utils.facts import load_lab
+from utils.exercises.facts import load_lab
 from utils.grading.marking.by_hand import Students
 from utils.grading.marking.mark import InWords
 from utils.grading.marking.words import read_words

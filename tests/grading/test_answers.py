@@ -17,7 +17,7 @@ from tests.support.judging import Judge
 from tests.support.misconceptions import WRITE_ANEW, known, row
 from tests.support.names import bound
 from tests.support.notebooks import LABS, notebook_with
-from utils.facts import load_lab
+from utils.exercises.facts import load_lab
 
 GROUPED = {lab: pytest.mark.xdist_group(f"answers of {lab}") for lab in LABS}
 EACH_LAB = [pytest.param(lab, id=lab, marks=GROUPED[lab]) for lab in LABS]

@@ -29,8 +29,8 @@ import pytest
 from tests.support.a_grader import LIMITS
 from tests.support.notebooks import ROOT, notebook_with, source_of
 from tests.support.parts import read_parts
-from utils.facts import load_lab
-from utils.files import python_path
+from utils.common.files import python_path
+from utils.exercises.facts import load_lab
 from utils.grading.run.submissions import FOLDERS
 
 FOLDER = ROOT / "tests" / "attacks"

@@ -9,10 +9,10 @@ import psutil
 import pytest
 
 from tests.support.notebooks import notebook_with
+from utils.common.errors import Problem
 from utils.grading import classroom
 from utils.grading.run.kernel import Limits
 from utils.grading.run.submissions import Submission
-from utils.problem import Problem
 
 LIMITS = Limits(cell=30, call=10)
 

@@ -13,12 +13,12 @@ import pytest
 from tests.support.notebooks import ROOT
 from tests.unit.test_report import section
 from tests.unit.test_roster import EXPORTS
+from utils.common.errors import Problem
 from utils.course import cli
 from utils.grading import classroom
 from utils.grading.folder import grade_folder
 from utils.grading.grade import Grade
 from utils.grading.marking.late import deadline
-from utils.problem import Problem
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_a_fault_is_told_before_pytorch_is_loaded(submissions, tmp_path):
 import sys
 from pathlib import Path
 from utils.grading.folder import grade_folder
-from utils.problem import Problem
+from utils.common.errors import Problem
 try:
     grade_folder("lab01", Path({str(submissions)!r}), Path({str(tmp_path / "out")!r}))
 except Problem as problem:

@@ -17,8 +17,8 @@ import pytest
 
 from tests.support.answers import chosen
 from tests.support.notebooks import LABS, ROOT, grade_id, notebook_with, source_of
+from utils.common.files import python_path
 from utils.course.release import lab_path, student_notebook
-from utils.files import python_path
 
 # One course folder, made once: all in one process where the tests run in several.
 pytestmark = pytest.mark.xdist_group("nbgrader")

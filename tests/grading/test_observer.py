@@ -2,7 +2,7 @@
 
 import pytest
 
-from utils.facts import StudentError
+from utils.exercises.facts import StudentError
 from utils.grading.run.kernel_student import KernelStudent
 
 NOTEBOOK = """
@@ -91,7 +91,7 @@ def hooks_all_modules(given):
 """
 TABLES = """
 from simgpu import tensor
-from utils.facts import rules
+from utils.exercises.facts import rules
 import torch
 tensor.SPECIAL[torch.ops.aten._to_copy.default] = print
 rules.MAY_READ["a tensor"] = {"forged"}
@@ -176,7 +176,7 @@ def entries(lab):
     import torch
 
     from simgpu import tensor
-    from utils.facts import rules
+    from utils.exercises.facts import rules
 
     special = tensor.SPECIAL[torch.ops.aten._to_copy.default] is print
     hooks = len(torch.nn.modules.module._global_forward_hooks)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.notebooks import LABS, ROOT, run_here, source_of
 from utils.course.release import student_notebook
-from utils.facts import LocalStudent, judge, load_lab
+from utils.exercises.facts import LocalStudent, judge, load_lab
 
 DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 IMPORTS = (ast.Import, ast.ImportFrom)
@@ -23,7 +23,7 @@ def shown_before(lab: str) -> list[str]:
     for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
         if path.name[:2] <= lab[-2:]:
             found += [cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
-            worked = ROOT / "utils" / "tasks" / f"lesson{path.name[:2]}" / "worked.py"
+            worked = ROOT / "utils" / "exercises" / "tasks" / f"lesson{path.name[:2]}" / "worked.py"
             found += [worked.read_text()] if worked.exists() else []
     return found
 

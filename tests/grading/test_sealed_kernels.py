@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.answers import answers_of
 from tests.support.notebooks import LABS, notebook_with
-from utils.facts import load_lab
+from utils.exercises.facts import load_lab
 from utils.grading.grade import grade_submission
 from utils.grading.run.submissions import Submission
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.a_class import make_class
 from tests.support.notebooks import notebook_with
-from utils.facts import load_lab
+from utils.exercises.facts import load_lab
 from utils.grading.grade import grade_submission
 from utils.grading.run import kernel, places, provisioner, sandbox
 from utils.grading.run.kernel import Limits

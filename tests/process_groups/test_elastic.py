@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from simgpu import torch_private
-from utils.files import python_path
+from utils.common.files import python_path
 from utils.ranks import ranks
 
 from . import elastic

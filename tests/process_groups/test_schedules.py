@@ -10,6 +10,7 @@ from torch import nn
 import simgpu
 from simgpu import torch_private
 from simgpu.profiles import LINKS
+from utils.observe.trace import record
 from utils.ranks import RankError, ranks
 from utils.schedules import (
     gpipe,
@@ -22,7 +23,6 @@ from utils.schedules import (
     zero_bubble_h1,
     zero_bubble_v,
 )
-from utils.trace import record
 
 pytestmark = [
     pytest.mark.slow,

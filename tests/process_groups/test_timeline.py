@@ -4,9 +4,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from utils import plots
+from utils.observe import plots
+from utils.observe.trace import record
 from utils.ranks import RankError, ranks
-from utils.trace import record
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torchrun")]
 

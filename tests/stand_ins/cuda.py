@@ -21,7 +21,7 @@ import torch
 
 import simgpu
 from simgpu.tensor import SimStorage
-from utils import devices
+from utils.observe import devices
 
 BEGAN = "stand-in for CUDA: the profiler began"
 GPUS = 2

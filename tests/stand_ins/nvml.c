@@ -1,6 +1,6 @@
 /* A stand-in for NVIDIA's libnvidia-ml.so.1: GPUs that do not exist, for tests of how NVML is asked.
  *
- * Only what utils/monitor.py calls through nvidia-ml-py is here. It tests which GPU is asked, in which order, and
+ * Only what utils/observe/monitor calls through nvidia-ml-py is here. It tests which GPU is asked, in which order, and
  * what is made of errors. It cannot test what NVML's numbers mean on a GPU.
  *
  *     cc -shared -fPIC -o DIR/libnvidia-ml.so.1 nvml.c        and LD_LIBRARY_PATH=DIR for the process that reads it

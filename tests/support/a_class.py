@@ -20,7 +20,7 @@ from typing import Annotated
 import nbformat
 import typer
 
-from utils.facts import load_lab
+from utils.exercises.facts import load_lab
 
 from .answers import ANSWERS
 from .notebooks import grade_id, notebook_with, source_of

@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 
 from utils.course.cli import app
-from utils.facts import load_lab
+from utils.exercises.facts import load_lab
 from utils.grading.grade import grade_submission
 from utils.grading.run.kernel import Limits
 from utils.grading.run.submissions import Submission

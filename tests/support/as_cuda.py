@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from utils.files import python_path
+from utils.common.files import python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 START = "from tests.stand_ins import cuda as stand_in_for_cuda\nstand_in_for_cuda.start()\n"

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from utils.facts import load_lab
-from utils.files import ROOT
+from utils.common.files import ROOT
+from utils.exercises.facts import load_lab
 
 LAB = "lab01"
 NAME = "lab01_split_a_model.ipynb"

@@ -9,7 +9,7 @@ thread of its parent's, and PyTorch refuses backward() where the parent has call
 itself, and has to have one thread at each fork. Where a system has no forks the answers are judged one after another.
 
 The fork runs the notebook with the answer in it, and looks at what that defines as strictly as in a sealed kernel
-(utils/facts/looks.py): a look that refuses what a right answer does is seen here. What a kernel has besides, its
+(exercises/facts/looks.py): a look that refuses what a right answer does is seen here. What a kernel has besides, its
 observer, its limits and its sandbox, test_sealed_kernels.py has. The fork leaves out the cells in which students only
 try things (those without nbgrader's mark), except where they bind what other cells need, and judges the exercises that
 the answer can change: its own, and each that has read a name which it changes when the model answers were judged. Where
@@ -31,8 +31,8 @@ from functools import cache, partial
 from pathlib import Path
 
 import simgpu
-from utils.facts import Finding, LocalStudent, StudentError, judge, load_lab, wire
-from utils.facts.student import probe_source
+from utils.exercises.facts import Finding, LocalStudent, StudentError, judge, load_lab, wire
+from utils.exercises.facts.student import probe_source
 from utils.grading.run import student_process
 from utils.grading.run.observer import all_classes
 

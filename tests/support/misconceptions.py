@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import sys
 
-from utils.facts import Finding, load_lab
-from utils.files import write_whole
+from utils.common.files import write_whole
+from utils.exercises.facts import Finding, load_lab
 from utils.grading.tell.misconceptions import table_of
 
 from .answers import Answer, answers_of

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from utils.files import ROOT
-from utils.notebook_format import nbformat
+from utils.common.files import ROOT
+from utils.common.notebook_format import nbformat
 
 LABS = sorted(path.parent.name for path in (ROOT / "solutions").glob("lab*/lab*.ipynb"))
 

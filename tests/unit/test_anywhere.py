@@ -10,9 +10,9 @@ import nbformat
 import pytest
 
 from tests.support.notebooks import ROOT
-from utils import anywhere
+from utils.common.files import python_path
+from utils.course import colab as anywhere
 from utils.course.release import bundle
-from utils.files import python_path
 
 FIRST_CELL = (ROOT / "tools" / "first_cell.py").read_text()
 AND_THEN = """
@@ -63,7 +63,7 @@ def test_on_kaggle_an_attached_dataset_is_used_where_it_is(course_zip, tmp_path,
         archive.extractall(tmp_path / "input" / inside)
     (tmp_path / "working").mkdir()
     mounts = [("/kaggle/input", tmp_path / "input", False), ("/kaggle/working", tmp_path / "working", True)]
-    then = AND_THEN + "from utils.devices import devices\nfrom utils.check import checker\n"
+    then = AND_THEN + "from utils.observe.devices import devices\nfrom utils.exercises.check import checker\n"
     then += "devices(2)\nprint(checker('lab01', {})('ex3'))\n"
     said = in_a_notebook(mounts, "/kaggle/working", then)
     assert f"The course is in /kaggle/input/{inside}/course (read-only, which will do).\n" in said

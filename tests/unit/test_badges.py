@@ -6,8 +6,8 @@ import nbformat
 import pytest
 
 from tests.support.notebooks import ROOT, run_here
+from utils.common.errors import Problem
 from utils.course import badges
-from utils.problem import Problem
 
 PAGES = (
     "README.md",

@@ -5,9 +5,9 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from utils.common.errors import Problem
 from utils.course.cli import app
 from utils.grading.tell.certificate import certificates
-from utils.problem import Problem
 
 HEAD = "student,ex1,ex2,total,late,penalty,mark,max,status,changed,note,look_at\n"
 ANN, BO = "Ann Lee,4,6,10,,0,10,10,ok,,,\n", "Bo <b>Ng</b>,4,1,5,,0,5,10,error,,A cell raised,\n"

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 import simgpu
-from utils.check import NotChecked, checker
-from utils.facts import Exercise, LocalStudent, StudentError, Unmet, judge, load_lab, need, probes, wire
-from utils.facts.student import Names, answer
-from utils.tasks.lesson08.worked import pipelined
+from utils.exercises.check import NotChecked, checker
+from utils.exercises.facts import Exercise, LocalStudent, StudentError, Unmet, judge, load_lab, need, probes, wire
+from utils.exercises.facts.student import Names, answer
+from utils.exercises.tasks.lesson08.worked import pipelined
 
 
 def right_layers(device0, device1):
@@ -378,7 +378,8 @@ def filled(*layers, seed):
 
 
 def test_parameters_are_filled_by_seed_and_shape_whatever_their_order_and_whatever_was_filled_before():
-    script = "from torch import nn; from utils.facts.probes import fill; layer = nn.Linear(1500, 900); fill(layer, 3);"
+    script = "from torch import nn; from utils.exercises.facts.probes import fill\n"
+    script += "layer = nn.Linear(1500, 900); fill(layer, 3);"
     script += "print(layer.weight.detach().double().sum().item())"
     alone = float(subprocess.check_output([sys.executable, "-c", script], text=True))
     filled(nn.Linear(7, 8), seed=1)

@@ -15,7 +15,7 @@ from tests.support.every_platform import (
     without_ids,
     zipped,
 )
-from utils.facts import load_lab
+from utils.exercises.facts import load_lab
 from utils.grading import grade as grading
 from utils.grading.grade import Grade, grade_submission
 from utils.grading.handed_in import reader

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from simgpu import Fabric
 from simgpu.profiles import LINKS, NETWORKS
 from tests.support.notebooks import ROOT
-from utils.files import python_path
+from utils.common.files import python_path
 
 RANKS, WIDTH, LAYERS = 4, 16, 3
 WEIGHTS = LAYERS * WIDTH * WIDTH

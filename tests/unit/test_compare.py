@@ -10,12 +10,12 @@ import pytest
 from tests.support.answers import ANSWERS
 from tests.support.notebooks import LABS, grade_id, notebook_with
 from tests.unit.test_feedback import HOSTILE, is_harmless
-from utils.facts import load_lab
+from utils.common.errors import Problem
+from utils.exercises.facts import load_lab
 from utils.grading.compare import COMMON, compare, read_results
 from utils.grading.grade import Grade
 from utils.grading.handed_in.reading import OTHER_CELLS
 from utils.grading.tell.comparison import write_comparison
-from utils.problem import Problem
 
 MODEL = {
     grade_id(cell): cell.source

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import simgpu
-from utils.devices import describe, devices, is_idle, is_simulated, synchronize
+from utils.observe.devices import describe, devices, is_idle, is_simulated, synchronize
 
 
 @pytest.fixture(autouse=True)

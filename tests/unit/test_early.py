@@ -5,13 +5,13 @@ import subprocess
 import sys
 
 from tests.support.notebooks import LABS, ROOT
-from utils.facts import facts_path
+from utils.exercises.facts import facts_path
 from utils.grading.run.student_process import EARLY
 
 
 def imported_by_probes():
     """The course's modules that the functions of labs' facts and of the probes' own tools import."""
-    files = [ROOT / "utils" / "facts" / "probes.py"]
+    files = [ROOT / "utils" / "exercises" / "facts" / "probes.py"]
     files += [facts_path(lab, hidden=hidden) for lab in LABS for hidden in (False, True)]
     found = set()
     for path in files:
@@ -21,7 +21,7 @@ def imported_by_probes():
         for function in probes if path.name != "probes.py" else functions:
             for node in ast.walk(function):
                 # The probes' tools are loaded in a way of their own (_strict_probes), and before the notebook too.
-                if isinstance(node, ast.ImportFrom) and node.module == "utils.facts.probes":
+                if isinstance(node, ast.ImportFrom) and node.module == "utils.exercises.facts.probes":
                     continue
                 if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "utils":
                     found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
@@ -41,4 +41,4 @@ for name in {sorted(imported_by_probes())!r}:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [], "these belong into EARLY, in utils/grading/run/student_process.py"
-    assert {"utils.trace", "utils.mailbox", "utils.small_cluster"} < imported_by_probes()
+    assert {"utils.observe.trace", "utils.kits.mailbox", "utils.kits.small_cluster"} < imported_by_probes()

@@ -15,8 +15,8 @@ from packaging.utils import canonicalize_name
 
 import bootstrap
 from tests.support.notebooks import ROOT
+from utils.common.errors import Problem
 from utils.course.cli import app
-from utils.problem import Problem
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]

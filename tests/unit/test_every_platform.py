@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.every_platform import ALL, EXPORTS, compared, notebook, write
-from utils.facts import load_lab
+from utils.exercises.facts import load_lab
 from utils.grading import grade as grading
 from utils.grading.grade import Grade, grade_submission
 from utils.grading.roster import read_gradebook, students_in

@@ -14,11 +14,11 @@ import pytest
 
 from tests.unit.test_feedback import HOSTILE, a_lab
 from tests.unit.test_roster import CANVAS_SPLIT
+from utils.common.errors import Problem
 from utils.grading.grade import Grade
 from utils.grading.roster import read_gradebook
 from utils.grading.tell.cells import as_csv, cell, plain
 from utils.grading.tell.exports import write_exports
-from utils.problem import Problem
 
 
 def made(student, total=5, status="ok", **more):

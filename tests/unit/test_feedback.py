@@ -12,13 +12,13 @@ from jinja2 import UndefinedError
 
 import simgpu
 from tests.support.notebooks import ROOT, notebook_with, run_here
-from utils.facts import Finding, Lab, LocalStudent, StudentError, load_lab, recorded_timelines
+from utils.exercises.facts import Finding, Lab, LocalStudent, StudentError, load_lab, recorded_timelines
 from utils.grading.grade import STATUSES, Grade
 from utils.grading.tell.feedback import IN_WORDS, student_page, student_text
 from utils.grading.tell.pages import TEMPLATES
 from utils.grading.tell.text import LONGEST, clean
 from utils.grading.tell.timelines import timeline_from
-from utils.trace import Event, Timeline
+from utils.observe.trace import Event, Timeline
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp; \x1b[31mred\x1b[0m \x1b]0;title\x07 nul\x00 "

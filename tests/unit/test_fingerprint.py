@@ -52,7 +52,12 @@ def test_code_that_judges_counts_and_remarks_and_other_code_do_not(course):
     "name",
     [
         *("labs/lab01/facts.py", "solutions/lab01/hidden.py"),
-        *("utils/facts/probes.py", "utils/facts/judge.py", "utils/facts/wire.py", "utils/facts/looks.py"),
+        *(
+            "utils/exercises/facts/probes.py",
+            "utils/exercises/facts/judge.py",
+            "utils/exercises/facts/wire.py",
+            "utils/exercises/facts/looks.py",
+        ),
         *("utils/grading/grade.py", "utils/grading/run/kernel.py", "utils/grading/run/observer.py"),
         *("utils/grading/run/sandbox.py", "utils/grading/run/system_calls.py", "utils/grading/run/isolation.py"),
         *(
@@ -60,7 +65,12 @@ def test_code_that_judges_counts_and_remarks_and_other_code_do_not(course):
             "utils/simgpu/src/simgpu/profiles.py",
             "utils/simgpu/src/simgpu/environment.py",
         ),
-        *("utils/check.py", "utils/devices.py", "utils/trace/recording.py", "utils/mailbox.py"),
+        *(
+            "utils/exercises/check.py",
+            "utils/observe/devices.py",
+            "utils/observe/trace/recording.py",
+            "utils/kits/mailbox.py",
+        ),
     ],
 )
 def test_what_judges_counts(files, name):
@@ -73,7 +83,7 @@ def test_what_judges_counts(files, name):
         *(
             "utils/course/cli.py",
             "utils/course/doctor.py",
-            "utils/tasks/lesson01/worked.py",
+            "utils/exercises/tasks/lesson01/worked.py",
             "utils/widgets/game/board.py",
         ),
         *("utils/grading/folder.py", "utils/grading/classroom.py", "utils/grading/tell/feedback.py"),
@@ -96,7 +106,7 @@ def test_a_new_file_of_what_judges_counts(course):
 
 def test_a_labs_own_helpers_count_for_that_lab():
     names = {path.relative_to(ROOT).as_posix() for path in judging_files("lab14")}
-    assert {"utils/small_cluster.py", "utils/gpt.py", "utils/schedules/executor.py"} <= names
+    assert {"utils/kits/small_cluster.py", "utils/models/gpt.py", "utils/schedules/executor.py"} <= names
 
 
 def test_imports_are_followed_however_they_are_written(tmp_path):
@@ -120,7 +130,7 @@ def test_imports_are_followed_however_they_are_written(tmp_path):
 @pytest.mark.parametrize("lab", LABS)
 def test_each_lab_has_its_facts_and_no_page_in_its_fingerprint(lab):
     names = {path.relative_to(ROOT).as_posix() for path in judging_files(lab)}
-    assert {f"labs/{lab}/facts.py", f"solutions/{lab}/hidden.py", "utils/facts/probes.py"} <= names
+    assert {f"labs/{lab}/facts.py", f"solutions/{lab}/hidden.py", "utils/exercises/facts/probes.py"} <= names
     assert not [name for name in names if name.startswith(("utils/course/", "utils/grading/tell/"))]
 
 
@@ -133,5 +143,5 @@ def test_the_fingerprint_of_a_submission(tmp_path):
     assert one != fingerprint(ann, "lab02", Limits())
     assert one != fingerprint(ann, "lab01", Limits(cell=1))
     assert one != fingerprint(Submission("ann", path, id="2"), "lab01", Limits())
-    path.write_text('"from utils import plots\\n"')
+    path.write_text('"from utils.observe import plots\\n"')
     assert one != fingerprint(ann, "lab01", Limits())

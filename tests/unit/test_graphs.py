@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from utils.devices import devices
-from utils.graphs import BOX, _way, backward_graph
+from utils.observe.devices import devices
+from utils.observe.graphs import BOX, _way, backward_graph
 
 
 class Split(nn.Module):

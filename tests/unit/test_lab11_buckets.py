@@ -5,7 +5,7 @@ import random
 import torch
 import torch.distributed as dist
 
-from utils.facts import visible
+from utils.exercises.facts import visible
 
 lab11 = visible("lab11")
 

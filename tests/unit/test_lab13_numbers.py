@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.support.notebooks import ROOT
-from utils.facts import visible
+from utils.exercises.facts import visible
 from utils.planner import Cluster, llama
 from utils.planner.cluster import GpuName
 

@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 from tests.support.answers import answers_of
 from tests.support.notebooks import LABS, grade_id, notebook_with, source_of
-from utils.environment import WIDGETS
+from utils.common.settings import WIDGETS
 
 pytestmark = pytest.mark.slow
 START = "import random as _random, torch as _torch; _random.seed(0); _torch.manual_seed(0)"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from utils.common.errors import Problem
 from utils.grading.marking.late import BY_HOW_MUCH, UNCLEAR, UNKNOWN, deadline, lateness, moment_in
 from utils.grading.marking.mark import Late
 from utils.grading.roster import Row
 from utils.grading.run.submissions import Submission
-from utils.problem import Problem
 
 HERE = Path("lab01.ipynb")
 

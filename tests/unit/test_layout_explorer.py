@@ -5,8 +5,8 @@ import re
 import pytest
 from test_widgets import front_end  # noqa: F401  a fixture
 
+from utils.common.errors import Problem
 from utils.planner import Cluster, llama, plan
-from utils.problem import Problem
 from utils.widgets import explore_layouts
 from utils.widgets import front_end as front_end_module
 

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 
 from tests.support.notebooks import ROOT
-from utils.marks import FOLDED, PREDICTED
+from utils.common.cell_tags import FOLDED, PREDICTED
 from utils.widgets.explanations import explanation
 
 LESSONS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))

@@ -13,10 +13,10 @@ import torch
 import simgpu
 from tests.support.answers import read_page
 from tests.support.notebooks import ROOT
-from utils import check as check_module
-from utils.check import tasks
-from utils.facts import Exercise, Fact, Lab, LocalStudent, judge, load_lab, need
-from utils.marks import TASK
+from utils.common.cell_tags import TASK
+from utils.exercises import check as check_module
+from utils.exercises.check import tasks
+from utils.exercises.facts import Exercise, Fact, Lab, LocalStudent, judge, load_lab, need
 from utils.widgets.explanations import FOLDER, sections
 
 LESSONS = {f"lesson{path.name[:2]}": path for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))}
@@ -39,7 +39,7 @@ def findings(lesson, name, source):
 
 @pytest.mark.parametrize("lesson", WITH_TASKS)
 def test_a_lesson_has_for_each_task_a_stub_and_a_working_version(lesson):
-    worked = (ROOT / "utils" / "tasks" / lesson / "worked.py").read_text()
+    worked = (ROOT / "utils" / "exercises" / "tasks" / lesson / "worked.py").read_text()
     for name in load_lab(lesson).exercises:
         [stub] = [c.source for c in cells(lesson) if TASK in c.metadata.get("tags", []) and f" {name}(" in c.source]
         sources = [cell.source for cell in cells(lesson)]
@@ -88,9 +88,9 @@ def lesson(monkeypatch):
 
     double = Exercise("double", 0, "Twice as much", ["Add it to itself."], [Fact("double(4) is 8", doubles)])
     monkeypatch.setattr(check_module, "load_lab", lambda name: Lab(name, "Made up", {"double": double}))
-    worked = ModuleType("utils.tasks.lesson99.worked")
+    worked = ModuleType("utils.exercises.tasks.lesson99.worked")
     worked.double = lambda number: number * 2
-    monkeypatch.setitem(sys.modules, "utils.tasks.lesson99.worked", worked)
+    monkeypatch.setitem(sys.modules, "utils.exercises.tasks.lesson99.worked", worked)
     namespace = {}
     check, yours_or_ours = tasks("lesson99", namespace)
     return SimpleNamespace(namespace=namespace, check=check, yours_or_ours=yours_or_ours, ours=worked.double)
@@ -110,7 +110,7 @@ def test_who_does_not_pass_goes_on_with_the_courses_and_is_told_so(lesson, mine,
     assert not lesson.check("double").passed
     lesson.namespace["double"] = lesson.yours_or_ours("double")
     assert lesson.namespace["double"] is lesson.ours
-    assert "in utils/tasks/lesson99/worked.py: yours has not passed its check yet" in capsys.readouterr().out
+    assert "in utils/exercises/tasks/lesson99/worked.py: yours has not passed its check yet" in capsys.readouterr().out
     with pytest.raises(ValueError, match="the course's own by now"):
         lesson.check("double")
 
@@ -123,7 +123,10 @@ def test_who_goes_on_where_nothing_can_be_judged_is_told_why(lesson, capsys):
     assert lesson.yours_or_ours("double") is needs_numbers
     simgpu.enable(count=2, compute=False)
     assert lesson.yours_or_ours("double") is lesson.ours
-    assert "utils/tasks/lesson99/worked.py: double is not judged: since its cell the machine" in capsys.readouterr().out
+    assert (
+        "utils/exercises/tasks/lesson99/worked.py: double is not judged: since its cell the machine"
+        in capsys.readouterr().out
+    )
 
 
 def test_the_solved_lesson_ends_with_its_tasks_passed(tmp_path):

@@ -8,8 +8,8 @@ from torch import nn
 from torch.utils.benchmark import Measurement, TaskSpec
 
 import simgpu
-from utils.tasks.lesson04.worked import time_it
-from utils.trace import record
+from utils.exercises.tasks.lesson04.worked import time_it
+from utils.observe.trace import record
 
 ONE, TWO = "simgpu:0", "simgpu:1"
 

@@ -12,9 +12,9 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from tests.support.notebooks import ROOT
-from utils.environment import WIDGETS
-from utils.files import python_path
-from utils.notebook_format import nbformat
+from utils.common.files import python_path
+from utils.common.notebook_format import nbformat
+from utils.common.settings import WIDGETS
 
 STATED = {path.parent.name.removeprefix("lesson"): path for path in sorted(ROOT.glob("tests/lesson*/holds.py"))}
 # It ends by itself when the test is gone.

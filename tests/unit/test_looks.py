@@ -13,9 +13,9 @@ from torch import nn
 
 import simgpu
 from tests.support.notebooks import LABS, ROOT
-from utils.facts import StudentError, facts_path, load_lab, rules
-from utils.facts.looks import looker, rewritten
-from utils.problem import Problem
+from utils.common.errors import Problem
+from utils.exercises.facts import StudentError, facts_path, load_lab, rules
+from utils.exercises.facts.looks import looker, rewritten
 
 
 def classes_of_now():
@@ -232,13 +232,14 @@ def lab_with(tmp_path, monkeypatch):
     """Load a lab, called labxx, whose visible facts are a probe with this body and a fact that asks it."""
 
     def load(body, asked="probe", signature="lab"):
-        text = f"from utils.facts import Lab\nSIZE = 3\nlab = Lab('labxx', 'Made up')\n\n\ndef probe({signature}):\n"
+        text = "from utils.exercises.facts import Lab\nSIZE = 3\nlab = Lab('labxx', 'Made up')\n"
+        text += f"\n\ndef probe({signature}):\n"
         text += "".join(f"    {line}\n" for line in body.splitlines())
         text += f"\n\ndef other(x):\n    return x\n\n\ndef ask(student):\n    return student.run({asked})\n"
         folder = tmp_path / "labs" / "labxx"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "facts.py").write_text(text)
-        monkeypatch.setattr("utils.facts.lab.ROOT", tmp_path)
+        monkeypatch.setattr("utils.exercises.facts.lab.ROOT", tmp_path)
         return load_lab("labxx")
 
     return load
@@ -282,11 +283,11 @@ def test_an_honest_probe_is_loaded(lab_with):
 
 
 def test_the_functions_that_probes_import_read_no_more_than_probes():
-    rules.check_probes(ROOT / "utils" / "facts" / "probes.py")
+    rules.check_probes(ROOT / "utils" / "exercises" / "facts" / "probes.py")
 
 
 def test_the_list_has_no_name_that_no_probe_reads():
     paths = [path for lab in LABS for path in (facts_path(lab), facts_path(lab, hidden=True))]
-    trees = [ast.parse(path.read_text()) for path in (*paths, ROOT / "utils" / "facts" / "probes.py")]
+    trees = [ast.parse(path.read_text()) for path in (*paths, ROOT / "utils" / "exercises" / "facts" / "probes.py")]
     read = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert rules.READABLE - read == set()

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from utils.ledger import adding_to
-from utils.mailbox import Deadlock, noted, together
+from utils.exercises.ledger import adding_to
+from utils.kits.mailbox import Deadlock, noted, together
 
 
 def numbers(*values: float) -> torch.Tensor:

@@ -9,7 +9,8 @@ from tests.support.notebooks import LABS
 from tests.unit.test_exports import CANVAS, gradebook, looked_at, table
 from tests.unit.test_feedback import HOSTILE, a_lab, is_harmless
 from tests.unit.test_report import section
-from utils.facts import Finding, load_lab
+from utils.common.errors import Problem
+from utils.exercises.facts import Finding, load_lab
 from utils.grading.grade import Grade
 from utils.grading.marking import overrides, words
 from utils.grading.marking.by_hand import Students
@@ -23,7 +24,6 @@ from utils.grading.tell.cells import cell
 from utils.grading.tell.exports import write_exports, write_grades
 from utils.grading.tell.feedback import student_page, student_text
 from utils.grading.tell.report import class_page
-from utils.problem import Problem
 
 ODD = "Ann;=1+1"
 STUDENTS = Students(

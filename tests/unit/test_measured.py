@@ -8,8 +8,8 @@ import torch
 import simgpu
 from benchmarks import measurements
 from tests.support.notebooks import ROOT
+from utils.common.errors import Problem
 from utils.course import cli, measure, measured
-from utils.problem import Problem
 
 
 @pytest.fixture(scope="module")

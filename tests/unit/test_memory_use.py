@@ -10,8 +10,8 @@ from torch.utils.checkpoint import checkpoint
 
 import simgpu
 from simgpu.memory import BLOCK, in_units
-from utils.memory_picture import KINDS, STYLE
-from utils.memory_use import MemoryUse, memory_of
+from utils.observe.memory import MemoryUse, memory_of
+from utils.observe.memory_picture import KINDS, STYLE
 
 GPU0, GPU1 = "simgpu:0", "simgpu:1"
 WIDTH, DEPTH, ROWS = 128, 6, 512

@@ -11,9 +11,9 @@ import torch
 import simgpu
 from simgpu.clock import VirtualClock
 from simgpu.hardware import machine
-from utils.monitor import GpuMonitor, Sample
-from utils.monitor.recording import FORMAT
-from utils.monitor.simulated import SAMPLE_PERIOD, SimulatedSource, _clock
+from utils.observe.monitor import GpuMonitor, Sample
+from utils.observe.monitor.recording import FORMAT
+from utils.observe.monitor.simulated import SAMPLE_PERIOD, SimulatedSource, _clock
 
 TWO = ["simgpu:0", "simgpu:1"]
 PATIENCE = 20  # seconds until a test that waits for the sampler gives up
@@ -624,7 +624,7 @@ def test_a_save_that_fails_leaves_the_old_file(virtual, tmp_path, monkeypatch):
     def full(*args):
         raise OSError("disk full")
 
-    monkeypatch.setattr("utils.files.os.replace", full)
+    monkeypatch.setattr("utils.common.files.os.replace", full)
     with pytest.raises(OSError, match="disk full"):
         m.save(path)
     assert path.read_text() == "what was there"

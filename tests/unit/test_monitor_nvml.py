@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from tests.support.notebooks import ROOT
-from utils.files import python_path
+from utils.common.files import python_path
 
 LIBRARY = "libnvidia-ml.so.1"
 REST = "1b2c3d4-0000-4000-8000-000000000000"
@@ -23,8 +23,8 @@ GIB = 2**30
 BEFORE = """
 import json, sys
 sys.modules["torch"] = None  # importing it raises ImportError
-from utils.monitor import GpuMonitor
-from utils.monitor.nvml import NvmlSource, visible_uuids
+from utils.observe.monitor import GpuMonitor
+from utils.observe.monitor.nvml import NvmlSource, visible_uuids
 def tell(*values):
     print(json.dumps(values))
 """
@@ -345,5 +345,5 @@ except pynvml.NVMLError as error:
 
 
 def test_importing_asks_for_nothing():
-    code = "import sys, utils.monitor; print([m for m in ('torch', 'pynvml', 'pandas') if m in sys.modules])"
+    code = "import sys, utils.observe.monitor; print([m for m in ('torch', 'pynvml', 'pandas') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True, cwd=ROOT).strip() == "[]"

@@ -6,7 +6,7 @@ from torch import nn
 
 import simgpu
 from simgpu.profiles import GPUS, LINKS, LinkProfile
-from utils.pipeline import LayerCost, estimate_costs, least_idle, most_speedup, schedule
+from utils.schedules.of_layers import LayerCost, estimate_costs, least_idle, most_speedup, schedule
 
 FREE = LinkProfile("free", float("inf"), "for a test", latency=0.0)
 # A copy of 4 bytes takes 1 + 4 / 4 = 2 s.

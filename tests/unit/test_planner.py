@@ -13,10 +13,10 @@ from torch import nn
 from simgpu import torch_private
 from simgpu.profiles import GPUS
 from tests.support.notebooks import ROOT
+from utils.common.errors import Problem
 from utils.planner import Cluster, Layout, estimate, llama, of_module, plan
 from utils.planner.estimate import BUFFERS, CONTEXT
 from utils.planner.replay import Groups, Replay
-from utils.problem import Problem
 
 SIZES = {"layers": 4, "width": 1024, "heads": 8, "kv_heads": 4, "hidden": 4096, "vocabulary": 8192, "length": 2048}
 

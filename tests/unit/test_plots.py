@@ -9,8 +9,8 @@ import pytest
 from matplotlib import image
 from matplotlib.colors import to_hex
 
-from utils import plots
-from utils.trace import Event, Timeline
+from utils.observe import plots
+from utils.observe.trace import Event, Timeline
 
 SOURCE = "simulated: 2 x V100, nvlink2, virtual clock"
 

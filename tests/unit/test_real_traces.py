@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.notebooks import ROOT
-from utils.trace import Timeline
+from utils.observe.trace import Timeline
 
 TRACES = ROOT / "tests" / "measurements" / "traces"
 V100, OF_8, OF_2 = (

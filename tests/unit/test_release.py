@@ -11,6 +11,8 @@ import nbformat
 import pytest
 
 from tests.support.notebooks import LABS, ROOT, grade_id, run_here, source_of
+from utils.common.errors import Problem
+from utils.common.settings import GRADING
 from utils.course.release import (
     BEGIN_SOLUTION,
     answers,
@@ -22,9 +24,7 @@ from utils.course.release import (
     student_notebook,
     tracked,
 )
-from utils.environment import GRADING
-from utils.facts import LocalStudent, judge, lab_sources, load_lab
-from utils.problem import Problem
+from utils.exercises.facts import LocalStudent, judge, lab_sources, load_lab
 
 IS_FOR_LEARNING = (
     "course: this copy of the course is for learning: labs are released and graded in one with solutions/\n"
@@ -202,7 +202,7 @@ def test_the_bundle_is_complete_and_holds_nothing_secret(tmp_path):
         names = archive.namelist()
         texts = {name: archive.read(name).decode("utf-8", "replace") for name in names}
     assert count == len(names) == len(set(names))
-    for wanted in ("README.md", "Makefile", "constraints.txt", "environment.yml", "utils/check.py"):
+    for wanted in ("README.md", "Makefile", "constraints.txt", "environment.yml", "utils/exercises/check.py"):
         assert f"course/{wanted}" in names
     assert "course/labs/lab01/lab01_split_a_model.ipynb" in names
     assert "course/notebooks/figures/split_model.svg" in names
@@ -332,7 +332,7 @@ def test_the_bundle_is_enough_to_check_and_too_little_to_grade(tmp_path):
     bundle(tmp_path / "course.zip")
     with zipfile.ZipFile(tmp_path / "course.zip") as archive:
         archive.extractall(tmp_path)
-    code = "from utils.check import checker; print(checker('lab01', {})('ex3'))"
+    code = "from utils.exercises.check import checker; print(checker('lab01', {})('ex3'))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "course", capture_output=True, text=True)
     assert "relu1_computes_on is not defined" in done.stdout, done.stderr
     grade = [sys.executable, "-m", "utils.course", "grade", "lab01", ".", "--out", str(tmp_path / "out")]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.notebooks import LABS
 from tests.unit.test_feedback import HOSTILE, Reader, a_lab, is_harmless
-from utils.facts import Finding
+from utils.exercises.facts import Finding
 from utils.grading.grade import STATUSES, Grade
 from utils.grading.run.submissions import file_stem
 from utils.grading.tell import misconceptions

@@ -2,9 +2,9 @@
 
 import pytest
 
+from utils.common.errors import Problem
 from utils.grading.roster import called, match, number_of, read_gradebook, read_roster, students_in
 from utils.grading.run.submissions import Submission
-from utils.problem import Problem
 
 # As lib/gradebook_exporter.rb of Canvas writes it; the second with its setting for split names.
 CANVAS = """\

@@ -9,7 +9,8 @@ from torch import nn
 
 import simgpu
 from simgpu.profiles import LINKS, LinkProfile
-from utils.gpt import Block
+from utils.models.gpt import Block
+from utils.observe.trace import record
 from utils.schedules import (
     gpipe,
     interleaved_1f1b,
@@ -21,7 +22,6 @@ from utils.schedules import (
     zero_bubble_v,
 )
 from utils.schedules.halves import backward_for_inputs, backward_for_weights
-from utils.trace import record
 
 ALL = (gpipe, one_f_one_b, interleaved_1f1b, zero_bubble_h1, zero_bubble_v)
 MSE = nn.functional.mse_loss

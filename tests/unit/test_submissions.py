@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from tests.unit.test_roster import EXPORTS
-from utils.facts import load_lab
+from utils.exercises.facts import load_lab
 from utils.grading.grade import grade_submission
 from utils.grading.handed_in import reading
 from utils.grading.handed_in.reader import LARGEST_FILE

@@ -5,8 +5,8 @@ import torch
 
 import simgpu
 from simgpu.profiles import GpuProfile
-from utils import timing
-from utils.timing import Measurement, measure
+from utils.observe import timing
+from utils.observe.timing import Measurement, measure
 
 # A kernel on 250,000 float32 takes 3 ms: two operands read and one result written at 1 GB/s.
 PLAIN = GpuProfile(

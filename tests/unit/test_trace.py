@@ -11,8 +11,8 @@ from torch import nn
 
 import simgpu
 from simgpu.profiles import GpuProfile, LinkProfile
-from utils import intervals
-from utils.trace import CAUSES, PHASES, Event, Timeline, micro_batch, numbered, profile, record
+from utils.observe import intervals
+from utils.observe.trace import CAUSES, PHASES, Event, Timeline, micro_batch, numbered, profile, record
 
 # A kernel on 250,000 float32 takes 3 ms, a copy of them 10 ms, a launch 1 us.
 PLAIN = GpuProfile(

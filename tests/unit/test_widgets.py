@@ -16,11 +16,11 @@ from torch import nn
 import simgpu
 from simgpu.profiles import GPUS, LINKS
 from tests.support.notebooks import ROOT
+from utils.common.cell_tags import FOLDED
+from utils.common.settings import WIDGETS
 from utils.course.lessons import tidy
-from utils.environment import WIDGETS
-from utils.marks import FOLDED
-from utils.monitor import GpuMonitor, Sample
-from utils.pipeline import LayerCost, schedule
+from utils.observe.monitor import GpuMonitor, Sample
+from utils.schedules.of_layers import LayerCost, schedule
 from utils.widgets import explore_split, live, live_view, predict, prediction
 from utils.widgets import explorer as explorer_module
 from utils.widgets import front_end as front_end_module

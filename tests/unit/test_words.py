@@ -6,7 +6,7 @@ import re
 
 from tests.unit.test_feedback import HOSTILE, Reader, a_lab
 from tests.unit.test_marking import made
-from utils.facts import load_lab
+from utils.exercises.facts import load_lab
 from utils.grading.marking.mark import InWords
 from utils.grading.tell.words import words_page
 

@@ -11,9 +11,9 @@ import re
 import tomllib
 from pathlib import Path
 
-from utils.files import ROOT, write_whole
-from utils.notebook_format import nbformat
-from utils.problem import Problem
+from utils.common.errors import Problem
+from utils.common.files import ROOT, write_whole
+from utils.common.notebook_format import nbformat
 
 BEGIN, END = "<!-- buttons: course badges -->", "<!-- end of the buttons -->"
 FIRST_CELL = "first-cell"  # the id of the cell that gets the course

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from utils.problem import Problem
+from utils.common.errors import Problem
 
 if TYPE_CHECKING:
     from utils.grading.folder import Outcome
@@ -36,7 +36,7 @@ def course(
     ] = False,
 ) -> None:
     """Make the labs that students get, grade what they hand in, and see what works here."""
-    from utils.files import ROOT
+    from utils.common.files import ROOT
 
     here = Path.cwd()
     if (here / "utils" / "course" / "cli.py").is_file() and here.resolve() != ROOT:
@@ -184,7 +184,7 @@ def compare(
     graded: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `course grade --out` has written.")],
 ) -> None:
     """Show answers of a class that are alike, as a reason to look and never as a verdict: compare.html in DIR."""
-    from utils.facts import load_lab
+    from utils.exercises.facts import load_lab
     from utils.grading import compare as comparing
     from utils.grading.tell.comparison import write_comparison
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import psutil
 
-from utils.anywhere import lacking
-from utils.files import ROOT
+from utils.common.files import ROOT
+from utils.course.colab import lacking
 from utils.grading.run import sandbox
 
 LITTLE_MEMORY = 4  # GiB. Lesson 06 with its lab is the largest, and takes less

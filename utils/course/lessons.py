@@ -9,11 +9,11 @@ from pathlib import Path
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from utils.environment import WIDGETS
-from utils.files import python_path
-from utils.marks import FOLDED, PREDICTED
-from utils.notebook_format import nbformat
-from utils.problem import Problem
+from utils.common.cell_tags import FOLDED, PREDICTED
+from utils.common.errors import Problem
+from utils.common.files import python_path
+from utils.common.notebook_format import nbformat
+from utils.common.settings import WIDGETS
 
 HERE = "what is between is PyTorch's own code"
 

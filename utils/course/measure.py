@@ -13,9 +13,9 @@ from statistics import median
 import torch
 
 import simgpu
+from utils.common.errors import Problem
 from utils.course.operators import call
-from utils.devices import is_simulated, name_of
-from utils.problem import Problem
+from utils.observe.devices import is_simulated, name_of
 
 # Large enough that the GPU's own work is what is timed; most of them are among the published rows.
 OPERATORS: list[tuple[str, str, dict]] = [

@@ -16,10 +16,10 @@ import torch
 
 from simgpu import enable
 from simgpu.profiles import GPUS, GpuProfile
+from utils.common.errors import Problem
+from utils.common.files import write_whole
 from utils.course.measure import OPERATORS
 from utils.course.operators import call, kernel_seconds
-from utils.files import write_whole
-from utils.problem import Problem
 
 FORMAT, VERSION = "model-parallel-course measurements", 1
 LARGEST = 2**20  # bytes

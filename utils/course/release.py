@@ -16,10 +16,10 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-from utils.facts import lab_sources
-from utils.files import ROOT
-from utils.notebook_format import nbformat
-from utils.problem import Problem
+from utils.common.errors import Problem
+from utils.common.files import ROOT
+from utils.common.notebook_format import nbformat
+from utils.exercises.facts import lab_sources
 
 BEGIN_SOLUTION, END_SOLUTION = "### BEGIN SOLUTION", "### END SOLUTION"
 BEGIN_HIDDEN, END_HIDDEN = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"

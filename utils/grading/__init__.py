@@ -1,4 +1,4 @@
-"""Grading: how a submission is judged, and how a whole class is. What a lab asks is in utils/facts.
+"""Grading: how a submission is judged, and how a whole class is. What a lab asks is in utils/exercises/facts.
 
     folder.py         all of it: from what was handed in to marks, pages and files for platforms
     grade.py          points for one submission

@@ -27,15 +27,15 @@ from pathlib import Path
 
 import psutil
 
-from utils.facts import Lab, load_lab
-from utils.files import write_whole
+from utils.common.errors import Problem
+from utils.common.files import write_whole
+from utils.exercises.facts import Lab, load_lab
 from utils.grading.fingerprint import course_version, fingerprint
 from utils.grading.grade import Grade, grade_submission
 from utils.grading.handed_in.reader import LARGEST_FILE
 from utils.grading.run.kernel import Limits, warmed
 from utils.grading.run.provisioner import Lent, WarmProcessEnded, borrow
 from utils.grading.run.submissions import FOLDERS, Submission, file_stem
-from utils.problem import Problem
 
 TRIES = 2  # of a submission whose grading process died
 ONE_AT_A_TIME = threading.Lock()  # the simulated GPUs are one machine a process

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from utils.facts import lab_sources
-from utils.files import ROOT
+from utils.common.errors import Problem
+from utils.common.files import ROOT
+from utils.common.notebook_format import nbformat
+from utils.exercises.facts import lab_sources
 from utils.grading.grade import Grade
 from utils.grading.handed_in.reading import OTHER_CELLS
 from utils.grading.tell.cells import cell
-from utils.notebook_format import nbformat
-from utils.problem import Problem
 
 PIECE = 8  # tokens
 COMMON = 5  # students who may share a piece, or a whole answer, before it counts as the obvious one

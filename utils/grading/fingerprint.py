@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from utils.facts import facts_path, lab_sources
-from utils.files import ROOT
+from utils.common.files import ROOT
+from utils.exercises.facts import facts_path, lab_sources
 from utils.grading.handed_in.reader import LARGEST_FILE
 from utils.grading.run.kernel import Limits
 from utils.grading.run.submissions import Submission
@@ -24,7 +24,7 @@ from utils.grading.run.submissions import Submission
 # Where judging begins: the grader's side, the student's side, and what forks that.
 BEGINNINGS = ("utils.grading.grade", "utils.grading.run.student_process", "utils.grading.run.warm")
 # Packages that count as a whole, whatever is imported of them: they are what judges.
-WHOLE = ("utils/facts", "utils/simgpu/src/simgpu", "utils/grading/run", "utils/grading/handed_in")
+WHOLE = ("utils/exercises/facts", "utils/simgpu/src/simgpu", "utils/grading/run", "utils/grading/handed_in")
 COURSE = re.compile(r"utils(?:\.\w+)*")
 # The course's modules that a notebook names, in its JSON.
 NAMED = re.compile(rb"\butils((?:\.\w+)+)(?:\s+import\s+([\w, ]+))?|\butils\s+import\s+([\w, ]+)")

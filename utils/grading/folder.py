@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from utils.facts import Lab, lab_sources, load_lab, require_facts
-from utils.files import write_whole
+from utils.common.errors import Problem
+from utils.common.files import write_whole
+from utils.exercises.facts import Lab, lab_sources, load_lab, require_facts
 from utils.grading import classroom
 from utils.grading.grade import Grade
 from utils.grading.marking import overrides, words
@@ -29,7 +30,6 @@ from utils.grading.run import sandbox
 from utils.grading.run.kernel import Limits, begin_to_warm
 from utils.grading.run.places import places
 from utils.grading.run.submissions import Submission, handed_in
-from utils.problem import Problem
 
 if TYPE_CHECKING:
     from utils.grading.tell.exports.marks import Held

@@ -6,7 +6,7 @@ import contextlib
 import json
 from dataclasses import asdict, dataclass, field
 
-from utils.facts import Finding, Lab, judge, recorded_timelines
+from utils.exercises.facts import Finding, Lab, judge, recorded_timelines
 from utils.grading.handed_in.choosing import choose
 from utils.grading.handed_in.reading import Document, NotRead, read
 from utils.grading.run.kernel import KernelDidNotStart, Limits

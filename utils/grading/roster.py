@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from utils.problem import Problem
+from utils.common.errors import Problem
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from simgpu import Fabric
 from simgpu.profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile, find
-from utils.problem import Problem
+from utils.common.errors import Problem
 
 
 @dataclass(frozen=True)

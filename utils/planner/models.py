@@ -9,7 +9,7 @@ from functools import lru_cache
 import torch
 from torch import nn
 
-from utils.problem import Problem
+from utils.common.errors import Problem
 
 from . import llama as written
 from .cluster import GpuName

@@ -13,9 +13,9 @@ import torch
 from matplotlib.patches import Patch
 
 from simgpu.profiles import GPUS
-from utils.memory_picture import STYLE
-from utils.plots import INK, Picture, labelled_axes
-from utils.problem import Problem
+from utils.common.errors import Problem
+from utils.observe.memory_picture import STYLE
+from utils.observe.plots import INK, Picture, labelled_axes
 
 from .cluster import Cluster
 from .estimate import KINDS, Estimate, at_least, estimate, timed, untimed

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from simgpu import torch_private
-from utils.files import python_path
-from utils.problem import Problem
+from utils.common.errors import Problem
+from utils.common.files import python_path
 
 from .cluster import Cluster
 from .layouts import Layout

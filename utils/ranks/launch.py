@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 
 from torch.distributed import TCPStore
 
-from utils.files import python_path
+from utils.common.files import python_path
 
 from . import warm
 from .one_rank import Failure, Lost, Order, Result, Unfinished

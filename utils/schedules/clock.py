@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from utils.trace import Event, Timeline
+from utils.observe.trace import Event, Timeline
 
 from .actions import Action, Schedule
 from .memory import Memory

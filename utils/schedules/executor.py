@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from utils.trace import micro_batch, record
+from utils.observe.trace import micro_batch, record
 
 from .actions import Action, Schedule
 from .clock import Costs

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import torch
 
-from utils.trace import micro_batch
+from utils.observe.trace import micro_batch
 
 from .actions import Action, Schedule
 from .clock import PHASES

@@ -29,7 +29,7 @@ def explore_split(
     """What a training step takes by where `model` is cut and into how many micro-batches its batch `x` is divided.
 
     `model` is an nn.Sequential or a list of layers; sliders choose the first layer of device1 and the number of
-    micro-batches, of equal size. The picture is GPipe's schedule (`utils.pipeline.schedule`) of *computed* costs:
+    micro-batches, of equal size. The picture is GPipe's schedule (`utils.schedules.of_layers`) of *computed* costs:
     simgpu's cost model for `gpu` and `link`, the simulated machine's unless told, and for each layer's backward
     pass, as an approximation, 2 times the FLOPs and bytes of its forward where it has weights, 1 time where not.
     Neither launches nor the optimizer are in it. Nothing runs on a device.
@@ -50,7 +50,7 @@ def explore_split(
     names = [f"device{number}" for number in range(2)] if devices == 2 else devices
     if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != 2:
         raise ValueError(
-            f"explore_split(devices={devices!r}): it draws two devices; utils.pipeline.schedule takes any number"
+            f"explore_split(devices={devices!r}): it draws two devices; utils.schedules.of_layers takes any number"
         )
     explorer = SplitExplorer(layers, x, tuple(map(str, names)), *_hardware(gpu, link), overlap)
     explorer.costs(1)  # what is wrong with a layer is said of the batch as it was given
@@ -86,7 +86,7 @@ class SplitExplorer:
 
     def costs(self, micro_batches: int):
         """What each layer costs for one of so many micro-batches."""
-        from utils.pipeline import estimate_costs
+        from utils.schedules.of_layers import estimate_costs
 
         if micro_batches not in self._costs:
             part = self._x[: len(self._x) // micro_batches]
@@ -95,7 +95,7 @@ class SplitExplorer:
 
     def at(self, cut: int, micro_batches: int):
         """The timeline of one choice."""
-        from utils.pipeline import schedule
+        from utils.schedules.of_layers import schedule
 
         costs = self.costs(micro_batches)
         return schedule(
@@ -168,7 +168,7 @@ class SplitExplorer:
         return f"{where}, {self._pieces}\n{self.text}\n{self._some_cuts()}\n({self.source})"
 
     def _picture(self, quick: bool):
-        from utils import plots
+        from utils.observe import plots
 
         picture = plots.timeline(self.timeline, f"Cut {self.cut}, {self._pieces}", quick=quick)
         # The same scale wherever the sliders stand, so that a shorter step looks shorter.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from utils.environment import GRADING, WIDGETS
+from utils.common.settings import GRADING, WIDGETS
 
 # Set while something runs notebooks that nobody looks at: the grader, and pytest with nbval.
 NOBODY_LOOKS = (GRADING, "PYTEST_VERSION", "PYTEST_CURRENT_TEST")

@@ -6,7 +6,7 @@ import base64
 from dataclasses import replace
 from html import escape
 
-from utils.problem import Problem
+from utils.common.errors import Problem
 from utils.widgets import front_end
 from utils.widgets.front_end import bundle, show, widgets_here
 

@@ -77,7 +77,7 @@ class LiveView:
 
     def _end(self) -> None:
         """What a view without widgets keeps too: a PNG, an HTML table, a line of text."""
-        from utils import plots
+        from utils.observe import plots
 
         monitor = self._monitor
         picture, table = plots.utilisation(monitor), monitor.table()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from utils.marks import FOLDED
+from utils.common.cell_tags import FOLDED
 from utils.widgets.explanations import explanation
 from utils.widgets.front_end import bundle, close, in_kernel, show, widgets_here
 from utils.widgets.outcomes import note_outcomes

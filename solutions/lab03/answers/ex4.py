@@ -224,7 +224,7 @@ class Branches(nn.Module):
 # %% wrong: synchronised_between
 # Thinks that each branch has to be waited for before the next thing is launched.
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 class Branches(nn.Module):

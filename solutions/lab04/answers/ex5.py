@@ -180,7 +180,7 @@ def train(model, loss_fn, optimizer, batches):
 # %% wrong: synchronises_each_step
 # Puts a synchronize into the loop, to be sure.
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 def train(model, loss_fn, optimizer, batches):

@@ -336,7 +336,7 @@ def watch(model, optimizer, x, y, device0, device1):
 
 from contextlib import nullcontext
 
-from utils.intervals import common, length
+from utils.observe.intervals import common, length
 
 
 def watch(model, optimizer, x, y, device0, device1):

@@ -218,7 +218,7 @@ def where_time_goes(timeline, device0, device1):
 # %% right: sets_of_times
 # Uses the course's module for sets of times.
 
-from utils.intervals import common, length, union, without
+from utils.observe.intervals import common, length, union, without
 
 
 def where_time_goes(timeline, device0, device1):

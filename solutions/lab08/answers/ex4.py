@@ -141,7 +141,7 @@ def share_of_bound(step, device0, device1, micro_batches):
 # Times one call with the course's measure, and takes the work from a recording of another.
 
 def share_of_bound(step, device0, device1, micro_batches):
-    from utils.timing import measure
+    from utils.observe.timing import measure
 
     seconds = measure(step, device0, device1, repeats=1, warm_up=1).median
     with record(device0, device1) as recording:

@@ -25,7 +25,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 
 import statistics
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 def time_it(work, gpus, clock, warm_up=2, repeats=5):
@@ -49,7 +49,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 
 import statistics
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 def time_it(work, gpus, clock, warm_up=2, repeats=5):
@@ -87,7 +87,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 # %% wrong: one_average
 # Times all runs together and divides.
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 def time_it(work, gpus, clock, warm_up=2, repeats=5):
@@ -108,7 +108,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 
 import statistics
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 def time_it(work, gpus, clock, warm_up=2, repeats=5):
@@ -132,7 +132,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 import statistics
 import time
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 def time_it(work, gpus, clock, warm_up=2, repeats=5):
@@ -156,7 +156,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 
 import statistics
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 def time_it(work, gpus, clock, warm_up=2, repeats=5):
@@ -177,7 +177,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 
 import statistics
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 def time_it(work, gpus, clock, warm_up=2, repeats=5):
@@ -199,7 +199,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 
 import statistics
 
-from utils.devices import devices, synchronize
+from utils.observe.devices import devices, synchronize
 
 device0, device1 = devices(2, quiet=True)
 
@@ -223,7 +223,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 
 import statistics
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 def time_it(work, gpus, clock, warm_up=2, repeats=5):
@@ -246,7 +246,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 
 import statistics
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 def time_it(work, gpus, clock, warm_up=2, repeats=5):
@@ -270,7 +270,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 
 import statistics
 
-from utils.devices import synchronize
+from utils.observe.devices import synchronize
 
 
 def time_it(work, gpus, clock, warm_up=2, repeats=5):

@@ -93,7 +93,7 @@ def together(busy0, busy1):
 # %% right: intervals_of_the_course
 # Uses the course's own module for sets of times.
 
-from utils.intervals import common, length, union
+from utils.observe.intervals import common, length, union
 
 
 def together(busy0, busy1):

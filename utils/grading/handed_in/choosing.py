@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from utils.files import ROOT
+from utils.common.files import ROOT
 from utils.grading.handed_in.reading import Document
 
 MOST_JUDGED = 4  # notebooks of one student: each takes as long as a submission

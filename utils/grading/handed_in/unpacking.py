@@ -10,9 +10,9 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
+from utils.common.errors import Problem
 from utils.grading.handed_in.platforms import LEFT_OUT, METADATA, MOODLE
 from utils.grading.handed_in.reader import LARGEST_FILE
-from utils.problem import Problem
 
 LARGEST_CLASS = 4_000_000_000  # bytes that a zip may unpack to
 MOST_FILES = 50_000  # in it

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from utils.common.errors import Problem
 from utils.grading.roster import Row as TableRow
 from utils.grading.roster import called, ids_of, match, number_of
 from utils.grading.run.submissions import Submission
 from utils.grading.tell.cells import cell, plain
-from utils.problem import Problem
 
 NUMBER = re.compile(r"\d{1,6}(?:[.,]\d{1,6})?")
 MOST_TOLD = 5  # faults at once

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
+from utils.common.errors import Problem
 from utils.grading.marking.mark import Late, tidy
 from utils.grading.roster import Row, first, match, number_of
 from utils.grading.run.submissions import Submission
-from utils.problem import Problem
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 ENGLISH = re.compile(

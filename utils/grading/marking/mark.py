@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from utils.facts import Lab
+from utils.exercises.facts import Lab
 from utils.grading.grade import MOST_FLAGS, Grade
 
 TOTAL, LATE = "total", "late"  # what an override may be about, beside an exercise

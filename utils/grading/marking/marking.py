@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from utils.facts import Lab
+from utils.exercises.facts import Lab
 from utils.grading.grade import Grade
 from utils.grading.marking import overrides, words
 from utils.grading.marking.by_hand import Faults, Students

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from utils.facts import Lab, facts_path
+from utils.exercises.facts import Lab, facts_path
 
 
 def outline(name: str) -> Lab:

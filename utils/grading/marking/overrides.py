@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from utils.facts import Lab
+from utils.common.errors import Problem
+from utils.exercises.facts import Lab
 from utils.grading.marking.by_hand import Faults, Students, points_in, rows_of
 from utils.grading.marking.mark import LATE, TOTAL, Override
-from utils.problem import Problem
 
 NAME = "overrides.csv"
 TITLES = ("student", "exercise", "points", "reason")

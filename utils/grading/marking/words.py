@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from utils.facts import lab_sources
-from utils.files import ROOT
+from utils.common.errors import Problem
+from utils.common.files import ROOT
+from utils.common.notebook_format import nbformat
+from utils.exercises.facts import lab_sources
 from utils.grading.marking.by_hand import Faults, Row, Students, points_in, rows_of
 from utils.grading.marking.mark import InWords
-from utils.notebook_format import nbformat
-from utils.problem import Problem
 
 NAME = "words.csv"
 TITLES = ("student", "question", "points", "of", "reason")

@@ -20,8 +20,8 @@ import psutil
 import zmq
 from jupyter_client import KernelManager
 
-from utils.environment import DEVICES, GRADING
-from utils.facts import StudentError, wire
+from utils.common.settings import DEVICES, GRADING
+from utils.exercises.facts import StudentError, wire
 from utils.grading.run import sandbox
 from utils.grading.run.places import EMPTY, HOME, places
 from utils.grading.run.provisioner import (

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from hashlib import blake2b, shake_256
 from hmac import compare_digest
 
-from utils.facts import StudentError, wire
-from utils.facts.student import probe_source
+from utils.exercises.facts import StudentError, wire
+from utils.exercises.facts.student import probe_source
 from utils.grading.run.kernel import Kernel, KernelDied, KernelSlow, Limits, tidy
 from utils.grading.run.provisioner import WarmProcessEnded
 

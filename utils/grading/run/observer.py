@@ -49,8 +49,15 @@ NEAR = (
     "torch.nn.parameter",
 )
 NEAR_PACKAGES = (
-    *("utils.facts", "simgpu", "utils.grading", "utils.trace", "utils.timing", "utils.intervals"),
-    *("utils.devices", "utils.pipeline"),
+    *(
+        "utils.exercises.facts",
+        "simgpu",
+        "utils.grading",
+        "utils.observe.trace",
+        "utils.observe.timing",
+        "utils.observe.intervals",
+    ),
+    *("utils.observe.devices", "utils.schedules.of_layers"),
 )
 # Modules of PyTorch whose tables decide what happens in every call: hooks of all modules, of all optimizers.
 HOOKED = ("torch.nn.modules.module", "torch.optim.optimizer", "torch.utils.hooks", "torch.overrides")
@@ -59,7 +66,7 @@ CACHES = (*("simgpu.tensor._operators", "simgpu.tensor._layouts", "simgpu.moves.
 # And what grows, and decides nothing.
 GROWS = (
     *("simgpu.tensor._kept", "simgpu.origin._origins", "simgpu.waiting._guards"),
-    *("utils.facts.probes._made", "simgpu.torch_private._kept_alive", "simgpu.ordering._lists"),
+    *("utils.exercises.facts.probes._made", "simgpu.torch_private._kept_alive", "simgpu.ordering._lists"),
     "simgpu.torch_private._awaited",
 )
 CONTAINERS = (dict, OrderedDict, list, set)

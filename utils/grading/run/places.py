@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from utils.files import ROOT
+from utils.common.files import ROOT
 
 HOME = "/home/student"
 EMPTY = ("/tmp", "/dev/shm", HOME)  # folders that are the submission's own, in memory

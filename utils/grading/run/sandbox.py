@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from utils.files import python_path
+from utils.common.files import python_path
 from utils.grading.run.places import EMPTY, HOME, SYSTEM, places
 
 # `utils` and `simgpu` are those of this copy of the course, whichever copy the environment was set up from. Backends

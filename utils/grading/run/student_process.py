@@ -15,18 +15,32 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import utils.facts
-from utils.facts import StudentError, looks, student, wire
-from utils.files import ROOT
+import utils.exercises.facts
+from utils.common.files import ROOT
+from utils.exercises.facts import StudentError, looks, student, wire
 from utils.grading.run import isolation, system_calls
 
 HERE = Path(__file__).parent
 # Loaded before the student's code, so that nobody else can be there first.
 EARLY = (
     *("torch", "torch.nn", "torch.optim", "torch._dynamo", "torch.utils.checkpoint", "torch.utils.data", "numpy"),
-    *("IPython", "ipykernel.kernelapp", "matplotlib.figure", "utils.devices", "simgpu", "utils.trace"),
-    *("utils.timing", "utils.pipeline", "utils.intervals", "utils.check", "utils.plots", "utils.monitor"),
-    *("utils.mailbox", "utils.ledger", "utils.gpt", "utils.small_cluster", "utils.schedules", "utils.facts.reference"),
+    *("IPython", "ipykernel.kernelapp", "matplotlib.figure", "utils.observe.devices", "simgpu", "utils.observe.trace"),
+    *(
+        "utils.observe.timing",
+        "utils.schedules.of_layers",
+        "utils.observe.intervals",
+        "utils.exercises.check",
+        "utils.observe.plots",
+        "utils.observe.monitor",
+    ),
+    *(
+        "utils.kits.mailbox",
+        "utils.exercises.ledger",
+        "utils.models.gpt",
+        "utils.kits.small_cluster",
+        "utils.schedules",
+        "utils.exercises.facts.reference",
+    ),
 )
 
 # Random numbers that are made before a fork, so that not each makes its own: as many as lab01 asks for.
@@ -48,13 +62,13 @@ def answer(request: str, namespace: dict, audit=sys.audit) -> str:
 
 
 def _strict_probes() -> None:
-    """Load utils.facts.probes with its looks made strict, before anybody imports it."""
-    path = ROOT / "utils" / "facts" / "probes.py"
-    module = types.ModuleType("utils.facts.probes")
-    module.__file__, module.__package__ = str(path), "utils.facts"
+    """Load utils.exercises.facts.probes with its looks made strict, before anybody imports it."""
+    path = ROOT / "utils" / "exercises" / "facts" / "probes.py"
+    module = types.ModuleType("utils.exercises.facts.probes")
+    module.__file__, module.__package__ = str(path), "utils.exercises.facts"
     exec(looks.rewritten(path.read_text(encoding="utf-8"), look, str(path)), module.__dict__)
     module.random_numbers(0, NUMBERS)
-    sys.modules[module.__name__] = utils.facts.probes = module
+    sys.modules[module.__name__] = utils.exercises.facts.probes = module
 
 
 def _let_torch_settle() -> None:
@@ -86,7 +100,7 @@ def prepare() -> list[Callable[[bytes], None]]:
     from simgpu import ordering
     from simgpu.hardware import Machine, machine
     from simgpu.memory import Memory, Storage
-    from utils import ledger
+    from utils.exercises import ledger
 
     _let_torch_settle()
     simgpu.enable(2)

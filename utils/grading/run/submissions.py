@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
+from utils.common.errors import Problem
 from utils.grading.handed_in.platforms import LEFT_OUT, METADATA, Named, read_names
 from utils.grading.handed_in.unpacking import inner, unpack
 from utils.grading.roster import EMAILS, IDS, Row, called, first, match, number_of
-from utils.problem import Problem
 
 FOLDERS = "grading-"  # temporary ones, and the number of the process that grades: what a killed one left is found
 MOST_FILES = 500  # of one student

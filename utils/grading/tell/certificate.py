@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from utils.facts import facts_path, load_lab
-from utils.files import ROOT, write_whole
+from utils.common.errors import Problem
+from utils.common.files import ROOT, write_whole
+from utils.exercises.facts import facts_path, load_lab
 from utils.grading.run.submissions import file_stem
 from utils.grading.tell import pages
 from utils.grading.tell.cells import plain
-from utils.problem import Problem
 
 COLUMNS = ("student", "mark", "max")
 LABEL = re.compile(r"lab\d\d")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from utils.facts import Lab
-from utils.files import write_whole
+from utils.common.files import write_whole
+from utils.exercises.facts import Lab
 from utils.grading.compare import COMMON, Comparison
 from utils.grading.tell import pages
 from utils.grading.tell.cells import as_csv

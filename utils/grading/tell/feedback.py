@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from utils import plots
-from utils.facts import Exercise, Finding, Lab
+from utils.exercises.facts import Exercise, Finding, Lab
 from utils.grading.grade import Grade
 from utils.grading.marking.mark import LATE, TOTAL, Mark, Override, as_mark, most_of
 from utils.grading.tell import pages
 from utils.grading.tell.text import clean, line
 from utils.grading.tell.timelines import timeline_from
-from utils.trace import Timeline
+from utils.observe import plots
+from utils.observe.trace import Timeline
 
 # What became of a submission, told to its student.
 IN_WORDS = {

@@ -12,8 +12,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-from utils.facts import Finding
-from utils.files import ROOT
+from utils.common.files import ROOT
+from utils.exercises.facts import Finding
 
 SHELF = ROOT / "solutions"
 DEVICE = re.compile(r"\b(?:simgpu|cuda|cpu)(?::\d+)?\b")

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from utils.grading.grade import Grade
 from utils.grading.run.submissions import file_stem
 from utils.grading.tell.text import clean, line
-from utils.plots import Picture
+from utils.observe.plots import Picture
 
 
 def page(template: str, **values: object) -> str:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from utils import plots
-from utils.facts import Finding, Lab
+from utils.exercises.facts import Finding, Lab
 from utils.grading.grade import LOOK_AT, STATUSES, Grade
 from utils.grading.marking.mark import Mark, as_mark, most_of
 from utils.grading.marking.words import answered
 from utils.grading.tell import misconceptions, pages
 from utils.grading.tell.exports.marks import Held, Marks
 from utils.grading.tell.text import line
+from utils.observe import plots
 
 ODD = "something in the notebook is odd"
 

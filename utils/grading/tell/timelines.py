@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from utils.grading.tell.text import line
-from utils.trace import PHASES, Event, Timeline
+from utils.observe.trace import PHASES, Event, Timeline
 
 MOST_DEVICES, MOST_EVENTS, MOST_LABELS = 8, 4000, 64  # of a timeline that is drawn
 

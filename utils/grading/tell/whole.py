@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from utils.facts import Lab
-from utils.files import write_whole
+from utils.common.files import write_whole
+from utils.exercises.facts import Lab
 from utils.grading.marking.mark import Mark
 from utils.grading.run.submissions import file_stem
 from utils.grading.tell import pages

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from utils.facts import Lab
+from utils.exercises.facts import Lab
 from utils.grading.marking.mark import InWords, Mark
 from utils.grading.marking.words import answered, rubric_of
 from utils.grading.tell import pages

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from utils.facts import Lab
-from utils.files import write_whole
+from utils.common.files import write_whole
+from utils.exercises.facts import Lab
 from utils.grading.roster import letters, name_of
 from utils.grading.tell.cells import as_csv, is_formula
 from utils.grading.tell.exports.marks import Marks

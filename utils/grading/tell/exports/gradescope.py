@@ -11,7 +11,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from utils.facts import Lab
+from utils.exercises.facts import Lab
 from utils.grading.marking.mark import Mark
 from utils.grading.roster import EMAILS, Row, first
 from utils.grading.tell.exports.marks import Marks

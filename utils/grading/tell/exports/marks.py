@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from utils.facts import Lab
+from utils.exercises.facts import Lab
 from utils.grading.marking.mark import Mark, most_of
 from utils.grading.roster import IDS, NUMBERS, Row, called, first, match, students_in
 from utils.grading.tell.text import line

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from utils.files import write_whole
+from utils.common.files import write_whole
 from utils.grading.roster import first
 from utils.grading.tell.cells import as_csv, is_formula
 from utils.grading.tell.exports.marks import Marks

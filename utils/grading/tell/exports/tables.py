@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from utils.facts import Lab
-from utils.files import write_whole
+from utils.common.files import write_whole
+from utils.exercises.facts import Lab
 from utils.grading.grade import Grade
 from utils.grading.marking.mark import Mark, as_mark, most_of
 from utils.grading.tell.cells import as_csv

@@ -1,0 +1,1 @@
+"""What every part of the course uses: errors, files, settings, and the format of notebooks."""

@@ -1,0 +1,204 @@
+"""Instant feedback inside a lab or a lesson: `check("ex1")` tests an answer in the learner's own kernel.
+
+The first cell of a lab makes it, and that of a lesson, whose tasks bear the name that they ask for:
+
+    from utils.exercises.check import checker
+    check = checker("lab01", globals())
+
+    from utils.exercises.check import tasks
+    check, yours_or_ours = tasks("lesson01", globals())
+    check("SplitInThree")
+    SplitInThree = yours_or_ours("SplitInThree")   # goes on with the learner's if it passed, else with the course's
+
+A verdict shows the facts that hold, the first that does not in plain words, and hints that unfold one by one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from html import escape
+
+from utils.common.settings import GRADING
+from utils.exercises.facts import Exercise, Finding, Lab, LocalStudent, judge, load_lab
+from utils.observe.devices import devices
+
+NO_VALUES = "this simulated machine keeps only shapes"  # simgpu's words where a value is asked for and there is none
+# JupyterLab breaks the lines of a <pre> within words unless told not to.
+WRAPPED = "margin:.3em 0 .3em 1.4em;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere"
+
+
+@dataclass
+class Verdict:
+    """What was found about one exercise. Shows itself in Jupyter and as text."""
+
+    lab: str
+    exercise: Exercise
+    findings: list[Finding]
+    hints_open: int = 0
+    score: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return all(finding.holds for finding in self.findings)
+
+    def require(self) -> None:
+        """Raise AssertionError unless the exercise passed: how nbgrader, which grades by what raises, is told."""
+        assert self.passed, repr(self)
+
+    @property
+    def headline(self) -> str:
+        points = (
+            f" ({self.exercise.points} point{'s' if self.exercise.points > 1 else ''})" if self.exercise.points else ""
+        )
+        return f"{self.exercise.name} {'passed' if self.passed else 'not yet'}: {self.exercise.title}{points}"
+
+    def __repr__(self) -> str:
+        lines = [self.headline]
+        for finding in self.findings:
+            lines.append(f"  {'yes' if finding.holds else 'NO '}  {finding.claim}")
+            lines += [f"       {line}" for line in finding.found.splitlines()]
+        if not self.passed:
+            hints = self.exercise.hints[: self.hints_open]
+            lines += [f"  Hint {n} of {len(self.exercise.hints)}: {hint}" for n, hint in enumerate(hints, 1)]
+            if self.hints_open < len(self.exercise.hints):
+                which = "The next" if self.hints_open else "A"
+                lines.append(f'  {which} hint: check("{self.exercise.name}", hints={self.hints_open + 1})')
+        if self.score:
+            lines.append(f"  {self.score}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        colour = "#2e8b57" if self.passed else "#d9822b"
+        rows = "".join(
+            f"<div>{'✓' if finding.holds else '✗'} {escape(finding.claim)}</div>"
+            + f"<pre style='{WRAPPED}'>{escape(finding.found)}</pre>" * bool(finding.found)
+            for finding in self.findings
+        )
+        # Each hint sits inside the one before it, so that one click opens one.
+        hints = ""
+        if not self.passed:
+            total = len(self.exercise.hints)
+            for number in range(total, 0, -1):
+                opened = " open" if number <= self.hints_open else ""
+                hint = escape(self.exercise.hints[number - 1])
+                hints = (
+                    f"<details{opened} style='margin:.4em 0 0 1.4em'><summary>Hint {number} of {total}</summary>"
+                    f"{hint}{hints}</details>"
+                )
+        score = f"<div style='margin-top:.3em'>{escape(self.score)}</div>" if self.score else ""
+        return (
+            f"<div style='border-left:5px solid {colour};padding:.2em 0 .2em .9em'>"
+            f"<b>{escape(self.headline)}</b>{rows}{hints}{score}</div>"
+        )
+
+
+class CannotJudge(Verdict):
+    """A verdict that is none: the facts ask for values, and the machine keeps none."""
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.exercise.name} is not judged: since its cell the machine has changed to one that keeps shapes "
+            "only, and the check needs numbers. Restart the kernel, run the cells from the top to here, check again."
+        )
+
+    def _repr_html_(self) -> str:
+        return escape(repr(self))
+
+
+@dataclass
+class Scoreboard:
+    """Every exercise of a lab, and the points that its visible tests would give."""
+
+    lab: Lab
+    verdicts: list[Verdict]
+
+    @property
+    def rows(self) -> list[tuple[str, str, str]]:
+        return [
+            (v.exercise.name, f"{v.exercise.points * v.passed} / {v.exercise.points}", v.exercise.title)
+            for v in self.verdicts
+        ]
+
+    @property
+    def summary(self) -> str:
+        got = sum(v.exercise.points for v in self.verdicts if v.passed)
+        return (
+            f"{self.lab.title}: {got} of {self.lab.points} points by the visible tests. The grade has hidden ones too."
+        )
+
+    def __repr__(self) -> str:
+        return "\n".join([*(f"{name:<5} {points:>6}  {title}" for name, points, title in self.rows), self.summary])
+
+    def _repr_html_(self) -> str:
+        left = "<td style='text-align:left'>"  # Jupyter's own style puts everything on the right
+        rows = "".join("<tr>" + "".join(f"{left}{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows)
+        heads = "".join(f"<th style='text-align:left'>{head}</th>" for head in ("exercise", "points", "title"))
+        return f"<table><tr>{heads}</tr>{rows}</table>{escape(self.summary)}"
+
+
+class NotChecked:
+    """Shown instead of a verdict while the grader runs the notebook."""
+
+    def require(self) -> None:
+        """Nothing is required here."""
+
+    def __repr__(self) -> str:
+        return "Not checked here: the grader is running this notebook and judges it afterwards."
+
+
+def checker(lab_name: str, namespace: dict):
+    """A `check` function for one lab: `check("ex1")` judges that exercise, `check()` all of them.
+
+    `namespace` is the notebook's `globals()`. Raises FileNotFoundError where there is no such lab.
+    """
+    if os.environ.get(GRADING):
+        return lambda *_, **__: NotChecked()
+    lab = load_lab(lab_name)
+
+    def check(exercise: str | None = None, hints: int = 0):
+        if exercise is None:
+            return Scoreboard(lab, [verdict(each, 0) for each in lab.exercises.values()])
+        if exercise not in lab.exercises:
+            raise ValueError(f"{lab.name} has no exercise {exercise!r}. It has: {', '.join(lab.exercises)}")
+        return verdict(lab.exercises[exercise], hints)
+
+    def verdict(exercise: Exercise, hints: int) -> Verdict:
+        student = LocalStudent(namespace, [str(device) for device in devices(2, quiet=True)])
+        found = Verdict(lab.name, exercise, judge(exercise, student), hints)
+        if any(NO_VALUES in finding.found for finding in found.findings):
+            return CannotJudge(lab.name, exercise, found.findings)
+        if found.passed and exercise.par is not None:
+            found.score = exercise.par.score(student)
+        return found
+
+    return check
+
+
+def tasks(lesson: str, namespace: dict):
+    """For a lesson with tasks: `check`, as in a lab, and `yours_or_ours`, which nobody has to pass a task for.
+
+    A task has the name of the function or class that it asks for. `yours_or_ours(name)` returns the learner's where it
+    passes, and the working version in utils/exercises/tasks/ where it does not, and says which. `namespace` is the
+    notebook's `globals()`. Raises FileNotFoundError or ModuleNotFoundError for a lesson that has no tasks.
+    """
+    judged = checker(lesson, namespace)
+    worked = importlib.import_module(f"utils.exercises.tasks.{lesson}.worked")
+
+    def check(name: str, hints: int = 0):
+        if namespace.get(name) is getattr(worked, name, worked):
+            raise ValueError(f"{name} is the course's own by now. Run the cell with your {name} again, then check it.")
+        return judged(name, hints)
+
+    def yours_or_ours(name: str):
+        ours = getattr(worked, name)
+        found = None if namespace.get(name) is ours else judged(name)
+        if found and found.passed:
+            print(f"Going on with your {name}.")
+            return namespace[name]
+        why = found if isinstance(found, CannotJudge) else "yours has not passed its check yet."
+        print(f"Going on with the course's {name}, in utils/exercises/tasks/{lesson}/worked.py: {why}")
+        return ours
+
+    return check, yours_or_ours

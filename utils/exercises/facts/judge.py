@@ -1,0 +1,106 @@
+"""Testing the facts of an exercise, and the words for what does not hold."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from utils.exercises.facts import wire
+
+if TYPE_CHECKING:
+    from utils.exercises.facts.lab import Exercise, Lab
+    from utils.exercises.facts.student import Student
+
+
+class Unmet(Exception):
+    """A fact does not hold. The message says in plain words what was found instead."""
+
+
+class StudentError(Unmet):
+    """The student's code raised, or is not there, or did not answer."""
+
+
+def need(condition: bool, otherwise: str) -> None:
+    """Raise Unmet, with `otherwise` as its words, unless `condition` holds."""
+    if not condition:
+        raise Unmet(otherwise)
+
+
+@contextmanager
+def case(description: str) -> Iterator[None]:
+    """Put `description` before the words of whatever is unmet inside: which of several calls it was."""
+    try:
+        yield
+    except Unmet as unmet:
+        raise type(unmet)(f"{description}: {unmet}") from None
+
+
+def orders_of(student: Student) -> Iterator[tuple[str, str, AbstractContextManager]]:
+    """The student's two devices in both orders, each inside a `case`: an answer has to use those it is given."""
+    device0, device1 = student.devices
+    yield device0, device1, nullcontext()
+    yield device1, device0, case(f"Called with device0={device1} and device1={device0}, swapped on purpose")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether one fact holds, and if not, what was found instead."""
+
+    claim: str
+    holds: bool
+    found: str = ""
+
+
+def judge(exercise: Exercise, student: Student) -> list[Finding]:
+    """Test the facts of an exercise in order, up to the first that does not hold.
+
+    A probe that several facts ask with the same arguments is run once.
+    """
+    student = _AskedOnce(student)
+    findings = []
+    for fact in exercise.facts:
+        try:
+            fact.test(student)
+        except Unmet as unmet:
+            return [*findings, Finding(fact.claim, False, str(unmet))]
+        except Exception as error:
+            # A probe's answer of another form than any probe gives: the student's code has changed the probe's tools.
+            return [*findings, Finding(fact.claim, False, f"The answer could not be read ({type(error).__name__}).")]
+        findings.append(Finding(fact.claim, True))
+    return findings
+
+
+class _AskedOnce:
+    """A student who remembers the answers that it gave during one exercise."""
+
+    def __init__(self, student: Student):
+        self.devices, self._student, self._answers = student.devices, student, {}
+        self.here = getattr(student, "here", False)  # whether probes run in this process
+
+    def run(self, probe: Callable, *args):
+        question = (probe, wire.encode(args))
+        if question not in self._answers:
+            self._answers[question] = self._student.run(probe, *args)
+        # A copy: a fact may change what it got.
+        return copy.deepcopy(self._answers[question])
+
+
+def recorded_timelines(lab: Lab, student: Student, findings: dict[str, list[Finding]]) -> dict[str, dict]:
+    """The timeline of each exercise that has one, as plain data that nobody has checked. Ask when all is judged.
+
+    An answer that cannot be run has none. Where something crashed or hung before, answers of which no fact holds are
+    not run again.
+    """
+    found = {}
+    calm = getattr(student, "worst", "ok") in ("ok", "error")
+    for name, exercise in lab.exercises.items():
+        judged = findings.get(name, [])
+        if exercise.recorded is not None and judged and (calm or any(finding.holds for finding in judged)):
+            try:
+                found[name] = exercise.recorded(student)
+            except (Unmet, AttributeError, IndexError, KeyError, TypeError, ValueError):
+                continue
+    return {name: data for name, data in found.items() if isinstance(data, dict)}

@@ -1,0 +1,141 @@
+"""A lab: its exercises, and the facts that each claims."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from utils.common.errors import Problem
+from utils.common.files import ROOT
+from utils.exercises.facts import rules
+from utils.exercises.facts.student import Student
+
+
+@dataclass(frozen=True)
+class Fact:
+    claim: str
+    test: Callable[[Student], None]
+
+
+@dataclass(frozen=True)
+class Par:
+    """What a right answer is measured by, beyond its points: as in golf, for whoever wants to beat it."""
+
+    value: float
+    unit: str  # what the number is, after it, and what is better: "% of your own bound; more is better"
+    measure: Callable[[Student], float]
+
+    def score(self, student: Student) -> str:
+        """The student's score beside par, in a line. It costs nothing and is not graded."""
+        return f"Score: {self.measure(student):.0f}{self.unit} (par, the course's own answer: {self.value:.0f})."
+
+
+@dataclass
+class Exercise:
+    name: str
+    points: int
+    title: str
+    hints: list[str]
+    facts: list[Fact] = field(default_factory=list)
+    recorded: Callable[[Student], dict] | None = None
+    par: Par | None = None
+
+    def timeline(self, record: Callable[[Student], dict]) -> Callable[[Student], dict]:
+        """Say how to record a run of the student's answer: `record` returns a `Timeline` as plain data.
+
+        Such data is `asdict(timeline)`, returned by a probe. It is drawn in the feedback and never graded.
+        """
+        self.recorded = record
+        return record
+
+    def scored(self, par: float, unit: str) -> Callable:
+        """Say how an answer that passes is scored: the decorated function measures it, `par` is what is good."""
+
+        def add(measure):
+            self.par = Par(par, unit, measure)
+            return measure
+
+        return add
+
+    def fact(self, claim: str) -> Callable:
+        """Add a fact: the decorated function raises Unmet where it does not hold."""
+
+        def add(test):
+            self.facts.append(Fact(claim, test))
+            return test
+
+        return add
+
+
+@dataclass
+class Lab:
+    name: str
+    title: str
+    exercises: dict[str, Exercise] = field(default_factory=dict)
+
+    @property
+    def points(self) -> int:
+        """How many points the lab gives in all."""
+        return sum(exercise.points for exercise in self.exercises.values())
+
+    def exercise(self, name: str, *, points: int, title: str, hints: list[str]) -> Exercise:
+        """Add an exercise."""
+        self.exercises[name] = Exercise(name, points, title, hints)
+        return self.exercises[name]
+
+
+def lab_sources(names: list[str] = (), root: Path = ROOT) -> list[Path]:
+    """The source notebooks of the labs called `names`, or of all.
+
+    Raises Problem for a name that is none, and where this copy of the course has no sources.
+    """
+    sources = {path.parent.name: path for path in sorted((root / "solutions").glob("lab*/lab*.ipynb"))}
+    if not sources:
+        raise Problem("this copy of the course is for learning: labs are released and graded in one with solutions/")
+    unknown = [name for name in names if name not in sources]
+    if unknown:
+        raise Problem(f"there is no lab called {unknown[0]}. There is: {', '.join(sources)}")
+    return [sources[name] for name in names or sources]
+
+
+def visible(name: str):
+    """The module with the visible facts of a lab. Each call loads it afresh, so that facts can be added to it."""
+    return _module(name, hidden=False)
+
+
+def load_lab(name: str, *, hidden: bool = False) -> Lab:
+    """The lab called `name`, with its visible facts, and its hidden ones after them if asked.
+
+    Raises FileNotFoundError where there is no such lab, or where this copy of the course has no hidden facts.
+    """
+    return _module(name, hidden=hidden).lab
+
+
+def facts_path(name: str, *, hidden: bool = False, root: Path | None = None) -> Path:
+    """The file with the visible facts of a lab or of a lesson's tasks, or with a lab's hidden ones."""
+    root = root or ROOT
+    if hidden:
+        return root / "solutions" / name / "hidden.py"
+    folder = root / "labs" if name.startswith("lab") else root / "utils" / "exercises" / "tasks"
+    return folder / name / "facts.py"
+
+
+def require_facts(name: str, *, hidden: bool = False) -> Path:
+    """The same. Raises FileNotFoundError where there is no such file."""
+    path = facts_path(name, hidden=hidden)
+    if not path.is_file():
+        kind = "hidden" if hidden else "visible"
+        raise FileNotFoundError(f"no {kind} tests for {name}: {path.relative_to(ROOT)} is not there")
+    return path
+
+
+def _module(name: str, *, hidden: bool):
+    path = require_facts(name, hidden=hidden)
+    kind = "hidden" if hidden else "visible"
+    spec = importlib.util.spec_from_file_location(f"{kind}_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    rules.check_lab(module, path)
+    return module

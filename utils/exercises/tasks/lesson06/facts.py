@@ -1,0 +1,135 @@
+"""The facts of the task in lesson 06: a ResNet50 that is split is judged by what it computes, and where."""
+
+from functools import cache
+
+import numpy as np
+import torch
+from torch import nn
+from torchvision.models import resnet50
+
+from utils.exercises.facts import Lab, case, need
+
+lab = Lab("lesson06", "Split ResNet50")
+
+ON_SECOND = ("layer3", "layer4", "fc")
+
+
+def near(mine, theirs):
+    """Equal but for rounding in many layers: measured against the largest number, as small ones are sums of larger."""
+    return mine.shape == theirs.shape and np.abs(mine - theirs).max() <= 2e-3 * max(np.abs(theirs).max(), 1e-3)
+
+
+def images(count, seed):
+    return torch.randn(count, 3, 64, 64, generator=torch.Generator().manual_seed(seed)).numpy()
+
+
+split = lab.exercise(
+    "SplitResNet50",
+    points=0,
+    title="Split ResNet50",
+    hints=[
+        "After super().__init__ all parts are there. named_children() gives each with its name. Which go where?",
+        "forward is ResNet's own, with two moves in it: the batch at the beginning, and one tensor in the middle.",
+        "One line of ResNet's forward calls no part: it makes one row of each image's numbers. Is it in yours?",
+        "Every attribute gives names to what is in it. Does your class have parts that ResNet does not have?",
+    ],
+)
+
+
+def look_at_places(lab, device0, device1):
+    import torch
+
+    model = lab.SplitResNet50(torch.device(device0), torch.device(device1), num_classes=10)
+    return {name: str(tensor.device) for name, tensor in model.state_dict().items()}
+
+
+def run_the_model(lab, device0, device1, seed, training, x):
+    import torch
+    from torch import nn
+    from torchvision.models import resnet50
+
+    from utils.exercises.facts.probes import array
+
+    torch.manual_seed(seed)
+    whole = resnet50(num_classes=10)
+    for module in whole.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(std=0.1)
+            module.running_var.uniform_(0.5, 2.0)
+    model = lab.SplitResNet50(torch.device(device0), torch.device(device1), num_classes=10)
+    model.load_state_dict(whole.state_dict())
+    model.train(training)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # a real GPU would round to ten bits
+        output = model(torch.from_numpy(x))
+        seen = {"output": array(output), "device": str(output.device)}
+        if training:
+            output.square().mean().backward()
+            # Of a large gradient some numbers are enough.
+            gradients = {name: p.grad for name, p in model.named_parameters()}
+            seen["gradients"] = {
+                name: None if g is None else array(g).ravel()[:: max(1, g.numel() // 100)]
+                for name, g in gradients.items()
+            }
+            seen["buffers"] = {name: array(b) for name, b in model.named_buffers()}
+    return seen
+
+
+@cache
+def the_whole_model(count, seed, training):
+    """The same of ResNet50 on the CPU."""
+    torch.manual_seed(seed)
+    whole = resnet50(num_classes=10)
+    for module in whole.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(std=0.1)
+            module.running_var.uniform_(0.5, 2.0)
+    output = whole.train(training)(torch.from_numpy(images(count, seed)))
+    output.square().mean().backward()
+    gradients = {n: p.grad.numpy().ravel()[:: max(1, p.grad.numel() // 100)] for n, p in whole.named_parameters()}
+    return output.detach().numpy(), gradients, {n: b.numpy() for n, b in whole.named_buffers()}
+
+
+def compare(student, device0, device1, *, count, seed, training):
+    with case(f"In {'training' if training else 'evaluation'} mode, {count} images of 64 x 64"):
+        seen = student.run(run_the_model, device0, device1, seed, training, images(count, seed))
+        output, gradients, buffers = the_whole_model(count, seed, training)
+        need(seen["device"] == device1, f"the output is on {seen['device']}, and device1 is {device1}.")
+        found = seen["output"]
+        need(found.shape == output.shape, f"the output has shape {found.shape}, that of ResNet50 {output.shape}.")
+        need(near(found, output), "the output has other numbers than that of ResNet50.")
+        for name, gradient in gradients.items() if training else ():
+            need(seen["gradients"][name] is not None, f"after backward() {name} has no gradient.")
+            need(near(seen["gradients"][name], gradient), f"the gradient of {name} has other numbers.")
+        for name, buffer in buffers.items() if training else ():
+            need(near(seen["buffers"][name], buffer), f"{name} has other numbers after a batch.")
+
+
+@split.fact("its parameters and buffers have ResNet50's names")
+def _(student):
+    found = student.run(look_at_places, *student.devices)
+    with torch.device("meta"):
+        right = resnet50(num_classes=10).state_dict()
+    missing = [name for name in right if name not in found]
+    need(not missing, f"{len(missing)} names of ResNet50 are not there, such as {', '.join(missing[:2])}.")
+    extra = [name for name in found if name not in right]
+    need(not extra, f"{len(extra)} names are there that ResNet50 does not have, such as {', '.join(extra[:2])}.")
+
+
+@split.fact("conv1 to layer2 are on device0, layer3 to fc on device1")
+def _(student):
+    device0, device1 = student.devices
+    for name, found in student.run(look_at_places, device0, device1).items():
+        wanted = device1 if name.startswith(ON_SECOND) else device0
+        need(found == wanted, f"{name} is on {found}, and should be on {wanted}.")
+
+
+@split.fact("in evaluation mode its output is that of ResNet50, on device1")
+def _(student):
+    compare(student, *student.devices, count=1, seed=2, training=False)
+
+
+@split.fact("in training mode outputs, gradients and running statistics are those of ResNet50")
+def _(student):
+    device0, device1 = student.devices
+    with case(f"Called with device0={device1} and device1={device0}, swapped on purpose"):
+        compare(student, device1, device0, count=3, seed=3, training=True)

@@ -1,0 +1,93 @@
+"""The facts of the task in lesson 07: what backward keeps is counted by hand here, for layers that are small enough."""
+
+import math
+
+import numpy as np
+
+from utils.exercises.facts import Lab, case, need
+
+lab = Lab("lesson07", "Choose the cut")
+
+kept_by = lab.exercise(
+    "kept_by",
+    points=0,
+    title="Count what backward keeps",
+    hints=[
+        "The first of the two functions that saved_tensors_hooks takes is called with each tensor that is saved, and "
+        "has to return it. Let it write down what it sees.",
+        "How do you tell that two tensors share their memory? Ask each for untyped_storage().data_ptr().",
+        "Keep a set of the places that are counted already. What belongs into it before the first layer runs?",
+        "To know which layer it was, run one layer at a time: each in a with block of its own, on what the last gave.",
+    ],
+)
+
+LINEARS = [["Linear", 6, 8], ["Tanh"], ["Linear", 8, 4]]
+IMAGES = [["Conv2d", 3, 4, 3], ["BatchNorm2d", 4], ["ReLU"], ["MaxPool2d", 2], ["Flatten"], ["Linear", 16, 5]]
+DEEP = [["Linear", 64, 64], ["Tanh"]] * 12
+
+
+def ask_kept(lab, stack, frozen, dtype, shape):
+    import torch
+
+    from utils.exercises.facts.probes import build, kind_of
+
+    layers = build(stack)
+    if dtype == "float64":
+        layers.double()
+    for number in frozen:
+        layers[number].requires_grad_(False)
+    x = torch.randn(*shape, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
+    found = lab.kept_by(layers, x)
+    if not isinstance(found, (list, tuple)):
+        return kind_of(found)
+    for size in found:
+        if isinstance(size, bool) or not hasattr(size, "__index__"):
+            return f"a list with {kind_of(size)} in it"
+    return [int(size) for size in found]
+
+
+def compare(student, stack, shape, right, *, frozen=(), dtype="float32", why):
+    kinds = ", ".join(kind for kind, *_ in stack)
+    with case(f"For {kinds} and x of shape {shape} ({dtype}){', the first layer frozen' if frozen else ''}"):
+        found = student.run(ask_kept, stack, list(frozen), dtype, list(shape))
+        need(not isinstance(found, str), f"kept_by returned {found}. Return a list of whole numbers.")
+        need(len(found) == len(stack), f"the list has {len(found)} numbers, and there are {len(stack)} layers.")
+        weights = [math.prod(sizes) * np.dtype(dtype).itemsize for _, *sizes in stack]
+        counted = [n for n, (mine, is_) in enumerate(zip(found, right, strict=True)) if mine - is_ == weights[n] > 0]
+        if counted:
+            why = f"the {weights[counted[0]]} bytes of layer {counted[0]} are its weight, which is in memory anyway."
+        need(np.array_equal(found, right), f"kept_by returned {found}, and it is {right}: {why}")
+
+
+@kept_by.fact("memory that two layers save counts once, for the first of them, and weights do not count")
+def _(student):
+    why = "a Linear keeps its input, a Tanh its output, which is the next Linear's input."
+    compare(student, LINEARS, (5, 6), [5 * 6 * 4, 5 * 8 * 4, 0], why=why)
+
+
+@kept_by.fact("views share the memory of what they look at")
+def _(student):
+    normed, small = 2 * 4 * 4 * 4 * 4, 2 * 4 * 2 * 2
+    right = [2 * 3 * 6 * 6 * 4, normed + 2 * 4 * 4, normed, small * 8, 0, small * 4]
+    why = "BatchNorm keeps its input, a mean and a deviation for each channel, MaxPool the places of the maxima."
+    compare(student, IMAGES, (2, 3, 6, 6), right, why=why)
+
+
+@kept_by.fact("it holds for float64, and for a first layer that is frozen, which keeps nothing")
+def _(student):
+    why = "each number has eight bytes."
+    compare(student, LINEARS, (3, 6), [3 * 6 * 8, 3 * 8 * 8, 0], dtype="float64", why=why)
+    why = "only the last layer needs anything, its input."
+    compare(student, LINEARS, (5, 6), [0, 0, 5 * 8 * 4], frozen=(0,), why=why)
+
+
+@kept_by.fact("it holds for many layers, where memory that is let go is soon another tensor's")
+def _(student):
+    found, right = student.run(ask_kept, DEEP, [], "float32", [256, 64]), (len(DEEP) // 2 + 1) * 256 * 64 * 4
+    total = found if isinstance(found, str) else sum(found)
+    need(
+        total == right,
+        f"For {len(DEEP) // 2} times Linear, Tanh your numbers add up to {total}, and {right} bytes are kept. An "
+        "address tells two tensors apart only while both are there. Is what you have counted still there, or does "
+        "pack let it go?",
+    )

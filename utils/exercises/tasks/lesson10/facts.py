@@ -1,0 +1,171 @@
+"""The facts about lesson 10's task."""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+from utils.exercises.facts import Lab, case, need
+from utils.exercises.facts.probes import build, fill
+
+lab = Lab("lesson10", "Build a schedule")
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-6}  # a real GPU adds up in another order than a CPU
+
+task = lab.exercise(
+    "run_actions",
+    points=0,
+    title="An executor",
+    hints=[
+        "Forward: a stage other than the first begins with what it has been sent. What does it need so that backward "
+        "leaves a gradient there?",
+        "What is sent to the next stage has no graph behind it. What has one is kept for B: under which key?",
+        "B: take what F kept. The last stage has a loss, every other stage needs the gradient that it was sent. After "
+        "that, where is the gradient for the stage before?",
+        "Several micro-batches are on their way at once: dicts with (stage, number) as key keep them apart, and pop() "
+        "forgets what has been used.",
+    ],
+)
+
+STAGES = [[["Linear", 6, 16], ["Tanh"]], [["Linear", 16, 5], ["Tanh"], ["Linear", 5, 4]], [["Linear", 4, 3]]]
+IN_TURNS = "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 B0.0 B0.1"
+IN_FLIGHT = "F0.0 F0.1 F1.0 B1.0 F0.2 F1.1 B0.0 B1.1 F1.2 B0.1 B1.2 B0.2"
+THREE = "F0.0 F1.0 F0.1 F2.0 F1.1 B2.0 F2.1 B1.0 B2.1 B0.0 B1.1 B0.1"
+
+
+def actions_of(text):
+    """("F", 0, 1) for each F0.1 of a text."""
+    return [(each[0], *map(int, each[1:].split("."))) for each in text.split()]
+
+
+def batches(count, rows, seed):
+    numbers = torch.Generator().manual_seed(seed)
+    return torch.randn(count * rows, STAGES[0][0][1], generator=numbers).numpy()
+
+
+def run_lists(lab, stages, places, actions, seed, x, count):
+    import torch
+
+    from utils.exercises.facts.probes import array, build, fill, kind_of
+
+    built = [build(stage) for stage in stages]
+    fill(torch.nn.Sequential(*built), seed)
+    log = []
+
+    def noting(kind, number):
+        def note(*given):
+            log.append([kind, number])
+
+        return note
+
+    for number, stage in enumerate(built):
+        stage.to(places[number])
+        stage.register_forward_hook(noting("F", number))
+        weight = stage[0].weight
+        weight.register_post_accumulate_grad_hook(noting("B", number))
+    rows = torch.from_numpy(x)
+    inputs = [each.to(places[0]) for each in torch.chunk(rows, count)]
+    targets = [torch.zeros(len(each), stages[-1][-1][2]).to(places[-1]) for each in inputs]
+    found = lab.run_actions(
+        [tuple(each) for each in actions],
+        built,
+        [torch.device(place) for place in places],
+        inputs,
+        targets,
+        torch.nn.functional.mse_loss,
+    )
+    return {
+        "returned": kind_of(found),
+        "log": log,
+        "gradients": [None if p.grad is None else array(p.grad) for stage in built for p in stage.parameters()],
+    }
+
+
+def whole_batch(stages, seed, x):
+    """The gradients of the mean loss of the whole batch, undivided."""
+    model = nn.Sequential(*map(build, stages))
+    fill(model, seed)
+    output = model(torch.from_numpy(x))
+    nn.functional.mse_loss(output, torch.zeros_like(output)).backward()
+    return [p.grad.numpy() for p in model.parameters()]
+
+
+def in_words(log):
+    return " ".join(f"{kind}{stage}" for kind, stage in log)
+
+
+def compare(student, text, places, *, stages=2, rows=4, seed=1):
+    actions = actions_of(text)
+    count = 1 + max(number for _, _, number in actions)
+    x = batches(count, rows, seed)
+    with case(f"With the stages on {', '.join(places)} and the actions {text}"):
+        run = student.run(run_lists, STAGES[:stages], places, actions, seed, x, count)
+        wanted = [[kind, stage] for kind, stage, _ in actions]
+        need(
+            run["log"] == wanted,
+            f"the stages ran in the order {in_words(run['log']) or 'of nothing'}, and the actions say "
+            f"{in_words(wanted)}. (B stands where the weights of a stage got a gradient.)",
+        )
+        missing = sum(gradient is None for gradient in run["gradients"])
+        need(not missing, f"{missing} of {len(run['gradients'])} parameters have no gradient.")
+        right = whole_batch(STAGES[:stages], seed, x)
+        if all(np.allclose(mine, other, **CLOSE) for mine, other in zip(run["gradients"], right, strict=True)):
+            return
+        ratio = math.sqrt(sum((g**2).sum() for g in run["gradients"]) / sum((g**2).sum() for g in right))
+        need(False, f"the gradients are not those of the whole batch: they are {ratio:.2f} times as large.")
+
+
+@task.fact("each action runs one stage, in the order given, and leaves the gradients of the whole batch's mean loss")
+def _(student):
+    compare(student, IN_TURNS, student.devices)
+
+
+@task.fact("so it does with several micro-batches on their way, and with the devices swapped")
+def _(student):
+    compare(student, IN_FLIGHT, student.devices[::-1], seed=2)
+
+
+@task.fact("so it does with three stages, of which one device has two")
+def _(student):
+    device0, device1 = student.devices
+    compare(student, THREE, [device0, device1, device0], stages=3, rows=3, seed=3)
+
+
+def measure_memory(lab, places, actions, count):
+    """The most that each device holds beyond what it held before, in bytes."""
+    import torch
+
+    wide = [torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Tanh(), torch.nn.Linear(512, 64)) for _ in places]
+    for stage, place in zip(wide, places, strict=True):
+        stage.to(place)
+    gpu = torch.get_device_module(torch.device(places[0]))
+    inputs = [torch.zeros(64, 64).to(places[0]) for _ in range(count)]
+    targets = [torch.zeros(64, 64).to(places[-1]) for _ in range(count)]
+    before = [gpu.memory_allocated(place) for place in places]
+    for place in places:
+        gpu.reset_peak_memory_stats(place)
+    lab.run_actions(
+        [tuple(each) for each in actions],
+        wide,
+        [torch.device(place) for place in places],
+        inputs,
+        targets,
+        torch.nn.functional.mse_loss,
+    )
+    return [gpu.max_memory_allocated(place) - held for place, held in zip(places, before, strict=True)]
+
+
+def one_after_the_other(count):
+    return actions_of(" ".join(f"F0.{m} F1.{m} B1.{m} B0.{m}" for m in range(count)))
+
+
+@task.fact("what a micro-batch needed is let go of after its B")
+def _(student):
+    few, many = (student.run(measure_memory, student.devices, one_after_the_other(n), n) for n in (2, 8))
+    for device, least, most in zip(student.devices, few, many, strict=True):
+        need(
+            most < least + 64 * 64 * 4,
+            f"one micro-batch after the other, {device} holds {most} bytes with eight of them and {least} with two. "
+            "What is still held of those that are done?",
+        )

@@ -1,0 +1,198 @@
+"""The facts about lesson 13's task."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from utils.exercises.facts import Lab, case, need
+
+lab = Lab("lesson13", "Beyond one machine")
+
+task = lab.exercise(
+    "run_stage",
+    points=0,
+    title="One stage of GPipe",
+    hints=[
+        "What is received is filled into a tensor that you make: torch.empty_like(x). It needs requires_grad_() "
+        "before the stage computes with it.",
+        "Keep what each micro-batch began with and what came out of it: the backward pass needs both.",
+        "out.backward(gradient) on every rank but the last, where out is the loss; x.grad is what rank - 1 waits for.",
+    ],
+)
+
+
+def staged(lab, widths, place, rows, cut, seed):
+    """Each rank's part by itself, with neighbours that send what the undivided model's have: messages and gradients."""
+    import torch
+    from torch import nn
+
+    from utils.exercises.facts.probes import array, fill
+
+    whole = nn.Sequential(*[nn.Linear(widths, widths) for _ in range(cut * 2)])
+    fill(whole, seed)
+    whole.to(place)
+    layers = list(whole)
+    numbers = torch.Generator().manual_seed(seed)
+    batches = [
+        (torch.randn(n, widths, generator=numbers).to(place), torch.randn(n, widths, generator=numbers).to(place))
+        for n in rows
+    ]
+
+    def loss_fn(output, target):
+        return (output - target).square().mean()
+
+    # What passes each border, by the undivided model.
+    going, coming = [[] for _ in range(cut)], [[] for _ in range(cut)]
+    for x, y in batches:
+        starts, outs = [], []
+        for rank in range(cut):
+            starts.append(torch.detach(outs[-1] if outs else x).requires_grad_())
+            outs.append(layers[2 * rank + 1](layers[2 * rank](starts[-1])))
+            going[rank].append(torch.detach(outs[-1]))
+        gradient = None
+        for rank in reversed(range(cut)):
+            if gradient is None:
+                (loss_fn(outs[rank], y) / len(batches)).backward()
+            else:
+                outs[rank].backward(gradient)
+            gradient = starts[rank].grad
+            coming[rank].append(gradient)
+    wanted = [array(p.grad) for p in whole.parameters()]
+
+    told = []
+    for rank in range(cut):
+        stage = nn.Sequential(layers[2 * rank], layers[2 * rank + 1])
+        stage.zero_grad()
+        log = []
+        stage.register_forward_hook(lambda part, inputs, output, log=log: log.append(("computes", -1, 0)))
+        counts = {"up": 0, "down": 0, "from below": 0, "from above": 0}
+
+        def send(tensor, dst, rank=rank, log=log, counts=counts):
+            log.append(("send", dst, array(tensor)))
+            if dst == rank + 1:
+                counts["up"] += 1
+
+        def recv(tensor, src, rank=rank, log=log, counts=counts):
+            below = src == rank - 1
+            which = "from below" if below else "from above"
+            there = (going[rank - 1] if below else coming[rank + 1]) if 0 <= src < cut and src != rank else []
+            number = counts[which]
+            ready = len(there) if below else min(len(there), counts["up"])
+            if number >= ready:
+                log.append(("waits", src, number))
+                raise RuntimeError(f"rank {rank} would wait for ever for message {number} from rank {src}")
+            if tuple(tensor.shape) != tuple(there[number].shape):
+                log.append(("shape", src, [list(tensor.shape), list(there[number].shape)]))
+                raise RuntimeError(f"rank {rank} receives {list(there[number].shape)} into {list(tensor.shape)}")
+            counts[which] = number + 1
+            log.append(("recv", src, number))
+            tensor.copy_(there[number])
+
+        failed = None
+        try:
+            lab.run_stage(stage, list(batches), loss_fn, rank, cut, send, recv)
+        except RuntimeError as error:
+            if not log or log[-1][0] not in ("waits", "shape"):
+                raise
+            failed = str(error)
+        told.append(
+            {
+                "log": log,
+                "failed": failed,
+                "gradients": [None if p.grad is None else array(p.grad) for p in stage.parameters()],
+                "up": [array(each) for each in going[rank]],
+                "down": [array(each) for each in coming[rank]],
+            }
+        )
+    return {"ranks": told, "wanted": wanted}
+
+
+def same(messages, right):
+    return len(messages) == len(right) and all(
+        a.shape == b.shape and np.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(messages, right, strict=True)
+    )
+
+
+def in_turns(log, what, other, to) -> bool:
+    """Whether each `what` (with rank `other`) has been followed by a message to rank `to` before the next begins."""
+    steps = [kind for kind, rank, _ in log if (kind, rank) in ((what, other), ("send", to))]
+    begins = [place for place, kind in enumerate(steps) if kind == what]
+    return all("send" in steps[one:two] for one, two in pairwise(begins))
+
+
+def compare(student, place, rows, cut, seed):
+    with case(f"With {cut} ranks and micro-batches of {', '.join(map(str, rows))} rows"):
+        run = student.run(staged, 6, place, rows, cut, seed)
+        for rank, told in enumerate(run["ranks"]):
+            who = f"rank {rank} of {cut}"
+            if told["failed"]:
+                kind, src, detail = told["log"][-1]
+                need(
+                    kind != "shape",
+                    f"{who} gives recv a tensor of shape {detail[0]} where rank {src} sends {detail[1]}."
+                    if kind == "shape"
+                    else "",
+                )
+                what = "an activation" if src == rank - 1 else "a gradient" if src == rank + 1 else "something"
+                have = f"message {detail} from rank {src}, {what}, and it will never come"
+                need(False, f"{who} waits for {have}. What has rank {src} got by then?")
+            sent = [(dst, value) for kind, dst, value in told["log"] if kind == "send"]
+            strange = sorted({dst for dst, _ in sent if dst not in (rank - 1, rank + 1) or not 0 <= dst < cut})
+            need(not strange, f"{who} sends to rank {strange[0] if strange else 0}, which is no neighbour.")
+            if rank < cut - 1:
+                up = [value for dst, value in sent if dst == rank + 1]
+                need(len(up) == len(rows), f"{who} sends {len(up)} activations to rank {rank + 1}, not {len(rows)}.")
+                need(
+                    in_turns(told["log"], "computes", -1, rank + 1),
+                    f"{who} computes the next micro-batch before it has sent the last one: rank {rank + 1} could have "
+                    "begun.",
+                )
+                need(
+                    same(up, told["up"]),
+                    f"What {who} sends to rank {rank + 1} is not what its stage computes, in order.",
+                )
+            if rank > 0:
+                down = [value for dst, value in sent if dst == rank - 1]
+                need(len(down) == len(rows), f"{who} sends {len(down)} gradients to rank {rank - 1}, not {len(rows)}.")
+                need(
+                    not same(down, [len(rows) * each for each in told["down"]]),
+                    f"What {who} sends to rank {rank - 1} is {len(rows)} times the gradient. Is each loss divided by "
+                    "the number of micro-batches?",
+                )
+                need(
+                    not same(down[::-1], told["down"]) or len(rows) == 1,
+                    f"{who} sends the gradients to rank {rank - 1} in the opposite order.",
+                )
+                need(
+                    rank == cut - 1 or in_turns(told["log"], "recv", rank + 1, rank - 1),
+                    f"{who} takes the next gradient before it has sent the last one on: rank {rank - 1} could have "
+                    "begun.",
+                )
+                need(
+                    same(down, told["down"]),
+                    f"What {who} sends to rank {rank - 1} is not the gradient of what it has received, in order.",
+                )
+            kinds = [kind for kind, other, _ in told["log"] if other == rank + 1]
+            need(
+                kinds == ["send"] * len(rows) + ["recv"] * len(rows) or rank == cut - 1,
+                f"{who} goes backward before all forward passes are done. That is another schedule.",
+            )
+            right = run["wanted"][4 * rank : 4 * rank + 4]
+            need(
+                all(g is not None for g in told["gradients"]),
+                f"On {who} parameters have no gradient at the end.",
+            )
+            need(
+                same(told["gradients"], right),
+                f"The gradients of {who} are not those of the undivided model.",
+            )
+
+
+@task.fact("each rank sends what its neighbours wait for, and has the gradients of the undivided model")
+def _(student):
+    compare(student, student.devices[0], [3, 3, 3], 3, 1)
+
+
+@task.fact("so it is with two ranks, another device, and a last micro-batch that is smaller")
+def _(student):
+    compare(student, student.devices[1], [4, 4, 4, 1], 2, 2)

@@ -1,0 +1,1 @@
+"""What one lab brings along for its learners, and no other needs."""

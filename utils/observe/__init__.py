@@ -1,0 +1,1 @@
+"""What devices did: devices, times, timelines, utilisation, memory, and pictures of them."""
