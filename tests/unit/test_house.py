@@ -85,3 +85,41 @@ def test_nothing_that_a_lesson_imports_needs_the_grader():
 def test_importing_utils_imports_no_torch():
     code = "import sys, utils; print('torch' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+# From the top: a room imports from floors below its own. docs/architecture.md draws it.
+FLOORS = (
+    ("course",),
+    ("grading", "widgets", "kits"),
+    ("planner",),
+    ("exercises", "schedules", "ranks"),
+    ("observe", "models"),
+    ("simgpu", "common"),
+)
+
+
+def room_of(module: str) -> str:
+    first, *others = module.split(".")
+    return first if first == "simgpu" else others[0] if first == "utils" and others else ""
+
+
+def names_imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "utils":
+            yield from (f"utils.{alias.name}" for alias in node.names)
+    yield from imported(path)
+
+
+def test_rooms_import_from_floors_below():
+    floor = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+    rooms = {path.name for path in (ROOT / "utils").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert rooms == floor.keys()
+    assert [path.name for path in (ROOT / "utils").glob("*.py")] == ["__init__.py"]
+    up = [
+        (str(path.relative_to(ROOT)), name)
+        for path in CODE
+        if (here := path.relative_to(ROOT / "utils").parts[0]) in floor
+        for name in names_imported(path)
+        if (there := room_of(name)) in floor and there != here and floor[there] <= floor[here]
+    ]
+    assert not up
