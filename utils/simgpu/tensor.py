@@ -976,11 +976,19 @@ def _common_gpu(operator: Operator, args, kwargs) -> Gpu:
         raise RuntimeError(INDEX_ELSEWHERE)
     number = _one_number(operator, args, kwargs)
     for tensor in _tensors((*args, *kwargs.values())):
-        # As on a GPU: a CPU tensor with one number and no dimensions acts as a number in pointwise operators.
-        is_number = tensor is number or (operator.takes_numbers and tensor.dim() == 0)
-        if type(tensor) is not SimTensor and not (operator.moves or is_number):
+        if type(tensor) is SimTensor or operator.moves or tensor is number:
+            continue
+        if not _acts_as_a_number(tensor, operator, args, kwargs):
             _refuse_mixed_devices(operator, args, kwargs)
     return gpu
+
+
+def _acts_as_a_number(tensor: torch.Tensor, operator: Operator, args, kwargs) -> bool:
+    """As a CPU tensor with no dimensions does in a GPU's pointwise operators, unless they write to it."""
+    if not (operator.takes_numbers and tensor.dim() == 0 and tensor.device.type == "cpu"):
+        return False
+    given = dict(zip(operator.names, args, strict=False)) | kwargs
+    return all(tensor is not written for written in _tensors(given.get(name) for name in operator.writes))
 
 
 def _one_number(operator: Operator, args, kwargs) -> torch.Tensor | None:
@@ -1005,7 +1013,7 @@ def _mixed_devices(operator: Operator, args, kwargs) -> RuntimeError:
         (name, tensor.device)
         for name, arg in (dict(zip(operator.names, args, strict=False)) | kwargs).items()
         for tensor in _tensors((arg,))
-        if not (operator.takes_numbers and tensor.device.type == "cpu" and tensor.dim() == 0)
+        if not _acts_as_a_number(tensor, operator, args, kwargs)
     ]
     first = refusals.named(named[0][1])
     name, other = next((name, device) for name, device in named if device != named[0][1])
