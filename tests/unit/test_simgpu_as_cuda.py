@@ -128,6 +128,19 @@ def stepped(kind, device):
     return weight.detach().cpu()
 
 
+def adagrad_as_on_the_cpu():
+    results = []
+    for device in ("cpu", "cuda"):
+        weight = on(device).requires_grad_()
+        optimizer = torch.optim.Adagrad([weight], lr=torch.tensor(0.5))
+        for _ in range(2):
+            optimizer.zero_grad()
+            weight.square().sum().backward()
+            optimizer.step()
+        results.append(weight.detach().cpu())
+    return torch.equal(*results)
+
+
 def fused_as_on_the_cpu():
     kinds = torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad
     return all(torch.equal(stepped(kind, "cuda"), stepped(kind, "cpu")) for kind in kinds)
@@ -302,6 +315,15 @@ WORKS = {
         lambda: torch._foreach_div_([on("cuda")], torch.tensor(2.0))[0].tolist(),
         [0.5, 1],
     ),
+    "_foreach_mul with a list of numbers on the CPU": (
+        lambda: [t.tolist() for t in torch._foreach_mul([on("cuda")] * 2, [torch.tensor(3.0), torch.tensor(5.0)])],
+        [[3, 6], [5, 10]],
+    ),
+    "_foreach_sub_ with a list of numbers on the CPU": (
+        lambda: torch._foreach_sub_([on("cuda")], [torch.tensor(1.0)], alpha=2)[0].tolist(),
+        [-1, 0],
+    ),
+    "Adagrad, lr in a tensor": (adagrad_as_on_the_cpu, True),
     "fused optimizers, lr in a tensor": (fused_as_on_the_cpu, True),
     # names of types
     ".type(name)": (lambda: torch.ones(2).type("torch.cuda.HalfTensor").dtype, torch.float16),

@@ -445,8 +445,12 @@ TENSORS_FROM_ANYWHERE = {
     aten._ctc_loss_backward.Tensor,
 }
 # Operators beside the pointwise ones that take a CPU tensor with one number and no dimensions for that number: so says
-# PyTorch's source, aten/src/ATen/native/cuda/Indexing.cu, of masked_fill.
-TAKE_NUMBERS = {aten.masked_fill.Tensor, aten.masked_fill_.Tensor}
+# PyTorch's source, aten/src/ATen/native/cuda/Indexing.cu, of masked_fill. What ForeachBinaryOpList.cu has no one kernel
+# for, such as lists on two devices, it computes pair by pair with the pointwise operator.
+OF_TWO_LISTS = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_max", "clamp_min")
+TAKE_NUMBERS = {aten.masked_fill.Tensor, aten.masked_fill_.Tensor} | {
+    getattr(aten, f"_foreach_{name}{in_place}").List for name in OF_TWO_LISTS for in_place in ("", "_")
+}
 # The argument for which these take a CPU tensor with one number: so says aten/src/ATen/native/cuda/
 # ForeachBinaryOpScalarTensor.cu, and FusedAdamKernel.cu and its like.
 ONE_NUMBER = {
