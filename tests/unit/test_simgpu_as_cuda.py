@@ -161,6 +161,12 @@ def ctc_as_on_the_cpu():
 # --- streams, memory, modules of torch.cuda -----------------------------------------------------------------------
 
 
+def devices_of_streams():
+    stream, event, fresh = torch.cuda.Stream(GPU1), torch.cuda.Event(), torch.cuda.Event()
+    event.record(stream)
+    return [stream.device, event.device, fresh.device, torch.cuda.current_stream(1).device]
+
+
 def streams_by_the_general_classes():
     stream = torch.Stream("cuda:1", priority=-1)
     event = torch.Event("cuda:1", enable_timing=True)
@@ -338,6 +344,7 @@ WORKS = {
     "set_default_tensor_type": (default_type, (GPU0, torch.float64)),
     # streams and memory
     "torch.Stream, torch.Event": (streams_by_the_general_classes, ((True, True, 1), (True, True, True), (True, 0))),
+    "a stream's device, an event's": (devices_of_streams, [GPU1, GPU1, None, GPU1]),
     "torch.Event of the CPU": (lambda: torch.Event("cpu").device, torch.device("cpu")),
     "torch.cuda.Stream('cuda')": (lambda: torch.cuda.Stream("cuda:1").device_index, 1),
     "torch.cuda._sleep": (seconds_of_sleep, True),
