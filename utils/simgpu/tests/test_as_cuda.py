@@ -128,6 +128,19 @@ def stepped(kind, device):
     return weight.detach().cpu()
 
 
+def adagrad_as_on_the_cpu():
+    results = []
+    for device in ("cpu", "cuda"):
+        weight = on(device).requires_grad_()
+        optimizer = torch.optim.Adagrad([weight], lr=torch.tensor(0.5))
+        for _ in range(2):
+            optimizer.zero_grad()
+            weight.square().sum().backward()
+            optimizer.step()
+        results.append(weight.detach().cpu())
+    return torch.equal(*results)
+
+
 def fused_as_on_the_cpu():
     kinds = torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad
     return all(torch.equal(stepped(kind, "cuda"), stepped(kind, "cpu")) for kind in kinds)
@@ -146,6 +159,12 @@ def ctc_as_on_the_cpu():
 
 
 # --- streams, memory, modules of torch.cuda -----------------------------------------------------------------------
+
+
+def devices_of_streams():
+    stream, event, fresh = torch.cuda.Stream(GPU1), torch.cuda.Event(), torch.cuda.Event()
+    event.record(stream)
+    return [stream.device, event.device, fresh.device, torch.cuda.current_stream(1).device]
 
 
 def streams_by_the_general_classes():
@@ -302,6 +321,15 @@ WORKS = {
         lambda: torch._foreach_div_([on("cuda")], torch.tensor(2.0))[0].tolist(),
         [0.5, 1],
     ),
+    "_foreach_mul with a list of numbers on the CPU": (
+        lambda: [t.tolist() for t in torch._foreach_mul([on("cuda")] * 2, [torch.tensor(3.0), torch.tensor(5.0)])],
+        [[3, 6], [5, 10]],
+    ),
+    "_foreach_sub_ with a list of numbers on the CPU": (
+        lambda: torch._foreach_sub_([on("cuda")], [torch.tensor(1.0)], alpha=2)[0].tolist(),
+        [-1, 0],
+    ),
+    "Adagrad, lr in a tensor": (adagrad_as_on_the_cpu, True),
     "fused optimizers, lr in a tensor": (fused_as_on_the_cpu, True),
     # names of types
     ".type(name)": (lambda: torch.ones(2).type("torch.cuda.HalfTensor").dtype, torch.float16),
@@ -316,6 +344,7 @@ WORKS = {
     "set_default_tensor_type": (default_type, (GPU0, torch.float64)),
     # streams and memory
     "torch.Stream, torch.Event": (streams_by_the_general_classes, ((True, True, 1), (True, True, True), (True, 0))),
+    "a stream's device, an event's": (devices_of_streams, [GPU1, GPU1, None, GPU1]),
     "torch.Event of the CPU": (lambda: torch.Event("cpu").device, torch.device("cpu")),
     "torch.cuda.Stream('cuda')": (lambda: torch.cuda.Stream("cuda:1").device_index, 1),
     "torch.cuda._sleep": (seconds_of_sleep, True),

@@ -279,6 +279,23 @@ def test_attention_has_the_cpus_results_and_gradients(settings):
     torch.testing.assert_close(*results)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_attention_in_half_precision_keeps_scores_in_float32(dtype):
+    simgpu.enable(count=2)
+    torch.manual_seed(0)
+    query, key, value = (20 * torch.randn(1, 2, 16, 64).to(dtype) for _ in range(3))
+    key *= 10  # float16 cannot hold the products of queries and keys
+    results = []
+    for device, computed_in in (("cpu", torch.float64), (DEVICE, dtype)):
+        operands = [t.to(device, computed_in).requires_grad_() for t in (query, key, value)]
+        out = functional.scaled_dot_product_attention(*operands, scale=1e-3)
+        gradients = torch.autograd.grad(out, operands, torch.ones_like(out))
+        results.append([t.detach().cpu().to(dtype) for t in (out, *gradients)])
+    rounding = torch.finfo(dtype).eps
+    for expected, got in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected, rtol=rounding, atol=rounding * expected.abs().max().item())
+
+
 def test_attention_drops_the_same_weights_in_both_passes():
     simgpu.enable(count=2)
     query, key = (torch.randn(1, 1, 6, 4).to(DEVICE) for _ in range(2))

@@ -130,6 +130,12 @@ MISUSE = {
     "add, CPU right": (lambda: on(1) * host(), RuntimeError, "simgpu:1 and cpu"),
     "add in place": (lambda: on(0).add_(on(1)), RuntimeError, "simgpu:0 and simgpu:1"),
     "in place on the CPU": (lambda: host().add_(on(1)), RuntimeError, "cpu and simgpu:1"),
+    "in place on the CPU, one number": (lambda: torch.tensor(0.0).add_(on(1).sum()), RuntimeError, "cpu and simgpu:1"),
+    "out= on the CPU, one number": (
+        lambda: torch.add(on(0).sum(), 1, out=torch.tensor(0.0)),
+        RuntimeError,
+        "simgpu:0 and cpu",
+    ),
     "matmul": (
         lambda: on(0) @ on(1),
         RuntimeError,

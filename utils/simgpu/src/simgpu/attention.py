@@ -29,24 +29,34 @@ def _weights(query, key, mask, causal, scale):
     return aten._safe_softmax(scores, -1)
 
 
+def _wide(*tensors):
+    """Half precision in float32, in which a GPU's kernel keeps scores, weights and sums."""
+    return [tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors]
+
+
 def attention(query, key, value, mask, dropout, causal, scale):
     """(result, what dropout kept, as factors; empty without it)."""
+    dtype = query.dtype
+    query, key, value = _wide(query, key, value)
     weights = _weights(query, key, mask, causal, scale)
-    kept = torch.empty(0, dtype=query.dtype, device=query.device)
+    kept = torch.empty(0, dtype=dtype, device=query.device)
     if dropout:
-        kept = torch.rand_like(weights).ge(dropout).to(query.dtype) / (1 - dropout)
+        kept = torch.rand_like(weights).ge(dropout).to(dtype) / (1 - dropout)
         weights = weights * kept
-    return weights @ value, kept
+    return (weights @ value).to(dtype), kept
 
 
 def attention_backward(gradient, query, key, value, mask, dropout, causal, scale, kept):
+    dtype = query.dtype
+    gradient, query, key, value = _wide(gradient, query, key, value)
     weights = _weights(query, key, mask, causal, scale)
     of_weights = gradient @ value.transpose(-2, -1)
     dropped = weights
     if dropout:
         of_weights, dropped = of_weights * kept, weights * kept
     of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True)) * scale
-    return of_scores @ key, of_scores.transpose(-2, -1) @ query, dropped.transpose(-2, -1) @ gradient
+    found = of_scores @ key, of_scores.transpose(-2, -1) @ query, dropped.transpose(-2, -1) @ gradient
+    return tuple(tensor.to(dtype) for tensor in found)
 
 
 def _save(ctx, inputs, output):

@@ -135,11 +135,15 @@ OWN = {
 }
 
 
-class _GeneratorsDevice:
-    """`generator.device`, translated."""
+class _Device:
+    """The `device` of a class of ours, translated."""
 
-    def __get__(self, generator, kind=None):
-        return _as_cuda_device(generator._device)
+    def __init__(self, ours: property):
+        self.ours = ours
+
+    def __get__(self, thing, kind=None):
+        device = self.ours.__get__(thing, kind)
+        return _as_cuda_device(device) if isinstance(device, torch.device) else device
 
 
 class _IsCuda:
@@ -278,7 +282,8 @@ def as_cuda() -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.nested, name, _jagged(getattr(torch.nested, name))))
         stack.enter_context(mock.patch.object(torch, "set_default_tensor_type", _set_default_tensor_type))
         stack.enter_context(mock.patch.object(torch.UntypedStorage, "cuda", _storage_on_gpu))
-        stack.enter_context(mock.patch.object(Generator, "device", _GeneratorsDevice()))
+        for kind in (Generator, Stream, Event):
+            stack.enter_context(mock.patch.object(kind, "device", _Device(kind.device)))
         profile = torch.autograd.profiler.profile
         stack.enter_context(mock.patch.object(profile, "__init__", _profiling_the_host(profile.__init__)))
         stack.enter_context(mock.patch.object(torch, "is_autocast_enabled", _is_autocast_enabled))

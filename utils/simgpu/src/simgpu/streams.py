@@ -23,7 +23,7 @@ class Stream:
         self._before: list[tuple[int, dict]] = []
 
     @property
-    def device(self):
+    def device(self) -> torch.device:
         return self._queue.gpu.device
 
     @property
@@ -140,6 +140,11 @@ class Event:
         self._recorded: float | None = None
         self._queue: Queue | None = None
         self._after: Kernel | None = None  # where streams have priorities: what it happens after may be delayed
+
+    @property
+    def device(self) -> torch.device | None:
+        """Of the stream that recorded it; None before."""
+        return None if self._queue is None else self._queue.gpu.device
 
     def record(self, stream: Stream | None = None) -> None:
         """Happen when all that `stream` (default: the current one) was given until now is done."""

@@ -445,8 +445,12 @@ TENSORS_FROM_ANYWHERE = {
     aten._ctc_loss_backward.Tensor,
 }
 # Operators beside the pointwise ones that take a CPU tensor with one number and no dimensions for that number: so says
-# PyTorch's source, aten/src/ATen/native/cuda/Indexing.cu, of masked_fill.
-TAKE_NUMBERS = {aten.masked_fill.Tensor, aten.masked_fill_.Tensor}
+# PyTorch's source, aten/src/ATen/native/cuda/Indexing.cu, of masked_fill. What ForeachBinaryOpList.cu has no one kernel
+# for, such as lists on two devices, it computes pair by pair with the pointwise operator.
+OF_TWO_LISTS = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_max", "clamp_min")
+TAKE_NUMBERS = {aten.masked_fill.Tensor, aten.masked_fill_.Tensor} | {
+    getattr(aten, f"_foreach_{name}{in_place}").List for name in OF_TWO_LISTS for in_place in ("", "_")
+}
 # The argument for which these take a CPU tensor with one number: so says aten/src/ATen/native/cuda/
 # ForeachBinaryOpScalarTensor.cu, and FusedAdamKernel.cu and its like.
 ONE_NUMBER = {
@@ -976,11 +980,19 @@ def _common_gpu(operator: Operator, args, kwargs) -> Gpu:
         raise RuntimeError(INDEX_ELSEWHERE)
     number = _one_number(operator, args, kwargs)
     for tensor in _tensors((*args, *kwargs.values())):
-        # As on a GPU: a CPU tensor with one number and no dimensions acts as a number in pointwise operators.
-        is_number = tensor is number or (operator.takes_numbers and tensor.dim() == 0)
-        if type(tensor) is not SimTensor and not (operator.moves or is_number):
+        if type(tensor) is SimTensor or operator.moves or tensor is number:
+            continue
+        if not _acts_as_a_number(tensor, operator, args, kwargs):
             _refuse_mixed_devices(operator, args, kwargs)
     return gpu
+
+
+def _acts_as_a_number(tensor: torch.Tensor, operator: Operator, args, kwargs) -> bool:
+    """As a CPU tensor with no dimensions does in a GPU's pointwise operators, unless they write to it."""
+    if not (operator.takes_numbers and tensor.dim() == 0 and tensor.device.type == "cpu"):
+        return False
+    given = dict(zip(operator.names, args, strict=False)) | kwargs
+    return all(tensor is not written for written in _tensors(given.get(name) for name in operator.writes))
 
 
 def _one_number(operator: Operator, args, kwargs) -> torch.Tensor | None:
@@ -1005,7 +1017,7 @@ def _mixed_devices(operator: Operator, args, kwargs) -> RuntimeError:
         (name, tensor.device)
         for name, arg in (dict(zip(operator.names, args, strict=False)) | kwargs).items()
         for tensor in _tensors((arg,))
-        if not (operator.takes_numbers and tensor.device.type == "cpu" and tensor.dim() == 0)
+        if not _acts_as_a_number(tensor, operator, args, kwargs)
     ]
     first = refusals.named(named[0][1])
     name, other = next((name, device) for name, device in named if device != named[0][1])
