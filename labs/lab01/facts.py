@@ -525,7 +525,10 @@ def compare_split(student, stack, x, cut, device0, device1):
     with case(f"With {len(stack)} layers, cut={cut}, device0={device0} and device1={device1}"):
         run = student.run(split_and_run, stack, cut, device0, device1, state, x)
         compare_places(run["tensors"], whole, cut, device0, device1)
-        need(run["output device"] == device1, f"the output is on {run['output device']}.")
+        need(
+            run["output device"] == device1,
+            f"the output is on {run['output device']}. Leave it on device1, which is {device1}.",
+        )
         expected = forward_and_backward(whole, x)
         need(same(run["output"], expected["output"]), "the output differs from that of the stack on one device.")
         need(all(g is not None for g in run["gradients"]), "after backward() some parameter has no gradient.")
@@ -544,7 +547,13 @@ def compare_places(found, whole, cut, device0, device1):
     for index, layer in enumerate(whole):
         wanted = device0 if index < cut else device1
         for tensor in tensors_of(layer, wanted):
-            need(tensor in left, f"layer {index} ({type(layer).__name__}) is not on {wanted}, or not there.")
+            elsewhere = [device for shape, device in left if shape == tensor[0]]
+            where = f"is on {elsewhere[0]}" if len(elsewhere) == 1 else f"is not on {wanted}, or not there"
+            part = "device0" if index < cut else "device1"
+            need(
+                tensor in left,
+                f"layer {index} ({type(layer).__name__}) {where}. It belongs on {part}, which is {wanted}.",
+            )
             left.remove(tensor)
     need(not left, f"the model has {len(left)} parameters or buffers that the stack does not have.")
 

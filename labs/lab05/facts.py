@@ -584,7 +584,7 @@ ONE = 5 * 4 * (128 * 128 + 128)  # bytes of one LINEAR at the peak of a step wit
 RESERVE = 16 * 1024  # for the activations of four rows
 
 
-def fit_and_train(lab, stack, memory0, device0, device1, state, x, frozen):
+def fit_and_train(lab, stack, memory0, device0, device1, state, x, frozen, tied):
     import torch
 
     from utils.exercises.facts.probes import build, forward_and_backward, tensors_of
@@ -594,6 +594,8 @@ def fit_and_train(lab, stack, memory0, device0, device1, state, x, frozen):
     for number, layer in enumerate(layers):
         if number in frozen:
             layer.requires_grad_(False)
+    for one, other in tied:
+        layers[other].weight = layers[one].weight
     simulated = device0.startswith("simgpu")
     before = torch.get_device_module("simgpu").memory_allocated(device0) if simulated else 0
     if simulated:
@@ -610,10 +612,10 @@ def fit_and_train(lab, stack, memory0, device0, device1, state, x, frozen):
     return run | {"tensors": places, "peak": peak}
 
 
-def compare_fit(student, stack, memory0, cut, device0, device1, dtype=torch.float32, frozen=()):
+def compare_fit(student, stack, memory0, cut, device0, device1, dtype=torch.float32, frozen=(), tied=()):
     """Fit `stack` into `memory0` bytes of device0, where `cut` layers have room, and compare with one device.
 
-    `frozen` are the numbers of the layers whose parameters need no gradient.
+    `frozen` are the numbers of the layers whose parameters need no gradient, `tied` pairs of layers with one weight.
     """
     torch.manual_seed(5)
     whole = build(stack).to(dtype)
@@ -621,14 +623,17 @@ def compare_fit(student, stack, memory0, cut, device0, device1, dtype=torch.floa
     x = torch.randn(4, stack[0][1], generator=torch.Generator().manual_seed(cut), dtype=dtype).numpy()
     for number in frozen:
         whole[number].requires_grad_(False)
-    numbers = [
-        sum(p.numel() * p.element_size() * (5 if p.requires_grad else 1) for p in layer.parameters()) for layer in whole
-    ]
+    for one, other in tied:
+        whole[other].weight = whole[one].weight
+    parameters = [[t for t in tensors if isinstance(t, nn.Parameter)] for tensors in new_tensors(whole)]
+    numbers = [sum(p.nbytes * (5 if p.requires_grad else 1) for p in each) for each in parameters]
     words = f"With memory0={memory0} and layers that take {[n for n in numbers if n]} bytes at the peak"
     if frozen:
         words += f" (frozen: layer {', '.join(map(str, frozen))})"
+    for one, other in tied:
+        words += f" (layer {other} has the weight of layer {one})"
     with case(words):
-        run = student.run(fit_and_train, stack, memory0, device0, device1, state, x, list(frozen))
+        run = student.run(fit_and_train, stack, memory0, device0, device1, state, x, list(frozen), list(tied))
         room = memory0 + RESERVE
         need(
             run["peak"] is None or run["peak"] <= room,
@@ -661,18 +666,27 @@ def compare_parts(found, whole, cut, device0, device1):
         layers = f"{there} layer{'' if there == 1 else 's'} with parameters"
         need(there == room, f"{layers} on device0, and {room} fit there.")
     left = list(found)
-    for index, layer in enumerate(whole):
+    for index, tensors in enumerate(new_tensors(whole)):
         wanted = device0 if index < cut else device1
-        for tensor in tensors_of(layer, wanted):
-            need(tensor in left, f"layer {index} ({type(layer).__name__}) is not on {wanted}, or not there.")
+        for tensor in ([list(t.shape), wanted] for t in tensors):
+            need(tensor in left, f"layer {index} ({type(whole[index]).__name__}) is not on {wanted}, or not there.")
             left.remove(tensor)
     need(not left, f"the model has {len(left)} parameters that the stack does not have.")
 
 
 def layers_with(whole, tensors):
     """Of how many layers with parameters the first so many tensors are."""
-    ends = accumulate(len(tensors_of(layer)) for layer in whole if tensors_of(layer))
+    ends = accumulate(len(new) for new in new_tensors(whole) if new)
     return sum(end <= tensors for end in ends)
+
+
+def new_tensors(whole):
+    """The parameters and buffers of each layer that no layer before it has."""
+    seen = set()
+    for layer in whole:
+        new = [tensor for tensor in (*layer.parameters(), *layer.buffers()) if tensor not in seen]
+        seen.update(new)
+        yield new
 
 
 def same(mine, theirs):
@@ -714,6 +728,13 @@ def _(student):
 def _(student):
     compare_fit(student, SIX, ONE + ONE // 5, 4, *student.devices, frozen=[0])
     compare_fit(student, SIX, ONE + ONE // 5 - 4, 2, *student.devices, frozen=[0])
+
+
+@ex5.fact("a weight that two layers share counts once, as in exercise 3")
+def _(student):
+    bias = 5 * 4 * 128  # bytes of what the second of them has alone, at the peak
+    compare_fit(student, SIX, 2 * ONE + bias, 6, *student.devices, tied=[[0, 2]])
+    compare_fit(student, SIX, 2 * ONE + bias - 4, 4, *student.devices, tied=[[0, 2]])
 
 
 def record_step(lab, stack, memory0, device0, device1):

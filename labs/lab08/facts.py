@@ -494,19 +494,23 @@ def watch_overlapping(lab, device0, device1, rows, size):
     x, y = torch.randn(rows, 8).to(device0), torch.randn(rows, 8).to(device1)
     with record(device0, device1) as timeline:
         lab.overlapping(model, nn.MSELoss(), x, y, size)
-    first = model.part0[0]
+    one = model.part0[0]
     exact, busy = "virtual clock" in timeline.source, [timeline.busy(device0), timeline.busy(device1)]
     products = [event for event in timeline.events if event.flops]
     forward = [event.launched for event in products if event.phase == "forward"]
     backward = [event.launched for event in products if event.phase == "backward"]
     mixed = bool(forward and backward) and min(backward) < max(forward)
+    there = sorted([[event.launched, event.device] for event in products if event.phase == "forward"])
+    first, last = (there[0][0], there[-1][0]) if there else (0.0, 0.0)  # what comes before or behind is not in the loop
     return {
         "watched": exact,
+        "order": "".join(["0" if device == device0 else "1" for _, device in there]),
+        "launched": sorted([event.launched for event in timeline.events if first <= event.launched <= last]),
         "span": timeline.span,
         "busy": busy,
         "mixed": mixed,
         "timeline": asdict(timeline),
-        "gradient": None if first.bias.grad is None else array(first.bias.grad),
+        "gradient": None if one.bias.grad is None else array(one.bias.grad),
         "flops": sum([event.flops for event in products]),
     }
 
@@ -543,7 +547,7 @@ def need_share(student, device0, device1, rows, size):
             "that mix the two, such as 1F1B, need queues for the copies of their own, or a process for each device: "
             "lesson 10.)"
             if run["mixed"]
-            else "Does anything in a loop wait for a number? If not, write down the queue of each device."
+            else lesson.why_serial(run) or "Write down the queue of each device: what stands before part1 in device1's?"
         )
         need(
             share >= ENOUGH,

@@ -855,11 +855,15 @@ def watch_recomputed(lab, device0, device1, micro_batches):
     with record(device0, device1) as timeline:
         output = lab.recomputed(model, x, 16)
         output.square().mean().backward()
+    there = sorted([[e.launched, e.device] for e in timeline.events if e.flops and e.phase == "forward"])
+    first, last = (there[0][0], there[-1][0]) if there else (0.0, 0.0)  # what comes before or behind is not in the loop
     both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))
     least = min(timeline.busy(device0), timeline.busy(device1))
     return {
         "watched": True,
         "share": both / least if least else 0.0,
+        "order": "".join(["0" if device == device0 else "1" for _, device in there]),
+        "launched": sorted([event.launched for event in timeline.events if first <= event.launched <= last]),
         "output": array(output),
         "flops": sum([event.flops for event in timeline.events]),
     }
@@ -870,12 +874,14 @@ def need_pipeline(student, device0, device1, micro_batches):
     if run["watched"]:
         need_devices(student)
         right = watch_recomputed(ORDINARY, device0, device1, micro_batches)
+        why = lesson.why_serial(run) or (
+            "Is there a copy inside a checkpoint? That is computed again as one piece, one device after the other: "
+            "give each part a checkpoint of its own, and copy between them."
+        )
         need(
             run["share"] > AS_BEFORE * right["share"],
             f"With {micro_batches} micro-batches: on the simulated clock both devices worked at once for "
-            f"{run['share']:.0%} of the time that they work, and without recomputing for {right['share']:.0%}. "
-            "There are two causes: a checkpoint with a copy inside is computed again as one piece, one device after "
-            "the other; or, as in lesson 08, all first parts stand before the first part1.",
+            f"{run['share']:.0%} of the time that they work, and without recomputing for {right['share']:.0%}. {why}",
         )
         need(same(run["output"], right["output"]), "the output differs from that of the whole batch.")
         need(

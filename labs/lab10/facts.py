@@ -148,7 +148,12 @@ def compare_stage(student, device, stack, rows, order, *, last=False, seed=3):
         need_learning(run["gradients"], expected)
         for number, (found, wanted) in enumerate(zip(run["returned"], returned, strict=True)):
             if wanted is None:
-                need(found == "None", f"the gradient of whole numbers is {found}. There is none: return None.")
+                found = found if isinstance(found, str) else "a tensor"
+                need(
+                    found == "None",
+                    f"stage_backward returned {found}, and the stage was given whole numbers. These have no gradient: "
+                    "return None.",
+                )
                 continue
             need(
                 not isinstance(found, str),
@@ -240,11 +245,19 @@ def _(student):
     pieces, gradients = ([numbers(4, width, seed=seed + width + n) for n in range(3)] for width in (6, 9))
     run = student.run(run_dropout, student.devices[0], seed, pieces, gradients)
     to_weight, to_bias = 0.0, 0.0
-    for sent, found, x, gradient in zip(run["sent"], run["returned"], pieces, gradients, strict=True):
+    for number, (sent, found, x, gradient) in enumerate(
+        zip(run["sent"], run["returned"], pieces, gradients, strict=True)
+    ):
         kept = sent != 0
         need(not kept.all(), "the stage's dropout drops nothing. Leave the stage in train mode.")
         need(close(sent, 2 * kept * (x @ weight.T + bias)), "what is sent has not the values of stage(received).")
         passed = 2 * kept * gradient
+        for other, values in enumerate(run["sent"]):
+            need(
+                other == number or isinstance(found, str) or not close(found, 2 * (values != 0) * gradient @ weight),
+                "three micro-batches were on their way, and the newest went back first: the gradient of micro-batch "
+                f"{number} went through the graph of micro-batch {other}. Keep the graph of each in its own `kept`.",
+            )
         need(
             not isinstance(found, str) and close(found, passed @ weight),
             "the gradient that goes back is not that of the values that were sent. Where the stage is computed twice, "

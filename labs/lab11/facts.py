@@ -978,8 +978,10 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
     def passes(what):
         passed[what] = passed.get(what, 0) + 1
         if until[0] == [what, passed[what]]:
-            for name in os.listdir(folder):
-                disk.append((name, Path.read_bytes(Path(folder, name))))
+            for place, _, names in os.walk(folder):
+                disk.append((place, None))
+                for name in names:
+                    disk.append((os.path.join(place, name), Path.read_bytes(Path(place, name))))
             raise Killed
 
     def note_strayed(names):
@@ -1024,16 +1026,18 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
         model.to(place)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
         optimizer.register_step_post_hook(lambda *_: passes("step"))
-        found, killed = None, False
+        found, killed = None, ""
         try:
             with stopped_before_files_move():
                 found = lab.train_resumably(model, optimizer, loss_fn, x, y, size, steps, path)
         except Killed:
-            killed = True
+            killed = stop[0]
             shutil.rmtree(folder)
-            os.mkdir(folder)
             for name, content in disk:
-                Path.write_bytes(Path(folder, name), content)
+                if content is None:
+                    os.mkdir(name)
+                else:
+                    Path.write_bytes(Path(name), content)
         if isinstance(found, list) and all([isinstance(each, float) for each in found]):
             found = [float(each) for each in found]
         else:
@@ -1044,8 +1048,9 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
             "rows": [[int(row) for row in batch] for batch in rows],
             "losses": list(losses),
             "updates": passed.get("step", 0),
-            "saved": any([all([bytes(p) in file for p in own]) for own in weights[-2:] for _, file in disk]),
+            "saved": any([all([bytes(p) in file for p in own]) for own in weights[-2:] for _, file in disk if file]),
             "strayed": [os.path.dirname(name) != os.path.dirname(os.path.realpath(path)) for name in strayed],
+            "files": [name for _, _, names in os.walk(folder) for name in sorted(names)],
             "parameters": [] if killed else [array(p).copy() for p in model.parameters()],
         }
 
@@ -1182,6 +1187,11 @@ def need_same(alone, last, steps, first):
         why = "It began anew, as if nothing had been saved."
         if len(last["rows"]) < steps:
             why = why_other(last, alone, steps, step)
+            if first["killed"] == "file" and len(alone["files"]) > 1:
+                why = (
+                    f"When it ends there are the files {', '.join(alone['files'])}. Stopped between two of them, one "
+                    "is a step ahead of the other. Save all in one file, which os.replace puts in place at once."
+                )
         need(False, f"from step {step + 1} on the losses differ from those of the undisturbed training. {why}")
     need(
         equal(last["parameters"], alone["parameters"]),

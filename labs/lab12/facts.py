@@ -229,6 +229,10 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
             "wrong": f"{len(away)} of the model's {len(parameters)} parameters are on {away[0]}. Each device holds its "
             "parts itself, so that no weights are sent when it computes."
         }
+    begun, given = {float(number) for p in parameters for number in array(p).ravel()}, {}
+    for layer, name in ((first, "first"), (last, "last")):
+        for p, kind in zip(layer.parameters(), ("weight", "bias"), strict=True):
+            given[f"{name}.{kind}"] = [float(number) in begun for number in array(p).ravel()]
     optimizer, steps, bytes_moved = torch.optim.SGD(parameters, lr=lr), [], []
     for x, y in batches:
         xs = [torch.from_numpy(x).to(device).requires_grad_() for device in devices]
@@ -263,7 +267,7 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
         optimizer.step()
         for p in parameters:
             p.grad = None
-    return {"wrong": "", "steps": steps, "held": held, "moved": bytes_moved}
+    return {"wrong": "", "steps": steps, "held": held, "moved": bytes_moved, "given": given}
 
 
 def expected_parallel(sizes, seed, batches, lr, bias_times=1.0):
@@ -285,6 +289,39 @@ def expected_parallel(sizes, seed, batches, lr, bias_times=1.0):
             for p, gradient in zip(parameters, found, strict=True):
                 p -= lr * gradient
     return steps, last.bias.detach().numpy()
+
+
+def mistaken_outputs(sizes, seed, x):
+    """Outputs of the undivided MLP with one mistake in it, and the mistake."""
+    ins, hidden, outs = sizes
+    first, last = nn.Linear(ins, hidden), nn.Linear(hidden, outs)
+    fill(first, seed)
+    fill(last, seed + 1)
+    x, functional = torch.from_numpy(x), nn.functional
+    with torch.no_grad():
+        right = last(functional.gelu(first(x)))
+        found = {
+            "with relu in place of gelu": last(functional.relu(first(x))),
+            "with approximate='tanh' in gelu": last(functional.gelu(first(x), approximate="tanh")),
+            "without gelu": last(first(x)),
+            "without the bias of last": right - last.bias,
+            "without the bias of first": last(functional.gelu(first(x) - first.bias)),
+        }
+    return {said: output.numpy() for said, output in found.items()}
+
+
+def why_output(mine, sizes, seed, x, count, given) -> str:
+    """The mistake that gives this output in the first step. `given`: which numbers of the layers the model has."""
+    for said, output in mistaken_outputs(sizes, seed, x).items():
+        if close(mine, output):
+            return f"That comes out {said}."
+    for name, there in given.items():
+        if not all(there):
+            return f"The model's parameters begin with {sum(there)} of the {len(there)} numbers of {name}. Copy all."
+    steps, _ = expected_parallel(sizes, seed, [[x, np.zeros((len(x), sizes[2]), np.float32)]], 0.0)
+    if close(mine, count * steps[0][0]):
+        return f"It is {count} times as large. Add the parts up once."
+    return "Compare the numbers in between on each device with its part of gelu(first(x))."
 
 
 def parallel(student, places, sizes, rows, seed, steps=2, lr=0.5):
@@ -331,7 +368,9 @@ def compare_parallel(student, places, sizes, rows, *, seed=3, lr=0.5):
                     not close(mine, output + (count - 1) * bias) or count == 1,
                     f"the output on {place} has the last bias {count} times in it.",
                 )
-                need(close(mine, output), f"the output on {place} is not that of the undivided MLP.")
+                if not close(mine, output):
+                    why = why_output(mine, sizes, seed, batches[0][0], count, run["given"])
+                    need(False, f"the output on {place} is not that of the undivided MLP. {why}")
             compare_inputs(step["gradients"], to_x, places, run["moved"], one_sum(places, rows, sizes[2]))
             need(not step["missing"], f"after backward() {step['missing']} of the parameters have no gradient.")
 
@@ -926,7 +965,7 @@ def compare_numbers(run, expected, places):
                 f"{when}the output on {place} is not that of the undivided layers"
                 f"{'. Are the weights gathered anew, from the shards that were updated?' if number else '.'}",
             )
-        compare_shards(told["gradients"], gradients, len(places))
+        compare_shards(told["gradients"], gradients, len(places), rows=len(outputs[0]))
         for place, mine, right in zip(places, told["to inputs"], to_x, strict=True):
             need(mine is not None, f"after backward() the share on {place} has no gradient.")
             need(
@@ -940,7 +979,29 @@ def ratio_of(found, right) -> float:
     return math.sqrt(sum((g**2).sum() for g in found) / sum((g**2).sum() for g in right))
 
 
-def compare_shards(found, right, count):
+def why_shards(found, right, rows) -> str:
+    """Which gradients are wrong where some are right, however they are cut. `right`: weights and biases in turns."""
+    numbers = np.sort(np.concatenate([each.ravel() for each in found]))
+
+    def there(gradients, times=1.0) -> bool:
+        wanted = times * np.concatenate([each.ravel() for each in gradients])
+        above = np.searchsorted(numbers, wanted).clip(1, len(numbers) - 1)
+        near = np.isclose(numbers[above - 1], wanted, **CLOSE) | np.isclose(numbers[above], wanted, **CLOSE)
+        return bool(near.all())
+
+    weights, biases = right[::2], right[1::2]
+    if there(weights) and there(biases, 1 / rows):
+        return (
+            f" Those of the weights are right, and those of the biases are means over the {rows} rows of a share. Add "
+            "up the rows: the loss is a mean already."
+        )
+    if there(weights) != there(biases):
+        names = ("weights", "biases") if there(weights) else ("biases", "weights")
+        return " Those of the {} are right, and those of the {} are not.".format(*names)
+    return ""
+
+
+def compare_shards(found, right, count, rows):
     missing = sum(each is None for each in found)
     need(
         not missing,
@@ -953,10 +1014,9 @@ def compare_shards(found, right, count):
         f"the gradients of the shards are {ratio:.2f} times as large as the mean over the whole batch, and there are "
         f"{count} shares. Each share's loss is a mean already.",
     )
-    need(
-        abs(ratio - 1) < 1e-3,
-        f"the gradients of all shards together are {ratio:.3f} times as large as the mean over the whole batch.",
-    )
+    if abs(ratio - 1) >= 1e-3:
+        told = f"the gradients of all shards together are {ratio:.3f} times as large as the mean over the whole batch."
+        need(False, told + why_shards(found, right, rows))
 
 
 @ex4.fact("one layer, two devices: outputs, and the gradients' mean over the whole batch, in three steps of SGD")

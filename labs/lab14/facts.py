@@ -32,6 +32,7 @@ GB = 1e9
 # Bytes that Adam moves for a weight at least: it reads the weight, its gradient and two moments, and writes three.
 ADAM = 7 * 4
 FEW = 0.05  # of the weights' bytes: tables may pass the CPU in exercises 2 and 3, and what is too large for a GPU not
+ARITHMETIC = ("add", "sub", "mul", "div", "sum", "mean")  # which joins no pieces
 TIMES = 3.0  # weights so large that AdamW's decay changes the next loss by 6e-6 of itself, and rounding by 1e-7
 
 
@@ -44,7 +45,7 @@ def run_twin(lab, name, blocks, order, batches, times):
     import torch
 
     from utils.exercises.facts.probes import array, fill, kind_of
-    from utils.kits.small_cluster import host_bytes, mean_loss, operations, small_cluster, updated_bytes
+    from utils.kits.small_cluster import host_bytes, kernels, mean_loss, operations, small_cluster, updated_bytes
     from utils.models.gpt import GPT
     from utils.observe.trace import record
 
@@ -63,7 +64,7 @@ def run_twin(lab, name, blocks, order, batches, times):
         made = lab.that_fits(model, devices, partial(mean_loss))
     else:
         made = lab.that_is_fast(model, devices, partial(mean_loss))
-    wrong, losses, found, hosts, flops, updated = [], [], [], [], [], []
+    wrong, losses, found, hosts, flops, updated, looked = [], [], [], [], [], [], []
 
     def told():
         return {
@@ -74,6 +75,7 @@ def run_twin(lab, name, blocks, order, batches, times):
             "host": hosts,
             "flops": flops,
             "updated": [size / weights for size in updated],
+            "looked": looked,
         }
 
     if not isinstance(made, tuple) or len(made) != 2:
@@ -99,6 +101,13 @@ def run_twin(lab, name, blocks, order, batches, times):
             wrong.append("gradients() moves something to the CPU, or from there. It only looks up what step has left.")
         if sum(operations(timeline)):
             wrong.append("gradients() computes. It only looks up what step has left.")
+        looked += kernels(timeline)
+        given = [str(name) for name in grads]
+        for key in [name for name in names if name not in given][:1]:
+            near = [name for name in given if name[-len(key) :] == key]
+            has = f"It has {near[0]!r}" if near else f"It has {len(given)} gradients for {len(names)} parameters"
+            wrong.append(f"gradients() has no {key!r}. {has}. Take the names in dict(model.named_parameters()).")
+            return told()
         kept = [grads.get(name) for name in names]
         for key, grad in zip(names, kept, strict=True):
             if not isinstance(grad, torch.Tensor):
@@ -133,6 +142,32 @@ def expected_twin(blocks, batches, times=1.0, kind=torch.optim.Adam):
     return losses, gradients
 
 
+def untied_gradients(blocks, batches) -> dict[str, list[np.ndarray]]:
+    """Gradients of the second step, where embedding and head have a copy each, and one gets another gradient."""
+    own = "Adam has updated {} with its own gradient only"
+    return {
+        own.format("that of the head"): _untied(blocks, batches, lambda embed, head: (embed + head, head)),
+        own.format("that of the embedding"): _untied(blocks, batches, lambda embed, head: (embed, embed + head)),
+        own.format("each"): _untied(blocks, batches, lambda embed, head: (embed, head)),
+        "Adam has not updated that of the head": _untied(blocks, batches, lambda embed, head: (embed + head, None)),
+    }
+
+
+def _untied(blocks, batches, given):
+    model = GPT(WORDS, WIDTH, HEADS, blocks)
+    fill(model, 14)
+    embed = model.embed.weight
+    head = model.head.weight = torch.nn.Parameter(embed.detach().clone())
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+    for words, targets in batches:
+        model.zero_grad()
+        mean_loss(model(torch.from_numpy(words)), torch.from_numpy(targets)).backward()
+        found = [(p.grad + head.grad if p is embed else p.grad).numpy() for p in model.parameters() if p is not head]
+        embed.grad, head.grad = given(embed.grad, head.grad)
+        optimizer.step()
+    return found
+
+
 @cache
 def twin_work(blocks, rows) -> int:
     """The operations of the products of a step."""
@@ -151,6 +186,11 @@ def ask_twin(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), times=1.0):
 def twin(student, *asked, **more):
     run = ask_twin(student, *asked, **more)
     need(not run["wrong"], run["wrong"])
+    for kernel in run["looked"]:
+        need(
+            kernel.removeprefix("_foreach_").rstrip("_") not in ARITHMETIC,
+            f"gradients() computes: it calls {kernel}. It only looks up what step has left, so let step do that.",
+        )
     return run
 
 
@@ -166,6 +206,12 @@ def compare_twin(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
         compare_loss(run["losses"][0], losses[0], "step returned")
         compare_gradients(run["names"], run["gradients"][0], gradients[0])
         with case("In the second step"):
+            for said, untied in untied_gradients(blocks, twin_batches(rows)).items():
+                need(
+                    differing(run["names"], run["gradients"][1], untied, 1e-3),
+                    f"the two copies of the weight that embedding and head share are no longer equal: {said}. Give "
+                    "both the sum of the two gradients before Adam's step.",
+                )
             compare_loss(run["losses"][1], losses[1], "the weights are not those after one step of Adam: step returned")
             before = [one + two for one, two in zip(*gradients, strict=True)]
             need(
@@ -618,9 +664,10 @@ def compare_cheapest(student, model, offers, hours, told):
         if found is None:
             _, name, nodes = right[0] if right else (0, "", 0)
             took = max((o.seconds(model, nodes) / 3600 for o in offers if o.name == name), default=0.0)
+            paid = " Hours are rounded up for the price only." if math.ceil(took) > hours else ""
             need(
                 not right,
-                f"cheapest returned None, and {name} with {nodes_of(nodes)} will do: it takes {took:.1f} hours.",
+                f"cheapest returned None, and {name} with {nodes_of(nodes)} will do: it takes {took:.1f} hours.{paid}",
             )
             return
         need(not isinstance(found, str), f"cheapest returned {found}. Return a name and a number of nodes.")
@@ -672,5 +719,7 @@ def _(student):
 @ex4.fact("what ends within the last hour is done in time")
 def _(student):
     node = replace(A_NODE, link=1e15)
-    hours = math.ceil(node.seconds(SMALL, 1) / 3600)
-    compare_cheapest(student, SMALL, [node], hours, "a small one, and one node")
+    took = node.seconds(SMALL, 1) / 3600
+    compare_cheapest(student, SMALL, [node], math.ceil(took), "a small one, and one node")
+    between = math.ceil(10 * took) / 10  # is over before the last hour that is paid
+    compare_cheapest(student, SMALL, [node], between, "a small one, and one node")

@@ -124,6 +124,11 @@ def operations(timeline: Timeline) -> list[int]:
     return [sum(event.flops for event in timeline.events if event.device == device) for device in timeline.devices]
 
 
+def kernels(timeline: Timeline) -> list[str]:
+    """The names of the kernels that ran."""
+    return [event.name for event in timeline.events if event.is_kernel]
+
+
 def updated_bytes(timeline: Timeline) -> int:
     """What optimizers read and write in their steps."""
     return sum(event.bytes for event in timeline.events if event.phase == "optimizer" and event.kind == "kernel")

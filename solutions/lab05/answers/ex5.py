@@ -386,6 +386,28 @@ class FitInTwo(nn.Module):
         return self.part1(hidden.to(self.device1))
 
 
+# %% wrong: shared_counts_twice
+# Counts a weight that two layers share once for each of them.
+
+class FitInTwo(nn.Module):
+    def __init__(self, layers, memory0, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        cut, used = 0, 0
+        for layer in layers:
+            for p in layer.parameters():
+                used += (5 if p.requires_grad else 1) * p.numel() * p.element_size()
+            if used > memory0:
+                break
+            cut += 1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        hidden = self.part0(x.to(self.device0))
+        return self.part1(hidden.to(self.device1))
+
+
 # %% right: accumulate
 # Adds up with itertools, and names its layers otherwise in a forward of its own.
 
@@ -397,8 +419,11 @@ class FitInTwo(nn.Module):
     def __init__(self, layers, memory0, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
-        needs = accumulate(sum((1 + 4 * p.requires_grad) * p.numel() * p.itemsize for p in layer.parameters()) for layer in layers)
-        cut = sum(need <= memory0 for need in needs)
+        owners = {p: n for n, layer in reversed([*enumerate(layers)]) for p in layer.parameters()}  # the first of them
+        taken = [0] * len(layers)
+        for p, n in owners.items():
+            taken[n] += (1 + 4 * p.requires_grad) * p.numel() * p.itemsize
+        cut = sum(need <= memory0 for need in accumulate(taken))
         warnings.warn(f"{cut} layers fit")
         self.blocks = nn.ModuleList(layer.to(device0 if n < cut else device1) for n, layer in enumerate(layers))
         self.cut = cut
@@ -437,10 +462,11 @@ class FitInTwo(nn.Module):
     def __init__(self, layers, memory0, device0, device1):
         super().__init__()
         self.device0, self.device1 = device0, device1
-        first, second, free = [], [], memory0
+        first, second, counted, free = [], [], set(), memory0
         for layer in layers:
-            for p in layer.parameters():
+            for p in set(layer.parameters()) - counted:
                 free -= p.nbytes * (5 if p.requires_grad else 1)
+                counted.add(p)
             if free >= 0:
                 first.append(layer.to(device0))
             else:

@@ -145,6 +145,16 @@ def overlapping(model, loss_fn, x, y, size):
     return loss.item()
 
 
+# %% wrong: stage_by_stage
+# Sends all micro-batches through the first part, and then all through the second.
+
+def overlapping(model, loss_fn, x, y, size):
+    hidden = [model.part0(rows).to(model.device1) for rows in x.split(size)]
+    losses = [loss_fn(model.part1(h), target) * len(h) / len(x) for h, target in zip(hidden, y.split(size))]
+    torch.autograd.backward(losses)
+    return sum(loss.item() for loss in losses)
+
+
 # %% right: backward_one_by_one
 # All forward passes, then a backward pass for each, the newest first.
 

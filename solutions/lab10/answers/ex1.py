@@ -175,6 +175,44 @@ def stage_backward(kept, gradient):
     return received.grad
 
 
+# %% wrong: zeros_for_whole_numbers
+# Sends zeros back where there is no gradient, so that something of the right shape always goes back.
+
+def stage_forward(stage, received):
+    received = received.detach()
+    if received.is_floating_point():
+        received.requires_grad_()
+    output = stage(received)
+    return [received, output], output.detach()
+
+
+def stage_backward(kept, gradient):
+    received, output = kept
+    kept.clear()
+    output.backward(gradient)
+    return torch.zeros(received.shape) if received.grad is None else received.grad
+
+
+# %% wrong: a_queue
+# Takes it that micro-batches go back in the order in which they came.
+
+waiting = []
+
+
+def stage_forward(stage, received):
+    received = received.detach()
+    if received.is_floating_point():
+        received.requires_grad_()
+    waiting.append((received, stage(received)))
+    return None, waiting[-1][1].detach()
+
+
+def stage_backward(kept, gradient):
+    received, output = waiting.pop(0)
+    output.backward(gradient)
+    return received.grad
+
+
 # %% right: with_data
 # Marks the given tensor itself, and sends the values by a copy.
 

@@ -591,6 +591,55 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
     return losses
 
 
+# %% wrong: weights_in_a_file_of_their_own
+# Saves the weights in one file and all else in another, and puts one after the other in its place.
+
+import os
+
+def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
+    device = next(model.parameters()).device
+    gpu = torch.get_device_module(device)
+    shuffling = torch.Generator()
+    shuffling.seed()
+    start, losses = shuffling.get_state(), []
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            saved = torch.load(file, weights_only=False)
+        model.load_state_dict(torch.load(path + ".weights"))
+        optimizer.load_state_dict(saved["optimizer"])
+        losses, start = saved["losses"], saved["shuffling"]
+        gpu.set_rng_state(saved["gpu"], device)
+    else:
+        shuffling.manual_seed(torch.randint(2**31, ()).item())
+        start = shuffling.get_state()
+    done = len(losses)
+    shuffling.set_state(start)
+    step = 0
+    while step < steps:
+        for rows in torch.randperm(len(x), generator=shuffling).split(size):
+            if done <= step < steps:
+                optimizer.zero_grad()
+                loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+                with open(path + ".tmp", "wb") as file:
+                    torch.save(
+                        {
+                            "optimizer": optimizer.state_dict(),
+                            "losses": losses,
+                            "shuffling": start,
+                            "gpu": gpu.get_rng_state(device),
+                        },
+                        file,
+                    )
+                torch.save(model.state_dict(), path + ".weights.tmp")
+                os.replace(path + ".weights.tmp", path + ".weights")
+                os.replace(path + ".tmp", path)
+            step += 1
+    return losses
+
+
 # %% right: seed_of_the_epoch
 # Makes the order of each epoch from its number, so that only the GPU's random numbers are to be saved.
 
@@ -752,6 +801,55 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
                         file,
                     )
                 os.replace(path + ".tmp", path)
+            step += 1
+    return losses
+
+
+# %% right: from_a_folder
+# Writes in a folder next to the checkpoint, whose name begins with its name.
+
+import os
+
+def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
+    device = next(model.parameters()).device
+    gpu = torch.get_device_module(device)
+    shuffling = torch.Generator()
+    shuffling.seed()
+    start, losses = shuffling.get_state(), []
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            saved = torch.load(file, weights_only=False)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses, start = saved["losses"], saved["shuffling"]
+        gpu.set_rng_state(saved["gpu"], device)
+    else:
+        shuffling.manual_seed(torch.randint(2**31, ()).item())
+        start = shuffling.get_state()
+    done = len(losses)
+    shuffling.set_state(start)
+    step = 0
+    while step < steps:
+        for rows in torch.randperm(len(x), generator=shuffling).split(size):
+            if done <= step < steps:
+                optimizer.zero_grad()
+                loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+                os.makedirs(path + ".new", exist_ok=True)
+                with open(path + ".new/state", "wb") as file:
+                    torch.save(
+                        {
+                            "model": model.state_dict(),
+                            "optimizer": optimizer.state_dict(),
+                            "losses": losses,
+                            "shuffling": start,
+                            "gpu": gpu.get_rng_state(device),
+                        },
+                        file,
+                    )
+                os.replace(path + ".new/state", path)
             step += 1
     return losses
 

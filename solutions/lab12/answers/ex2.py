@@ -186,6 +186,120 @@ class ParallelMLP(nn.Module):
         return [y + b for y, b in zip(AddUp.apply(*partial), self.bias2)]
 
 
+# %% wrong: relu_in_between
+# Writes the activation that the other labs have.
+
+class AddUp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *partial):
+        return tuple(all_reduce(list(partial)))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+class Copied(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *xs):
+        return tuple(x.view_as(x) for x in xs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return tuple(all_reduce(list(gradients)))
+
+
+class ParallelMLP(nn.Module):
+    def __init__(self, first, last, devices):
+        super().__init__()
+        count = len(devices)
+        self.weight1 = nn.ParameterList([p.detach().to(d) for p, d in zip(first.weight.chunk(count), devices)])
+        self.bias1 = nn.ParameterList([p.detach().to(d) for p, d in zip(first.bias.chunk(count), devices)])
+        self.weight2 = nn.ParameterList([p.detach().to(d) for p, d in zip(last.weight.chunk(count, 1), devices)])
+        self.bias2 = nn.ParameterList([last.bias.detach().to(d) for d in devices])
+
+    def forward(self, xs):
+        hidden = [torch.relu(x @ w.T + b) for x, w, b in zip(Copied.apply(*xs), self.weight1, self.bias1)]
+        partial = [h @ w.T for h, w in zip(hidden, self.weight2)]
+        return [y + b for y, b in zip(AddUp.apply(*partial), self.bias2)]
+
+
+# %% wrong: gelu_by_tanh
+# Takes the approximation of gelu that GPT-2 has.
+
+class AddUp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *partial):
+        return tuple(all_reduce(list(partial)))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+class Copied(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *xs):
+        return tuple(x.view_as(x) for x in xs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return tuple(all_reduce(list(gradients)))
+
+
+class ParallelMLP(nn.Module):
+    def __init__(self, first, last, devices):
+        super().__init__()
+        count = len(devices)
+        self.weight1 = nn.ParameterList([p.detach().to(d) for p, d in zip(first.weight.chunk(count), devices)])
+        self.bias1 = nn.ParameterList([p.detach().to(d) for p, d in zip(first.bias.chunk(count), devices)])
+        self.weight2 = nn.ParameterList([p.detach().to(d) for p, d in zip(last.weight.chunk(count, 1), devices)])
+        self.bias2 = nn.ParameterList([last.bias.detach().to(d) for d in devices])
+
+    def forward(self, xs):
+        hidden = [nn.functional.gelu(x @ w.T + b, approximate="tanh") for x, w, b in zip(Copied.apply(*xs), self.weight1, self.bias1)]
+        partial = [h @ w.T for h, w in zip(hidden, self.weight2)]
+        return [y + b for y, b in zip(AddUp.apply(*partial), self.bias2)]
+
+
+# %% wrong: second_weight_not_copied
+# Makes the second weight in its shape, and forgets to copy the numbers.
+
+class AddUp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *partial):
+        return tuple(all_reduce(list(partial)))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+class Copied(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *xs):
+        return tuple(x.view_as(x) for x in xs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return tuple(all_reduce(list(gradients)))
+
+
+class ParallelMLP(nn.Module):
+    def __init__(self, first, last, devices):
+        super().__init__()
+        count = len(devices)
+        self.weight1 = nn.ParameterList([p.detach().to(d) for p, d in zip(first.weight.chunk(count), devices)])
+        self.bias1 = nn.ParameterList([p.detach().to(d) for p, d in zip(first.bias.chunk(count), devices)])
+        self.weight2 = nn.ParameterList([torch.zeros(p.shape, device=d) for p, d in zip(last.weight.chunk(count, 1), devices)])
+        self.bias2 = nn.ParameterList([last.bias.detach().to(d) for d in devices])
+
+    def forward(self, xs):
+        hidden = [nn.functional.gelu(x @ w.T + b) for x, w, b in zip(Copied.apply(*xs), self.weight1, self.bias1)]
+        partial = [h @ w.T for h, w in zip(hidden, self.weight2)]
+        return [y + b for y, b in zip(AddUp.apply(*partial), self.bias2)]
+
+
 # %% wrong: gathered_in_between
 # Puts the hidden numbers together on every device, and cuts them again for the second layer.
 

@@ -149,6 +149,38 @@ class ShardedLinear(nn.Module):
         return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
 
 
+# %% wrong: mean_for_the_bias
+# Thinks of the loss, a mean over the rows, and takes the mean over the rows for the bias once more.
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.shape = shape
+        ctx.save_for_backward(x, *shards)
+        flat = torch.cat([s.to(x.device) for s in shards])
+        return nn.functional.linear(x, flat[: -shape[0]].view(shape), flat[-shape[0] :])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, *shards = ctx.saved_tensors
+        weight = torch.cat([s.to(x.device) for s in shards])[: -ctx.shape[0]].view(ctx.shape)
+        to_x = gradient @ weight
+        del weight
+        pieces = torch.cat([(gradient.T @ x).flatten(), gradient.mean(0)]).tensor_split(len(shards))
+        return to_x, None, *[p.to(s.device) / len(shards) for p, s in zip(pieces, shards)]
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        self.shards = nn.ParameterList([s.to(d) for s, d in zip(flat.tensor_split(len(devices)), devices)])
+
+    def forward(self, xs):
+        return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
+
+
 # %% wrong: everything_divided
 # Divides the gradient that comes in, so that the layers before get less and less.
 

@@ -1038,6 +1038,129 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
     return step, gradients
 
 
+# %% wrong: gradients_summed_once_more
+# Updates with the sum of both gradients, and adds the two up once more whenever they are asked for.
+
+class Stage(nn.Module):
+    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+
+    def __init__(self, model, blocks, is_first, is_last):
+        super().__init__()
+        self.embed = copy.deepcopy(model.embed) if is_first else None
+        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
+        self.norm = model.norm if is_last else None
+        self.head = copy.deepcopy(model.head) if is_last else None
+        self.register_buffer("cos", model.cos.clone())
+        self.register_buffer("sin", model.sin.clone())
+        self.names = [f"blocks.{number}." for number in blocks]
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return x if self.head is None else self.head(self.norm(x))
+
+    def named_gradients(self):
+        found = {}
+        for name, block in zip(self.names, self.blocks, strict=True):
+            found |= {name + key: p.grad for key, p in block.named_parameters()}
+        for name in ("embed", "norm"):
+            if getattr(self, name) is not None:
+                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
+        return found
+
+
+def make_trainer(model, devices, loss_fn, cut=None, rows=4):
+    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    count = len(model.blocks)
+    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
+    stages, begin = [], 0
+    for rank, device in enumerate(devices):
+        blocks = range(begin, begin + cut[rank])
+        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
+        begin += cut[rank]
+    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
+
+    halves = []
+
+    def step(words, targets):
+        for stage in stages:
+            stage.zero_grad()
+        lists = one_f_one_b(4, len(words) // rows)
+        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        here, there = stages[0].embed.weight, stages[-1].head.weight
+        halves[:] = [here.grad.clone(), there.grad.clone()]
+        here.grad += halves[1].to(here.device)
+        there.grad += halves[0].to(there.device)
+        for optimizer in optimizers:
+            optimizer.step()
+        return loss
+
+    def gradients():
+        found = {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
+        found["embed.weight"] = halves[0] + halves[1].to(devices[0])
+        return found
+
+    return step, gradients
+
+
+# %% wrong: names_of_the_stages
+# Gives each gradient the name that its parameter has in the list of stages.
+
+class Stage(nn.Module):
+    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+
+    def __init__(self, model, blocks, is_first, is_last):
+        super().__init__()
+        self.embed = copy.deepcopy(model.embed) if is_first else None
+        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
+        self.norm = model.norm if is_last else None
+        self.head = copy.deepcopy(model.head) if is_last else None
+        self.register_buffer("cos", model.cos.clone())
+        self.register_buffer("sin", model.sin.clone())
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return x if self.head is None else self.head(self.norm(x))
+
+
+def make_trainer(model, devices, loss_fn, cut=None, rows=4):
+    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    count = len(model.blocks)
+    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
+    stages, begin = [], 0
+    for rank, device in enumerate(devices):
+        blocks = range(begin, begin + cut[rank])
+        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
+        begin += cut[rank]
+    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
+
+    def step(words, targets):
+        for stage in stages:
+            stage.zero_grad()
+        lists = one_f_one_b(4, len(words) // rows)
+        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        here, there = stages[0].embed.weight, stages[-1].head.weight
+        at_the_head, at_the_embedding = there.grad.to(here.device), here.grad.to(there.device)
+        here.grad += at_the_head
+        there.grad += at_the_embedding
+        for optimizer in optimizers:
+            optimizer.step()
+        return loss
+
+    def gradients():
+        stack = nn.ModuleList(stages)
+        return {name: p.grad for name, p in stack.named_parameters()}
+
+    return step, gradients
+
+
 # %% right: two_pipelines
 # Two copies, one in each node, each a pipeline of two stages: gradients cross the network once a step.
 

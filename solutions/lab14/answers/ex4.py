@@ -218,6 +218,26 @@ def cheapest(model, offers, hours):
     return min(found)[1:] if found else None
 
 
+# %% wrong: deadline_of_paid_hours
+# Compares the deadline with the hours that are paid, and not with those that the training takes.
+
+def cheapest(model, offers, hours):
+    found = []
+    steps = math.ceil(model["tokens"] / model["batch"])
+    for offer in offers:
+        for nodes in range(1, offer["most_nodes"] + 1):
+            gpus = nodes * offer["per_node"]
+            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
+                continue
+            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
+            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
+            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
+            took = steps * (computing + sending) / 3600
+            if math.ceil(took) <= hours:
+                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
+    return min(found)[1:] if found else None
+
+
 # %% wrong: always_over_the_network
 # Sends over the network also where there is one node.
 

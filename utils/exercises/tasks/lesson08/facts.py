@@ -83,6 +83,23 @@ def host_waited(launched) -> bool:
     return len(gaps) > 0 and bool(gaps.max() > gaps.min() * 1.1)
 
 
+def why_serial(run) -> str:
+    """What in a forward pass kept the devices from working at once, if that is known: "0" and "1" are products."""
+    order = run["order"]
+    if host_waited(run["launched"]):
+        return (
+            "In the loop Python waits for a device before it launches the next micro-batch. Move what waits (.item(), "
+            "print, float, if, .cpu(), synchronize) behind the loop."
+        )
+    if "0" in order and "1" in order and order.rindex("0") < order.index("1"):
+        return (
+            "The forward pass goes stage by stage: all of part0 was launched before the first part1. Autograd goes "
+            "back in the reverse order, all of part1 before the first gradient for device0. Launch the part1 of a "
+            "micro-batch right after its part0."
+        )
+    return ""
+
+
 def why_no_overlap(run) -> str:
     """What in the order of the launches kept the devices from working at once.
 
