@@ -77,7 +77,7 @@ def grade_class(
     for submission, text in source:
         for member in groups[_group_of(submission)]:
             grade = grades[member.student] = _as_of(member, submission, Grade.from_json(text))
-            if grade.status != "not-graded":
+            if not grade.about.again:
                 result = {"fingerprint": marks[member.student], "course": course_version()}
                 result["grade"] = json.loads(grade.to_json())
                 write_whole(folder / f"{file_stem(member.student)}.json", json.dumps(result, indent=1) + "\n")

@@ -14,30 +14,45 @@ from utils.grading.run.kernel_student import KernelStudent
 from utils.grading.run.submissions import Submission
 
 LARGEST_TIMELINE = 1_000_000  # characters
-# What can have happened to a submission. Points are given for whatever could be judged.
-STATUSES = {
-    "ok": "the notebook ran from top to bottom",
-    "error": "a cell raised; what does not depend on it was graded",
-    "timeout": "something did not finish in time; the rest was graded",
-    "crash": "the kernel died; the rest was graded",
-    "missing": "nothing to grade was handed in",
-    "not-graded": "the grader could not start: grade this one again",
-    "not-a-notebook": "what was handed in cannot be read as a notebook",
-    "another-lab": "the notebook of another lab was handed in",
-    "untouched": "the notebook is as it was released: perhaps it was not saved",
-}
-# Statuses after which the points say nothing about the student.
-NOT_JUDGED = ("missing", "not-graded", "not-a-notebook", "another-lab", "untouched")
-# Statuses that a person should look at. "error" is not among them: who leaves an exercise open has it.
-LOOK_AT = {
-    "timeout": "something did not finish in time",
-    "crash": "the kernel died",
-    "not-graded": "the grader could not start: run the command again",
-    "not-a-notebook": "what was handed in cannot be read as a notebook",
-    "another-lab": "the notebook of another lab was handed in",
-    "untouched": "the notebook is as it was released",
-}
 MOST_FLAGS = 20  # that are told
+
+
+@dataclass(frozen=True)
+class Status:
+    """What can have become of a submission, and what follows. Points are given for whatever could be judged."""
+
+    means: str
+    look: str = ""  # why a person should look at it. "error" has none: who leaves an exercise open has it
+    judged: bool = True  # whether the points say something about the student
+    again: bool = False  # whether the grader failed, so that its next run grades this one again
+
+
+STATUSES = {
+    "ok": Status("the notebook ran from top to bottom"),
+    "error": Status("a cell raised; what does not depend on it was graded"),
+    "timeout": Status("something did not finish in time; the rest was graded", look="something did not finish in time"),
+    "crash": Status("the kernel died; the rest was graded", look="the kernel died"),
+    "missing": Status("nothing to grade was handed in", judged=False),
+    "not-graded": Status(
+        "the grader could not start: grade this one again",
+        look="the grader could not start: run the command again",
+        judged=False,
+        again=True,
+    ),
+    "not-a-notebook": Status(
+        "what was handed in cannot be read as a notebook",
+        look="what was handed in cannot be read as a notebook",
+        judged=False,
+    ),
+    "another-lab": Status(
+        "the notebook of another lab was handed in", look="the notebook of another lab was handed in", judged=False
+    ),
+    "untouched": Status(
+        "the notebook is as it was released: perhaps it was not saved",
+        look="the notebook is as it was released",
+        judged=False,
+    ),
+}
 
 
 @dataclass
@@ -64,21 +79,20 @@ class Grade:
         return sum(self.points.values())
 
     @property
+    def about(self) -> Status:
+        """What the status means. One of another version of the course is for a person to look at."""
+        return STATUSES.get(self.status) or Status("", look=f"status {self.status}")
+
+    @property
     def judged(self) -> bool:
         """Whether the points say something about the student."""
-        return self.status not in NOT_JUDGED
+        return self.about.judged
 
     @property
     def reasons_to_look(self) -> list[str]:
         """Why a person should look at this submission, in the submission's own text too. Empty for most."""
-        reasons = self.flags[:MOST_FLAGS]
-        if self.status in LOOK_AT:
-            return [LOOK_AT[self.status], *reasons]
-        if self.status not in STATUSES:
-            return [f"status {self.status}", *reasons]
-        if self.status == "error" and not self.total:
-            return ["a cell raised, and no exercise got points", *reasons]
-        return reasons
+        reasons = [*filter(None, [self.about.look]), *self.flags[:MOST_FLAGS]]
+        return reasons or ([] if self.judged else [self.note or "nothing was handed in"])
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=True, indent=1)
