@@ -14,6 +14,7 @@ from utils.grading.run.kernel_student import KernelStudent
 from utils.grading.run.submissions import Submission
 
 LARGEST_TIMELINE = 1_000_000  # characters
+DEEPEST_TIMELINE = 8  # lists in lists
 MOST_FLAGS = 20  # that are told
 
 
@@ -94,15 +95,15 @@ class Grade:
         reasons = [*filter(None, [self.about.look]), *self.flags[:MOST_FLAGS]]
         return reasons or ([] if self.judged else [self.note or "nothing was handed in"])
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=True, indent=1)
+    def to_dict(self) -> dict:
+        """The grade as it stands in a file of results."""
+        return asdict(self)
 
     @classmethod
-    def from_json(cls, text: str) -> Grade:
-        """The grade that `to_json` was asked of. Raises ValueError, TypeError or KeyError for other text."""
-        data = json.loads(text)
-        findings = {name: [Finding(**one) for one in found] for name, found in data.pop("findings").items()}
-        return cls(**data, findings=findings)
+    def from_dict(cls, data: dict) -> Grade:
+        """The grade that `to_dict` was asked of. Raises TypeError, KeyError or AttributeError for other data."""
+        findings = {name: [Finding(**one) for one in found] for name, found in data["findings"].items()}
+        return cls(**{**data, "findings": findings})
 
 
 def grade_submission(submission: Submission, lab: Lab, limits: Limits | None = None) -> Grade:
@@ -172,10 +173,15 @@ def _run(student: str, notebook: Document, lab: Lab, limits: Limits | None) -> G
 
 
 def _small(timelines: dict[str, dict]) -> dict[str, dict]:
-    """Those that are JSON and not large: they are kept in the result."""
+    """Those that are JSON, and neither large nor deep: they are kept in the result."""
     found = {}
     for name, data in timelines.items():
         with contextlib.suppress(TypeError, ValueError, RecursionError):
-            if len(json.dumps(data)) <= LARGEST_TIMELINE:
+            if _is_flat(data, DEEPEST_TIMELINE) and len(json.dumps(data)) <= LARGEST_TIMELINE:
                 found[name] = data
     return found
+
+
+def _is_flat(data: object, levels: int) -> bool:
+    inner = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    return levels > 0 and all(_is_flat(one, levels - 1) for one in inner)
