@@ -17,14 +17,15 @@ from statistics import median
 from typing import NamedTuple
 
 from simgpu.profiles import GPUS
-from utils.planner import Cluster, Estimate, Layout, Model, Plan, estimate, llama, plan
-from utils.planner.simulation import MACHINE, SIZES, each_in_a_process
+from utils.planner import Cluster, Layout, Model, Plan, estimate, llama, plan
+from utils.planner.simulation import each_in_a_process
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "planner_simulated.json"
 PAGE = ROOT / "docs" / "planner.md"
 GIB = 2**30
 
+SIZES = {"layers": 8, "width": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336, "vocabulary": 128256, "length": 4096}
 CASES: list[dict] = [
     # FSDP
     {"shard": 1},
@@ -69,21 +70,22 @@ CASES: list[dict] = [
 # --- beside simulation ----------------------------------------------------------------------------------------------
 
 
-def estimated(case: dict) -> Estimate:
-    """What the planner says of a layout that `utils.planner.simulation` simulates."""
+def asked(case: dict) -> tuple[Model, Cluster, Layout]:
+    """A case, with what is usual."""
     sizes = {name: case.get(name, usual) for name, usual in SIZES.items()}
     fields = {name: value for name, value in case.items() if name not in (*SIZES, "per_node")}
     piped = fields.get("pipeline", 1) > 1
     layout = Layout(**({"reshard": not piped, "fsdp": not piped} | fields))
-    return estimate(llama(**sizes), Cluster(gpus=layout.gpus, per_node=case.get("per_node", 8), **MACHINE), layout)
+    return llama(**sizes), Cluster(gpus=layout.gpus, per_node=case.get("per_node", 8)), layout
 
 
 def simulated() -> list[dict[str, float]]:
     """Of each case, from the file where they are kept or anew."""
     kept = {json.dumps(case): found for case, found in json.loads(KEPT.read_text())} if KEPT.exists() else {}
     missing = [case for case in CASES if json.dumps(case) not in kept]
-    for case, found in zip(missing, each_in_a_process(missing), strict=True):
-        kept[json.dumps(case)] = found
+    for case in missing:
+        model, cluster, layout = asked(case)
+        [kept[json.dumps(case)]] = each_in_a_process(dict(model.sizes), cluster, [layout])
         KEPT.parent.mkdir(exist_ok=True)
         KEPT.write_text(json.dumps([[json.loads(key), value] for key, value in kept.items()], indent=1))
     return [kept[json.dumps(case)] for case in CASES]
@@ -102,7 +104,7 @@ class Pair(NamedTuple):
 def pairs() -> list[Pair]:
     found = []
     for case, ran in zip(CASES, simulated(), strict=True):
-        ours = estimated(case)
+        ours = estimate(*asked(case))
         words = ", ".join(f"{name} {value}" for name, value in case.items())
         found.append(Pair(words, (ours.seconds, ran["seconds"]), (ours.peak, ran["bytes"])))
     return found

@@ -83,7 +83,7 @@ def judged(monkeypatch):
         for one in todo:
             new.append(one.student)
             points = {"ex1": 1, "ex2": 3, "ex3": 1, "ex4": 2, "ex5": 0}
-            yield one, Grade(one.student, "ok", points, id=one.id, free_text={"words": "Because."}).to_json()
+            yield one, Grade(one.student, "ok", points, id=one.id, free_text={"words": "Because."})
 
     monkeypatch.setattr(classroom, "_here", judge)
     return new

@@ -147,9 +147,10 @@ def test_results_are_read_from_the_graded_folder_for_the_class_as_it_is(tmp_path
     (tmp_path / "grades.csv").write_text("student,mark\n'=ann,2\n")
     (tmp_path / "results").mkdir()
     for student in ("=ann", "left last week"):
-        result = {"grade": json.loads(made(student).to_json())}
+        result = {"grade": made(student).to_dict()}
         (tmp_path / "results" / f"{student}.json").write_text(json.dumps(result))
     assert [grade.student for grade in read_results(tmp_path)] == ["=ann"]
-    (tmp_path / "results" / "bob.json").write_text("{")
-    with pytest.raises(Problem, match=r"bob\.json cannot be read"):
-        read_results(tmp_path)
+    for text in ("{", "[]", '{"grade": []}', '{"grade": {"findings": []}}', '{"grade": {"findings": {}}}'):
+        (tmp_path / "results" / "bob.json").write_text(text)
+        with pytest.raises(Problem, match=r"bob\.json cannot be read"):
+            read_results(tmp_path)

@@ -13,7 +13,7 @@ from jinja2 import UndefinedError
 import simgpu
 from tests.support.notebooks import ROOT, notebook_with, run_here
 from utils.exercises.facts import Finding, Lab, LocalStudent, StudentError, load_lab, recorded_timelines
-from utils.grading.grade import STATUSES, Grade
+from utils.grading.grade import STATUSES, Grade, _small
 from utils.grading.tell.feedback import IN_WORDS, student_page, student_text
 from utils.grading.tell.pages import TEMPLATES
 from utils.grading.tell.text import LONGEST, clean
@@ -244,6 +244,16 @@ def test_where_something_crashed_an_answer_of_which_nothing_holds_is_not_run_aga
     findings = {"ex1": [Finding("a fact", True), Finding("another", False)], "ex2": [Finding("a fact", False)]}
     assert list(recorded_timelines(lab, SimpleNamespace(worst="crash"), findings)) == ["ex1"]
     assert list(recorded_timelines(lab, SimpleNamespace(worst="error"), findings)) == ["ex1", "ex2"]
+
+
+def test_a_timeline_that_is_deep_or_large_is_not_kept_with_the_grade():
+    deep = a_timeline()
+    for _ in range(600):
+        deep = {"devices": [deep]}
+    kept = _small({"ex1": a_timeline(), "ex2": deep, "ex3": {"devices": ["x" * 1_000_001]}, "ex4": {"begin": object()}})
+    assert kept == {"ex1": a_timeline()}
+    grade = a_grade(timelines=kept)
+    assert Grade.from_dict(json.loads(json.dumps(grade.to_dict(), indent=1))) == grade
 
 
 @pytest.mark.parametrize("error", [StudentError("no"), KeyError("timeline"), TypeError("no")])

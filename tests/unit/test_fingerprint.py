@@ -55,9 +55,10 @@ def test_code_that_judges_counts_and_remarks_and_other_code_do_not(course):
         *(
             "utils/exercises/facts/probes.py",
             "utils/exercises/facts/judge.py",
+            "utils/exercises/facts/errors.py",
             "utils/exercises/facts/wire.py",
-            "utils/exercises/facts/looks.py",
         ),
+        "utils/exercises/facts/looks.py",
         *("utils/grading/grade.py", "utils/grading/run/kernel.py", "utils/grading/run/observer.py"),
         *("utils/grading/run/sandbox.py", "utils/grading/run/system_calls.py", "utils/grading/run/isolation.py"),
         *(

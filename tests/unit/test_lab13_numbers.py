@@ -9,7 +9,6 @@ import torch
 from tests.support.notebooks import ROOT
 from utils.exercises.facts import visible
 from utils.planner import Cluster, llama
-from utils.planner.cluster import GpuName
 
 lab13 = visible("lab13")
 SIZES = {
@@ -27,7 +26,7 @@ def test_a_layer_of_the_lab_is_what_the_planner_traces(name):
     told = lab13.MODELS[name]
     block = llama(layers=told["layers"], vocabulary=32000, **SIZES[size]).blocks[1]
     for tensor, layer in told["layer"].items():
-        one, eight = (block.traced(GpuName(Cluster(GPUS[gpu]).gpu), rows, tensor, False) for rows in (1, 8))
+        one, eight = (block.traced(Cluster(GPUS[gpu]).gpu, rows, tensor, False) for rows in (1, 8))
         forward, backward = ((seconds(eight, way) - seconds(one, way)) / 7 for way in ("forward", "backward"))
         fixed = seconds(one, "forward") + seconds(one, "backward") - forward - backward
         rounded = {"forward": forward, "backward": backward, "fixed": fixed}

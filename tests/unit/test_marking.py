@@ -11,7 +11,7 @@ from tests.unit.test_feedback import HOSTILE, a_lab, is_harmless
 from tests.unit.test_report import section
 from utils.common.errors import Problem
 from utils.exercises.facts import Finding, load_lab
-from utils.grading.grade import Grade
+from utils.grading.grade import STATUSES, Grade
 from utils.grading.marking import overrides, words
 from utils.grading.marking.by_hand import Students
 from utils.grading.marking.late import deadline
@@ -313,6 +313,16 @@ def test_all_of_it_stands_in_the_table(tmp_path):
     write_grades(marked, a_lab(), tmp_path / "grades.csv")
     found = [[row[name] for name in ("words", "total", "mark", "max")] for row in table(tmp_path / "grades.csv")]
     assert found == [["1", "3", "3", "7"], ["", "2", "2", "7"]]
+
+
+def test_the_table_says_why_a_mark_is_held_back_as_the_page_does(tmp_path):
+    marks = [made(status, status=status) for status in (*STATUSES, "a status of tomorrow")]
+    marks.append(made("decided", status="crash", flags=["odd"], overrides={"total": Override(2, "")}))
+    write_grades(marks, a_lab(), tmp_path / "grades.csv")
+    found = {row["student"]: row["look_at"] for row in table(tmp_path / "grades.csv")}
+    held = {one.name: "; ".join(one.why) for one in write_exports(marks, a_lab(), tmp_path).held}
+    assert found == {"ok": "", "error": "", "decided": "odd"} | held
+    assert (found["crash"], found["missing"]) == ("the kernel died", "nothing was handed in")
 
 
 def test_all_of_it_is_exported_with_what_it_counts_to(tmp_path):

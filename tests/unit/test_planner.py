@@ -1,10 +1,6 @@
 """The planner: beside shapes-only simulation, what has to grow with what, and what it is asked wrongly."""
 
 import dataclasses
-import json
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -12,11 +8,11 @@ from torch import nn
 
 from simgpu import torch_private
 from simgpu.profiles import GPUS
-from tests.support.notebooks import ROOT
 from utils.common.errors import Problem
 from utils.planner import Cluster, Layout, estimate, llama, of_module, plan
 from utils.planner.estimate import BUFFERS, CONTEXT
 from utils.planner.replay import Groups, Replay
+from utils.planner.simulating import simulate
 
 SIZES = {"layers": 4, "width": 1024, "heads": 8, "kv_heads": 4, "hidden": 4096, "vocabulary": 8192, "length": 2048}
 
@@ -33,24 +29,17 @@ def cost(model, gpus=None, **fields):
 
 @pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
 def test_it_comes_near_to_shapes_only_simulation(model):
-    wide = {"width": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336}
-    cases = [
-        {"shard": 8, "rows": 4},
-        {"shard": 4, "tensor": 2, "rows": 4},
-        {"shard": 4, "tensor": 8, "rows": 4} | wide,  # between nodes and within one: they don't wait for each other
-        {"pipeline": 2, "micro_batches": 4} | wide,
+    wide = llama(**SIZES | {"width": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336})
+    small_layouts = [Layout(shard=8, rows=4), Layout(shard=4, tensor=2, rows=4)]
+    wide_layouts = [
+        Layout(shard=4, tensor=8, rows=4),  # between nodes and within one: they don't wait for each other
+        Layout(pipeline=2, micro_batches=4, fsdp=False, reshard=False),
     ]
-    asked = json.dumps([SIZES | case for case in cases])
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    run = [sys.executable, "-m", "utils.planner.simulation", asked]
-    done = subprocess.run(run, env=environment, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    for case, line in zip(cases, done.stdout.splitlines(), strict=True):
-        piped, simulated = "pipeline" in case, json.loads(line)
-        fields = {name: value for name, value in case.items() if name not in wide}
-        ours = cost(llama(**SIZES | wide) if "width" in case else model, **fields, fsdp=not piped, reshard=not piped)
-        assert ours.seconds == pytest.approx(simulated["seconds"], rel=0.1), case
-        assert ours.peak == pytest.approx(simulated["bytes"], rel=0.15), case
+    for llama_like, asked in ((model, small_layouts), (wide, wide_layouts)):
+        for layout, simulated in zip(asked, simulate(llama_like, Cluster("H100", 32), asked), strict=True):
+            ours = estimate(llama_like, Cluster("H100", layout.gpus), layout)
+            assert ours.seconds == pytest.approx(simulated["seconds"], rel=0.1), layout
+            assert ours.peak == pytest.approx(simulated["bytes"], rel=0.15), layout
 
 
 def test_memory_and_time_go_the_right_way(model):
@@ -204,6 +193,15 @@ def test_the_best_are_simulated_beside_their_estimates(model):
     assert (table["simulated, s"] > 0).all()
     assert table["time off, %"].abs().max() < 15
     assert table["memory off, %"].abs().max() < 30
+
+
+@pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
+def test_a_gpu_of_ones_own_is_simulated_by_its_own_profile(model):
+    half = dataclasses.replace(GPUS["H100"], name="half an H100", flops=GPUS["H100"].flops / 2, fast={})
+    table = plan(model, Cluster(half, 8), 64, rows=4, recompute="none", shard=8, tensor=1).simulated(1)
+    assert table["time off, %"].abs().max() < 15
+    usual = plan(model, Cluster("H100", 8), 64, rows=4, recompute="none", shard=8, tensor=1)
+    assert table["simulated, s"][0] > 2 * usual.fits[0].seconds
 
 
 @pytest.mark.parametrize(

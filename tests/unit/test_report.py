@@ -144,7 +144,7 @@ def test_free_text_stands_side_by_side_without_what_was_not_answered():
 def test_every_status_is_counted_and_explained():
     found = section(class_page(CLASS, a_lab()), "statuses")
     for status in {grade.status for grade in CLASS}:
-        assert STATUSES[status] in found
+        assert STATUSES[status].means in found
     odd = class_page([made("x", 0, 0, "a status of tomorrow")], a_lab())
     assert "a status of tomorrow" in section(odd, "statuses")
 

@@ -74,12 +74,11 @@ def grade_class(
     groups = _by_group(todo)
     firsts = [members[0] for members in groups.values()]
     source = _on_dask(firsts, lab_name, limits, dask) if dask else _here(firsts, lab_name, limits, jobs)
-    for submission, text in source:
+    for submission, judged in source:
         for member in groups[_group_of(submission)]:
-            grade = grades[member.student] = _as_of(member, submission, Grade.from_json(text))
-            if grade.status != "not-graded":
-                result = {"fingerprint": marks[member.student], "course": course_version()}
-                result["grade"] = json.loads(grade.to_json())
+            grade = grades[member.student] = _as_of(member, submission, judged)
+            if not grade.about.again:
+                result = {"fingerprint": marks[member.student], "course": course_version(), "grade": grade.to_dict()}
                 write_whole(folder / f"{file_stem(member.student)}.json", json.dumps(result, indent=1) + "\n")
             finished(grade, True, False)
     return [grades[submission.student] for submission in submissions]
@@ -103,13 +102,13 @@ def _as_of(member: Submission, first: Submission, grade: Grade) -> Grade:
     return dataclasses.replace(grade, student=member.student, id=member.id, flags=flags)
 
 
-def grade_one(submission: Submission, contents: list[bytes] | None, lab_name: str, limits: Limits) -> str:
-    """Grade one submission, in a worker; the grade as text. `contents` are its files, if not on this machine."""
+def grade_one(submission: Submission, contents: list[bytes] | None, lab_name: str, limits: Limits) -> Grade:
+    """Grade one submission, in a worker. `contents` are its files, if not on this machine."""
     with ONE_AT_A_TIME, contextlib.ExitStack() as stack:
         if contents is not None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="submission-")))
             submission = _written(submission, contents, folder)
-        return grade_submission(submission, _lab(lab_name), limits).to_json()
+        return grade_submission(submission, _lab(lab_name), limits)
 
 
 def _written(submission: Submission, contents: list[bytes], folder: Path) -> Submission:
@@ -122,7 +121,7 @@ def _written(submission: Submission, contents: list[bytes], folder: Path) -> Sub
     return dataclasses.replace(submission, path=paths[0], more=tuple(paths[1:]))
 
 
-def _here(todo: Sequence[Submission], lab_name: str, limits: Limits, jobs: int) -> Iterator[tuple[Submission, str]]:
+def _here(todo: Sequence[Submission], lab_name: str, limits: Limits, jobs: int) -> Iterator[tuple[Submission, Grade]]:
     """Grade on this machine. A worker that dies costs its own submission, after a second try."""
     tries = dict.fromkeys((one.student for one in todo), 0)
     waiting = list(todo)
@@ -142,10 +141,10 @@ def _here(todo: Sequence[Submission], lab_name: str, limits: Limits, jobs: int) 
                     if tries[submission.student] < TRIES:
                         waiting.append(submission)
                     else:
-                        yield submission, _not_graded(submission, lab_name, "the grader's own process ended").to_json()
+                        yield submission, _not_graded(submission, lab_name, "the grader's own process ended")
                 except Exception as error:  # of the grader: it costs this submission, not the class
                     note = f"the grader failed: {type(error).__name__}: {error}"
-                    yield submission, _not_graded(submission, lab_name, note).to_json()
+                    yield submission, _not_graded(submission, lab_name, note)
 
 
 @cache
@@ -169,7 +168,7 @@ def _new_processes() -> BaseContext:
 
 def _on_dask(
     todo: Sequence[Submission], lab_name: str, limits: Limits, address: str
-) -> Iterator[tuple[Submission, str]]:
+) -> Iterator[tuple[Submission, Grade]]:
     """Grade on a Dask cluster: one submission a task. Its workers need the instructor's copy of the course."""
     try:
         from distributed import Client
@@ -188,10 +187,10 @@ def _on_dask(
             futures[future] = one
         for future in completed(list(futures)):
             try:
-                text = future.result()
+                grade = future.result()
             except Exception as error:  # of a worker: its loss costs this submission, not the class
-                text = _not_graded(futures[future], lab_name, f"its worker failed: {type(error).__name__}").to_json()
-            yield futures[future], text
+                grade = _not_graded(futures[future], lab_name, f"its worker failed: {type(error).__name__}")
+            yield futures[future], grade
 
 
 def _sent(path: Path) -> bytes:
@@ -215,7 +214,7 @@ def _kept(folder: Path, submission: Submission, fingerprint: str) -> tuple[Grade
         result = json.loads((folder / f"{file_stem(submission.student)}.json").read_text(encoding="utf-8"))
         if result["fingerprint"] != fingerprint:
             return None
-        grade = Grade.from_json(json.dumps(result["grade"]))
+        grade = Grade.from_dict(result["grade"])
         return (grade, result.get("course") == course_version()) if grade.student == submission.student else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -104,8 +104,8 @@ def read_results(out: Path) -> list[Grade]:
     found = []
     for path in sorted((out / "results").glob("*.json")):
         try:
-            grade = Grade.from_json(json.dumps(json.loads(path.read_text(encoding="utf-8"))["grade"]))
-        except (OSError, ValueError, KeyError, TypeError):
+            grade = Grade.from_dict(json.loads(path.read_text(encoding="utf-8"))["grade"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise Problem(f"{path} cannot be read: run the `course grade` that wrote it again") from None
         if cell(grade.student) in names:  # others are left of an earlier class
             found.append(grade)

@@ -60,7 +60,7 @@ class Outcome:
     @property
     def again(self) -> list[Mark]:
         """Those that could not be graded: the same call again grades them, and nobody else."""
-        return [grade for grade in self.grades if grade.status == "not-graded"]
+        return [grade for grade in self.grades if grade.about.again]
 
     @property
     def unmarked(self) -> int:

@@ -14,30 +14,46 @@ from utils.grading.run.kernel_student import KernelStudent
 from utils.grading.run.submissions import Submission
 
 LARGEST_TIMELINE = 1_000_000  # characters
-# What can have happened to a submission. Points are given for whatever could be judged.
-STATUSES = {
-    "ok": "the notebook ran from top to bottom",
-    "error": "a cell raised; what does not depend on it was graded",
-    "timeout": "something did not finish in time; the rest was graded",
-    "crash": "the kernel died; the rest was graded",
-    "missing": "nothing to grade was handed in",
-    "not-graded": "the grader could not start: grade this one again",
-    "not-a-notebook": "what was handed in cannot be read as a notebook",
-    "another-lab": "the notebook of another lab was handed in",
-    "untouched": "the notebook is as it was released: perhaps it was not saved",
-}
-# Statuses after which the points say nothing about the student.
-NOT_JUDGED = ("missing", "not-graded", "not-a-notebook", "another-lab", "untouched")
-# Statuses that a person should look at. "error" is not among them: who leaves an exercise open has it.
-LOOK_AT = {
-    "timeout": "something did not finish in time",
-    "crash": "the kernel died",
-    "not-graded": "the grader could not start: run the command again",
-    "not-a-notebook": "what was handed in cannot be read as a notebook",
-    "another-lab": "the notebook of another lab was handed in",
-    "untouched": "the notebook is as it was released",
-}
+DEEPEST_TIMELINE = 8  # lists in lists
 MOST_FLAGS = 20  # that are told
+
+
+@dataclass(frozen=True)
+class Status:
+    """What can have become of a submission, and what follows. Points are given for whatever could be judged."""
+
+    means: str
+    look: str = ""  # why a person should look at it. "error" has none: who leaves an exercise open has it
+    judged: bool = True  # whether the points say something about the student
+    again: bool = False  # whether the grader failed, so that its next run grades this one again
+
+
+STATUSES = {
+    "ok": Status("the notebook ran from top to bottom"),
+    "error": Status("a cell raised; what does not depend on it was graded"),
+    "timeout": Status("something did not finish in time; the rest was graded", look="something did not finish in time"),
+    "crash": Status("the kernel died; the rest was graded", look="the kernel died"),
+    "missing": Status("nothing to grade was handed in", judged=False),
+    "not-graded": Status(
+        "the grader could not start: grade this one again",
+        look="the grader could not start: run the command again",
+        judged=False,
+        again=True,
+    ),
+    "not-a-notebook": Status(
+        "what was handed in cannot be read as a notebook",
+        look="what was handed in cannot be read as a notebook",
+        judged=False,
+    ),
+    "another-lab": Status(
+        "the notebook of another lab was handed in", look="the notebook of another lab was handed in", judged=False
+    ),
+    "untouched": Status(
+        "the notebook is as it was released: perhaps it was not saved",
+        look="the notebook is as it was released",
+        judged=False,
+    ),
+}
 
 
 @dataclass
@@ -64,31 +80,30 @@ class Grade:
         return sum(self.points.values())
 
     @property
+    def about(self) -> Status:
+        """What the status means. One of another version of the course is for a person to look at."""
+        return STATUSES.get(self.status) or Status("", look=f"status {self.status}")
+
+    @property
     def judged(self) -> bool:
         """Whether the points say something about the student."""
-        return self.status not in NOT_JUDGED
+        return self.about.judged
 
     @property
     def reasons_to_look(self) -> list[str]:
         """Why a person should look at this submission, in the submission's own text too. Empty for most."""
-        reasons = self.flags[:MOST_FLAGS]
-        if self.status in LOOK_AT:
-            return [LOOK_AT[self.status], *reasons]
-        if self.status not in STATUSES:
-            return [f"status {self.status}", *reasons]
-        if self.status == "error" and not self.total:
-            return ["a cell raised, and no exercise got points", *reasons]
-        return reasons
+        reasons = [*filter(None, [self.about.look]), *self.flags[:MOST_FLAGS]]
+        return reasons or ([] if self.judged else [self.note or "nothing was handed in"])
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=True, indent=1)
+    def to_dict(self) -> dict:
+        """The grade as it stands in a file of results."""
+        return asdict(self)
 
     @classmethod
-    def from_json(cls, text: str) -> Grade:
-        """The grade that `to_json` was asked of. Raises ValueError, TypeError or KeyError for other text."""
-        data = json.loads(text)
-        findings = {name: [Finding(**one) for one in found] for name, found in data.pop("findings").items()}
-        return cls(**data, findings=findings)
+    def from_dict(cls, data: dict) -> Grade:
+        """The grade that `to_dict` was asked of. Raises TypeError, KeyError or AttributeError for other data."""
+        findings = {name: [Finding(**one) for one in found] for name, found in data["findings"].items()}
+        return cls(**{**data, "findings": findings})
 
 
 def grade_submission(submission: Submission, lab: Lab, limits: Limits | None = None) -> Grade:
@@ -158,10 +173,15 @@ def _run(student: str, notebook: Document, lab: Lab, limits: Limits | None) -> G
 
 
 def _small(timelines: dict[str, dict]) -> dict[str, dict]:
-    """Those that are JSON and not large: they are kept in the result."""
+    """Those that are JSON, and neither large nor deep: they are kept in the result."""
     found = {}
     for name, data in timelines.items():
         with contextlib.suppress(TypeError, ValueError, RecursionError):
-            if len(json.dumps(data)) <= LARGEST_TIMELINE:
+            if _is_flat(data, DEEPEST_TIMELINE) and len(json.dumps(data)) <= LARGEST_TIMELINE:
                 found[name] = data
     return found
+
+
+def _is_flat(data: object, levels: int) -> bool:
+    inner = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    return levels > 0 and all(_is_flat(one, levels - 1) for one in inner)

@@ -11,10 +11,11 @@ from typing import NamedTuple
 import torch
 
 from simgpu import PAIR, Fabric
+from simgpu.profiles import GpuProfile
 from utils.schedules import Costs, Memory, Schedule, interleaved_1f1b, one_f_one_b
 from utils.schedules.clock import clock
 
-from .cluster import Cluster, GpuName
+from .cluster import Cluster, timing
 from .layouts import Layout
 from .models import Block, Model
 from .optimizer import STATES, adamw
@@ -155,7 +156,7 @@ def cut(model: Model, stages: int) -> list[tuple[Block, ...]]:
 
 
 def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
-    gpu = GpuName(cluster.gpu)
+    gpu = timing(cluster.gpu)
     ends = (model.blocks[0], model.blocks[-1]) if model.ends else ()
 
     def traced(block: Block) -> Trace:
@@ -166,7 +167,7 @@ def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
 
 
 @lru_cache(maxsize=4096)
-def _traced(block: Block, gpu: GpuName, rows: int, tensor: int, recompute: str) -> Trace:
+def _traced(block: Block, gpu: GpuProfile, rows: int, tensor: int, recompute: str) -> Trace:
     if recompute != "full":
         return block.traced(gpu, rows, tensor, recompute == "selective")
     plain = block.traced(gpu, rows, tensor, False)
@@ -275,10 +276,10 @@ def _timed_stage(layout: Layout, blocks: Sequence[Trace], cluster: Cluster) -> _
     """A stage that has all that it waits for."""
     groups = _groups(layout, cluster)
     few, left_out = _shorter(blocks, ALIKE)
-    stage = _replayed(few, groups, GpuName(cluster.gpu), layout.fsdp)
+    stage = _replayed(few, groups, timing(cluster.gpu), layout.fsdp)
     if not left_out:
         return stage
-    other = _replayed(_shorter(blocks, ALIKE + 2)[0], groups, GpuName(cluster.gpu), layout.fsdp)
+    other = _replayed(_shorter(blocks, ALIKE + 2)[0], groups, timing(cluster.gpu), layout.fsdp)
     return _Stage(*(_line(one, two, left_out / 2) for one, two in zip(stage, other, strict=True)))
 
 
@@ -289,9 +290,9 @@ def _line(one, two, times: float):
 
 
 @lru_cache(maxsize=4096)
-def _replayed(blocks: Blocks, groups: Groups, gpu: GpuName, fsdp: bool) -> _Stage:
+def _replayed(blocks: Blocks, groups: Groups, gpu: GpuProfile, fsdp: bool) -> _Stage:
     """Three micro-batches: the second counts, the first and the last have more to do."""
-    replay = Replay(gpu.profile, groups, fsdp)
+    replay = Replay(gpu, groups, fsdp)
     marks = [0.0]
     for number in range(3):
         replay.forward(blocks, held=number > 0 or not fsdp)

@@ -9,10 +9,10 @@ from functools import lru_cache
 import torch
 from torch import nn
 
+from simgpu.profiles import GpuProfile
 from utils.common.errors import Problem
 
 from . import llama as written
-from .cluster import GpuName
 from .trace import Trace, note, trace
 
 Inputs = tuple[torch.Tensor, ...]
@@ -38,17 +38,17 @@ class Block:
         return self.key == other.key
 
     @lru_cache(maxsize=4096)  # noqa: B019  blocks are few, and equal ones are one
-    def traced(self, gpu: GpuName, rows: int, tensor: int, selective: bool) -> Trace:
+    def traced(self, gpu: GpuProfile, rows: int, tensor: int, selective: bool) -> Trace:
         """What it does with so many rows of the batch."""
 
         def make():
             module = self.make(tensor).to(torch.bfloat16)
             return written.Selective(module) if selective else module
 
-        found = trace(make, self.inputs(rows, tensor), gpu.profile)
+        found = trace(make, self.inputs(rows, tensor), gpu)
         if tensor == 1:
             return found
-        shared = tuple(each for width in self.norms for each in (gpu.profile.shortest, ("all_reduce", 4 * width)))
+        shared = tuple(each for width in self.norms for each in (gpu.shortest, ("all_reduce", 4 * width)))
         return found._replace(backward=found.backward + shared)
 
 

@@ -8,7 +8,7 @@ import torch
 
 from simgpu.profiles import GpuProfile
 
-from .cluster import GpuName
+from .cluster import timing
 from .trace import Watch
 
 STATES = 2  # tensors of AdamW, as large as what they train
@@ -19,8 +19,8 @@ ENOUGH = 320 * 2**16, 640 * 2**16
 
 
 @lru_cache(maxsize=64)
-def _steps(gpu: GpuName, dtype: torch.dtype) -> tuple[tuple[tuple[float, ...], int], ...]:
-    return tuple(_step(gpu.profile, numbers, dtype) for numbers in ENOUGH)
+def _steps(gpu: GpuProfile, dtype: torch.dtype) -> tuple[tuple[tuple[float, ...], int], ...]:
+    return tuple(_step(gpu, numbers, dtype) for numbers in ENOUGH)
 
 
 def _step(gpu: GpuProfile, numbers: int, dtype: torch.dtype) -> tuple[tuple[float, ...], int]:
@@ -35,6 +35,6 @@ def _step(gpu: GpuProfile, numbers: int, dtype: torch.dtype) -> tuple[tuple[floa
 
 def adamw(gpu: GpuProfile, numbers: int, dtype: torch.dtype = torch.float32) -> tuple[tuple[float, ...], float]:
     """(its kernels' seconds, the bytes that it needs meanwhile)."""
-    (one, held), (two, held_too) = _steps(GpuName(gpu), dtype)
+    (one, held), (two, held_too) = _steps(timing(gpu), dtype)
     times = numbers / ENOUGH[0] - 1
     return tuple(a + (b - a) * times for a, b in zip(one, two, strict=True)), held + (held_too - held) * times

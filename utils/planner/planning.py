@@ -12,7 +12,6 @@ import pandas as pd
 import torch
 from matplotlib.patches import Patch
 
-from simgpu.profiles import GPUS
 from utils.common.errors import Problem
 from utils.observe.memory_picture import STYLE
 from utils.observe.plots import INK, Picture, labelled_axes
@@ -77,8 +76,6 @@ class Plan:
         """
         if self.model.sizes is None:
             raise Problem("only models of llama(...) are simulated: how others are cut is not known here")
-        if self.cluster.gpu.name not in GPUS:
-            raise Problem(f"a {self.cluster.gpu.name} has no profile in simgpu, which the simulation needs")
         if not self.fits:
             raise Problem("nothing fits or makes sense, so there is nothing to simulate")
         places = [number for number, each in enumerate(self.fits) if each.layout.pipeline == 1][:n]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,18 +22,15 @@ def simulate(model: Model, cluster: Cluster, layouts: Sequence[Layout]) -> list[
     """Seconds of a step and bytes of the fullest GPU of each layout. Problem, in one line, where it cannot be run."""
     if not torch_private.has_python_backends():
         raise Problem("simulating layouts needs a newer PyTorch: constraints.txt has the one that is tested")
-    machine = {"gpu": cluster.gpu.name, "link": cluster.link.name, "network": cluster.network.name}
-    asked = [
-        dict(model.sizes) | machine | {"per_node": cluster.per_node} | dataclasses.asdict(layout) for layout in layouts
-    ]
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "PYTHONWARNINGS": "ignore",
         "PYTHONPATH": python_path(sys.path),
     }
-    run = [sys.executable, "-m", "utils.planner.simulation", json.dumps(asked)]
-    done = subprocess.run(run, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    run = [sys.executable, "-m", "utils.planner.simulation"]
+    asked = pickle.dumps((dict(model.sizes), cluster, layouts))  # a model's blocks are made by functions
+    done = subprocess.run(run, env=environment, input=asked, capture_output=True)
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {done.returncode}"]
         raise Problem(f"the simulation ended early: {next((x for x in said if 'Error' in x), said[-1])}")
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,6 +1,6 @@
 """A training step of a Llama-like model on simulated GPUs, laid out by PyTorch: what the planner is held against.
 
-    .venv/bin/python -m utils.planner.simulation '[{"shard": 8, "tensor": 2}]'
+`simulating` runs it in a process of its own, and sends it sizes as `llama` takes them, a cluster, and layouts.
 
 Shapes only. Without a pipeline one process is one rank of as many as asked for, which all do the same, with PyTorch's
 own `parallelize_module` and `fully_shard` on a mesh. A pipeline is run by this course's executor on as many GPUs of
@@ -13,8 +13,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import pickle
 import sys
 import warnings
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import torch
@@ -34,18 +36,13 @@ from torch.utils.checkpoint import checkpoint
 
 import simgpu
 from simgpu import torch_private
-from simgpu.profiles import GPUS
 from utils import schedules
 
+from .cluster import Cluster
+from .layouts import Layout
 from .llama import Head, Layer, kept_in_part
 
 GPU = "simgpu:0"
-SIZES = {"layers": 8, "width": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336, "vocabulary": 128256, "length": 4096}
-LAYOUT = {
-    "data": 1, "shard": 1, "tensor": 1, "pipeline": 1, "schedule": "1F1B", "chunks": 1, "rows": 1, "micro_batches": 1,
-    "recompute": "none", "reshard": True,
-}  # fmt: skip
-MACHINE = {"gpu": "H100", "link": "nvlink4", "network": "400G"}
 ENOUGH = 10**14  # bytes: what does not fit is measured too
 ATTENTION = {
     "attention": PrepareModuleInput(input_layouts=(Shard(1), None), desired_input_layouts=(Replicate(), None)),
@@ -66,7 +63,7 @@ ENDS = {
 
 
 class Llama(nn.Module):
-    def __init__(self, sizes: dict, recompute: str, reduce=None):
+    def __init__(self, sizes: dict[str, int], recompute: str, reduce=None):
         super().__init__()
         width, self.recompute = sizes["width"], recompute
         self.words = nn.Embedding(sizes["vocabulary"], width)
@@ -80,7 +77,7 @@ class Llama(nn.Module):
         return self.head(x, tokens)
 
 
-def layer(sizes: dict) -> Layer:
+def layer(sizes: dict[str, int]) -> Layer:
     heads = sizes["heads"]
     return Layer(sizes["width"], heads, sizes["kv_heads"], sizes["hidden"], sizes["width"] // heads)
 
@@ -92,7 +89,7 @@ def through(each: nn.Module, x, angles, recompute: str):
     return checkpoint(each, x, angles, use_reentrant=False, **more)
 
 
-def batch_of(rows: int, sizes: dict):
+def batch_of(rows: int, sizes: dict[str, int]):
     size = sizes["width"] // sizes["heads"]
     tokens = torch.zeros(rows, sizes["length"], dtype=torch.int64, device=GPU)
     return tokens, torch.empty(1, sizes["length"], 1, size // 2, dtype=torch.complex64, device=GPU)
@@ -113,22 +110,27 @@ def second_step(step) -> dict[str, float]:
     return {"seconds": simgpu.now() - begin, "bytes": peak}
 
 
-def on_ranks(layout: dict, sizes: dict, per_node: int, machine: dict) -> dict[str, float]:
+def machine(cluster: Cluster, ranks: int) -> dict[str, object]:
+    """What `simgpu.enable` is told of a cluster of which so many ranks are used."""
+    links = {"gpu": cluster.gpu, "link": cluster.link, "network": cluster.network}
+    return links | {"nodes": max(1, ranks // cluster.per_node), "compute": False, "memory": ENOUGH}
+
+
+def on_ranks(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[str, float]:
     """A layout without a pipeline, by one rank that stands for all."""
-    world = layout["data"] * layout["shard"] * layout["tensor"]
-    simgpu.enable(count=1, nodes=max(1, world // per_node), compute=False, memory=ENOUGH, **machine)
+    simgpu.enable(count=1, **machine(cluster, layout.gpus))
     simgpu.keep_log(0)
-    dist.init_process_group("simccl", store=torch_private.fake_store(), rank=0, world_size=world)
+    dist.init_process_group("simccl", store=torch_private.fake_store(), rank=0, world_size=layout.gpus)
     names = ("data", "shard", "tensor")
-    mesh = init_device_mesh("simgpu", tuple(layout[name] for name in names), mesh_dim_names=names)
-    model = laid_out(layout, sizes, mesh)
+    mesh = init_device_mesh("simgpu", (layout.data, layout.shard, layout.tensor), mesh_dim_names=names)
+    model = laid_out(sizes, layout, mesh)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    tokens, angles = batch_of(layout["rows"], sizes)
+    tokens, angles = batch_of(layout.rows, sizes)
 
     def step():
-        for number in range(layout["micro_batches"]):
-            if not layout["reshard"]:
-                last = number == layout["micro_batches"] - 1
+        for number in range(layout.micro_batches):
+            if not layout.reshard:
+                last = number == layout.micro_batches - 1
                 model.set_is_last_backward(last)
                 model.set_requires_gradient_sync(last)
                 model.set_reshard_after_backward(last)
@@ -139,7 +141,7 @@ def on_ranks(layout: dict, sizes: dict, per_node: int, machine: dict) -> dict[st
     return second_step(step)
 
 
-def laid_out(layout: dict, sizes: dict, mesh) -> Llama:
+def laid_out(sizes: dict[str, int], layout: Layout, mesh) -> Llama:
     group = mesh["tensor"].get_group()
     operations = {"max": dist.ReduceOp.MAX, "sum": dist.ReduceOp.SUM}
 
@@ -148,43 +150,42 @@ def laid_out(layout: dict, sizes: dict, mesh) -> Llama:
         return tensor
 
     with torch.device("meta"):
-        model = Llama(sizes, layout["recompute"], reduce if layout["tensor"] > 1 else None)
-    if layout["tensor"] > 1:
+        model = Llama(sizes, layout.recompute, reduce if layout.tensor > 1 else None)
+    if layout.tensor > 1:
         parallelize_module(model, mesh["tensor"], ENDS)
         for each in model.layers:
             parallelize_module(each, mesh["tensor"], ATTENTION | MLP | NORMS)
-    over = mesh["data", "shard"] if layout["data"] > 1 else mesh["shard"]
+    over = mesh["data", "shard"] if layout.data > 1 else mesh["shard"]
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
-    shard = partial(fully_shard, mesh=over, mp_policy=policy, reshard_after_forward=layout["reshard"])
+    shard = partial(fully_shard, mesh=over, mp_policy=policy, reshard_after_forward=layout.reshard)
     for part in (model.words, *model.layers, model.head, model):
         shard(part)
     return model.to_empty(device=GPU)
 
 
-def in_stages(layout: dict, sizes: dict, per_node: int, machine: dict) -> dict[str, float]:
+def in_stages(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[str, float]:
     """A pipeline without anything else, by this course's executor."""
-    ranks, chunks, count = layout["pipeline"], layout["chunks"], layout["micro_batches"]
+    ranks, chunks, count = layout.pipeline, layout.chunks, layout.micro_batches
     # One host launches for all GPUs here, and each has its own in a cluster: so this one is as fast as all together.
-    usual = GPUS[machine["gpu"]]
-    hosts = {"gpu": dataclasses.replace(usual, launch=usual.launch / ranks)}
-    simgpu.enable(count=ranks, nodes=max(1, ranks // per_node), compute=False, memory=ENOUGH, **machine | hosts)
+    hosts = {"gpu": dataclasses.replace(cluster.gpu, launch=cluster.gpu.launch / ranks)}
+    simgpu.enable(count=ranks, **machine(cluster, ranks) | hosts)
     simgpu.keep_log(0)
     devices = [f"simgpu:{rank}" for rank in range(ranks)]
     with torch.device("meta"):
-        model = Llama(sizes, layout["recompute"]).to(torch.bfloat16)
-    tokens, angles = batch_of(layout["rows"] * count, sizes)
+        model = Llama(sizes, layout.recompute).to(torch.bfloat16)
+    tokens, angles = batch_of(layout.rows * count, sizes)
     stages, begin = [], 0
     counts = [len(part) for part in torch.arange(sizes["layers"]).tensor_split(ranks * chunks)]
     for stage, own in enumerate(counts):
         device = devices[stage % ranks]
         parts = [each.to_empty(device=device) for each in model.layers[begin : begin + own]]
         words = model.words.to_empty(device=device) if stage == 0 else None
-        stages.append(Stage(words, parts, angles.to(device), layout["recompute"]))
+        stages.append(Stage(words, parts, angles.to(device), layout.recompute))
         begin += own
     model.head.to_empty(device=devices[-1])
     made = (
         schedules.one_f_one_b(ranks, count)
-        if layout["schedule"] == "1F1B"
+        if layout.schedule == "1F1B"
         else schedules.interleaved_1f1b(ranks, count, chunks)
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
@@ -209,34 +210,31 @@ class Stage:
         return x
 
 
-def simulated(wanted: dict) -> dict[str, float]:
-    """Seconds and bytes of one layout, given with what is not usual of sizes, machine and `per_node`."""
-    layout = {name: wanted.get(name, usual) for name, usual in LAYOUT.items()}
-    sizes = {name: wanted.get(name, usual) for name, usual in SIZES.items()}
-    run = on_ranks if layout["pipeline"] == 1 else in_stages
-    machine = {name: wanted.get(name, usual) for name, usual in MACHINE.items()}
-    return run(layout, sizes, wanted.get("per_node", 8), machine)
+def simulated(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[str, float]:
+    """Seconds and bytes of one layout."""
+    run = on_ranks if layout.pipeline == 1 else in_stages
+    return run(sizes, cluster, layout)
 
 
-def each_in_a_process(wanted: list[dict]):
+def each_in_a_process(sizes: dict[str, int], cluster: Cluster, layouts: Sequence[Layout]) -> Iterator[dict[str, float]]:
     """`simulated` for each, one after the other, each in a process of its own: a process has one process group."""
-    for one in wanted:
+    for layout in layouts:
         reading, writing = os.pipe()
         if (child := os.fork()) == 0:
             os.close(reading)
             with os.fdopen(writing, "w") as file:
-                json.dump(simulated(one), file)
+                json.dump(simulated(sizes, cluster, layout), file)
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading) as file:
             text = file.read()
         os.waitpid(child, 0)
         if not text:
-            raise RuntimeError(f"the simulation of {one} failed: what it wrote is above")
+            raise RuntimeError(f"the simulation of {layout} failed: what it wrote is above")
         yield json.loads(text)
 
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
-    for found in each_in_a_process(json.loads(sys.argv[1])):
+    for found in each_in_a_process(*pickle.load(sys.stdin.buffer)):
         print(json.dumps(found), flush=True)

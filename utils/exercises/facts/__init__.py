@@ -1,7 +1,8 @@
 """What a lab claims about a right answer, and how that is found out: what `check` and the grader share.
 
     lab.py        a lab, its exercises, their facts
-    judge.py      testing the facts of an exercise, and the words for what does not hold
+    judge.py      testing the facts of an exercise
+    errors.py     saying that a fact does not hold, and of which call
     student.py    a student's notebook that has been run, and running a probe beside it
     probes.py     what most probes do: they look at the student's objects, and tell plain data
     rules.py      what a probe may be and may read, asked when a lab is loaded
@@ -21,7 +22,8 @@ process. Both are written once, against `Student`:
         need(found[0] == student.devices[0], f"layer1 is on {found[0]}")
 """
 
-from utils.exercises.facts.judge import Finding, StudentError, Unmet, case, judge, need, orders_of, recorded_timelines
+from utils.exercises.facts.errors import StudentError, Unmet, case, need
+from utils.exercises.facts.judge import Finding, judge, orders_of, recorded_timelines
 from utils.exercises.facts.lab import Exercise, Fact, Lab, facts_path, lab_sources, load_lab, require_facts, visible
 from utils.exercises.facts.student import LocalStudent, Student
 

@@ -1,41 +1,16 @@
-"""Testing the facts of an exercise, and the words for what does not hold."""
+"""Testing the facts of an exercise."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from utils.exercises.facts import wire
-
-if TYPE_CHECKING:
-    from utils.exercises.facts.lab import Exercise, Lab
-    from utils.exercises.facts.student import Student
-
-
-class Unmet(Exception):
-    """A fact does not hold. The message says in plain words what was found instead."""
-
-
-class StudentError(Unmet):
-    """The student's code raised, or is not there, or did not answer."""
-
-
-def need(condition: bool, otherwise: str) -> None:
-    """Raise Unmet, with `otherwise` as its words, unless `condition` holds."""
-    if not condition:
-        raise Unmet(otherwise)
-
-
-@contextmanager
-def case(description: str) -> Iterator[None]:
-    """Put `description` before the words of whatever is unmet inside: which of several calls it was."""
-    try:
-        yield
-    except Unmet as unmet:
-        raise type(unmet)(f"{description}: {unmet}") from None
+from utils.exercises.facts.errors import Unmet, case
+from utils.exercises.facts.lab import Exercise, Lab
+from utils.exercises.facts.student import Student
 
 
 def orders_of(student: Student) -> Iterator[tuple[str, str, AbstractContextManager]]:

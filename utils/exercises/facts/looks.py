@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from types import CodeType, GetSetDescriptorType, ModuleType
 
-from utils.exercises.facts import StudentError
+from utils.exercises.facts.errors import StudentError
 from utils.exercises.facts.rules import MAY_READ, READABLE, Names
 
 # Stand for `look` and `sys.audit` in the text of a probe. In its code these are constants: a name, whoever is given a

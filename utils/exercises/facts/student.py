@@ -13,7 +13,7 @@ from typing import Protocol
 
 from utils.common.files import ROOT
 from utils.exercises.facts import wire
-from utils.exercises.facts.judge import StudentError
+from utils.exercises.facts.errors import StudentError
 
 # Code below these is nobody's answer: Python, its library, packages, the course.
 NOT_THE_STUDENTS = (

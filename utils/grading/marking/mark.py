@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from utils.exercises.facts import Lab
-from utils.grading.grade import MOST_FLAGS, Grade
+from utils.grading.grade import Grade
 
 TOTAL, LATE = "total", "late"  # what an override may be about, beside an exercise
-SURE = ("ok", "error")  # statuses after which the points are a mark
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,8 @@ class Mark(Grade):
         """
         if TOTAL in self.overrides:
             return []
-        found = []
-        if not self.known or (self.judged and not self.overrides):
-            reasons = self.reasons_to_look or [self.note or "nothing was handed in"]
-            found = self.flags[:MOST_FLAGS] if self.status in SURE else reasons
-        return found + self.open
+        undecided = not self.known or (self.judged and not self.overrides)
+        return (self.reasons_to_look if undecided else []) + self.open
 
     @property
     def unmarked(self) -> list[str]:

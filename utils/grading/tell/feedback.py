@@ -46,6 +46,7 @@ def student_page(grade: Grade, lab: Lab, warning: str = "") -> str:
         warning=warning,
         share=100 * min(max(mark.mark / most, 0), 1) if most else 0,
         status=_in_words(mark),
+        waits=_waits(mark),
         exercises=_told(mark, lab),
         written=_written(mark),
         sum_up=_sum_up(mark, most),
@@ -91,7 +92,7 @@ def student_text(grade: Grade, lab: Lab, warning: str = "") -> str:
 
 def _waits(mark: Mark) -> bool:
     """Whether the grader has still to be run, and the instructor has given no mark meanwhile."""
-    return mark.status == "not-graded" and not mark.known
+    return mark.about.again and not mark.known
 
 
 def _written(mark: Mark) -> list[tuple[str, str, str]]:

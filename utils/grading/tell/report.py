@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from utils.exercises.facts import Finding, Lab
-from utils.grading.grade import LOOK_AT, STATUSES, Grade
+from utils.grading.grade import STATUSES, Grade
 from utils.grading.marking.mark import Mark, as_mark, most_of
 from utils.grading.marking.words import answered
 from utils.grading.tell import misconceptions, pages
@@ -61,7 +61,6 @@ def class_page(
         misconceptions=_misconceptions(judged, lab),
         lost=sum(_first_failed(grade, name) is not None for grade in judged for name in lab.exercises),
         by_status=_by_status(grades),
-        statuses=STATUSES,
         answers=answers,
     )
 
@@ -104,7 +103,9 @@ def _numbers(
 
 def _to_look_at(held: Sequence[Held]) -> dict[str, list[tuple[Held, list[str]]]]:
     """Groups by what the matter is, what was flagged first; with each what else there is to say."""
-    groups: dict[str, list[tuple[Held, list[str]]]] = {words: [] for words in (ODD, *LOOK_AT.values())}
+    groups: dict[str, list[tuple[Held, list[str]]]] = {
+        words: [] for words in (ODD, *(status.look for status in STATUSES.values()))
+    }
     for one in held:
         odd = one.mark is not None and set(one.why) & set(map(line, one.mark.flags))
         group = ODD if odd else one.why[0]

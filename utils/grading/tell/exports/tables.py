@@ -39,11 +39,13 @@ def write_grades(grades: Sequence[Grade], lab: Lab, path: Path) -> None:
 def _row(mark: Mark, lab: Lab, questions: Sequence[str], most: float) -> list[object]:
     given = [mark.in_words[question].points for question in questions]
     late = mark.late.words if mark.late else ""
+    seen = mark.flags + mark.open  # they stay when the instructor has decided
+    look_at = [reason for reason in mark.doubts if reason not in seen] + seen
     return [
         *(mark.student, *(mark.counted[name] for name in lab.exercises)),
         *("" if points is None else points for points in given),
         *(mark.in_all, late, mark.penalty, mark.mark if mark.known else "", most, mark.status),
-        *("; ".join(mark.changes), mark.note, "; ".join(mark.flags + mark.open)),
+        *("; ".join(mark.changes), mark.note, "; ".join(look_at)),
     ]
 
 

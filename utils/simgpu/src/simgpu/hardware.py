@@ -106,9 +106,6 @@ class Settings:
     compute: bool = True
     memory: int = 0
 
-    def __hash__(self) -> int:
-        return hash((self.count, self.nodes, self.gpu.name, self.link.name, self.clock, self.compute, self.memory))
-
 
 class _Current(threading.local):
     """What is current in one thread, as on CUDA: a GPU, and on each GPU a stream."""

@@ -48,7 +48,7 @@ class GpuProfile:
     memory: float
     multiprocessors: int
     source: str
-    fast: dict[torch.dtype, float] = field(default_factory=dict)
+    fast: dict[torch.dtype, float] = field(default_factory=dict, hash=False)
     efficiency: float = OWN_INTEGERS
     launch: float = 40 * MICROSECOND
     shortest: float = 2 * MICROSECOND
