@@ -810,48 +810,40 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
 
 import os
 
+
 def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
-    device = next(model.parameters()).device
-    gpu = torch.get_device_module(device)
-    shuffling = torch.Generator()
-    shuffling.seed()
-    start, losses = shuffling.get_state(), []
+    def here():
+        return next(model.parameters()).device
+
+    def write(history, queue):
+        folder = f"{path}.new"
+        if not os.path.isdir(folder):
+            os.mkdir(folder)
+        inside = os.path.join(folder, "state")
+        generators = torch.get_rng_state(), torch.get_device_module(here()).get_rng_state(here())
+        torch.save([model.state_dict(), optimizer.state_dict(), history, queue, generators], inside)
+        os.replace(inside, path)
+
+    def one_step(rows):
+        value = loss_fn(model(x[rows].to(here())), y[rows].to(here()))
+        value.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return value.item()
+
+    history, queue = [], ()
     if os.path.exists(path):
-        with open(path, "rb") as file:
-            saved = torch.load(file, weights_only=False)
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-        losses, start = saved["losses"], saved["shuffling"]
-        gpu.set_rng_state(saved["gpu"], device)
-    else:
-        shuffling.manual_seed(torch.randint(2**31, ()).item())
-        start = shuffling.get_state()
-    done = len(losses)
-    shuffling.set_state(start)
-    step = 0
-    while step < steps:
-        for rows in torch.randperm(len(x), generator=shuffling).split(size):
-            if done <= step < steps:
-                optimizer.zero_grad()
-                loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
-                loss.backward()
-                optimizer.step()
-                losses.append(loss.item())
-                os.makedirs(path + ".new", exist_ok=True)
-                with open(path + ".new/state", "wb") as file:
-                    torch.save(
-                        {
-                            "model": model.state_dict(),
-                            "optimizer": optimizer.state_dict(),
-                            "losses": losses,
-                            "shuffling": start,
-                            "gpu": gpu.get_rng_state(device),
-                        },
-                        file,
-                    )
-                os.replace(path + ".new/state", path)
-            step += 1
-    return losses
+        weights, moments, history, queue, (host, gpu) = torch.load(path)
+        model.load_state_dict(weights)
+        optimizer.load_state_dict(moments)
+        torch.set_rng_state(host)
+        torch.get_device_module(here()).set_rng_state(gpu, here())
+    optimizer.zero_grad()
+    for _ in range(steps - len(history)):
+        first, *queue = queue or torch.randperm(len(x)).split(size)
+        history.append(one_step(first))
+        write(history, queue)
+    return history
 
 
 # %% right: with_paths
