@@ -45,7 +45,7 @@ test: full-copy setup-test
 	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=40 tests utils/simgpu/tests
 	$(BIN)/python tools/solved_lessons.py build/solved_lessons
 	$(NBVAL) notebooks solutions build/solved_lessons
-	$(NBVAL_CUDA) notebooks/03* solutions/lab05
+	$(NBVAL_CUDA) notebooks/03* solutions/lab05 solutions/lab09
 
 check: full-copy setup-test
 	$(BIN)/python -m ruff check .
