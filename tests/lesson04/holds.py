@@ -3,7 +3,7 @@
 # ruff: noqa: F821  (the names are the lesson's)
 
 assert without < 0.1 * waited, (waited, without)
-assert nobody < one < 0.9 * both, (nobody, one, both)
+assert none < one < 0.9 * both, (none, one, both)
 assert 1e3 * first_call > statistics.median(runs), (first_call, runs)
 assert statistics.mean(disturbed) > 1.5 * statistics.median(disturbed), disturbed
 for (launches, _), (first_device, _), (forward, _) in zip(*timed.values(), strict=True):

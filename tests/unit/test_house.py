@@ -76,8 +76,9 @@ def test_others_use_what_simgpu_shows():
 
 
 def test_nothing_that_a_lesson_imports_needs_the_grader():
-    names = ("devices", "simgpu", "trace", "timing", "monitor", "plots", "pipeline", "widgets", "check", "ranks")
-    code = f"import sys, {', '.join(f'utils.{name}' for name in names)}\n"
+    observe = [f"utils.observe.{name}" for name in ("devices", "trace", "timing", "monitor", "plots")]
+    names = ["simgpu", *observe, "utils.schedules.of_layers", "utils.widgets", "utils.exercises.check", "utils.ranks"]
+    code = f"import sys, {', '.join(names)}\n"
     code += "print([m for m in sys.modules if m.startswith('utils.grading')])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
