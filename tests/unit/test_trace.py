@@ -480,7 +480,7 @@ def profiled():
 
 def test_a_trace_of_the_profiler_becomes_a_timeline():
     t = Timeline(devices=("cuda:0", "cuda:1"), source="measured on a trace made by hand")
-    profile.fill(t, profiled())
+    profile.fill_timeline(t, profiled())
     assert t.span == pytest.approx(1e-3)
     assert t.busy("cuda:0") == pytest.approx(200e-6)
     assert t.busy("cuda:1") == pytest.approx(200e-6)
@@ -526,7 +526,7 @@ def test_a_profile_with_eight_times_as_much_is_not_much_more_than_eight_times_th
             ]
         t = Timeline(devices=("cuda:0",))
         Counted.compared = 0
-        profile.fill(t, data)
+        profile.fill_timeline(t, data)
         assert [event.phase for event in t.events] == ["backward"] * count
         return Counted.compared
 
@@ -547,7 +547,7 @@ def test_the_profiler_of_this_pytorch_writes_what_is_read():
         optimizer.step()
     data = profile.exported(profiler)
     t = Timeline(devices=("cuda:0",))
-    profile.fill(t, data)
+    profile.fill_timeline(t, data)
     assert t.span > 0
     assert t.events == ()
     names = [event["name"] for event in data["traceEvents"] if event.get("ph") == "X"]

@@ -210,7 +210,7 @@ class Stage:
         return x
 
 
-def simulated(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[str, float]:
+def simulate_layout(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[str, float]:
     """Seconds and bytes of one layout."""
     run = on_ranks if layout.pipeline == 1 else in_stages
     return run(sizes, cluster, layout)
@@ -223,7 +223,7 @@ def each_in_a_process(sizes: dict[str, int], cluster: Cluster, layouts: Sequence
         if (child := os.fork()) == 0:
             os.close(reading)
             with os.fdopen(writing, "w") as file:
-                json.dump(simulated(sizes, cluster, layout), file)
+                json.dump(simulate_layout(sizes, cluster, layout), file)
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading) as file:

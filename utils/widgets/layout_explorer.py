@@ -8,7 +8,7 @@ from html import escape
 
 from utils.common.errors import Problem
 from utils.widgets import front_end
-from utils.widgets.front_end import bundle, show, widgets_here
+from utils.widgets.front_end import mimebundle, show, widgets_here
 
 DRAWN = 768  # width of the picture, CSS pixels
 SHOWN = 5  # layouts in the picture and the table
@@ -144,11 +144,11 @@ class LayoutExplorer:
         return f"{head}\n{self.text}\n{table}({self.source})"
 
     def _picture(self):
-        from utils.planner.planning import picture
+        from utils.planner.planning import draw_estimates
 
         found = self.plan.best(SHOWN) or self.plan.too_large[:SHOWN]
         title = f"{self.model.name}, {self.at['gpus']} GPUs, {self.at['batch']} rows"
-        return picture(found, self.plan.cluster, title if self.plan.fits else f"{title}: nothing fits")
+        return draw_estimates(found, self.plan.cluster, title if self.plan.fits else f"{title}: nothing fits")
 
     def _ipython_display_(self) -> None:
         data, metadata = self._picture()._repr_mimebundle_()
@@ -162,7 +162,7 @@ class LayoutExplorer:
         if self._box is None:
             self._make(widgets)
         # A view without widgets shows the picture in their place.
-        show(data | bundle(self._box, repr(self)), metadata)
+        show(data | mimebundle(self._box, repr(self)), metadata)
 
     def _make(self, widgets) -> None:
         style = {"description_width": "7em"}

@@ -26,7 +26,7 @@ def record(*devices, all_ranks: bool = False) -> Iterator[Timeline]:
     if kinds not in ({"simulated"}, {"cuda"}):
         raise ValueError(f"record({', '.join(names)}): record simulated GPUs, or real ones, not both or others")
     if all_ranks:
-        ranks.require()
+        ranks.require_process_group()
     timeline = Timeline(devices=names)
     for name in names:
         synchronize(name)
@@ -137,4 +137,4 @@ def _profiled(timeline: Timeline) -> Iterator[None]:
         finally:
             for name in timeline.devices:
                 synchronize(name)
-    profile.fill(timeline, profile.exported(profiler))
+    profile.fill_timeline(timeline, profile.exported(profiler))
