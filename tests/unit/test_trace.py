@@ -94,6 +94,14 @@ def test_kernels_on_two_streams_count_once():
     assert t.waits("gpu:0") == {"another device": 0, "a copy": 0, "the host": 4}
 
 
+def test_event_of_a_record_has_its_fields_and_names_of_devices():
+    record = simgpu.Record(0, 1, "copy", "d2d", 0.1, 0.2, 8, 0, 0.05, 1, "layer1", "forward", "3")
+    event = Event.of_record(record)
+    assert (event.device, event.other) == ("simgpu:0", "simgpu:1")
+    assert event._asdict() | {"device": 0, "other": 1} == record._asdict()
+    assert Event.of_record(record._replace(other="ranks 0 and 1")).other == "ranks 0 and 1"
+
+
 def test_copies_with_the_host():
     up = Event("gpu:0", 0, "copy", "h2d", "forward", 0.0, 1.0, bytes=8, other="cpu")
     down = Event("gpu:0", 0, "copy", "d2h", "forward", 1.0, 2.0, bytes=4, other="cpu")
