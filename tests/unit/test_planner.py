@@ -184,6 +184,17 @@ def test_the_few_fastest_are_known_without_the_time_of_all(model):
 
 
 @pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
+def test_settings_of_a_cluster():
+    cluster = Cluster("A100", gpus=16, per_node=4, link="nvlink3", network="100G")
+    settings = cluster.settings()
+    assert (settings.count, settings.nodes) == (16, 4)
+    assert (settings.gpu, settings.link, settings.network) == (cluster.gpu, cluster.link, cluster.network)
+    assert settings.memory == cluster.gpu.memory
+    some = cluster.settings(ranks=8, count=1, compute=False)
+    assert (some.count, some.nodes, some.compute) == (1, 2, False)
+    assert cluster.settings(ranks=2).nodes == 1
+
+
 def test_the_best_are_simulated_beside_their_estimates(model):
     found = plan(model, Cluster("H100", 8), 64, rows=4, recompute="none", pipeline=(1, 2))
     table = found.simulated(2)

@@ -61,7 +61,7 @@ def explore_layouts(
 
     if not isinstance(model, Model):
         raise TypeError(f"explore_layouts({type(model).__name__}): give a model of utils.planner, such as llama(...)")
-    cluster = Cluster(gpu, per_node, per_node, link)  # what is wrong with a name is said at once
+    cluster = Cluster(gpu, gpus=per_node, per_node=per_node, link=link)  # what is wrong with a name is said at once
     node = tuple(count for count in range(1, per_node + 1) if per_node % count == 0)
     explorer = LayoutExplorer(model, cluster, FEW | {"shard": node} | limits)
     explorer.move(gpus=gpus, network=network, memory=memory or round(cluster.gpu.memory / GB), batch=batch)
