@@ -184,7 +184,7 @@ def without_number(line):
 
 
 def test_where_nobody_failed_but_some_did_not_come_they_are_named():
-    says = r"ranks 1 and 2 waited in all_reduce\(float32\[3\], SUM\), and nobody will come: rank 0 has ended"
+    says = r"ranks 1 and 2 waited in all_reduce\(float32\[3\], SUM\), which can never complete: rank 0 has ended"
     with pytest.raises(RankError, match=says):
         ranks(3).run(one_is_missing)
 

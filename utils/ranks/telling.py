@@ -130,7 +130,7 @@ def _lines_on(ranks: list[int], trouble: Trouble, troubles: dict[int, Trouble]) 
         yield f"{name_ranks(ranks)} {how_ended(trouble.code, ranks)}"
         return
     if trouble.waited_in:
-        yield f"{name_ranks(ranks)} waited in {trouble.waited_in}, and {trouble.reason}"
+        yield f"{name_ranks(ranks)} waited in {trouble.waited_in}, which {trouble.reason}"
     else:
         yield f"{name_ranks(ranks)}: {trouble.kind}{': ' * bool(trouble.message)}{trouble.message}"
     if advice := advice_on(trouble.message, [function for _, _, function in trouble.frames]):

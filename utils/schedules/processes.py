@@ -69,7 +69,7 @@ class _Post:
 
     def exchange(self, step: TrainingStep, tick: list[tuple[int, Action]]) -> None:
         """Send what this rank has made in a tick, and receive what others have made for it, in one batch."""
-        self.finish()  # what was sent at earlier ticks is let go of
+        self.finish()  # the buffers sent at earlier ticks are freed
         messages = {action: message for who, action in tick if (message := self._message(step, who, action))}
         self._works = dist.batch_isend_irecv([*messages.values()]) if messages else []
         for action, message in messages.items():
