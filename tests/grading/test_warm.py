@@ -1,4 +1,4 @@
-"""Kernels that are forked from a warm process: the same as fresh ones, and nothing is lost where that process is."""
+"""Kernels that are forked from a fork server: the same as fresh ones, and nothing is lost where that process is."""
 
 import ast
 import re
@@ -75,11 +75,12 @@ def compared(found, home):
     }
     if home != places.HOME:  # what is everybody's, other processes change meanwhile
         del found["files"]["/tmp"], found["files"]["/dev/shm"], found["processes"], found["writable"]
-    # The warm process's own; and one that matplotlib reads a font with, where it has no cache yet.
-    own = ("utils.grading.run.warm", "encodings.utf_16_be")
+    # The fork server's own; and one that matplotlib reads a font with, where it has no cache yet.
+    own = ("utils.grading.run.fork_server", "encodings.utf_16_be")
     found["modules"] = [name for name in ast.literal_eval(found["modules"]) if name not in own]
     environment = ast.literal_eval(found["environment"])
-    environment.pop("JPY_PARENT_PID", None)  # whose death ends a kernel that is in no sandbox; else a keeper's matter
+    # Whose death ends a kernel that is in no sandbox; in one that is the supervisor's matter.
+    environment.pop("JPY_PARENT_PID", None)
     found["environment"] = environment
     return found
 

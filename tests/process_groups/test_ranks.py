@@ -237,12 +237,12 @@ def wait_until_gone(ids):
 
 def test_no_rank_is_left_after_a_run():
     ranks(2).run(dist.get_rank)
-    assert psutil.Process(launch.fork_server()._process.pid).children() == []
+    assert psutil.Process(launch.shared_fork_server()._process.pid).children() == []
 
 
 def test_where_a_fork_is_not_safe_each_rank_is_a_program_of_its_own(monkeypatch):
     process = launch.ForkServer(forks=False)
-    monkeypatch.setattr(launch, "_warm", process)
+    monkeypatch.setattr(launch, "_shared", process)
     assert ranks(2).run(dist.get_rank) == [0, 1]
     process._process.kill()
 
@@ -341,7 +341,7 @@ def test_nothing_is_left_of_a_kernel_that_is_restarted(notebook):
 
     with pytest.raises(queue.Empty):
         notebook.run(WORKS, at=restart)
-    assert len(theirs) >= 3, "the warm process and two ranks"
+    assert len(theirs) >= 3, "the fork server and two ranks"
     wait_until_gone(process.pid for process in theirs)
 
 
