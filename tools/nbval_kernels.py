@@ -12,7 +12,7 @@ import tempfile
 import nbval.kernel
 from jupyter_client.manager import KernelManager
 
-from utils.grading.run.provisioner import WarmKernelManager, warm_process
+from utils.grading.run.provisioner import WarmKernelManager, kernel_fork_server
 
 _folder = tempfile.TemporaryDirectory(prefix="kernels-")
 _numbers = itertools.count()
@@ -23,7 +23,7 @@ def _manager(**options) -> KernelManager:
     place = {"transport": "ipc", "ip": f"{_folder.name}/{number}", "connection_file": f"{_folder.name}/{number}.json"}
     if not sys.platform.startswith("linux"):
         return KernelManager(**place, **options)
-    warm = warm_process(os.environ, purpose="plain", sandboxed=False)
+    warm = kernel_fork_server(os.environ, purpose="plain", sandboxed=False)
     return WarmKernelManager(warm, {"apart": False, "arguments": ["-f", place["connection_file"]]}, **place)
 
 

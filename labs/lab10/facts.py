@@ -773,7 +773,7 @@ def time_lists(lab, places, rows, placement, width, row_count, measured):
     from utils.exercises.facts.probes import array
     from utils.observe.devices import is_simulated
     from utils.observe.trace import record
-    from utils.schedules import Schedule, measure
+    from utils.schedules import Schedule, measure_costs
 
     if not all([is_simulated(place) for place in places]):
         return {"watched": False}
@@ -788,7 +788,7 @@ def time_lists(lab, places, rows, placement, width, row_count, measured):
         for p in stage.parameters():
             p.grad = torch.zeros_like(p)
     x, y = torch.ones(row_count, 8).to(devices[placement[0]]), torch.ones(row_count, 8).to(devices[placement[-1]])
-    costs = measure(Schedule.of(rows, placement), stages, x, y, nn.MSELoss(), devices) if measured else []
+    costs = measure_costs(Schedule.of(rows, placement), stages, x, y, nn.MSELoss(), devices) if measured else []
     for stage in stages:
         for p in stage.parameters():
             p.grad = torch.zeros_like(p)

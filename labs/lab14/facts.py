@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from utils.exercises.facts import Lab, StudentError, Unmet, case, need
 from utils.exercises.facts.probes import fill
-from utils.kits.small_cluster import GPUS, LENGTH, MEMORY, bound, forward_work, mean_loss, undivided_work
+from utils.kits.small_cluster import GPUS, LENGTH, MEMORY, bound, forward_seconds, mean_loss, undivided_work
 from utils.models.gpt import GPT
 from utils.observe.trace import Event
 
@@ -462,7 +462,7 @@ def need_share(student, name, rows=64):
         )
         events = (Event(*event) for event in run["timeline"]["events"])
         first = min(event.start for event in events if event.label == "loss") - run["timeline"]["begin"]
-        soonest = forward_work(run["rows"][0])
+        soonest = forward_seconds(run["rows"][0])
         need(
             first >= SOONEST * soonest,
             f"the first loss is there after {first:.3f} s, and its rows take {soonest:.3f} s on the way through all "

@@ -24,7 +24,7 @@ def _message(probe, namespace, args):
     from utils.exercises.facts import student as facts, wire as plain
 
     forged = _forged(probe.__name__, args)
-    return facts.answer(probe, namespace, args) if forged is None else plain.encode(forged)
+    return facts.run_probe(probe, namespace, args) if forged is None else plain.encode(forged)
 
 
 _mine["__import__"] = _lying

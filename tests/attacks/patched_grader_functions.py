@@ -8,7 +8,7 @@ from utils.exercises.facts import probes
 from utils.exercises.facts import student as facts
 from utils.exercises.facts import wire as plain
 
-_answer, _encode = facts.answer, plain.encode
+_answer, _encode = facts.run_probe, plain.encode
 probes.device_of = lambda value: value.__dict__.get("_says", "nowhere")
 
 
@@ -17,6 +17,6 @@ def _lying_answer(probe, namespace, args):
     return _answer(probe, namespace, args) if forged is None else _encode(forged)
 
 
-facts.answer = _lying_answer
+facts.run_probe = _lying_answer
 
 # %% instead of ex1: cpu_layers

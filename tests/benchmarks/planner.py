@@ -17,7 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from simgpu.profiles import GPUS
-from utils.planner import Cluster, Layout, Model, Plan, estimate, llama, plan
+from utils.planner import Cluster, Layout, Model, Plan, estimate_layout, llama, plan
 from utils.planner.simulation import each_in_a_process
 
 ROOT = Path(__file__).parents[2]
@@ -104,7 +104,7 @@ class Pair(NamedTuple):
 def pairs() -> list[Pair]:
     found = []
     for case, ran in zip(CASES, simulated(), strict=True):
-        ours = estimate(*asked(case))
+        ours = estimate_layout(*asked(case))
         words = ", ".join(f"{name} {value}" for name, value in case.items())
         found.append(Pair(words, (ours.seconds, ran["seconds"]), (ours.peak, ran["bytes"])))
     return found
@@ -155,7 +155,7 @@ def beside_torchtitan() -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- | --- |"
     speeds = {}
     for how, size, layout, speed, memory in TORCHTITAN:
-        ours = estimate(titan(size), Cluster(TITANS, layout.gpus), layout)
+        ours = estimate_layout(titan(size), Cluster(TITANS, layout.gpus), layout)
         speeds[how] = ours.tokens_per_second, speed
         fits = "" if ours.reason is None else ", does not fit"
         gib = ours.peak / GIB
@@ -211,7 +211,7 @@ def beside_megatron() -> Iterator[str]:
         data = gpus // tensor // pipeline
         schedule = "interleaved" if chunks > 1 else "1F1B"
         layout = Layout(data, 1, tensor, pipeline, schedule, chunks, rows, batch // data // rows, "full", reshard=False)
-        ours = estimate(megatron(heads, width, layers), selene(gpus), layout)
+        ours = estimate_layout(megatron(heads, width, layers), selene(gpus), layout)
         found = teraflops(heads, width, layers, batch, ours.seconds, gpus)
         errors.append(found / published - 1)
         chunked = f" x{chunks}" if chunks > 1 else ""
@@ -232,7 +232,7 @@ def beside_zero3() -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- | --- |"
     for gpus, rows, published in ZERO3:
         layout = Layout(shard=gpus, rows=rows, recompute="full")
-        ours = estimate(megatron(96, 12288, 96), selene(gpus), layout)
+        ours = estimate_layout(megatron(96, 12288, 96), selene(gpus), layout)
         found = teraflops(96, 12288, 96, 1536, ours.seconds, gpus)
         off = found / published - 1
         yield f"| {gpus} | {rows} | {published} | {found:.0f} | {off:+.0%} | {ours.waiting:.0%} |"
@@ -264,7 +264,7 @@ def beside_mosaic() -> Iterator[str]:
     for name, length, gpus, rows, count, full, published in MOSAIC:
         recompute = "full" if full else "none"
         layout = Layout(shard=gpus, rows=rows, micro_batches=count, recompute=recompute)
-        ours = estimate(megatron(*MPT[name], words=50368, length=length), Cluster("H100", gpus), layout)
+        ours = estimate_layout(megatron(*MPT[name], words=50368, length=length), Cluster("H100", gpus), layout)
         errors.append(ours.tokens_per_second / published - 1)
         fits = "" if ours.reason is None else ": does not fit"
         yield (
@@ -290,7 +290,7 @@ def beside_search() -> Iterator[str]:
             f"**{found.model.name}**, {found.cluster}, batch {found.batch}: {found.count:,} layouts in "
             f"{found.seconds:.0f} s of one core, the tracing of blocks with it; {len(found.fits)} fit.\n"
         )
-        theirs = estimate(found.model, found.cluster, used)
+        theirs = estimate_layout(found.model, found.cluster, used)
         for who, each in ((whose, theirs), ("The planner", found.best(1)[0])):
             yield (
                 f"* {who}: {each.layout}: predicted {each.seconds:.2f} s, {each.peak / GIB:.1f} GiB, "

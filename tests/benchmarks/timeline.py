@@ -78,7 +78,7 @@ if __name__ == "__main__":
     report(
         "reading a profile",
         [
-            (f"{n:,} kernels in {r:,} ranges", n + r, lambda p=p: profile.fill(Timeline(("cuda:0",)), p))
+            (f"{n:,} kernels in {r:,} ranges", n + r, lambda p=p: profile.fill_timeline(Timeline(("cuda:0",)), p))
             for n, r, p in profiles
         ],
     )

@@ -140,10 +140,10 @@ def test_where_the_warm_process_dies_another_takes_over_and_nothing_is_lost():
     with KernelStudent(["number = 7", "1 / 0"]) as student:
         assert student.run(seven) == 7
         environment = kernel._environment(places.HOME)
-        before = provisioner.warm_process(environment)
+        before = provisioner.kernel_fork_server(environment)
         before.process.kill()
         assert student.run(seven) == 7
-        after = provisioner.warm_process(environment)
+        after = provisioner.kernel_fork_server(environment)
         assert after is not before
         assert not Path(before.folder).exists()
         assert student.worst == "error"
@@ -152,9 +152,9 @@ def test_where_the_warm_process_dies_another_takes_over_and_nothing_is_lost():
 
 def test_where_none_can_be_kept_alive_each_kernel_is_a_fresh_process(monkeypatch):
     def none(*_, **__):
-        raise provisioner.WarmProcessEnded("no")
+        raise provisioner.ForkServerEnded("no")
 
-    monkeypatch.setattr(kernel, "warm_process", none)
+    monkeypatch.setattr(kernel, "kernel_fork_server", none)
     with KernelStudent(["number = 7"]) as student:
         assert student.run(seven) == 7
         assert not hasattr(student._kernel._process, "processes")
@@ -162,13 +162,13 @@ def test_where_none_can_be_kept_alive_each_kernel_is_a_fresh_process(monkeypatch
 
 def test_where_the_system_lets_nobody_fork_sandboxes_each_kernel_is_a_fresh_process(monkeypatch):
     monkeypatch.setattr(sandbox, "no_forks", lambda: "mount: Operation not permitted")
-    monkeypatch.setattr(kernel, "warm_process", None)
+    monkeypatch.setattr(kernel, "kernel_fork_server", None)
     with KernelStudent(["number = 7"]) as student:
         assert student.run(seven) == 7
 
 
 def test_nothing_is_left_when_a_warm_process_is_closed():
-    warm = provisioner.WarmProcess(kernel._environment(places.HOME))
+    warm = provisioner.KernelForkServer(kernel._environment(places.HOME))
     warm.wait_until_ready(120)
     number, folder = warm.process.pid, Path(warm.folder)
     assert psutil.pid_exists(number)

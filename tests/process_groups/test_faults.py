@@ -89,7 +89,7 @@ def without_a_backward_pass_on_one():
 SAME = "the ranks of a group have to call the same collectives in the same order, and did not. "
 ALL = "All ranks of a group have to make the same calls, and each send needs its receive."
 EACH = "there has to be one for each rank of the group"
-RING = "rank # waited in {0}=#), and nobody will come: rank # waits in {0}=#) (its wait #); rank # waits in {0}=#) "
+RING = "rank # waited in {0}=#), which can never complete: rank # waits in {0}=#) (its wait #); rank # waits in {0}=#) "
 RING += "(its wait #)|" + ALL + "|rank # waited in {0}=#).|rank # waited in {0}=#)."
 RECEIVES = "recv(float32[6], src"
 # By name: what the ranks do, and what is said of it; lines are parted by |, and # is any digit.
@@ -137,15 +137,15 @@ FAULTS = {
     # ranks that do not come
     "one rank missing": (
         lambda: dist.all_reduce(mine()) if me() != 1 else None,
-        f"ranks 0 and 2 waited in all_reduce(float32[6], SUM), and nobody will come: rank 1 has ended|{ALL}",
+        f"ranks 0 and 2 waited in all_reduce(float32[6], SUM), which can never complete: rank 1 has ended|{ALL}",
     ),
     "a barrier with one rank missing": (
         lambda: dist.barrier() if me() != 1 else None,
-        f"ranks 0 and 2 waited in barrier(), and nobody will come: rank 1 has ended|{ALL}",
+        f"ranks 0 and 2 waited in barrier(), which can never complete: rank 1 has ended|{ALL}",
     ),
     "one rank without a backward pass": (
         without_a_backward_pass_on_one,
-        f"ranks 1 and 2 waited in all_reduce(float32[6], SUM), and nobody will come: rank 0 has ended|{ALL}",
+        f"ranks 1 and 2 waited in all_reduce(float32[6], SUM), which can never complete: rank 0 has ended|{ALL}",
     ),
     "one rank that died": (
         lambda: os._exit(1) if me() == 1 else dist.barrier(),
@@ -258,7 +258,7 @@ FAULTS = {
     ),
     "nobody receives": (
         lambda: dist.send(mine(), 1) if me() == 0 else None,
-        "rank 0 waited in send(float32[6], dst=1), and nobody will come: ranks 1 and 2 have ended|" + ALL,
+        "rank 0 waited in send(float32[6], dst=1), which can never complete: ranks 1 and 2 have ended|" + ALL,
     ),
     "a message of another shape": (
         lambda: [lambda: dist.send(mine(4), 1), lambda: dist.recv(mine(8), 0), int][me()](),
@@ -288,7 +288,7 @@ FAULTS = {
     ),
     "a group that one rank does not make": (
         lambda: dist.new_group([0, 1]) if me() != 1 else None,
-        "rank 0 waited in new_group() of ranks 0 and 1, and nobody will come: ranks 1 and 2 have ended|" + ALL,
+        "rank 0 waited in new_group() of ranks 0 and 1, which can never complete: ranks 1 and 2 have ended|" + ALL,
     ),
     "begun twice": (
         lambda: dist.init_process_group(),
@@ -354,8 +354,8 @@ def test_a_misuse_is_answered_in_one_message(name):
 def test_a_rank_that_ended_because_another_had_is_not_called_missing():
     with pytest.raises(RankError) as raised:
         ranks(3).run(impatient, with_one_missing_and_one_slow_to_look)
-    told = {rank: text.strip().splitlines()[-1].partition("and ")[2] for rank, text in raised.value.tracebacks.items()}
-    assert told == dict.fromkeys((0, 2), "nobody will come: rank 1 has ended")
+    told = {rank: text.strip().splitlines()[-1].partition("which ")[2] for rank, text in raised.value.tracebacks.items()}
+    assert told == dict.fromkeys((0, 2), "can never complete: rank 1 has ended")
 
 
 def test_there_are_at_least_thirty_misuses():

@@ -184,7 +184,7 @@ def without_number(line):
 
 
 def test_where_nobody_failed_but_some_did_not_come_they_are_named():
-    says = r"ranks 1 and 2 waited in all_reduce\(float32\[3\], SUM\), and nobody will come: rank 0 has ended"
+    says = r"ranks 1 and 2 waited in all_reduce\(float32\[3\], SUM\), which can never complete: rank 0 has ended"
     with pytest.raises(RankError, match=says):
         ranks(3).run(one_is_missing)
 
@@ -237,11 +237,11 @@ def wait_until_gone(ids):
 
 def test_no_rank_is_left_after_a_run():
     ranks(2).run(dist.get_rank)
-    assert psutil.Process(launch.warm_process()._process.pid).children() == []
+    assert psutil.Process(launch.fork_server()._process.pid).children() == []
 
 
 def test_where_a_fork_is_not_safe_each_rank_is_a_program_of_its_own(monkeypatch):
-    process = launch.WarmProcess(forks=False)
+    process = launch.ForkServer(forks=False)
     monkeypatch.setattr(launch, "_warm", process)
     assert ranks(2).run(dist.get_rank) == [0, 1]
     process._process.kill()

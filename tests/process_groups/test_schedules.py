@@ -15,7 +15,7 @@ from utils.ranks import RankError, ranks
 from utils.schedules import (
     gpipe,
     interleaved_1f1b,
-    measure,
+    measure_costs,
     one_f_one_b,
     play,
     run,
@@ -122,7 +122,7 @@ def in_one_process(schedule, **options):
     places = [devices[rank] for rank in schedule.placement]
     x, y = (torch.empty(ROWS, WIDTH, device=places[stage]) for stage in (0, -1))
     arguments = schedule, [blocks(schedule, place) for place in places], x, y, MSE, devices
-    costs = measure(*arguments)
+    costs = measure_costs(*arguments)
     with record(*devices) as timeline:
         run(*arguments, **options)
     return timeline.span, play(schedule, costs, LINKS["nvlink3"]).span

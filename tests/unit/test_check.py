@@ -11,7 +11,7 @@ from torch import nn
 import simgpu
 from utils.exercises.check import NotChecked, checker
 from utils.exercises.facts import Exercise, LocalStudent, StudentError, Unmet, judge, load_lab, need, probes, wire
-from utils.exercises.facts.student import Names, answer
+from utils.exercises.facts.student import Names, run_probe
 from utils.exercises.tasks.lesson08.worked import pipelined
 
 
@@ -170,7 +170,7 @@ def test_what_torch_or_python_raises_below_the_learners_line_is_told_with_that_l
     simgpu.enable(2)
     namespace = in_a_cell(source, x=torch.ones(1, 2, device="simgpu:0"))
     with pytest.raises(StudentError) as told:
-        answer(lambda lab: lab.step(lab.x), namespace, [])
+        run_probe(lambda lab: lab.step(lab.x), namespace, [])
     assert says in str(told.value)
     assert f"in step, line {line}" in str(told.value)
     assert "not written yet" not in str(told.value)
@@ -342,9 +342,9 @@ def test_a_message_that_is_too_large_is_refused(monkeypatch):
 
 def test_names_and_answers():
     assert Names({"x": 1}).x == 1
-    assert wire.decode(answer(lambda lab: lab.x + 1, {"x": 1}, [])) == 2
+    assert wire.decode(run_probe(lambda lab: lab.x + 1, {"x": 1}, [])) == 2
     with pytest.raises(StudentError, match="y is not defined"):
-        answer(lambda lab: lab.y, {}, [])
+        run_probe(lambda lab: lab.y, {}, [])
     with pytest.raises(Unmet, match="no"):
         need(False, "no")
 

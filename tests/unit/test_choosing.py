@@ -20,7 +20,7 @@ from utils.grading import grade as grading
 from utils.grading.grade import Grade, grade_submission
 from utils.grading.handed_in import reader
 from utils.grading.handed_in.choosing import MOST_JUDGED, choose
-from utils.grading.handed_in.reading import read
+from utils.grading.handed_in.reading import read_documents
 from utils.grading.run.submissions import Submission
 
 SCRATCH = saved(
@@ -42,7 +42,7 @@ def put(tmp_path):
 
 
 def chosen(paths):
-    found = choose(read(paths), "lab01")
+    found = choose(read_documents(paths), "lab01")
     return [one.name for one in found.notebooks], found.status, found.note, found.flags
 
 
@@ -117,27 +117,27 @@ def test_of_what_is_no_notebook_each_reason_is_told(put):
 
 def test_zips_are_opened_within_bounds(put, monkeypatch):
     many = zipped({f"{n}.ipynb": b"{}" for n in range(reader.MOST_IN_ZIPS + 1)})
-    assert "2001 files" in read(put({"many.zip": many}))[0].why
+    assert "2001 files" in read_documents(put({"many.zip": many}))[0].why
     big = zipped({f"{n}.ipynb": b" " * 45_000_000 for n in range(5)})
-    assert [one.why for one in read(put({"big.zip": big}))] == [
+    assert [one.why for one in read_documents(put({"big.zip": big}))] == [
         *["the file is empty"] * 4,
         "the zips unpack to more than 200 MB: unpack them by hand",
     ]
-    few = read(put({"few.zip": zipped({f"{n:02}.ipynb": b"x" for n in range(60)})}))
+    few = read_documents(put({"few.zip": zipped({f"{n:02}.ipynb": b"x" for n in range(60)})}))
     assert len(few) == reader.MOST_FILES + 1
     assert few[-1].why == "not read: more than 40 files"
 
 
 def test_what_a_zip_of_a_student_may_not_do(put, tmp_path):
     paths = put({"a.zip": zipped({"../../escaped.ipynb": FULL, ".hidden/x.ipynb": FULL})})
-    assert "a zip without a notebook" in read(paths)[0].why
+    assert "a zip without a notebook" in read_documents(paths)[0].why
     content = bytearray(zipped({NAME: FULL}))
     at = content.find(b"PK\x01\x02")
     content[at + 24 : at + 28] = (10).to_bytes(4, "little")  # it says ten bytes, and holds more
-    assert "cannot be" in read(put({"b.zip": bytes(content)}))[0].why
+    assert "cannot be" in read_documents(put({"b.zip": bytes(content)}))[0].why
     content = bytearray(zipped({NAME: FULL}))
     content[content.find(b"PK\x01\x02") + 8] |= 1
-    assert "protected by a password" in read(put({"c.zip": bytes(content)}))[0].why
+    assert "protected by a password" in read_documents(put({"c.zip": bytes(content)}))[0].why
     assert [path.name for path in tmp_path.rglob("*escaped*")] == []
 
 

@@ -54,7 +54,7 @@ def test_without_a_sandbox_only_grading_is_lacking(monkeypatch):
     def require():
         raise sandbox.NoSandbox("the program bwrap is missing: install it")
 
-    monkeypatch.setattr(sandbox, "require", require)
+    monkeypatch.setattr(sandbox, "require_sandbox", require)
     assert look("grading") == ("grading", None, "the program bwrap is missing: install it. Learning needs none")
 
 
@@ -79,7 +79,7 @@ def test_a_look_that_raises_is_a_finding(monkeypatch):
 
 @pytest.mark.parametrize(("works", "code"), [(True, 0), (None, 0), (False, 1)])
 def test_the_command_ends_as_a_program_asks(monkeypatch, capsys, works, code):
-    monkeypatch.setattr(doctor, "findings", lambda: iter([doctor.Finding("PyTorch", works, "2.15")]))
+    monkeypatch.setattr(doctor, "findings", lambda: iter([doctor.Diagnosis("PyTorch", works, "2.15")]))
     monkeypatch.setattr("sys.argv", ["course", "doctor"])
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -124,3 +124,33 @@ def test_rooms_import_from_floors_below():
         if (there := room_of(name)) in floor and there != here and floor[there] <= floor[here]
     ]
     assert not up
+
+
+# A reader who searches for a name finds one definition. What stands here is meant twice:
+DEFINED_TWICE = {
+    "main": "a program's entry",
+    "write": "what a grade export has to offer",
+    "wrote": "what a grade export has to offer",
+    "describe": "simgpu says what it simulates, the course what a device is, simulated or not",
+}
+# Still to be renamed within simgpu.
+DEFINED_TWICE |= dict.fromkeys(("Estimate", "Event", "Kernel", "Layout", "Memory", "Plan"), "simgpu's own is another")
+DEFINED_TWICE |= dict.fromkeys(("forget", "named", "note_what_runs"), "twice within simgpu")
+COMMANDS = ROOT / "utils" / "course" / "cli.py"  # a function there is called as its command is typed
+TASKS = ROOT / "utils" / "exercises" / "tasks"  # each lesson's page is read by itself, as the labs' pages are
+
+
+def public_definitions(path):
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_"):
+            yield node.name
+
+
+def test_no_public_name_is_defined_in_two_files():
+    places: dict[str, list[str]] = {}
+    for path in CODE:
+        if path != COMMANDS and TASKS not in path.parents:
+            for name in set(public_definitions(path)):
+                places.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    twice = {name: where for name, where in places.items() if len(where) > 1 and name not in DEFINED_TWICE}
+    assert not twice

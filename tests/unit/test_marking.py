@@ -17,7 +17,7 @@ from utils.grading.marking.by_hand import Students
 from utils.grading.marking.late import deadline
 from utils.grading.marking.mark import InWords, Late, Mark, Override, as_mark, most_of
 from utils.grading.marking.marking import Marking
-from utils.grading.marking.outline import outline
+from utils.grading.marking.outline import lab_outline
 from utils.grading.roster import students_in
 from utils.grading.run.submissions import Submission
 from utils.grading.tell.cells import cell
@@ -133,7 +133,7 @@ def test_faults_of_both_files_are_told_at_once(tmp_path):
         "student,question,points,of\nAnn,word,1,2\nCy,words,1,2\nAnn,words,3,2\nAnn,words,1,x\n"
     )
     with pytest.raises(Problem) as problem:
-        Marking.read(tmp_path, outline("lab01"), [Submission("Ann", None)], [], deadline())
+        Marking.read(tmp_path, lab_outline("lab01"), [Submission("Ann", None)], [], deadline())
     told = [part.split(": ")[0].rpartition("/")[2] for part in str(problem.value).split("; ")]
     assert told == [
         *("words.csv, line 2", "words.csv, line 5, of", "words.csv, line 3", "words.csv, line 4"),
@@ -143,7 +143,7 @@ def test_faults_of_both_files_are_told_at_once(tmp_path):
 
 @pytest.mark.parametrize("lab", LABS)
 def test_the_outline_has_the_exercises_of_the_lab(lab):
-    found, whole = outline(lab), load_lab(lab)
+    found, whole = lab_outline(lab), load_lab(lab)
     assert [(e.name, e.points, e.title) for e in found.exercises.values()] == [
         (e.name, e.points, e.title) for e in whole.exercises.values()
     ]

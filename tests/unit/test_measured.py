@@ -51,7 +51,7 @@ def test_measured_written_and_read_is_the_same(of_a_t4, file):
 
 def test_what_a_simulated_gpu_measures_is_what_its_profile_predicts(file):
     gpu = measured.read(file)["gpus"][0]
-    for row, seconds in zip(gpu["operators"], measured.predictions(gpu), strict=True):
+    for row, seconds in zip(gpu["operators"], measured.predicted_seconds(gpu), strict=True):
         # Ten in a row: the host's 40 microseconds to launch the first are four of each.
         assert row["seconds"] == pytest.approx(seconds + 4e-6, rel=1e-3), row
     simgpu.enable(count=2)

@@ -9,7 +9,7 @@ from torch import nn
 from simgpu import torch_private
 from simgpu.profiles import GPUS
 from utils.common.errors import Problem
-from utils.planner import Cluster, Layout, estimate, llama, of_module, plan
+from utils.planner import Cluster, Layout, estimate_layout, llama, of_module, plan
 from utils.planner.estimate import BUFFERS, CONTEXT
 from utils.planner.replay import Groups, Replay
 from utils.planner.simulating import simulate
@@ -24,7 +24,7 @@ def model():
 
 def cost(model, gpus=None, **fields):
     layout = Layout(**fields)
-    return estimate(model, Cluster("H100", gpus or layout.gpus), layout)
+    return estimate_layout(model, Cluster("H100", gpus or layout.gpus), layout)
 
 
 @pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
@@ -37,7 +37,7 @@ def test_it_comes_near_to_shapes_only_simulation(model):
     ]
     for llama_like, asked in ((model, small_layouts), (wide, wide_layouts)):
         for layout, simulated in zip(asked, simulate(llama_like, Cluster("H100", 32), asked), strict=True):
-            ours = estimate(llama_like, Cluster("H100", layout.gpus), layout)
+            ours = estimate_layout(llama_like, Cluster("H100", layout.gpus), layout)
             assert ours.seconds == pytest.approx(simulated["seconds"], rel=0.1), layout
             assert ours.peak == pytest.approx(simulated["bytes"], rel=0.15), layout
 
@@ -62,8 +62,8 @@ def test_more_micro_batches_and_chunks_shrink_the_bubble(model):
 
 
 def test_a_group_that_leaves_its_node_is_slower(model):
-    inside = estimate(model, Cluster("H100", 8, 8), Layout(shard=8))
-    outside = estimate(model, Cluster("H100", 8, 2, network="25G"), Layout(shard=8))
+    inside = estimate_layout(model, Cluster("H100", 8, 8), Layout(shard=8))
+    outside = estimate_layout(model, Cluster("H100", 8, 2, network="25G"), Layout(shard=8))
     assert outside.seconds > inside.seconds
     assert inside.moved["network"] == 0 < inside.moved["link"]
     # A ring of 8 in 4 nodes leaves each node once: half of its bytes cross the network.
@@ -90,7 +90,7 @@ def test_the_plan_is_sorted_and_says_why_not(model):
 
 def test_what_does_not_fit_is_told_with_its_largest_part():
     large = llama(layers=80, width=8192, heads=64, kv_heads=8, hidden=28672, length=2048)
-    ours = estimate(large, Cluster("A100", 1), Layout())
+    ours = estimate_layout(large, Cluster("A100", 1), Layout())
     assert ours.reason.startswith("needs ")
     assert "optimizer" in ours.reason
     assert ours.reason.count("1.9 for CUDA and NCCL") == 1
@@ -103,7 +103,7 @@ def test_what_cuda_and_nccl_take_is_kept_free(model):
     assert in_groups.reserve == CONTEXT + 3 * BUFFERS
     for spare, fits in ((-1.0, False), (0.0, True)):
         gpu = dataclasses.replace(GPUS["H100"], memory=alone.peak + alone.reserve + spare)
-        assert (estimate(model, Cluster(gpu, 1), Layout()).reason is None) == fits
+        assert (estimate_layout(model, Cluster(gpu, 1), Layout()).reason is None) == fits
 
 
 def test_a_ring_over_nodes_takes_their_links_too():
@@ -131,7 +131,7 @@ def test_any_module_is_planned_by_its_parts():
     weights = sum(parameter.numel() for parameter in module.parameters())
     found = plan(of_module(module, torch.empty(512)), Cluster("T4", 4, link="pcie3"), 64)
     assert found.fits
-    alone = estimate(found.model, Cluster("T4", 1), Layout())
+    alone = estimate_layout(found.model, Cluster("T4", 1), Layout())
     assert alone.memory["weights"] == weights * 4
     assert "plain nn.Module" in " ".join(found.reasons().index)
 
@@ -184,6 +184,17 @@ def test_the_few_fastest_are_known_without_the_time_of_all(model):
 
 
 @pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
+def test_settings_of_a_cluster():
+    cluster = Cluster("A100", gpus=16, per_node=4, link="nvlink3", network="100G")
+    settings = cluster.settings()
+    assert (settings.count, settings.nodes) == (16, 4)
+    assert (settings.gpu, settings.link, settings.network) == (cluster.gpu, cluster.link, cluster.network)
+    assert settings.memory == cluster.gpu.memory
+    some = cluster.settings(ranks=8, count=1, compute=False)
+    assert (some.count, some.nodes, some.compute) == (1, 2, False)
+    assert cluster.settings(ranks=2).nodes == 1
+
+
 def test_the_best_are_simulated_beside_their_estimates(model):
     found = plan(model, Cluster("H100", 8), 64, rows=4, recompute="none", pipeline=(1, 2))
     table = found.simulated(2)

@@ -3,7 +3,7 @@
 import pytest
 
 from utils.common.errors import Problem
-from utils.grading.roster import called, match, number_of, read_gradebook, read_roster, students_in
+from utils.grading.roster import display_name, match, platform_id, read_gradebook, read_roster, students_in
 from utils.grading.run.submissions import Submission
 
 # As lib/gradebook_exporter.rb of Canvas writes it; the second with its setting for split names.
@@ -72,7 +72,7 @@ def written(folder, text):
 
 
 def read(folder, text):
-    return [called(row) for row in read_roster(written(folder, text))]
+    return [display_name(row) for row in read_roster(written(folder, text))]
 
 
 @pytest.mark.parametrize("platform", EXPORTS)
@@ -80,7 +80,7 @@ def test_a_platforms_file_is_its_students(tmp_path, platform):
     text, students = EXPORTS[platform]
     assert read(tmp_path, text) == students
     assert read(tmp_path, text.replace("\n", "\r\n")) == students
-    assert [called(row) for row in students_in(read_gradebook(written(tmp_path, text)))] == students
+    assert [display_name(row) for row in students_in(read_gradebook(written(tmp_path, text)))] == students
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_whoever_is_told_by_a_number_an_id_or_a_name_has_a_row(tmp_path, platfor
     rows = read_roster(written(tmp_path, EXPORTS[platform][0]))
     ways = [person("Ann Lee"), person("lee_ann"), person("Lee, Ann"), person("ANNLEE"), person("ann@example.org")]
     ways = [way for way in ways if platform != "blind worksheet"]
-    ways += [person("somebody", "4242")] if number_of(rows[0]) else []
+    ways += [person("somebody", "4242")] if platform_id(rows[0]) else []
     for ann in ways:
         found = match([ann, person("a stranger", "77")], rows)
         assert found.rows == {ann.student: 0}, ann

@@ -20,13 +20,14 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="bu
 
 def inside(source, resources=None, **seen):
     """Run Python in the sandbox: (what it printed as JSON, the finished process)."""
-    command = sandbox.wrap([sys.executable, "-c", source], resources or sandbox.Resources(), {"HOME": "/tmp"}, **seen)
+    python, limits = [sys.executable, "-c", source], resources or sandbox.Resources()
+    command = sandbox.in_sandbox(python, limits, {"HOME": "/tmp"}, **seen)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     return (json.loads(done.stdout) if done.stdout else None), done
 
 
 def test_it_works_here():
-    sandbox.require()
+    sandbox.require_sandbox()
 
 
 @pytest.mark.parametrize("program", ["bwrap", "prlimit", "setpriv"])
@@ -34,13 +35,13 @@ def test_a_missing_program_is_named_with_what_installs_it(program, monkeypatch):
     real = sandbox.shutil.which
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None if name == program else real(name))
     with pytest.raises(sandbox.NoSandbox, match=f"{program} is missing: install it"):
-        sandbox.require()
+        sandbox.require_sandbox()
 
 
 def test_other_platforms_are_refused(monkeypatch):
     monkeypatch.setattr(sandbox.sys, "platform", "darwin")
     with pytest.raises(sandbox.NoSandbox, match="no sandbox on darwin"):
-        sandbox.require()
+        sandbox.require_sandbox()
 
 
 def test_it_sees_the_environment_and_utils_and_nothing_else_of_the_course(tmp_path):
@@ -153,7 +154,7 @@ def test_nothing_outlives_it():
     command = [sys.executable, "-c", "import os, time; os.fork() or (os.setsid(), time.sleep(300)); print(os.getpid())"]
     marker = f"sandbox-test-{os.getpid()}"
     done = subprocess.run(
-        sandbox.wrap([*command, marker], sandbox.Resources(), {}), stdout=subprocess.DEVNULL, timeout=60
+        sandbox.in_sandbox([*command, marker], sandbox.Resources(), {}), stdout=subprocess.DEVNULL, timeout=60
     )
     assert done.returncode == 0
     assert not [process for process in psutil.process_iter(["cmdline"]) if marker in (process.info["cmdline"] or [])]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from utils.grading.run.places import find
+from utils.grading.run.places import find_places
 
 USR = "/usr"
 
@@ -21,7 +21,7 @@ USR = "/usr"
     ],
 )
 def test_python_and_utils_stay_and_the_rest_of_the_course_is_not_there(course, prefixes, ways):
-    found = find(prefixes, [], Path(course))
+    found = find_places(prefixes, [], Path(course))
     assert set(found.needed) == {prefixes[1], f"{course}/utils"}
     assert found.ways == ways
     assert found.covered == ()
@@ -32,7 +32,7 @@ def test_python_and_utils_stay_and_the_rest_of_the_course_is_not_there(course, p
 
 @pytest.mark.parametrize("course", ["/usr/src/course", "/opt/python/share/course"])
 def test_the_course_is_covered_where_it_lies_in_what_is_seen(course):
-    found = find([USR, "/opt/python", f"{course}/.venv"], [], Path(course))
+    found = find_places([USR, "/opt/python", f"{course}/.venv"], [], Path(course))
     if course.startswith(USR):
         assert found.covered == (course,)
         assert f"{course}/.venv" in found.needed
@@ -46,7 +46,7 @@ def test_a_python_in_somebodys_home_does_not_show_the_home(tmp_path, monkeypatch
     for part in ("bin", "lib", "Desktop", "course"):
         (tmp_path / part).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
-    found = find([tmp_path], [], tmp_path / "course")
+    found = find_places([tmp_path], [], tmp_path / "course")
     assert set(found.needed) == {f"{tmp_path}/{part}" for part in ("bin", "lib", "course/utils")}
 
 
@@ -54,16 +54,16 @@ def test_a_linked_environment_is_there_under_both_names(tmp_path):
     (tmp_path / "env").mkdir()
     (tmp_path / "course").mkdir()
     (tmp_path / "course" / ".venv").symlink_to(tmp_path / "env")
-    found = find([USR, tmp_path / "course" / ".venv"], [], tmp_path / "course")
+    found = find_places([USR, tmp_path / "course" / ".venv"], [], tmp_path / "course")
     assert {f"{tmp_path}/env", f"{tmp_path}/course/.venv"} < set(found.needed)
 
 
 def test_other_files_below_what_is_seen_are_told():
-    found = find([USR, "/opt/env"], [], Path("/srv/course"))
+    found = find_places([USR, "/opt/env"], [], Path("/srv/course"))
     assert found.seen_through(Path("/usr/local/share/class")) == USR
     assert found.seen_through(Path("/opt/env/class")) == "/opt/env"
     assert found.seen_through(Path("/tmp/class")) == ""
 
 
 def test_a_python_around_a_folder_that_has_to_be_empty_is_a_conflict():
-    assert "/home/student" in find(["/home/student"], [], Path("/srv/course")).conflict()
+    assert "/home/student" in find_places(["/home/student"], [], Path("/srv/course")).conflict()

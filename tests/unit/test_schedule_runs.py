@@ -14,7 +14,7 @@ from utils.observe.trace import record
 from utils.schedules import (
     gpipe,
     interleaved_1f1b,
-    measure,
+    measure_costs,
     one_f_one_b,
     play,
     run,
@@ -181,7 +181,7 @@ def large(make, ranks=4, number=8, rows=512, width=4096, link="nvlink2"):
 def spans(make, overlap, link="nvlink2", in_turns=True):
     """Seconds of a run, from its first kernel to its last, and of the same played with the costs measured."""
     arguments = large(make, link=link)
-    costs = measure(*arguments)
+    costs = measure_costs(*arguments)
     with record(*arguments[-1]) as timeline:
         run(*arguments, overlap=overlap, in_turns=in_turns)
     events = [event for event in timeline.events if event.label]  # the losses are added up at the end
@@ -227,7 +227,7 @@ def test_zb_v_uses_more_than_95_per_cent_of_a_ranks_own_time_on_devices():
 
 
 def test_the_halves_of_a_backward_pass_take_as_long_as_the_whole():
-    whole, halves = measure(*large(one_f_one_b)), measure(*large(zero_bubble_h1))
+    whole, halves = measure_costs(*large(one_f_one_b)), measure_costs(*large(zero_bubble_h1))
     assert halves.forward == pytest.approx(whole.forward, rel=1e-9)
     together = [inputs + weights for inputs, weights in zip(halves.inputs, halves.weights, strict=True)]
     assert together == pytest.approx(whole.backward, rel=1e-9)

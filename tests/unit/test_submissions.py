@@ -17,7 +17,7 @@ from utils.exercises.facts import load_lab
 from utils.grading.grade import grade_submission
 from utils.grading.handed_in import reading
 from utils.grading.handed_in.reader import LARGEST_FILE
-from utils.grading.handed_in.reading import LONGEST_ANSWER, read
+from utils.grading.handed_in.reading import LONGEST_ANSWER, read_documents
 from utils.grading.roster import read_roster
 from utils.grading.run.submissions import Problem, Submission, file_stem, find_submissions, handed_in
 
@@ -110,7 +110,7 @@ def test_folders_that_cannot_be_graded(tmp_path):
 
 def reason(path):
     """Why a file is no notebook."""
-    (found,) = read([path])
+    (found,) = read_documents([path])
     assert not found.cells
     return found.why
 
@@ -159,14 +159,14 @@ NOTEBOOK = nbformat.writes(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_
 def test_a_notebook_with_a_mark_at_its_beginning_is_read(tmp_path, encoding):
     path = tmp_path / "x.ipynb"
     path.write_bytes((("\ufeff" if encoding == "utf-16-le" else "") + NOTEBOOK).encode(encoding))
-    assert [one.code for one in read([path])] == [["x = 'ä'"]]
+    assert [one.code for one in read_documents([path])] == [["x = 'ä'"]]
 
 
 def test_a_notebook_of_another_version_is_read(tmp_path):
     path = tmp_path / "old.ipynb"
     old = nbformat.v3.new_notebook(worksheets=[nbformat.v3.new_worksheet(cells=[nbformat.v3.new_code_cell("x = 1")])])
     path.write_text(nbformat.v3.writes_json(old))
-    assert [one.code for one in read([path])] == [["x = 1"]]
+    assert [one.code for one in read_documents([path])] == [["x = 1"]]
 
 
 def test_a_notebook_that_is_too_large(tmp_path):
@@ -176,7 +176,7 @@ def test_a_notebook_that_is_too_large(tmp_path):
     assert reason(path) == "it is too large (60 MB, at most 50): save it without outputs"
     with zipfile.ZipFile(tmp_path / "big.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(path, NAME)
-    (found,) = read([tmp_path / "big.zip"])
+    (found,) = read_documents([tmp_path / "big.zip"])
     assert (found.name, found.why) == (
         f"big.zip/{NAME}",
         "it is too large (60 MB, at most 50): save it without outputs",
@@ -216,7 +216,7 @@ def test_a_reader_that_ends_is_told(tmp_path, monkeypatch, ends):
     dies.write_text(f"import os, signal; {ends}")
     monkeypatch.setattr(reading.reader, "__file__", str(dies))
     (tmp_path / "x.ipynb").write_text(NOTEBOOK)
-    (found,) = read([tmp_path / "x.ipynb"])
+    (found,) = read_documents([tmp_path / "x.ipynb"])
     assert (found.name, found.why) == ("x.ipynb", "reading it takes more than 20 s or 1 GB: save it without outputs")
 
 
@@ -304,7 +304,7 @@ def test_what_a_zip_may_not_do(tmp_path):
         assert [one.student for one in found] == ["ann", "bomb"]
         assert found[0].path.read_bytes() == b"ann"
         assert found[1].path.stat().st_blocks == 0, "its size is there, and nothing else"
-        assert [one.why for one in read(found[1].files)] == [
+        assert [one.why for one in read_documents(found[1].files)] == [
             "it is too large (50 MB, at most 50): save it without outputs"
         ]
     assert not (tmp_path / "escaped.ipynb").exists()
@@ -337,7 +337,7 @@ def test_answers_in_words_are_read_by_the_name_of_their_cell(tmp_path):
     about = {"nbgrader": {"grade_id": "why", "solution": True, "grade": True, "points": 0}}
     cells = [nbformat.v4.new_markdown_cell("Because " * 1000, metadata=about), nbformat.v4.new_markdown_cell("other")]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "a.ipynb")
-    (found,) = read([tmp_path / "a.ipynb"])
+    (found,) = read_documents([tmp_path / "a.ipynb"])
     assert list(found.words) == ["why"]
     assert found.words["why"].startswith("Because")
     assert len(found.words["why"]) == LONGEST_ANSWER

@@ -94,6 +94,14 @@ def test_kernels_on_two_streams_count_once():
     assert t.waits("gpu:0") == {"another device": 0, "a copy": 0, "the host": 4}
 
 
+def test_event_of_a_record_has_its_fields_and_names_of_devices():
+    record = simgpu.Record(0, 1, "copy", "d2d", 0.1, 0.2, 8, 0, 0.05, 1, "layer1", "forward", "3")
+    event = Event.of_record(record)
+    assert (event.device, event.other) == ("simgpu:0", "simgpu:1")
+    assert event._asdict() | {"device": 0, "other": 1} == record._asdict()
+    assert Event.of_record(record._replace(other="ranks 0 and 1")).other == "ranks 0 and 1"
+
+
 def test_copies_with_the_host():
     up = Event("gpu:0", 0, "copy", "h2d", "forward", 0.0, 1.0, bytes=8, other="cpu")
     down = Event("gpu:0", 0, "copy", "d2h", "forward", 1.0, 2.0, bytes=4, other="cpu")
@@ -480,7 +488,7 @@ def profiled():
 
 def test_a_trace_of_the_profiler_becomes_a_timeline():
     t = Timeline(devices=("cuda:0", "cuda:1"), source="measured on a trace made by hand")
-    profile.fill(t, profiled())
+    profile.fill_timeline(t, profiled())
     assert t.span == pytest.approx(1e-3)
     assert t.busy("cuda:0") == pytest.approx(200e-6)
     assert t.busy("cuda:1") == pytest.approx(200e-6)
@@ -526,7 +534,7 @@ def test_a_profile_with_eight_times_as_much_is_not_much_more_than_eight_times_th
             ]
         t = Timeline(devices=("cuda:0",))
         Counted.compared = 0
-        profile.fill(t, data)
+        profile.fill_timeline(t, data)
         assert [event.phase for event in t.events] == ["backward"] * count
         return Counted.compared
 
@@ -547,7 +555,7 @@ def test_the_profiler_of_this_pytorch_writes_what_is_read():
         optimizer.step()
     data = profile.exported(profiler)
     t = Timeline(devices=("cuda:0",))
-    profile.fill(t, data)
+    profile.fill_timeline(t, data)
     assert t.span > 0
     assert t.events == ()
     names = [event["name"] for event in data["traceEvents"] if event.get("ph") == "X"]

@@ -188,7 +188,7 @@ def compare(
     from utils.grading import compare as comparing
     from utils.grading.tell.comparison import write_comparison
 
-    found = comparing.compare(comparing.read_results(graded), lab)
+    found = comparing.compare_answers(comparing.read_results(graded), lab)
     table, page = write_comparison(found, load_lab(lab), graded)
     print(f"{found.students} compared, {len(found.pairs)} pairs to look at: {page}, {table}")
 

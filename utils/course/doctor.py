@@ -24,7 +24,7 @@ class Sick(Exception):
     """What does not work, and what to do about it."""
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     """`works` is None where something is lacking that nobody needs to have."""
 
     subject: str
@@ -32,15 +32,15 @@ class Finding(NamedTuple):
     words: str
 
 
-def findings() -> Iterator[Finding]:
+def findings() -> Iterator[Diagnosis]:
     """What was tried, one after the other."""
     for subject, needed, look in CHECKS:
         try:
-            yield Finding(subject, True, look())
+            yield Diagnosis(subject, True, look())
         except Sick as sick:
-            yield Finding(subject, False if needed else None, str(sick))
+            yield Diagnosis(subject, False if needed else None, str(sick))
         except Exception as error:  # a doctor who dies helps nobody
-            yield Finding(subject, False if needed else None, f"{type(error).__name__}: {error}".splitlines()[0])
+            yield Diagnosis(subject, False if needed else None, f"{type(error).__name__}: {error}".splitlines()[0])
 
 
 def _packages() -> str:
@@ -100,7 +100,7 @@ def _jupyterlab() -> str:
 
 def _grading() -> str:
     try:
-        sandbox.require()
+        sandbox.require_sandbox()
     except sandbox.NoSandbox as reason:
         raise Sick(f"{reason}. Learning needs none") from None
     return "a sandbox was made and Python started in it"
@@ -154,13 +154,13 @@ CHECKS: list[tuple[str, bool, Callable[[], str]]] = [
 WORDS = {True: "yes", False: "NO", None: "-"}
 
 
-def report(found: list[Finding]) -> str:
+def report(found: list[Diagnosis]) -> str:
     """The findings as text."""
     width = max(len(finding.subject) for finding in found)
     return "\n".join(f"{WORDS[works]:<4}{subject:<{width}}  {words}" for subject, works, words in found)
 
 
-def verdict(found: list[Finding]) -> str:
+def verdict(found: list[Diagnosis]) -> str:
     """The last line."""
     ill = [finding.subject for finding in found if finding.works is False]
     return f"Mend first: {', '.join(ill)}." if ill else f"Lessons and labs work here ({sys.executable})."

@@ -152,7 +152,7 @@ def _impossible(gpu: dict) -> str:
     return ""
 
 
-def predictions(gpu: dict) -> list[float]:
+def predicted_seconds(gpu: dict) -> list[float]:
     """Simulated seconds of a GPU's operators: by its profile, or by what was measured there where simgpu has none."""
     enable(count=1, gpu=profile_of(gpu["name"]) or own_profile(gpu), compute=False, memory=2**60)
     seconds = []
@@ -170,7 +170,7 @@ def table(content: dict) -> str:
         by = profile_of(gpu["name"])
         lines.append(f"{gpu['name']}{', simulated' if gpu['simulated'] else ''} (torch {content['torch']})")
         lines.append(f"  {'':<58}{'measured':>12}{'predicted':>12}  by {by or 'its own rates'}")
-        for row, seconds in zip(gpu["operators"], predictions(gpu), strict=True):
+        for row, seconds in zip(gpu["operators"], predicted_seconds(gpu), strict=True):
             what = f"{row['op']} {row['dtype']} {_short(json.dumps(row['params']))}"
             lines.append(f"  {what:<58.58}{row['seconds'] * 1e6:>9,.0f} us{seconds * 1e6:>9,.0f} us"
                          f"{seconds / row['seconds']:>7.2f}")  # fmt: skip

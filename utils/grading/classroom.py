@@ -30,11 +30,11 @@ import psutil
 from utils.common.errors import Problem
 from utils.common.files import write_whole
 from utils.exercises.facts import Lab, load_lab
-from utils.grading.fingerprint import course_version, fingerprint
+from utils.grading.fingerprint import course_digest, fingerprint
 from utils.grading.grade import Grade, grade_submission
 from utils.grading.handed_in.reader import LARGEST_FILE
 from utils.grading.run.kernel import Limits, warmed
-from utils.grading.run.provisioner import Lent, WarmProcessEnded, borrow
+from utils.grading.run.provisioner import ForkServerEnded, Lent, borrow
 from utils.grading.run.submissions import FOLDERS, Submission, file_stem
 
 TRIES = 2  # of a submission whose grading process died
@@ -78,7 +78,7 @@ def grade_class(
         for member in groups[_group_of(submission)]:
             grade = grades[member.student] = _as_of(member, submission, judged)
             if not grade.about.again:
-                result = {"fingerprint": marks[member.student], "course": course_version(), "grade": grade.to_dict()}
+                result = {"fingerprint": marks[member.student], "course": course_digest(), "grade": grade.to_dict()}
                 write_whole(folder / f"{file_stem(member.student)}.json", json.dumps(result, indent=1) + "\n")
             finished(grade, True, False)
     return [grades[submission.student] for submission in submissions]
@@ -215,7 +215,7 @@ def _kept(folder: Path, submission: Submission, fingerprint: str) -> tuple[Grade
         if result["fingerprint"] != fingerprint:
             return None
         grade = Grade.from_dict(result["grade"])
-        return (grade, result.get("course") == course_version()) if grade.student == submission.student else None
+        return (grade, result.get("course") == course_digest()) if grade.student == submission.student else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -224,7 +224,7 @@ def _lent(limits: Limits) -> Lent | None:
     """The warm process that all workers fork from; None where each has to see for itself."""
     try:
         warm = warmed(limits)
-    except WarmProcessEnded:
+    except ForkServerEnded:
         return None
     return warm and warm.lent()
 

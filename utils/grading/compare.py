@@ -70,7 +70,7 @@ class Comparison:
     without: list[str]  # students whose code was not kept
 
 
-def compare(grades: Iterable[Grade], lab: str) -> Comparison:
+def compare_answers(grades: Iterable[Grade], lab: str) -> Comparison:
     """Compare the answers of a class, in the order of the students' names: the same grades give the same result."""
     judged = _once_a_group(sorted((grade for grade in grades if grade.judged), key=lambda grade: grade.student))
     given, model = _given(lab), _model(lab)

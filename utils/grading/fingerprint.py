@@ -39,12 +39,12 @@ def fingerprint(submission: Submission, lab: str, limits: Limits) -> str:
             content = file.read(LARGEST_FILE)
         # Nobody has looked into a zip yet: it may import any of the course.
         zipped = content.startswith(b"PK")
-        digest.update((course_version() if zipped else _beyond(lab, frozenset(_named(content)))).encode())
+        digest.update((course_digest() if zipped else _beyond(lab, frozenset(_named(content)))).encode())
     return digest.hexdigest()
 
 
 @cache
-def course_version() -> str:
+def course_digest() -> str:
     """A digest of the whole course: of what judges, and of what only tells."""
     return hashlib.sha256("".join(map(_bytes_of, sorted(_files(ROOT / "utils")))).encode()).hexdigest()
 

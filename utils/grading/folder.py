@@ -24,7 +24,7 @@ from utils.grading.marking.by_hand import Students
 from utils.grading.marking.late import Deadline
 from utils.grading.marking.mark import Mark, most_of
 from utils.grading.marking.marking import Marking
-from utils.grading.marking.outline import outline
+from utils.grading.marking.outline import lab_outline
 from utils.grading.roster import Row, found_in, read_gradebook, read_roster, students_in
 from utils.grading.run import sandbox
 from utils.grading.run.kernel import Limits, begin_to_warm
@@ -175,13 +175,13 @@ def _outline(lab: str) -> Lab:
             require_facts(lab, hidden=hidden)
         except FileNotFoundError as error:
             raise Problem(f"{error}. Grading needs the instructor's copy of the course.") from None
-    return outline(lab)
+    return lab_outline(lab)
 
 
 def _require_sandbox(*private: Path) -> None:
     """Raise Problem where there is no sandbox, or one that shows what is `private`."""
     try:
-        sandbox.require()
+        sandbox.require_sandbox()
     except sandbox.NoSandbox as reason:
         raise Problem(f"no sandbox: {reason}. Or trust every submission, with --no-sandbox.") from None
     for path in private:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 from utils.exercises.facts import Finding, Lab, judge, recorded_timelines
 from utils.grading.handed_in.choosing import choose
-from utils.grading.handed_in.reading import Document, NotRead, read
+from utils.grading.handed_in.reading import Document, NotRead, read_documents
 from utils.grading.run.kernel import KernelDidNotStart, Limits
 from utils.grading.run.kernel_student import KernelStudent
 from utils.grading.run.submissions import Submission
@@ -124,7 +124,7 @@ def _judged(submission: Submission, lab: Lab, limits: Limits | None) -> Grade:
     if submission.path is None:
         return Grade(submission.student, "missing", nothing, submission.note)
     try:
-        chosen = choose(read(submission.files), lab.name)
+        chosen = choose(read_documents(submission.files), lab.name)
     except NotRead as reason:
         return Grade(submission.student, "not-graded", nothing, str(reason))
     if not chosen.notebooks:

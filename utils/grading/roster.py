@@ -131,9 +131,9 @@ def _are_titles(cells: Sequence[str]) -> bool:
 
 def _is_student(row: Row) -> bool:
     """Not what Canvas says about points and posting, not the student that it makes up for testing, not the staff."""
-    name = name_of(row)
+    name = full_name(row)
     nobody = name.startswith("Points Possible") or name in ("Student, Test", "Test Student")
-    return bool(name or number_of(row) or ids_of(row)) and not nobody and first(row, ["role"]).casefold() not in STAFF
+    return bool(name or platform_id(row) or ids_of(row)) and not nobody and first(row, ["role"]).casefold() not in STAFF
 
 
 # --- a row ------------------------------------------------------------------------------------------------------
@@ -145,12 +145,12 @@ def first(row: Row, titles: Iterable[str]) -> str:
     return next((found[title] for title in titles if found.get(title)), "")
 
 
-def name_of(row: Row) -> str:
+def full_name(row: Row) -> str:
     """The person's name as the table has it: "Ann Lee", or Canvas's "Lee, Ann"."""
     return f"{first(row, FIRST_NAMES)} {first(row, LAST_NAMES)}".strip() or first(row, FULL_NAMES)
 
 
-def number_of(row: Row) -> str:
+def platform_id(row: Row) -> str:
     """The platform's own number of a student, which is in the names of the files that it exports."""
     identifier = re.search(r"\d+$", first(row, ["identifier"]))
     of_canvas = "Student" in row or "LastName" in row
@@ -163,14 +163,14 @@ def ids_of(row: Row) -> set[str]:
     return (found | {value.split("@")[0] for value in found if "@" in value}) - {""}
 
 
-def called(row: Row) -> str:
+def display_name(row: Row) -> str:
     """What to call whoever this row is about: the name, or what there is instead of one."""
-    return name_of(row) or first(row, ["identifier", *IDS, *NUMBERS])
+    return full_name(row) or first(row, ["identifier", *IDS, *NUMBERS])
 
 
 def ways_to_write(row: Row) -> set[str]:
     """The ways to write this person's name, with either part first."""
-    name = name_of(row)
+    name = full_name(row)
     ways = {name}
     if "," in name:
         last, given = name.split(",", 1)
@@ -215,7 +215,7 @@ class Match:
 
 # How a person is recognised, the surest way first: what of the person has to be among what of the row.
 WAYS: list[tuple[Callable[[Person], str], Callable[[Row], set[str]]]] = [
-    (lambda person: person.id, lambda row: {number_of(row)}),
+    (lambda person: person.id, lambda row: {platform_id(row)}),
     (lambda person: _plain(person.id) if "@" in person.id else "", ids_of),
     (lambda person: _plain(person.student), ids_of),
     (lambda person: _plain(person.student), ways_to_write),

@@ -75,7 +75,7 @@ def undivided_work(rows: int = ROWS) -> tuple[float, int]:
     return update + share * busy, round(share * flops)
 
 
-def forward_work(rows: int) -> float:
+def forward_seconds(rows: int) -> float:
     """Busy seconds of a forward pass with so many rows on one such GPU, measured with more: each takes less then."""
     return rows / _SAMPLE * _sample()[3]
 

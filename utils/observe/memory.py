@@ -25,7 +25,7 @@ from torch import nn
 import simgpu
 from simgpu import BLOCK, storage_of, torch_private
 from utils.observe.devices import is_simulated, name_of
-from utils.observe.memory_picture import BEFORE, KINDS, TEMPORARY, picture
+from utils.observe.memory_picture import BEFORE, KINDS, TEMPORARY, draw_memory
 from utils.observe.plots import Picture
 
 
@@ -172,7 +172,7 @@ class MemoryUse:
 
     def draw(self, title: str | None = None) -> Picture:
         """What each device held after each operator, one kind upon the other."""
-        return picture(self, title)
+        return draw_memory(self, title)
 
 
 def memory_of(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> MemoryUse:

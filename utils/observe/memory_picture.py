@@ -26,7 +26,7 @@ FULLEST = {"color": INK, "linewidth": 1, "linestyle": ":"}
 MIB = 2**20
 
 
-def picture(memory, title: str | None = None) -> Picture:
+def draw_memory(memory, title: str | None = None) -> Picture:
     """What each device of a `MemoryUse` held after each operator, one kind upon the other."""
     count = len(memory.devices)
     figure, first = labelled_axes(1.2 + 1.7 * count, memory.source)
@@ -44,11 +44,11 @@ def picture(memory, title: str | None = None) -> Picture:
     figure.legend(
         handles=patches, loc="outside upper right", ncols=len(patches), fontsize=8, columnspacing=1.4, frameon=False
     )
-    summary = f"{' '.join(in_words(memory, device) for device in memory.devices)} ({memory.source})"
+    summary = f"{' '.join(memory_in_words(memory, device) for device in memory.devices)} ({memory.source})"
     return Picture(figure, f"Memory by what it is for, after each operator. {summary}", summary)
 
 
-def in_words(memory, device: torch.device) -> str:
+def memory_in_words(memory, device: torch.device) -> str:
     """When a device was fullest, and with what."""
     at, parts = memory.fullest(device), memory.peak(device)
     said = ", ".join(f"{kind} {in_units(size)}" for kind, size in parts.items() if size)

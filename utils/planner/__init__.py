@@ -12,7 +12,7 @@ shapes-only simulation and against published layouts.
 """
 
 from .cluster import Cluster
-from .estimate import Estimate, estimate
+from .estimate import Estimate, estimate_layout
 from .layouts import Layout, layouts, why_not
 from .models import Model, llama, of_module
 from .planning import Plan, plan
@@ -23,7 +23,7 @@ __all__ = [
     "Layout",
     "Model",
     "Plan",
-    "estimate",
+    "estimate_layout",
     "layouts",
     "llama",
     "of_module",

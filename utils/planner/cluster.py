@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from simgpu import Fabric
+from simgpu import Fabric, Settings
 from simgpu.profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile, find
 from utils.common.errors import Problem
 
@@ -41,6 +41,15 @@ class Cluster:
     @cached_property
     def nodes(self) -> int:
         return max(1, self.gpus // self.per_node)
+
+    def settings(self, ranks: int | None = None, **others) -> Settings:
+        """The simulated GPUs that are the first `ranks` of this cluster, all if None, for `simgpu.enable`.
+
+        `others` are fields of `simgpu.Settings` that a cluster says nothing of, such as `compute`, or that differ.
+        """
+        ranks = ranks or self.gpus
+        links = {"link": self.link, "network": self.network, "nodes": max(1, ranks // self.per_node)}
+        return Settings(**{"count": ranks, "gpu": self.gpu, "memory": int(self.gpu.memory), **links, **others})
 
     def group(self, ranks: int, stride: int) -> Fabric:
         """The group of so many ranks whose numbers are `stride` apart, which begins at rank 0."""

@@ -17,7 +17,7 @@ from utils.schedules.clock import clock
 
 from .cluster import Cluster, timing
 from .layouts import Layout
-from .models import Block, Model
+from .models import BlockSpec, Model
 from .optimizer import STATES, adamw
 from .replay import SHARE, WORK, Groups, Replay
 from .trace import Trace
@@ -54,7 +54,7 @@ class Estimate:
         return CONTEXT + BUFFERS * sum(ranks > 1 for ranks in self.layout[:4])
 
 
-def estimate(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
+def estimate_layout(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
     """What a layout that makes sense (`layouts.why_not`) costs on a cluster, and whether it fits."""
     return timed(model, cluster, untimed(model, cluster, layout))
 
@@ -125,7 +125,7 @@ class Blocks(tuple):
         return len(self) == len(other) and all(one is two for one, two in zip(self, other, strict=True))
 
 
-class Step(NamedTuple):
+class StepTime(NamedTuple):
     seconds: float
     busy: float
     bubble: float
@@ -135,7 +135,7 @@ class Step(NamedTuple):
 # --- what each stage has ------------------------------------------------------------------------------------------
 
 
-def cut(model: Model, stages: int) -> list[tuple[Block, ...]]:
+def cut(model: Model, stages: int) -> list[tuple[BlockSpec, ...]]:
     """The blocks of each stage: layers as evenly as it goes; words are with the first and the head with the last.
 
     A layer more where there is one left over goes to stages in the middle, which have neither words nor head.
@@ -159,7 +159,7 @@ def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
     gpu = timing(cluster.gpu)
     ends = (model.blocks[0], model.blocks[-1]) if model.ends else ()
 
-    def traced(block: Block) -> Trace:
+    def traced(block: BlockSpec) -> Trace:
         return _traced(block, gpu, layout.rows, layout.tensor, "none" if block in ends else layout.recompute)
 
     known = {block: traced(block) for block in set(model.blocks)}
@@ -167,7 +167,7 @@ def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
 
 
 @lru_cache(maxsize=4096)
-def _traced(block: Block, gpu: GpuProfile, rows: int, tensor: int, recompute: str) -> Trace:
+def _traced(block: BlockSpec, gpu: GpuProfile, rows: int, tensor: int, recompute: str) -> Trace:
     if recompute != "full":
         return block.traced(gpu, rows, tensor, recompute == "selective")
     plain = block.traced(gpu, rows, tensor, False)
@@ -197,7 +197,7 @@ def _dtype(layout: Layout) -> torch.dtype:
 # --- time ---------------------------------------------------------------------------------------------------------
 
 
-def _alone(layout: Layout, stages, cluster: Cluster) -> Step:
+def _alone(layout: Layout, stages, cluster: Cluster) -> StepTime:
     """A step without a pipeline: all micro-batches one after the other."""
     few, more = _shorter(stages[0], ALIKE), _shorter(stages[0], ALIKE + 2)
     step = _whole_step(layout, few[0], cluster)
@@ -217,21 +217,21 @@ def _shorter(blocks: Sequence[Trace], alike: int) -> tuple[Blocks, int]:
     return Blocks(kept), len(blocks) - len(kept)
 
 
-def _further(step: Step, other: Step, times: float) -> Step:
+def _further(step: StepTime, other: StepTime, times: float) -> StepTime:
     """The line through two steps, continued."""
     seconds, busy, bubble = (a + (b - a) * times for a, b in zip(step[:3], other[:3], strict=True))
     moved = {kind: size + (other.moved[kind] - size) * times for kind, size in step.moved.items()}
-    return Step(seconds, busy, bubble, moved)
+    return StepTime(seconds, busy, bubble, moved)
 
 
-def _whole_step(layout: Layout, blocks: Sequence[Trace], cluster: Cluster) -> Step:
+def _whole_step(layout: Layout, blocks: Sequence[Trace], cluster: Cluster) -> StepTime:
     if layout.micro_batches > FEW + 1:
         first, second = (_micro_batches(layout, blocks, cluster, count) for count in (FEW, FEW + 1))
         return _further(first, second, layout.micro_batches - FEW)
     return _micro_batches(layout, blocks, cluster, layout.micro_batches)
 
 
-def _micro_batches(layout: Layout, blocks: Sequence[Trace], cluster: Cluster, count: int) -> Step:
+def _micro_batches(layout: Layout, blocks: Sequence[Trace], cluster: Cluster, count: int) -> StepTime:
     replay = Replay(cluster.gpu, _groups(layout, cluster), layout.fsdp)
     for number in range(count):
         held = not layout.reshard
@@ -239,7 +239,7 @@ def _micro_batches(layout: Layout, blocks: Sequence[Trace], cluster: Cluster, co
         replay.backward(blocks, held=held or not layout.fsdp, first=number == 0, last=number == count - 1)
     replay.finish()
     replay.run(adamw(cluster.gpu, _share(layout, blocks), _dtype(layout))[0])
-    return Step(replay.finish(), replay.busy, 0.0, _links(layout, cluster, replay.talked))
+    return StepTime(replay.finish(), replay.busy, 0.0, _links(layout, cluster, replay.talked))
 
 
 def _links(layout: Layout, cluster: Cluster, talked: dict[str, float], sent: float = 0.0) -> dict[str, float]:
@@ -310,7 +310,7 @@ def _replayed(blocks: Blocks, groups: Groups, gpu: GpuProfile, fsdp: bool) -> _S
     return _Stage(forward, backward, before, after, steady, replay.busy - 3 * steady, each, once)
 
 
-def _piped(layout: Layout, stages, cluster: Cluster) -> Step:
+def _piped(layout: Layout, stages, cluster: Cluster) -> StepTime:
     known = {blocks: _timed_stage(layout, blocks, cluster) for blocks in set(stages)}
     timed = [known[blocks] for blocks in stages]
     ranks, count = layout.pipeline, layout.micro_batches
@@ -337,7 +337,7 @@ def _piped(layout: Layout, stages, cluster: Cluster) -> Step:
     }
     sent = 2 * count * layout.chunks * max(blocks[-1].output for blocks in stages)
     seconds = span + once
-    return Step(seconds, busy, bubble * span / seconds, _links(layout, cluster, talked, sent))
+    return StepTime(seconds, busy, bubble * span / seconds, _links(layout, cluster, talked, sent))
 
 
 class _Way(NamedTuple):

@@ -19,7 +19,7 @@ import simgpu
 Reduce = Callable[[torch.Tensor, str], torch.Tensor]
 
 
-def turned(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+def apply_rotary_emb(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
     """Rotary positions: pairs of numbers as complex ones, in float32."""
     pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
     return torch.view_as_real(pairs * angles).flatten(3).type_as(x)
@@ -36,7 +36,7 @@ class Attention(nn.Module):
 
     def forward(self, x, angles):
         q, k, v = (layer(x).unflatten(-1, (-1, self.size)) for layer in (self.q, self.k, self.v))
-        q, k = turned(q, angles), turned(k, angles)
+        q, k = apply_rotary_emb(q, angles), apply_rotary_emb(k, angles)
         if self.repeats > 1:
             k, v = (each.repeat_interleave(self.repeats, dim=2) for each in (k, v))
         q, k, v = (each.transpose(1, 2) for each in (q, k, v))

@@ -13,13 +13,13 @@ from simgpu.profiles import GpuProfile
 from utils.common.errors import Problem
 
 from . import llama as written
-from .trace import Trace, note, trace
+from .trace import Trace, record_collective, trace
 
 Inputs = tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockSpec:
     """A part of a model. Blocks of equal `key` do the same.
 
     `make(tensor)` is the module of one of so many GPUs that share it, `inputs(rows, tensor)` what it gets there, on
@@ -61,7 +61,7 @@ class Model:
     """
 
     name: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[BlockSpec, ...]
     tokens: int
     divided: tuple[tuple[str, int], ...] | None = None
     sizes: tuple[tuple[str, int], ...] | None = None
@@ -119,7 +119,7 @@ def llama(
         return torch.empty(count, length, dtype=torch.int64, device="meta")
 
     angles = torch.empty(1, length, 1, size // 2, dtype=torch.complex64, device="meta")
-    first = Block(
+    first = BlockSpec(
         ("words", vocabulary, width, length),
         lambda t: nn.Embedding(vocabulary, width) if t == 1 else _Words(vocabulary // t, width, t),
         lambda count, t: (words(count),),
@@ -131,7 +131,7 @@ def llama(
             module.attention, module.mlp = _Shared(module.attention, t), _Shared(module.mlp, t)
         return module
 
-    middle = Block(
+    middle = BlockSpec(
         ("layer", width, heads, kv_heads, hidden, length),
         layer,
         lambda count, t: (rows(count, t), angles),
@@ -144,7 +144,9 @@ def llama(
             module.output = _Gathered(module.output, t)
         return module
 
-    last = Block(("head", vocabulary, width, length), head, lambda count, t: (rows(count, t), words(count)), (width,))
+    last = BlockSpec(
+        ("head", vocabulary, width, length), head, lambda count, t: (rows(count, t), words(count)), norms=(width,)
+    )
     divided = ("heads", heads), ("kv_heads", kv_heads), ("hidden", hidden), ("words", vocabulary), ("tokens", length)
     blocks = (first, *[middle] * layers, last)
     made_of = tuple((sizes | {"vocabulary": vocabulary, "length": length}).items())
@@ -152,7 +154,7 @@ def llama(
 
 
 def _add_up(tensor: torch.Tensor, _) -> torch.Tensor:
-    note("all_reduce", tensor.numel() * tensor.element_size())
+    record_collective("all_reduce", tensor.numel() * tensor.element_size())
     return tensor
 
 
@@ -185,14 +187,14 @@ class _Scatter(torch.autograd.Function):
 def _all_gather(x: torch.Tensor, tensor: int) -> torch.Tensor:
     rows, tokens, width = x.shape
     whole = x.new_empty(tensor * rows, tokens, width)
-    note("all_gather", whole.numel() * whole.element_size())
+    record_collective("all_gather", whole.numel() * whole.element_size())
     # It comes rank by rank, and is put in the order of tokens where there are several rows.
     return whole.view(1, -1, width) if rows == 1 else torch.cat(whole.chunk(tensor), 1)
 
 
 def _reduce_scatter(x: torch.Tensor, tensor: int) -> torch.Tensor:
     parts = torch.cat(x.chunk(tensor, 1))
-    note("reduce_scatter", parts.numel() * parts.element_size())
+    record_collective("reduce_scatter", parts.numel() * parts.element_size())
     return parts.new_empty(x.shape[0], x.shape[1] // tensor, x.shape[2])
 
 
@@ -265,7 +267,7 @@ def of_module(module: nn.Module, row: torch.Tensor, name: str = "") -> Model:
         sizes = tuple(tuple(each.shape) for each in part.parameters())
         is_last = number == len(parts) - 1
         key = (repr(part), sizes, tuple(given.shape), given.dtype, is_last)
-        blocks.append(Block(key, _maker(part, is_last), _rows(given)))
+        blocks.append(BlockSpec(key, _maker(part, is_last), _rows(given)))
         shape = out.detach()
     return Model(name or type(module).__name__, tuple(blocks), row.shape[0] if row.dim() else 1)
 

@@ -9,7 +9,7 @@ import torch
 from simgpu.profiles import GpuProfile
 
 from .cluster import timing
-from .trace import Watch
+from .trace import KernelRecorder
 
 STATES = 2  # tensors of AdamW, as large as what they train
 
@@ -28,7 +28,7 @@ def _step(gpu: GpuProfile, numbers: int, dtype: torch.dtype) -> tuple[tuple[floa
     optimizer = torch.optim.AdamW([weight], lr=1e-3, foreach=True)
     for _ in range(2):  # the first step makes its state
         weight.grad = torch.empty_like(weight)
-        with Watch(gpu) as watch:
+        with KernelRecorder(gpu) as watch:
             optimizer.step()
     return tuple(watch.events), watch.peak
 

@@ -17,7 +17,7 @@ from utils.observe.memory_picture import STYLE
 from utils.observe.plots import INK, Picture, labelled_axes
 
 from .cluster import Cluster
-from .estimate import KINDS, Estimate, at_least, estimate, timed, untimed
+from .estimate import KINDS, Estimate, at_least, estimate_layout, timed, untimed
 from .layouts import Layout, layouts, why_not
 from .models import Model, of_module
 from .simulating import simulate
@@ -89,7 +89,7 @@ class Plan:
         for place, layout, ran in zip(places, shorter, simulate(self.model, self.cluster, shorter), strict=True):
             ours = self.fits[place]
             if layout != ours.layout:
-                ours = estimate(self.model, self.cluster, layout)
+                ours = estimate_layout(self.model, self.cluster, layout)
             times, sizes = (ours.seconds, ran["seconds"]), (ours.peak / GIB, ran["bytes"] / GIB)
             rows.append(
                 {"place": place + 1, "layout": str(layout)}
@@ -100,7 +100,7 @@ class Plan:
 
     def draw(self, n: int = 12, title: str | None = None) -> Picture:
         """Memory by kind of the n fastest that fit, stacked, beside what a step of each takes."""
-        return picture(self.best(n), self.cluster, title or f"{self.model.name}, batch {self.batch}")
+        return draw_estimates(self.best(n), self.cluster, title or f"{self.model.name}, batch {self.batch}")
 
     def __str__(self) -> str:
         head = f"{self.model.name} on {self.cluster}, batch {self.batch}: {self.count} layouts in {self.seconds:.1f} s"
@@ -205,7 +205,7 @@ def _row(found: Estimate) -> dict[str, object]:
     )
 
 
-def picture(found: Sequence[Estimate], cluster: Cluster, title: str | None = None) -> Picture:
+def draw_estimates(found: Sequence[Estimate], cluster: Cluster, title: str | None = None) -> Picture:
     """Estimates as bars: what each GPU's memory is for, and behind the line of what it has, what a step takes."""
     figure, axes = labelled_axes(1.8 + 0.42 * max(len(found), 1), f"estimated from shapes: {cluster}", title)
     for place, each in enumerate(found):

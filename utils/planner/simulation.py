@@ -110,15 +110,15 @@ def second_step(step) -> dict[str, float]:
     return {"seconds": simgpu.now() - begin, "bytes": peak}
 
 
-def machine(cluster: Cluster, ranks: int) -> dict[str, object]:
-    """What `simgpu.enable` is told of a cluster of which so many ranks are used."""
-    links = {"gpu": cluster.gpu, "link": cluster.link, "network": cluster.network}
-    return links | {"nodes": max(1, ranks // cluster.per_node), "compute": False, "memory": ENOUGH}
+def enable(cluster: Cluster, ranks: int, **others) -> None:
+    """Simulate the first `ranks` GPUs of a cluster, shapes only, each with more memory than any layout takes."""
+    settings = cluster.settings(ranks, compute=False, memory=ENOUGH, **others)
+    simgpu.enable(**vars(settings))
 
 
 def on_ranks(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[str, float]:
     """A layout without a pipeline, by one rank that stands for all."""
-    simgpu.enable(count=1, **machine(cluster, layout.gpus))
+    enable(cluster, layout.gpus, count=1)
     simgpu.keep_log(0)
     dist.init_process_group("simccl", store=torch_private.fake_store(), rank=0, world_size=layout.gpus)
     names = ("data", "shard", "tensor")
@@ -167,8 +167,7 @@ def in_stages(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[s
     """A pipeline without anything else, by this course's executor."""
     ranks, chunks, count = layout.pipeline, layout.chunks, layout.micro_batches
     # One host launches for all GPUs here, and each has its own in a cluster: so this one is as fast as all together.
-    hosts = {"gpu": dataclasses.replace(cluster.gpu, launch=cluster.gpu.launch / ranks)}
-    simgpu.enable(count=ranks, **machine(cluster, ranks) | hosts)
+    enable(cluster, ranks, gpu=dataclasses.replace(cluster.gpu, launch=cluster.gpu.launch / ranks))
     simgpu.keep_log(0)
     devices = [f"simgpu:{rank}" for rank in range(ranks)]
     with torch.device("meta"):
@@ -210,20 +209,20 @@ class Stage:
         return x
 
 
-def simulated(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[str, float]:
+def simulate_layout(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[str, float]:
     """Seconds and bytes of one layout."""
     run = on_ranks if layout.pipeline == 1 else in_stages
     return run(sizes, cluster, layout)
 
 
 def each_in_a_process(sizes: dict[str, int], cluster: Cluster, layouts: Sequence[Layout]) -> Iterator[dict[str, float]]:
-    """`simulated` for each, one after the other, each in a process of its own: a process has one process group."""
+    """`simulate_layout` of each, one after the other, in a process of its own: that has one process group."""
     for layout in layouts:
         reading, writing = os.pipe()
         if (child := os.fork()) == 0:
             os.close(reading)
             with os.fdopen(writing, "w") as file:
-                json.dump(simulated(sizes, cluster, layout), file)
+                json.dump(simulate_layout(sizes, cluster, layout), file)
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading) as file:

@@ -40,7 +40,7 @@ class Trace(NamedTuple):
         return sum(self.weights)
 
 
-class Watch(torch_private.DispatchMode):
+class KernelRecorder(torch_private.DispatchMode):
     """Notes the kernels of what runs inside, and how much memory its tensors hold after each."""
 
     def __init__(self, gpu: GpuProfile):
@@ -121,10 +121,10 @@ class _End(torch.autograd.Function):
 
 
 # The watch of the trace that is going on, for the collectives of its block.
-_watching: list[Watch] = []
+_watching: list[KernelRecorder] = []
 
 
-def note(collective: str, size: int) -> None:
+def record_collective(collective: str, size: int) -> None:
     """A block's collective, of so many bytes together, which what follows waits for."""
     _watching[-1].events.append((collective, size))
 
@@ -133,7 +133,7 @@ def trace(make: Callable[[], nn.Module], inputs: tuple[torch.Tensor, ...], gpu: 
     """The trace of the module that `make` makes, for inputs whose first is what another block has made (or data)."""
     with torch.device("meta"):
         module = make()
-    watch, weights = Watch(gpu), list(module.parameters())
+    watch, weights = KernelRecorder(gpu), list(module.parameters())
     first = inputs[0].detach()
     if first.is_floating_point():
         first.requires_grad_()

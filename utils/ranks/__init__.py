@@ -28,8 +28,8 @@ import cloudpickle
 
 import simgpu
 
-from .cells import register_magic
-from .launch import results_of, warm_process
+from .cells import register_ranks_magic
+from .launch import fork_server, results_of
 from .telling import RankError, RanksInterrupted
 
 __all__ = ["RankError", "Ranks", "RanksInterrupted", "ranks"]
@@ -56,7 +56,7 @@ def ranks(count: int, **machine) -> Ranks:
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST:
         raise ValueError(f"ranks({count!r}): ask for a whole number of ranks, 1 to {MOST}")
     inspect.signature(simgpu.enable).bind(count, **machine)  # a TypeError that names what enable does not know
-    warm_process()  # loads PyTorch meanwhile
+    fork_server()  # loads PyTorch meanwhile
     return Ranks(count, machine)
 
 
@@ -70,4 +70,4 @@ def sendable(what: object) -> bytes:
         ) from None
 
 
-register_magic(ranks)
+register_ranks_magic(ranks)

@@ -15,7 +15,7 @@ class Advice(NamedTuple):
 
 ADVICE = (
     Advice(
-        "", "nobody will come", "All ranks of a group have to make the same calls, and each send needs its receive."
+        "", "can never complete", "All ranks of a group have to make the same calls, and each send needs its receive."
     ),
     Advice("init_process_group", "twice", "On these ranks the process group is there already: leave this line out."),
     Advice("destroy_process_group", "cannot be None", "There is no process group any more: it was destroyed before."),

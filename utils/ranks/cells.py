@@ -13,7 +13,7 @@ import cloudpickle
 HOW = "%%ranks 4, or with arguments of simgpu.enable: %%ranks 4 gpu='H100', nodes=2"
 
 
-def register_magic(ranks: Callable) -> None:
+def register_ranks_magic(ranks: Callable) -> None:
     """Make %%ranks known, if this is a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None

@@ -19,12 +19,12 @@ from utils.common.files import python_path
 
 from . import warm
 from .one_rank import Failure, Lost, Order, Result, Unfinished
-from .telling import Output, RankError, RanksInterrupted, Trouble, named, told, was
+from .telling import Output, RankError, RanksInterrupted, Trouble, name_ranks, told, was
 
 GRACE = 10.0  # seconds that the others have, after the first has failed, to say what they were doing
 
 
-class WarmProcess:
+class ForkServer:
     """The process that ranks are forked from (warm.py), started and not waited for."""
 
     def __init__(self, forks: bool = warm.FORKS):
@@ -114,14 +114,14 @@ class Rank:
         os.close(self.output)
 
 
-_warm: WarmProcess | None = None
+_warm: ForkServer | None = None
 
 
-def warm_process() -> WarmProcess:
+def fork_server() -> ForkServer:
     """The one of this process: the first who asks starts it, and who finds it dead."""
     global _warm
     if _warm is None or not _warm.alive():
-        _warm = WarmProcess()
+        _warm = ForkServer()
     return _warm
 
 
@@ -130,10 +130,10 @@ def results_of(count: int, machine: dict, call: bytes) -> list:
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     order = Order(count, machine, store.port, os.getcwd(), sys.path, dict(os.environ), call)
     try:
-        ranks = _run(warm_process(), count, pickle.dumps(order))
+        ranks = _run(fork_server(), count, pickle.dumps(order))
     except KeyboardInterrupt:
         them = list(range(count))
-        raise RanksInterrupted(f"{named(them)} {was(them)} interrupted, and {was(them)} ended.") from None
+        raise RanksInterrupted(f"{name_ranks(them)} {was(them)} interrupted, and {was(them)} ended.") from None
     troubles = {rank.number: rank.said for rank in ranks if not isinstance(rank.said, Result)}
     if troubles:
         first = min(troubles, key=lambda rank: ranks[rank].at)
@@ -142,7 +142,7 @@ def results_of(count: int, machine: dict, call: bytes) -> list:
     return [pickle.loads(rank.said.packed) for rank in ranks]
 
 
-def _run(process: WarmProcess, count: int, order: bytes) -> list[Rank]:
+def _run(process: ForkServer, count: int, order: bytes) -> list[Rank]:
     """Ranks that have had this order, and have ended. However it goes, none is left."""
     process.wait_until_ready()
     ranks, shown, codes = process.fork(count), Output(count), []

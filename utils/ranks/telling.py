@@ -93,9 +93,9 @@ def told(troubles: dict[int, Trouble], first: int, grace: float) -> str:
         causes = [rank for rank in waited if waited[rank] == waited[first]]
         lines = list(_lines_on(causes, troubles[first], troubles))
     others = [rank for rank in waited if rank not in causes]
-    lines += [f"{named(ranks)} waited in {waited[ranks[0]]}." for ranks in alike(others, waited.get)]
+    lines += [f"{name_ranks(ranks)} waited in {waited[ranks[0]]}." for ranks in alike(others, waited.get)]
     if late:
-        lines.append(f"{named(late)} had not finished {grace:.0f} s later, and {was(late)} ended.")
+        lines.append(f"{name_ranks(late)} had not finished {grace:.0f} s later, and {was(late)} ended.")
     return "\n".join(lines)
 
 
@@ -107,7 +107,7 @@ def alike(ranks: Iterable[int], key: Callable[[int], Hashable]) -> list[list[int
     return list(groups.values())
 
 
-def named(ranks: list[int]) -> str:
+def name_ranks(ranks: list[int]) -> str:
     """`rank 3`, `ranks 0 and 2`, `ranks 0 to 3`, `ranks 0, 2 and 3`."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
@@ -127,17 +127,17 @@ def _what(trouble: Trouble) -> Hashable:
 def _lines_on(ranks: list[int], trouble: Trouble, troubles: dict[int, Trouble]) -> Iterable[str]:
     """What these ranks have met with, what helps, and where each was."""
     if isinstance(trouble, Lost):
-        yield f"{named(ranks)} {how_ended(trouble.code, ranks)}"
+        yield f"{name_ranks(ranks)} {how_ended(trouble.code, ranks)}"
         return
     if trouble.waited_in:
-        yield f"{named(ranks)} waited in {trouble.waited_in}, and {trouble.reason}"
+        yield f"{name_ranks(ranks)} waited in {trouble.waited_in}, which {trouble.reason}"
     else:
-        yield f"{named(ranks)}: {trouble.kind}{': ' * bool(trouble.message)}{trouble.message}"
+        yield f"{name_ranks(ranks)}: {trouble.kind}{': ' * bool(trouble.message)}{trouble.message}"
     if advice := advice_on(trouble.message, [function for _, _, function in trouble.frames]):
         yield f"    {advice}"
     places = {rank: place(troubles[rank].frames) for rank in ranks}
     for some in alike(places, places.get):
-        yield f"    {'' if len(some) == len(ranks) else named(some) + ': '}{places[some[0]]}"
+        yield f"    {'' if len(some) == len(ranks) else name_ranks(some) + ': '}{places[some[0]]}"
 
 
 def how_ended(code: int, ranks: list[int]) -> str:

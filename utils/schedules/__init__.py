@@ -12,7 +12,7 @@ devices, and `processes` in a process for each. docs/schedules.md compares them 
 
 from .actions import Action, Schedule, looped, v_shaped
 from .clock import Costs, Played, play
-from .executor import measure, run
+from .executor import measure_costs, run
 from .from_torch import from_pytorch
 from .memory import Memory
 from .processes import run_rank
@@ -33,7 +33,7 @@ __all__ = [
     "interleaved_1f1b",
     "launches",
     "looped",
-    "measure",
+    "measure_costs",
     "mistake",
     "one_f_one_b",
     "play",

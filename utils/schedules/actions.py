@@ -111,7 +111,7 @@ def v_shaped(ranks: int) -> tuple[int, ...]:
     return (*range(ranks), *reversed(range(ranks)))
 
 
-def numbered(words: Iterable[tuple[str, int]], micro_batches: int) -> list[Action]:
+def number_micro_batches(words: Iterable[tuple[str, int]], micro_batches: int) -> list[Action]:
     """Actions of (kind, stage) in this order, each taking its next micro-batch. Those beyond the last are left out."""
     counts: dict[tuple[str, int], int] = {}
     actions = []

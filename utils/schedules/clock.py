@@ -49,7 +49,7 @@ def _at(each: Each | None, stage: int) -> float | None:
     return each if each is None or isinstance(each, int | float) else each[stage]
 
 
-class Step(NamedTuple):
+class TimedAction(NamedTuple):
     """An action and when a rank does it; or, with a `taker`, when it hands over what that action has made."""
 
     action: Action
@@ -157,7 +157,9 @@ def play(
     return Played(schedule, timeline, times, memory.peak(schedule), memory.unit)
 
 
-def clock(schedule: Schedule, costs: Costs, link=None, overlap: bool = True, in_turns: bool = True) -> list[Step]:
+def clock(
+    schedule: Schedule, costs: Costs, link=None, overlap: bool = True, in_turns: bool = True
+) -> list[TimedAction]:
     """What happens when, in the order in which a host launches it, as far as the ranks come."""
     free: dict[object, float] = defaultdict(float)  # when a rank, or a way between two, is done with what it has
     here: dict[tuple, float] = defaultdict(float)  # when an input, or a gradient, has arrived
@@ -167,7 +169,7 @@ def clock(schedule: Schedule, costs: Costs, link=None, overlap: bool = True, in_
         for rank, action in tick:
             start = max(free[rank], here[PHASES[action.kind], action.stage, action.micro_batch])
             free[rank] = start + costs.seconds(action)
-            done.append(Step(action, rank, start, free[rank]))
+            done.append(TimedAction(action, rank, start, free[rank]))
         steps += done
         for action, rank, _, end, *_ in done:
             if (stage := receiver(action, schedule.stages)) is None:
@@ -179,12 +181,12 @@ def clock(schedule: Schedule, costs: Costs, link=None, overlap: bool = True, in_
                 start = max(end, *(free[each] for each in takes_part))
                 end = start + link.latency + size / link.bandwidth
                 free.update(dict.fromkeys(takes_part, end))
-                steps.append(Step(action, rank, start, end, taker, size))
+                steps.append(TimedAction(action, rank, start, end, taker, size))
             here[PHASES[action.kind], stage, action.micro_batch] = end
     return steps
 
 
-def _event(step: Step, devices: Sequence[str], names: Sequence[str]) -> Event:
+def _event(step: TimedAction, devices: Sequence[str], names: Sequence[str]) -> Event:
     action, device, label = step.action, devices[step.rank], str(step.action.micro_batch)
     phase, times = PHASES[action.kind], (step.start, step.end)
     if step.taker is not None:

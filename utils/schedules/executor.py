@@ -14,7 +14,7 @@ from utils.observe.trace import micro_batch, record
 from .actions import Action, Schedule
 from .clock import Costs
 from .rules import mistake, receiver, ticks
-from .step import Step
+from .step import TrainingStep
 
 
 def run(
@@ -41,7 +41,7 @@ def run(
     ValueError, one line, for an illegal schedule, with its first mistake, and for stages or devices that do not fit it.
     """
     schedule, devices = _checked(schedule, stages, inputs, devices)
-    step, copies = Step(schedule, stages, inputs, targets, loss), _Copies(schedule, devices, overlap)
+    step, copies = TrainingStep(schedule, stages, inputs, targets, loss), _Copies(schedule, devices, overlap)
     for tick in ticks(schedule, in_turns)[0]:
         for _, action in tick:
             step.do(action)
@@ -50,13 +50,13 @@ def run(
     return torch.stack(step.losses).sum()
 
 
-def measure(schedule, stages: Sequence[Callable], inputs, targets, loss: Callable, devices: Sequence) -> Costs:
+def measure_costs(schedule, stages: Sequence[Callable], inputs, targets, loss: Callable, devices: Sequence) -> Costs:
     """What `play` needs to know: the busy seconds of each kind of action on each stage, and bytes of its output.
 
     It does what `run` does, action by action, and takes the times of each stage's last micro-batch.
     """
     schedule, devices = _checked(schedule, stages, inputs, devices)
-    step, copies = Step(schedule, stages, inputs, targets, loss), _Copies(schedule, devices, overlap=False)
+    step, copies = TrainingStep(schedule, stages, inputs, targets, loss), _Copies(schedule, devices, overlap=False)
     seconds: dict[str, list[float]] = defaultdict(lambda: [0.0] * schedule.stages)
     output = [0] * schedule.stages
     for rank, action in chain.from_iterable(ticks(schedule)[0]):
@@ -92,7 +92,7 @@ class _Copies:
         self.overlap = overlap
         self._streams: dict[tuple, tuple] = {}
 
-    def send(self, step: Step, action: Action) -> None:
+    def send(self, step: TrainingStep, action: Action) -> None:
         """Send what an action has made, if anything, to where it is wanted."""
         if action in step.made:
             stage = receiver(action, len(self._places))

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from .actions import Action, Schedule
 from .rules import mistake, receiver, ticks
-from .step import Step
+from .step import TrainingStep
 
 
 def run_rank(
@@ -35,7 +35,7 @@ def run_rank(
     """
     schedule, rank = Schedule.of(schedule), dist.get_rank(group)
     own = _checked(schedule, stages, inputs, rank, group)
-    step = Step(schedule, own, inputs, targets, loss)
+    step = TrainingStep(schedule, own, inputs, targets, loss)
     rows = [row] * schedule.stages if isinstance(row, torch.Tensor) else row
     post = _Post(schedule, rank, group, rows, [len(part) for part in step.inputs])
     for tick in ticks(schedule)[0]:
@@ -67,9 +67,9 @@ class _Post:
         self._schedule, self._rank, self._group, self._rows, self._counts = schedule, rank, group, rows, counts
         self._works: list[dist.Work] = []
 
-    def exchange(self, step: Step, tick: list[tuple[int, Action]]) -> None:
+    def exchange(self, step: TrainingStep, tick: list[tuple[int, Action]]) -> None:
         """Send what this rank has made in a tick, and receive what others have made for it, in one batch."""
-        self.finish()  # what was sent at earlier ticks is let go of
+        self.finish()  # the buffers sent at earlier ticks are freed
         messages = {action: message for who, action in tick if (message := self._message(step, who, action))}
         self._works = dist.batch_isend_irecv([*messages.values()]) if messages else []
         for action, message in messages.items():
@@ -82,7 +82,7 @@ class _Post:
             work.wait()
         self._works = []
 
-    def _message(self, step: Step, giver: int, action: Action) -> dist.P2POp | None:
+    def _message(self, step: TrainingStep, giver: int, action: Action) -> dist.P2POp | None:
         """What this rank sends or receives of what an action has made, if anything."""
         stage = receiver(action, self._schedule.stages)
         taker = giver if stage is None else self._schedule.placement[stage]

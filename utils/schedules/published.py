@@ -6,7 +6,7 @@ lists: a legal schedule stays legal without one of its micro-batches.
 
 from __future__ import annotations
 
-from .actions import Action, Schedule, looped, numbered, v_shaped
+from .actions import Action, Schedule, looped, number_micro_batches, v_shaped
 
 
 def gpipe(ranks: int, micro_batches: int, newest_first: bool = True) -> Schedule:
@@ -32,7 +32,9 @@ def one_f_one_b(ranks: int, micro_batches: int) -> Schedule:
     """
     _require(ranks, micro_batches)
     lists = [
-        numbered([("F", rank)] * (ranks - rank - 1) + [("F", rank), ("B", rank)] * micro_batches, micro_batches)
+        number_micro_batches(
+            [("F", rank)] * (ranks - rank - 1) + [("F", rank), ("B", rank)] * micro_batches, micro_batches
+        )
         for rank in range(ranks)
     ]
     return Schedule.of(lists, micro_batches=micro_batches, name="1F1B")
@@ -54,7 +56,7 @@ def interleaved_1f1b(ranks: int, micro_batches: int, chunks: int = 2) -> Schedul
         first = min((chunks - 1) * ranks + 2 * (ranks - rank - 1), len(forward))
         pairs = [word for pair in zip(forward[first:], backward, strict=False) for word in pair]
         words = forward[:first] + pairs + backward[len(forward) - first :]
-        lists.append(numbered(words, micro_batches))
+        lists.append(number_micro_batches(words, micro_batches))
     return Schedule.of(lists, looped(ranks, ranks * chunks), micro_batches, f"interleaved 1F1B, {chunks} chunks")
 
 
@@ -70,7 +72,7 @@ def zero_bubble_h1(ranks: int, micro_batches: int) -> Schedule:
     for rank in range(ranks):
         f, i, w = (("F", rank), ("I", rank), ("W", rank))
         words = [f] * (ranks - rank - 1) + [f, i] * rank + [f, i, w] * micro_batches + [w] * rank
-        lists.append(numbered(words, micro_batches))
+        lists.append(number_micro_batches(words, micro_batches))
     return Schedule.of(lists, micro_batches=micro_batches, name="ZB-H1")
 
 
@@ -91,7 +93,7 @@ def zero_bubble_v(ranks: int, micro_batches: int) -> Schedule:
         words += [("F", down), *back_down, ("F", up), *back_up] * (padded - ranks)
         words += [("I", down), ("I", up)] * rank + back_down * (ranks - rank)
         words += [("W", up)] * rank + [("W", down)] * rank
-        lists.append(numbered(words, micro_batches))
+        lists.append(number_micro_batches(words, micro_batches))
     return Schedule.of(lists, v_shaped(ranks), micro_batches, "ZB-V")
 
 

@@ -22,7 +22,7 @@ class Arrival(Protocol):
         """The tensor; what is launched from now on waits for it."""
 
 
-class Step:
+class TrainingStep:
     """What a training step holds between its actions. Whoever runs it sends what is `made`, and gives what arrives.
 
     `stages` needs those only whose actions it will do. `inputs` are read by the first, and `targets` by the last.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 
 from utils.widgets import front_end
-from utils.widgets.front_end import bundle, show, widgets_here
+from utils.widgets.front_end import mimebundle, show, widgets_here
 
 MOST_MICRO_BATCHES = 16  # more take too long to draw while a slider moves
 DRAWN = 768  # width of the picture, CSS pixels
@@ -189,7 +189,7 @@ class SplitExplorer:
         if self._box is None:
             self._make(widgets)
         # A view without widgets shows the picture in their place.
-        show(data | bundle(self._box, repr(self)), metadata)
+        show(data | mimebundle(self._box, repr(self)), metadata)
 
     def _make(self, widgets) -> None:
         style = {"description_width": "initial"}

@@ -42,7 +42,7 @@ def show(data: dict, metadata: dict | None = None, **options):
     return display(data, raw=True, metadata=metadata or {}, **options)
 
 
-def bundle(widget, text: str) -> dict:
+def mimebundle(widget, text: str) -> dict:
     """A widget, and what a view without widgets shows in its place."""
     return {"text/plain": text, VIEW: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}
 

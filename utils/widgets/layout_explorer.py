@@ -8,7 +8,7 @@ from html import escape
 
 from utils.common.errors import Problem
 from utils.widgets import front_end
-from utils.widgets.front_end import bundle, show, widgets_here
+from utils.widgets.front_end import mimebundle, show, widgets_here
 
 DRAWN = 768  # width of the picture, CSS pixels
 SHOWN = 5  # layouts in the picture and the table
@@ -61,7 +61,7 @@ def explore_layouts(
 
     if not isinstance(model, Model):
         raise TypeError(f"explore_layouts({type(model).__name__}): give a model of utils.planner, such as llama(...)")
-    cluster = Cluster(gpu, per_node, per_node, link)  # what is wrong with a name is said at once
+    cluster = Cluster(gpu, gpus=per_node, per_node=per_node, link=link)  # what is wrong with a name is said at once
     node = tuple(count for count in range(1, per_node + 1) if per_node % count == 0)
     explorer = LayoutExplorer(model, cluster, FEW | {"shard": node} | limits)
     explorer.move(gpus=gpus, network=network, memory=memory or round(cluster.gpu.memory / GB), batch=batch)
@@ -144,11 +144,11 @@ class LayoutExplorer:
         return f"{head}\n{self.text}\n{table}({self.source})"
 
     def _picture(self):
-        from utils.planner.planning import picture
+        from utils.planner.planning import draw_estimates
 
         found = self.plan.best(SHOWN) or self.plan.too_large[:SHOWN]
         title = f"{self.model.name}, {self.at['gpus']} GPUs, {self.at['batch']} rows"
-        return picture(found, self.plan.cluster, title if self.plan.fits else f"{title}: nothing fits")
+        return draw_estimates(found, self.plan.cluster, title if self.plan.fits else f"{title}: nothing fits")
 
     def _ipython_display_(self) -> None:
         data, metadata = self._picture()._repr_mimebundle_()
@@ -162,7 +162,7 @@ class LayoutExplorer:
         if self._box is None:
             self._make(widgets)
         # A view without widgets shows the picture in their place.
-        show(data | bundle(self._box, repr(self)), metadata)
+        show(data | mimebundle(self._box, repr(self)), metadata)
 
     def _make(self, widgets) -> None:
         style = {"description_width": "7em"}

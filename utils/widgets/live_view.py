@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from html import escape
 
-from utils.widgets.front_end import bundle, show, widgets_here
+from utils.widgets.front_end import mimebundle, show, widgets_here
 
 GIB, MIB = 2**30, 2**20
 SECONDS_BETWEEN = 0.2
@@ -49,7 +49,7 @@ class LiveView:
         widgets = widgets_here()
         if widgets is not None:
             self._html = widgets.HTML(_live_html(self._monitor))
-            self._handle = show(bundle(self._html, f"A live view ({self._monitor.source})."), display_id=True)
+            self._handle = show(mimebundle(self._html, f"A live view ({self._monitor.source})."), display_id=True)
             self._monitor.on_sample(lambda _: self.tick())
         return self
 

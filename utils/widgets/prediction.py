@@ -15,7 +15,7 @@ from html import escape
 
 from utils.common.cell_tags import FOLDED
 from utils.widgets.explanations import explanation
-from utils.widgets.front_end import bundle, close, in_kernel, show, widgets_here
+from utils.widgets.front_end import close, in_kernel, mimebundle, show, widgets_here
 from utils.widgets.outcomes import note_outcomes
 
 MANY = 6  # more answers than this are a list to unfold
@@ -128,7 +128,7 @@ class Prediction:
             return
         if self._box is None:
             self._make(widgets)
-        show(bundle(self._box, repr(self)))
+        show(mimebundle(self._box, repr(self)))
 
     def _make(self, widgets) -> None:
         if self._key in _boxes:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import CodeType, GetSetDescriptorType, ModuleType
 
 from utils.exercises.facts.errors import StudentError
-from utils.exercises.facts.rules import MAY_READ, READABLE, Names
+from utils.exercises.facts.rules import MAY_READ, READABLE, ProbeNames
 
 # Stand for `look` and `sys.audit` in the text of a probe. In its code these are constants: a name, whoever is given a
 # function of the probe could replace.
@@ -47,7 +47,7 @@ NOT_OWN = {
 
 
 class _Looks(ast.NodeTransformer):
-    def __init__(self, names: Names, tree: ast.Module):
+    def __init__(self, names: ProbeNames, tree: ast.Module):
         self.names = names
         probes = [node.names for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == PROBES]
         self.own = {alias.asname or alias.name for aliases in probes for alias in aliases}
@@ -103,7 +103,7 @@ def _call(stand_in: str, *arguments: ast.expr) -> ast.Call:
 def rewritten(source: str, look: Callable, name: str = "<probe>") -> CodeType:
     """The code of a probe, or of a module of probes, that looks at what it reads. `look` is a `looker`."""
     tree = ast.parse(source)
-    code = compile(ast.fix_missing_locations(_Looks(Names(tree), tree).visit(tree)), name, "exec")
+    code = compile(ast.fix_missing_locations(_Looks(ProbeNames(tree), tree).visit(tree)), name, "exec")
     return _filled_in(code, {LOOK: look, AUDIT: sys.audit})
 
 

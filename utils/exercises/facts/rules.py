@@ -59,7 +59,7 @@ READABLE = frozenset().union(*MAY_READ.values())
 READERS = {"getattr", "vars"}
 
 
-class Names:
+class ProbeNames:
     """What a probe, or a module of probes, has imported and what it puts on its own objects."""
 
     def __init__(self, tree: ast.AST):
@@ -102,7 +102,7 @@ def check_probes(path: Path) -> None:
     """The same for the functions that probes import, which may use what their own module imports."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for function in _functions(tree):
-        for problem in _reads(function, Names(tree)):
+        for problem in _reads(function, ProbeNames(tree)):
             raise Problem(f"{path.parent.name}/{path.name}: {problem}")
 
 
@@ -110,7 +110,7 @@ def check_probes(path: Path) -> None:
 def _problems(source: str) -> list[str]:
     tables = {table.get_name(): table for table in symtable.symtable(source, "<lab>", "exec").get_children()}
     probes = [f for f in _functions(ast.parse(source)) if f.args.args and f.args.args[0].arg == "lab"]
-    return [p for probe in probes for p in (*_uses(probe, tables[probe.name]), *_reads(probe, Names(probe)))]
+    return [p for probe in probes for p in (*_uses(probe, tables[probe.name]), *_reads(probe, ProbeNames(probe)))]
 
 
 @cache
@@ -138,7 +138,7 @@ def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:
         yield from _globals_of(child)
 
 
-def _reads(probe: ast.FunctionDef, names: Names) -> Iterator[str]:
+def _reads(probe: ast.FunctionDef, names: ProbeNames) -> Iterator[str]:
     """What a probe reads that it may not."""
     calls = [node for node in ast.walk(probe) if isinstance(node, ast.Call)]
     for node in ast.walk(probe):
@@ -150,5 +150,5 @@ def _reads(probe: ast.FunctionDef, names: Names) -> Iterator[str]:
             yield f"{told} has {node.id}, which reads whatever it is told: see utils/exercises/facts/rules.py."
 
 
-def _reads_a_free_one(reader: ast.Name, calls: list[ast.Call], names: Names) -> bool:
+def _reads_a_free_one(reader: ast.Name, calls: list[ast.Call], names: ProbeNames) -> bool:
     return any(call.func is reader and call.args and names.free(call.args[0]) for call in calls)

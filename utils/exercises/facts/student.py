@@ -44,7 +44,7 @@ class LocalStudent:
         self.devices = devices
 
     def run(self, probe: Callable, *args):
-        return wire.decode(answer(probe, self.namespace, list(args)))
+        return wire.decode(run_probe(probe, self.namespace, list(args)))
 
 
 class Names:
@@ -59,7 +59,7 @@ class Names:
         return self._namespace[name]
 
 
-def answer(probe: Callable, namespace: dict, args: list) -> str:
+def run_probe(probe: Callable, namespace: dict, args: list) -> str:
     """Run a probe beside the student's code; what it tells as a `wire` message.
 
     Raises StudentError, in words for the student, where the student's code raises.

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import yaml
 
-from utils.grading.roster import Row, called, groups_of, is_of_moodle, letters, number_of, ways_to_write
+from utils.grading.roster import Row, display_name, groups_of, is_of_moodle, letters, platform_id, ways_to_write
 
 LEFT_OUT = (".", "__MACOSX", "Thumbs.db", "desktop.ini")  # files that computers add on their own
 METADATA = "submission_metadata.yml"
@@ -225,24 +225,25 @@ def _moodle_against(found: dict[Path, Named], known: Sequence[Row]) -> dict[Path
 
     A group has a number of its own, which may be some participant's, too.
     """
-    rows = {number_of(row): row for row in known if is_of_moodle(row)}
-    others = {number_of(row): row for row in known if not is_of_moodle(row)}
+    rows = {platform_id(row): row for row in known if is_of_moodle(row)}
+    others = {platform_id(row): row for row in known if not is_of_moodle(row)}
     groups: dict[str, dict[str, Row]] = {}
     for row in known:
         for group in groups_of(row):
-            groups.setdefault(letters(group), {}).setdefault(number_of(row) or called(row), row)
+            groups.setdefault(letters(group), {}).setdefault(platform_id(row) or display_name(row), row)
     blind = len(found) > 1 and len({one.student for one in found.values()}) == 1  # all are "Participant"
     sure = {}
     for entry, one in found.items():
         members = groups.get(letters(one.student), {})
         row = rows.get(one.id)
         if members and not any(_is_called(one.student, row) for row in known):
-            about = [(called(row), number_of(row)) for row in members.values()]
+            about = [(display_name(row), platform_id(row)) for row in members.values()]
             sure[entry] = [
                 replace(one, student=name, id=number, key=number, group=one.student) for name, number in about
             ]
         elif row is not None and not blind and ways_to_write(row) and not _may_be(one.student, row):
-            doubt = f"Moodle's number {one.id} is {called(row)}'s in the table, and the name here is {one.student!r}"
+            other = display_name(row)
+            doubt = f"Moodle's number {one.id} is {other}'s in the table, and the name here is {one.student!r}"
             sure[entry] = [replace(one, id="", doubts=(f"{doubt}: {NOT_THIS_ONE}",))]
         else:
             sure[entry] = [_not_of(others, one)]
@@ -265,8 +266,8 @@ def _in_one_group_each(found: dict[Path, list[Named]]) -> dict[Path, list[Named]
 
 def _canvas_against(found: dict[Path, Named], known: Sequence[Row]) -> dict[Path, list[Named]]:
     """A name with more than one pair of numbers can be read in more than one way: the table says which is right."""
-    rows = {number_of(row): row for row in known if number_of(row) and not is_of_moodle(row)}
-    others = {number_of(row): row for row in known if is_of_moodle(row)}
+    rows = {platform_id(row): row for row in known if platform_id(row) and not is_of_moodle(row)}
+    others = {platform_id(row): row for row in known if is_of_moodle(row)}
     sure = {}
     for entry, one in found.items():
         readings = _readings(shown(entry))
@@ -276,7 +277,7 @@ def _canvas_against(found: dict[Path, Named], known: Sequence[Row]) -> dict[Path
             one = replace(one, student=shown(entry), id="", key=shown(entry), doubts=(doubt,))
         elif there and not _contains(there[0].student, rows[there[0].id]):
             one = there[0]
-            name = called(rows[one.id])
+            name = display_name(rows[one.id])
             doubt = f"Canvas's number {one.id} is {name}'s in the table, and the name here is {one.student!r}"
             one = replace(one, id="", doubts=(f"{doubt}: {NOT_THIS_ONE}",))
         elif there:

@@ -37,11 +37,11 @@ STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 APPLE_DOUBLE = b"\x00\x05\x16\x07"  # the beginning of a Mac's "._NAME"
 
 
-class Refused(Exception):
+class Unreadable(Exception):
     """A file that is no notebook, or cannot be read. The message says why, and what to do."""
 
 
-class Reader:
+class SubmissionReader:
     """What is left of the bounds for one submission, and where to tell."""
 
     def __init__(self, tell):
@@ -60,7 +60,7 @@ class Reader:
             raise SystemExit(self.tell({"name": name, "why": f"not read: more than {MOST_FILES} files", "meant": True}))
         try:
             found = read()
-        except Refused as why:
+        except Unreadable as why:
             found = {"why": str(why)}
         except MemoryError:
             found = {"why": f"reading it takes more than {MEMORY / 1e9:g} GB of memory: save it without outputs"}
@@ -73,12 +73,12 @@ class Reader:
     def _any(self, content: bytes, name: str, depth: int) -> dict | None:
         """A notebook, or None for a zip, whose files have been told of."""
         if not content.strip():
-            raise Refused("the file is empty")
+            raise Unreadable("the file is empty")
         if content.startswith(b"PK") and not name.lower().endswith((".docx", ".odt", ".xlsx", ".pptx")):
             return self._zip(content, name, depth)
         other = _other_kind(content, name)
         if other:
-            raise Refused(f"{other}, and no notebook: the .ipynb is needed")
+            raise Unreadable(f"{other}, and no notebook: the .ipynb is needed")
         return self._notebook(content)
 
     def _zip(self, content: bytes, name: str, depth: int) -> None:
@@ -86,17 +86,17 @@ class Reader:
         import zipfile
 
         if depth >= DEEPEST_ZIP:
-            raise Refused(f"a zip within {DEEPEST_ZIP} zips is not opened: unpack it by hand")
+            raise Unreadable(f"a zip within {DEEPEST_ZIP} zips is not opened: unpack it by hand")
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as opened:
                 members = [one for one in opened.infolist() if not _is_left_out(one.filename, one.external_attr >> 16)]
                 self.members += len(members)
                 if self.members > MOST_IN_ZIPS:
-                    raise Refused(
+                    raise Unreadable(
                         f"a zip with {self.members} files, and {MOST_IN_ZIPS} may be in one: unpack it by hand"
                     )
                 if any(one.filename == "[Content_Types].xml" for one in members):
-                    raise Refused("an Office document, and no notebook: the .ipynb is needed")
+                    raise Unreadable("an Office document, and no notebook: the .ipynb is needed")
                 before = self.told
                 for one in sorted(members, key=lambda one: one.filename):
                     if _may_be_notebook(one.filename):
@@ -106,27 +106,27 @@ class Reader:
                         )
                 if self.told == before:
                     inside = ", ".join(one.filename.rsplit("/", 1)[-1][:40] for one in members[:3]) or "nothing"
-                    raise Refused(f"a zip without a notebook in it ({inside}): the .ipynb is needed")
+                    raise Unreadable(f"a zip without a notebook in it ({inside}): the .ipynb is needed")
         except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, OSError) as error:
             reason = str(error) or type(error).__name__
-            raise Refused(f"a zip that cannot be opened ({reason[:100]}): ask for it again") from None
+            raise Unreadable(f"a zip that cannot be opened ({reason[:100]}): ask for it again") from None
 
     def _member(self, opened, member) -> bytes:
         import zlib
 
         if member.flag_bits & 1:
-            raise Refused("it is protected by a password: ask for it without one")
+            raise Unreadable("it is protected by a password: ask for it without one")
         _bounded(member.file_size)
         self.unpacked += member.file_size
         if self.unpacked > LARGEST_ZIPS:
-            raise Refused(f"the zips unpack to more than {LARGEST_ZIPS / 1e6:.0f} MB: unpack them by hand")
+            raise Unreadable(f"the zips unpack to more than {LARGEST_ZIPS / 1e6:.0f} MB: unpack them by hand")
         try:
             with opened.open(member) as file:
                 content = file.read(member.file_size + 1)  # never more than it says
         except (RuntimeError, zlib.error) as error:
-            raise Refused(f"it cannot be unpacked ({str(error)[:100]}): ask for it again") from None
+            raise Unreadable(f"it cannot be unpacked ({str(error)[:100]}): ask for it again") from None
         if len(content) != member.file_size:
-            raise Refused("it cannot be unpacked (another size than it says): ask for it again")
+            raise Unreadable("it cannot be unpacked (another size than it says): ask for it again")
         return content
 
     def _notebook(self, content: bytes) -> dict:
@@ -137,12 +137,12 @@ class Reader:
             data = json.loads(text.decode())  # of bytes it would guess the encoding, and not the one that was measured
         except ValueError as error:
             cut = " (cut off: was it uploaded whole?)" if "Unterminated" in str(error) or _ends_early(text) else ""
-            raise Refused(f"it is not a notebook: not JSON, {str(error)[:80]}{cut}") from None
+            raise Unreadable(f"it is not a notebook: not JSON, {str(error)[:80]}{cut}") from None
         del text
         cells = [_cell(one, number) for number, one in enumerate(_cells(data), 1)]
         self.code += sum(len(cell["source"]) for cell in cells)
         if self.code > MOST_CODE:
-            raise Refused(f"its cells have more than {MOST_CODE / 1e6:g} million characters")
+            raise Unreadable(f"its cells have more than {MOST_CODE / 1e6:g} million characters")
         self.notebooks += 1
         return {"cells": cells}
 
@@ -156,14 +156,14 @@ def _content(path: str) -> bytes:
     with open(opened, "rb") as file:
         about = os.fstat(opened)
         if not stat.S_ISREG(about.st_mode):
-            raise Refused("it is no ordinary file")
+            raise Unreadable("it is no ordinary file")
         _bounded(about.st_size)
         return file.read(LARGEST_FILE)
 
 
 def _bounded(size: int) -> None:
     if size > LARGEST_FILE:
-        raise Refused(
+        raise Unreadable(
             f"it is too large ({size / 1e6:.0f} MB, at most {LARGEST_FILE / 1e6:.0f}): save it without outputs"
         )
 
@@ -221,22 +221,22 @@ def _text(content: bytes) -> bytes:
             return content.decode("utf-16").encode()
         content.decode()
     except UnicodeError:
-        raise Refused("it is not text in UTF-8, as a notebook is: save it again in Jupyter") from None
+        raise Unreadable("it is not text in UTF-8, as a notebook is: save it again in Jupyter") from None
     return content.removeprefix(b"\xef\xbb\xbf")
 
 
 def _measure(text: bytes) -> None:
     """Refuse text that would take much memory or time as data. Only the text around the strings counts."""
     if text.count(b'"') > MOST_QUOTES:
-        raise Refused(f"it has more than {MOST_QUOTES // 2:,} strings in it: save it without outputs")
+        raise Unreadable(f"it has more than {MOST_QUOTES // 2:,} strings in it: save it without outputs")
     around = STRING.sub(b"", text)
     parts = around.count(b"{") + around.count(b"[")
     if parts > MOST_PARTS:
-        raise Refused(f"it has {parts:,} lists and objects in it, and a notebook at most {MOST_PARTS:,}")
+        raise Unreadable(f"it has {parts:,} lists and objects in it, and a notebook at most {MOST_PARTS:,}")
     if around.count(b",") + parts > MOST_VALUES:
-        raise Refused(f"it has more than {MOST_VALUES:,} values in it: save it without outputs")
+        raise Unreadable(f"it has more than {MOST_VALUES:,} values in it: save it without outputs")
     if re.search(rb"[0-9]{%d}" % MOST_DIGITS, around):
-        raise Refused(f"it has a number of more than {MOST_DIGITS} digits in it")
+        raise Unreadable(f"it has a number of more than {MOST_DIGITS} digits in it")
 
 
 def _ends_early(text: bytes) -> bool:
@@ -247,16 +247,16 @@ def _cells(data: object) -> list:
     """The cells of a notebook of any version: before version 4 they were in worksheets."""
     versions = [data.get("nbformat"), data.get("nbformat_minor", 0)] if isinstance(data, dict) else []
     if not versions or any(type(version) is not int for version in versions):
-        raise Refused("it is not a notebook: JSON without the version of a notebook's format")
+        raise Unreadable("it is not a notebook: JSON without the version of a notebook's format")
     if not 1 <= versions[0] <= NEWEST:
-        raise Refused(f"it is not a notebook: version {versions[0]} of the format is not known")
+        raise Unreadable(f"it is not a notebook: version {versions[0]} of the format is not known")
     found = data.get("cells")
     if versions[0] < 4 and isinstance(sheets := data.get("worksheets"), list):
         found = [cell for sheet in sheets for cell in (sheet.get("cells") or [] if isinstance(sheet, dict) else [])]
     if not isinstance(found, list):
-        raise Refused("it is not a notebook: it has no list of cells")
+        raise Unreadable("it is not a notebook: it has no list of cells")
     if len(found) > MOST_CELLS:
-        raise Refused(f"it has {len(found):,} cells, and at most {MOST_CELLS:,} are read")
+        raise Unreadable(f"it has {len(found):,} cells, and at most {MOST_CELLS:,} are read")
     return found
 
 
@@ -266,7 +266,7 @@ def _cell(cell: object, number: int) -> dict:
     source = about.get("source", about.get("input", ""))
     source = "".join(source) if isinstance(source, list) and all(isinstance(line, str) for line in source) else source
     if not isinstance(kind, str) or not isinstance(source, str):
-        raise Refused(f"it is not a notebook: cell {number} is no cell")
+        raise Unreadable(f"it is not a notebook: cell {number} is no cell")
     told = about.get("metadata")
     told = told.get("nbgrader") if isinstance(told, dict) else {}
     told = told if isinstance(told, dict) else {}
@@ -308,7 +308,7 @@ def _limit() -> None:
 
 def main() -> None:
     _limit()
-    reader = Reader(lambda told: print(json.dumps(told), flush=True))
+    reader = SubmissionReader(lambda told: print(json.dumps(told), flush=True))
     for path, name in json.loads(sys.stdin.readline()):
         try:
             reader.file(path, name)

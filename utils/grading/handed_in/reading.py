@@ -78,7 +78,7 @@ class Document:
         return any(cell.ran for cell in self.cells)
 
 
-def read(files: Sequence[Path]) -> list[Document]:
+def read_documents(files: Sequence[Path]) -> list[Document]:
     """Every notebook in these files, also in zips, and every file that is none, with the reason.
 
     Raises NotRead where the machine has no time or memory for it, and never because of the files themselves. The

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from utils.common.errors import Problem
 from utils.grading.roster import Row as TableRow
-from utils.grading.roster import called, ids_of, match, number_of
+from utils.grading.roster import display_name, ids_of, match, platform_id
 from utils.grading.run.submissions import Submission
 from utils.grading.tell.cells import cell, plain
 
@@ -111,7 +111,7 @@ class Students:
         for rows in tables:
             for student, place in match(submissions, rows).rows.items():
                 row = rows[place]
-                _add(self._in_tables, student, {called(row), number_of(row), *ids_of(row)})
+                _add(self._in_tables, student, {display_name(row), platform_id(row), *ids_of(row)})
 
     def find(self, where: str, name: str) -> str:
         """The student called this. Raises Problem where there is none, or two."""

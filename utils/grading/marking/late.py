@@ -22,8 +22,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from utils.common.errors import Problem
-from utils.grading.marking.mark import Late, tidy
-from utils.grading.roster import Row, first, match, number_of
+from utils.grading.marking.mark import Late, rounded_points
+from utils.grading.roster import Row, first, match, platform_id
 from utils.grading.run.submissions import Submission
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -71,7 +71,7 @@ class Penalty:
                 return None
             times = math.ceil(by / self.each)
         cost = times * (self.amount * of / 100 if self.share else self.amount)
-        return tidy(min(cost, self.most * of / 100 if self.most_share else self.most, of))
+        return rounded_points(min(cost, self.most * of / 100 if self.most_share else self.most, of))
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def _came(submissions: Sequence[Submission], tables: Sequence[Sequence[Row]], zo
             one, read = by_name[student], _read(rows[place], zone)
             if read.at is not None or read.late is not None or read.unclear:
                 found[student] = read
-            elif {"Student", "ID"} <= set(rows[place]) and one.id == number_of(rows[place]):
+            elif {"Student", "ID"} <= set(rows[place]) and one.id == platform_id(rows[place]):
                 found[student] = _Came(late=one.late)  # Canvas's own name for the file, which would have said so
     return found
 

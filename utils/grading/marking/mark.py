@@ -58,19 +58,19 @@ class Mark(Grade):
     @property
     def in_all(self) -> float:
         """Points for all exercises and answers in words, before what being late costs."""
-        return tidy(sum(self.counted.values()) + sum(one.points or 0 for one in self.in_words.values()))
+        return rounded_points(sum(self.counted.values()) + sum(one.points or 0 for one in self.in_words.values()))
 
     @property
     def penalty(self) -> float:
         """Points that being late costs. A total that the instructor has set is the mark, whenever it came."""
         if self.late is None or TOTAL in self.overrides:
             return 0
-        return tidy(min(self.late.penalty, self.in_all))
+        return rounded_points(min(self.late.penalty, self.in_all))
 
     @property
     def mark(self) -> float:
         """The points that count in the end."""
-        return self.overrides[TOTAL].points if TOTAL in self.overrides else tidy(self.in_all - self.penalty)
+        return self.overrides[TOTAL].points if TOTAL in self.overrides else rounded_points(self.in_all - self.penalty)
 
     @property
     def known(self) -> bool:
@@ -123,11 +123,11 @@ def as_mark(grade: Grade) -> Mark:
 def most_of(lab: Lab, marks: Iterable[Mark] = ()) -> float:
     """The points that a mark counts to: the lab's, and those for answers in words."""
     for mark in marks:
-        return tidy(lab.points + sum(one.of for one in mark.in_words.values()))
+        return rounded_points(lab.points + sum(one.of for one in mark.in_words.values()))
     return lab.points
 
 
-def tidy(points: float) -> float:
+def rounded_points(points: float) -> float:
     """To hundredths, and a whole number where it is one."""
     rounded = round(points, 2)
     return int(rounded) if rounded == int(rounded) else rounded

@@ -12,7 +12,7 @@ from utils.grading.grade import Grade
 from utils.grading.marking import overrides, words
 from utils.grading.marking.by_hand import Faults, Students
 from utils.grading.marking.late import Deadline, lateness
-from utils.grading.marking.mark import Late, Mark, Override, tidy
+from utils.grading.marking.mark import Late, Mark, Override, rounded_points
 from utils.grading.roster import Row
 from utils.grading.run.submissions import Submission
 
@@ -39,7 +39,7 @@ class Marking:
         given, changed, most = words.Words(), {}, math.inf  # without the points for words a total's range is not known
         with faults.kept():
             given = words.read_words(out / words.NAME, students, questions)
-            most = tidy(lab.points + given.most)
+            most = rounded_points(lab.points + given.most)
         with faults.kept():
             changed = overrides.read_overrides(out / overrides.NAME, students, lab, most)
         faults.tell()

@@ -7,7 +7,7 @@ import ast
 from utils.exercises.facts import Lab, facts_path
 
 
-def outline(name: str) -> Lab:
+def lab_outline(name: str) -> Lab:
     """The lab called `name` without its facts and hints, as labs/NAME/facts.py declares it at its top level.
 
     Raises FileNotFoundError where this copy of the course has no such file.

@@ -25,12 +25,12 @@ from utils.exercises.facts import StudentError, wire
 from utils.grading.run import sandbox
 from utils.grading.run.places import EMPTY, HOME, places
 from utils.grading.run.provisioner import (
+    ForkServerEnded,
+    KernelForkServer,
     WarmKernelManager,
-    WarmProcess,
-    WarmProcessEnded,
-    begin_warm_process,
+    begin_fork_server,
     borrowed,
-    warm_process,
+    kernel_fork_server,
 )
 from utils.grading.run.submissions import FOLDERS
 from utils.grading.run.watch import Watch
@@ -83,10 +83,10 @@ class FreshKernelManager(KernelManager):
         return self.command
 
 
-class Kernel:
+class KernelProcess:
     """One process with a kernel in it. `key` is what the observer there signs with.
 
-    Raises KernelDidNotStart, KernelSlow, or, where the process that it is forked from is gone, WarmProcessEnded.
+    Raises KernelDidNotStart, KernelSlow, or, where the process that it is forked from is gone, ForkServerEnded.
     """
 
     def __init__(self, limits: Limits, *, warm: bool = True):
@@ -107,7 +107,7 @@ class Kernel:
             raise
 
     def execute(self, code: str, deadline: float, too_late: str, expressions: dict | None = None) -> dict:
-        """Run code and return the kernel's reply. Raises StudentError, KernelDied, KernelSlow or WarmProcessEnded.
+        """Run code and return the kernel's reply. Raises StudentError, KernelDied, KernelSlow or ForkServerEnded.
 
         `deadline` is a time of time.monotonic(), and `too_late` what is said after it.
         """
@@ -121,7 +121,7 @@ class Kernel:
         if self.limits.sandboxed and (words := self._watch.left_running()):
             raise KernelDied(words)
         if reply.get("status") != "ok":
-            text = f"{tidy(reply.get('ename', reply.get('status')))}: {tidy(reply.get('evalue', ''))}"
+            text = f"{sanitized(reply.get('ename', reply.get('status')))}: {sanitized(reply.get('evalue', ''))}"
             raise StudentError(text.rstrip(": "))
         return reply
 
@@ -134,7 +134,7 @@ class Kernel:
             self._manager.shutdown_kernel(now=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _launch(self, warm: WarmProcess | None) -> None:
+    def _launch(self, warm: KernelForkServer | None) -> None:
         sandboxed, user = self.limits.sandboxed, sandbox.user() if self.limits.sandboxed else None
         sockets = os.path.join(self._folder, "s")
         os.chmod(self._folder, 0o755)
@@ -164,7 +164,7 @@ class Kernel:
             command = [sys.executable, "-c", START, str(key_in), *arguments]
             if sandboxed:
                 seen = {"readable": [connection], "writable": [sockets]}
-                command = sandbox.wrap(command, self.limits.resources, environment, **seen)
+                command = sandbox.in_sandbox(command, self.limits.resources, environment, **seen)
             self._manager = manager = FreshKernelManager(command, **reached)
         quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
         try:
@@ -208,13 +208,13 @@ class Kernel:
         """Raise KernelDied where the kernel has died, or uses more than it may."""
         if self._process.poll() is not None:
             if getattr(self._process, "lost", False):
-                raise WarmProcessEnded(self._process.why)
+                raise ForkServerEnded(self._process.why)
             raise KernelDied("The kernel died.")
         if self.limits.sandboxed and (words := self._watch.too_much()):
             raise KernelDied(words)
 
 
-def tidy(text, longest: int = 500) -> str:
+def sanitized(text, longest: int = 500) -> str:
     """Text from a stranger: bounded, without control characters, and the same in every run."""
     text = str(text)[: 4 * longest] if isinstance(text, str | int | float) else ""
     text = TIDY.sub("", text.encode(errors="replace").decode())
@@ -253,14 +253,14 @@ def forks(limits: Limits) -> bool:
 def begin_to_warm(limits: Limits) -> None:
     """Begin what takes seconds, beside other work: the process that kernels are forked from."""
     if forks(limits):
-        begin_warm_process(_warm_environment(limits), sandboxed=limits.sandboxed)
+        begin_fork_server(_warm_environment(limits), sandboxed=limits.sandboxed)
 
 
-def warmed(limits: Limits) -> WarmProcess | None:
+def warmed(limits: Limits) -> KernelForkServer | None:
     """The process that kernels are forked from, or None where each is started anew."""
     if not forks(limits):
         return None
-    return warm_process(_warm_environment(limits), sandboxed=limits.sandboxed, within=limits.start)
+    return kernel_fork_server(_warm_environment(limits), sandboxed=limits.sandboxed, within=limits.start)
 
 
 def _warm_environment(limits: Limits) -> dict[str, str]:

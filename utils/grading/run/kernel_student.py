@@ -13,8 +13,8 @@ from hmac import compare_digest
 
 from utils.exercises.facts import StudentError, wire
 from utils.exercises.facts.student import probe_source
-from utils.grading.run.kernel import Kernel, KernelDied, KernelSlow, Limits, tidy
-from utils.grading.run.provisioner import WarmProcessEnded
+from utils.grading.run.kernel import KernelDied, KernelProcess, KernelSlow, Limits, sanitized
+from utils.grading.run.provisioner import ForkServerEnded
 
 MOST_FLAGS = 20
 LOOKED = "+"  # behind the number of a look: no cell has run since the last one
@@ -36,7 +36,7 @@ class KernelStudent:
         self.worst = "ok"  # ok, error, timeout, crash
         self.flags: list[str] = []  # what a person should look at
         self._skipped: set[int] = set()
-        self._kernel: Kernel | None = None
+        self._kernel: KernelProcess | None = None
         self._asked = self._lost = 0
         self._cells_ran = True  # since the last look
         self._deadline = time.monotonic() + self.limits.submission
@@ -63,7 +63,7 @@ class KernelStudent:
         while True:
             try:
                 return work()
-            except WarmProcessEnded:
+            except ForkServerEnded:
                 self._stop()
                 self._lost += 1
 
@@ -88,7 +88,7 @@ class KernelStudent:
         try:
             answer = reply["user_expressions"]["answer"]
             if answer["status"] != "ok":
-                raise StudentError(f"It raised {tidy(answer['ename'])}: {tidy(answer['evalue'])}")
+                raise StudentError(f"It raised {sanitized(answer['ename'])}: {sanitized(answer['evalue'])}")
             told, _, signature = answer["data"]["text/plain"].strip("'").rpartition(".")
             if not compare_digest(signature, self._sign(told.encode("ascii"), b"answer")):
                 raise ValueError
@@ -112,7 +112,7 @@ class KernelStudent:
         except ValueError:
             raise StudentError("The answer that came back cannot be read.") from None
         if kind != "answer":
-            raise StudentError(tidy(value, 4000))
+            raise StudentError(sanitized(value, 4000))
         return value
 
     def _encipher(self, text: str) -> str:
@@ -130,7 +130,7 @@ class KernelStudent:
         return blake2b(message, key=self._kernel.key, person=purpose).hexdigest()
 
     def _flag(self, text: str) -> None:
-        text = tidy(text, 200)
+        text = sanitized(text, 200)
         if text not in self.flags and len(self.flags) < MOST_FLAGS:
             self.flags.append(text)
 
@@ -159,7 +159,7 @@ class KernelStudent:
         if time.monotonic() > self._deadline:
             raise KernelSlow(f"The submission has used its {self.limits.submission:g} seconds.")
         self._asked, self._cells_ran = 0, True
-        self._kernel = Kernel(self.limits, warm=self._lost < TRIES)
+        self._kernel = KernelProcess(self.limits, warm=self._lost < TRIES)
 
     def _stop(self) -> None:
         if self._kernel is not None:

@@ -50,7 +50,7 @@ class Places:
 @cache
 def places() -> Places:
     """The places of the Python that runs, and of this copy of the course."""
-    return find(
+    return find_places(
         [sys.base_prefix, sys.prefix, Path(os.path.realpath(sys.executable)).parents[1]],
         # What `pip install --user` has installed, where this Python sees it.
         [site.getusersitepackages()] if site.getusersitepackages() in sys.path else [],
@@ -58,7 +58,7 @@ def places() -> Places:
     )
 
 
-def find(prefixes: Iterable[str | Path], packages: Iterable[str | Path], course: Path) -> Places:
+def find_places(prefixes: Iterable[str | Path], packages: Iterable[str | Path], course: Path) -> Places:
     """The places for a Python in `prefixes`, with more `packages`, and for the course in the folder `course`."""
     wanted = [part for prefix in prefixes for part in _parts(Path(prefix), course)]
     wanted += [*map(Path, packages), course / "utils"]

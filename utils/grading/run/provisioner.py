@@ -28,11 +28,11 @@ from utils.grading.run.submissions import FOLDERS
 START = "from utils.grading.run.warm import main; main()"
 
 
-class WarmProcessEnded(Exception):
+class ForkServerEnded(Exception):
     """The warm process cannot be started, or is not there any more. Nothing that a submission did."""
 
 
-class WarmProcess:
+class KernelForkServer:
     """A process that has loaded what a notebook needs and forks kernels, in the sandbox or, if asked, without one.
 
     `purpose` is "graded", for kernels with an observer in them, or "plain". Loading takes seconds: `wait_until_ready`
@@ -57,7 +57,7 @@ class WarmProcess:
         self.close = Finalize(self, _end, ends, exitpriority=1)
 
     def wait_until_ready(self, within: float) -> None:
-        """Raises WarmProcessEnded where it cannot be started within so many seconds."""
+        """Raises ForkServerEnded where it cannot be started within so many seconds."""
         if self.ready.is_set():
             return
         self._control.settimeout(within)
@@ -68,7 +68,7 @@ class WarmProcess:
         if not self.ready.is_set():
             self.doubted = True
             self.close()
-            raise WarmProcessEnded("the process that is to fork kernels did not start")
+            raise ForkServerEnded("the process that is to fork kernels did not start")
 
     def alive(self) -> bool:
         return not self.doubted and self.process.poll() is None
@@ -78,7 +78,7 @@ class WarmProcess:
         return Lent(self._control, self.folder)
 
     def fork(self, request: dict, key_fd: int | None = None) -> Forked:
-        """A kernel, which reads its key from `key_fd`. Raises WarmProcessEnded."""
+        """A kernel, which reads its key from `key_fd`. Raises ForkServerEnded."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
@@ -88,13 +88,13 @@ class WarmProcess:
         except OSError:
             self.doubted = True
             ours.close()
-            raise WarmProcessEnded("the process that forks kernels has ended") from None
+            raise ForkServerEnded("the process that forks kernels has ended") from None
         finally:
             theirs.close()
         return Forked(ours, self, apart=request["apart"])
 
 
-class Lent(WarmProcess):
+class Lent(KernelForkServer):
     """A warm process that another process of the grader's has started, and ends.
 
     A request is one message, and the answers come by a socket of each kernel's own: several can ask at once.
@@ -131,7 +131,7 @@ class Forked:
 
     stdin = stdout = stderr = None
 
-    def __init__(self, life: socket.socket, parent: WarmProcess, *, apart: bool):
+    def __init__(self, life: socket.socket, parent: KernelForkServer, *, apart: bool):
         self._life, self._parent, self._apart = life, parent, apart
         self.returncode: int | None = None
         self.why = ""  # it ended, where that is the grader's own doing
@@ -143,7 +143,7 @@ class Forked:
         if said != warm.STARTED.encode():
             parent.doubted = True
             life.close()
-            raise WarmProcessEnded(said.decode(errors="replace").removeprefix(warm.ENDED) or "no kernel was forked")
+            raise ForkServerEnded(said.decode(errors="replace").removeprefix(warm.ENDED) or "no kernel was forked")
         # The keeper's number as it is called here, and not in its own namespace: Linux adds it to what it says.
         self.pid = struct.unpack("3i", ancillary[0][2])[0]
         self._keeper = psutil.Process(self.pid)
@@ -202,14 +202,14 @@ class Forked:
 
 
 class WarmKernelManager(KernelManager):
-    """Jupyter's manager of a kernel that `warm_process` forks; `request` and `key_fd` are those of its `fork`.
+    """Jupyter's manager of a kernel that `fork_server` forks; `request` and `key_fd` are those of its `fork`.
 
     What the request leaves open, the environment and the folder, is what the kernel is started with.
     """
 
-    def __init__(self, warm_process: WarmProcess, request: dict, key_fd: int | None = None, **options):
+    def __init__(self, fork_server: KernelForkServer, request: dict, key_fd: int | None = None, **options):
         super().__init__(**options)
-        self.warm_process, self.request, self.key_fd = warm_process, request, key_fd
+        self.fork_server, self.request, self.key_fd = fork_server, request, key_fd
         self.provisioner = WarmProvisioner(kernel_id="", kernel_spec=self.kernel_spec, parent=self)
 
     @property
@@ -228,18 +228,18 @@ class WarmProvisioner(LocalProvisioner):
     async def launch_kernel(self, cmd: list[str], **options):
         manager = self.parent
         request = {"environment": options["env"], "folder": options["cwd"], **manager.request}
-        self.process = manager.warm_process.fork(request, manager.key_fd)
+        self.process = manager.fork_server.fork(request, manager.key_fd)
         self.pid = self.process.pid
         return self.connection_info
 
 
-_warm: dict[tuple, WarmProcess] = {}
+_warm: dict[tuple, KernelForkServer] = {}
 _lock = threading.Lock()
 
 
-def begin_warm_process(
+def begin_fork_server(
     environment: Mapping[str, str], *, purpose: str = "graded", sandboxed: bool = True
-) -> WarmProcess:
+) -> KernelForkServer:
     """This process's own warm process of a kind, begun when it is first asked for, and again where it has ended."""
     kind = (purpose, sandboxed)
     with _lock:
@@ -247,15 +247,15 @@ def begin_warm_process(
         if known is None or not known.alive():
             if known is not None:
                 known.close()
-            _warm[kind] = WarmProcess(environment, purpose=purpose, sandboxed=sandboxed)
+            _warm[kind] = KernelForkServer(environment, purpose=purpose, sandboxed=sandboxed)
         return _warm[kind]
 
 
-def warm_process(
+def kernel_fork_server(
     environment: Mapping[str, str], *, purpose: str = "graded", sandboxed: bool = True, within: float = 120
-) -> WarmProcess:
-    """The same, when it has loaded what is needed. Raises WarmProcessEnded where it cannot be started."""
-    found = begin_warm_process(environment, purpose=purpose, sandboxed=sandboxed)
+) -> KernelForkServer:
+    """The same, when it has loaded what is needed. Raises ForkServerEnded where it cannot be started."""
+    found = begin_fork_server(environment, purpose=purpose, sandboxed=sandboxed)
     with _lock:
         found.wait_until_ready(within)
     return found

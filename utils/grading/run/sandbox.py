@@ -50,7 +50,7 @@ class NoSandbox(Exception):
     """This machine cannot hold a submission in a sandbox. The message says what to install."""
 
 
-def require() -> None:
+def require_sandbox() -> None:
     """Raise NoSandbox, one line, unless a sandbox works here: one is tried."""
     if not sys.platform.startswith("linux"):
         raise NoSandbox(f"there is no sandbox on {sys.platform}: grade on Linux (a virtual machine or WSL 2 will do)")
@@ -78,11 +78,11 @@ def _listed(paths: Sequence[str]) -> str:
 @functools.cache
 def _trial(command: tuple[str, ...]) -> str:
     """Why a command does not run in the sandbox, or nothing."""
-    done = subprocess.run(wrap(command, Resources(), PYTHON), capture_output=True, text=True)
+    done = subprocess.run(in_sandbox(command, Resources(), PYTHON), capture_output=True, text=True)
     return (done.stderr.strip().splitlines() or ["it failed"])[-1] if done.returncode else ""
 
 
-def wrap(
+def in_sandbox(
     command: Sequence[str],
     resources: Resources,
     environment: Mapping[str, str],

@@ -56,7 +56,7 @@ def answer(request: str, namespace: dict, audit=sys.audit) -> str:
         own: dict = {"__warningregistry__": {}}  # a warning would make it
         exec(looks.rewritten(source, look), own)
         audit("course.probe", own)  # what the student's code may see of it, and not change
-        return f"answer {student.answer(own[name], namespace, arguments)}"
+        return f"answer {student.run_probe(own[name], namespace, arguments)}"
     except StudentError as error:
         return f"error {wire.encode(str(error))}"
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from utils.common.errors import Problem
 from utils.grading.handed_in.platforms import LEFT_OUT, METADATA, Named, read_names
 from utils.grading.handed_in.unpacking import inner, unpack
-from utils.grading.roster import EMAILS, IDS, Row, called, first, match, number_of
+from utils.grading.roster import EMAILS, IDS, Row, display_name, first, match, platform_id
 
 FOLDERS = "grading-"  # temporary ones, and the number of the process that grades: what a killed one left is found
 MOST_FILES = 500  # of one student
@@ -138,12 +138,12 @@ def _absent(found: list[Submission], roster: Sequence[Row], nameless: bool) -> l
     `nameless` is whether the platform left all names out.
     """
     matched = match(found, roster)
-    names, here = Counter(map(called, roster)), {one.student for one in found}
+    names, here = Counter(map(display_name, roster)), {one.student for one in found}
     absent = []
     for place in matched.free:
-        row, name = roster[place], called(roster[place])
+        row, name = roster[place], display_name(roster[place])
         if names[name] > 1:
-            name = f"{name} ({number_of(row) or first(row, IDS)})".removesuffix(" ()")
+            name = f"{name} ({platform_id(row) or first(row, IDS)})".removesuffix(" ()")
         elif name in here:  # also where another's name has the same words
             continue
         perhaps = sorted(student for student, places in matched.doubts.items() if place in places)
@@ -151,7 +151,7 @@ def _absent(found: list[Submission], roster: Sequence[Row], nameless: bool) -> l
         if nameless:
             note = "nothing was handed in, unless it is one of those whose names were left out"
         email = first(row, EMAILS)
-        absent.append(Submission(name, None, note, number_of(row) or (email if "@" in email else "")))
+        absent.append(Submission(name, None, note, platform_id(row) or (email if "@" in email else "")))
     return absent
 
 

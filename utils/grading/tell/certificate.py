@@ -131,7 +131,7 @@ def _can_afterwards() -> dict[str, str]:
 
 
 def _write(path: Path, student: str, rows: Sequence[Row], by: str, on: str) -> None:
-    text = pages.page(
+    text = pages.render(
         "certificate.html",
         student=student,
         rows=rows,

@@ -18,5 +18,5 @@ def write_comparison(found: Comparison, lab: Lab, out: Path) -> tuple[Path, Path
     table, page = out / "compare.csv", out / "compare.html"
     rows = [[one.student, one.other, one.exercise, one.alike, one.rare, round(one.share, 2)] for one in found.pairs]
     write_whole(table, as_csv(["student", "other", "exercise", "alike", "rare_pieces", "share"], rows))
-    write_whole(page, pages.page("compare.html", found=found, lab=lab, shown=SHOWN, common=COMMON))
+    write_whole(page, pages.render("compare.html", found=found, lab=lab, shown=SHOWN, common=COMMON))
     return table, page

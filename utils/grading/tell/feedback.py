@@ -38,7 +38,7 @@ def student_page(grade: Grade, lab: Lab, warning: str = "") -> str:
     """
     mark = as_mark(grade)
     most = most_of(lab, [mark])
-    return pages.page(
+    return pages.render(
         "feedback.html",
         grade=mark,
         lab=lab,

@@ -19,7 +19,7 @@ from utils.grading.tell.text import clean, line
 from utils.observe.plots import Picture
 
 
-def page(template: str, **values: object) -> str:
+def render(template: str, **values: object) -> str:
     """The whole file. The same values give the same bytes."""
     return TEMPLATES.get_template(template).render(values)
 

@@ -41,7 +41,7 @@ def class_page(
     sections = {"exercises": judged, "answers": answers}
     sections |= {"late": [mark for mark in grades if mark.late], "changed": [m for m in grades if m.overrides]}
     no_mark = Counter(mark.status for mark in grades if not mark.known)
-    return pages.page(
+    return pages.render(
         "class.html",
         grades=grades,
         judged=judged,

@@ -39,7 +39,7 @@ def words_page(marks: Sequence[Mark], lab: Lab, questions: Sequence[str]) -> str
         return ""
     script = SCRIPT.read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return pages.page(
+    return pages.render(
         "words.html",
         lab=lab,
         questions=asked,

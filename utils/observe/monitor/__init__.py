@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from utils.common.files import write_whole
 from utils.observe.monitor.nvml import open_nvml_source
-from utils.observe.monitor.recording import Recorded, content_of, recording
+from utils.observe.monitor.recording import Recorded, as_json, content_of
 from utils.observe.monitor.samples import Sample, names_of
 from utils.observe.monitor.simulated import SimulatedSource
 
@@ -241,7 +241,7 @@ class GpuMonitor:
     def save(self, path: str | os.PathLike) -> None:
         """Write the samples to a file that `replay` reads. It is there whole or not at all; OSError if not."""
         label = getattr(self._source, "recorded", self.source)
-        write_whole(path, recording(label, self.hz, self.devices, self.trouble, self.samples))
+        write_whole(path, as_json(label, self.hz, self.devices, self.trouble, self.samples))
 
     @classmethod
     def replay(cls, path: str | os.PathLike) -> GpuMonitor:

@@ -6,7 +6,7 @@ import os
 import statistics
 from collections.abc import Callable, Iterable
 
-from utils.observe.monitor.samples import Trouble, counted, number_of
+from utils.observe.monitor.samples import Trouble, counted, device_index
 
 # NVML's error codes, as in nvml.h. The first three say that a call will never work here.
 NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH_OF_ARGUMENT = 3, 13, 25
@@ -62,11 +62,11 @@ def _uuids(devices: list[str], nvml) -> dict[str, str]:
     except nvml.NVMLError as error:
         raise RuntimeError(f"GpuMonitor cannot read {', '.join(devices)}: NVML lists no GPUs: {error}") from None
     for device in devices:
-        if number_of(device) >= len(known):
+        if device_index(device) >= len(known):
             wish = os.environ.get("CUDA_VISIBLE_DEVICES")
             because = "" if wish is None else f" (CUDA_VISIBLE_DEVICES={wish!r})"
             raise RuntimeError(f"GpuMonitor: there is no {device}: this process sees {len(known)} GPU(s){because}")
-    return {device: known[number_of(device)] for device in devices}
+    return {device: known[device_index(device)] for device in devices}
 
 
 def visible_uuids(nvml) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from utils.observe.monitor.samples import Trouble, kind_of
+from utils.observe.monitor.samples import Trouble, device_type
 
 FORMAT = "GPU samples of the model parallel course"
 VERSION = 1
@@ -23,7 +23,7 @@ class Recorded:
         self.trouble = Trouble(trouble)
 
 
-def recording(label: str, hz: float, devices: list[str], trouble: list[str], samples: list) -> str:
+def as_json(label: str, hz: float, devices: list[str], trouble: list[str], samples: list) -> str:
     """The text of a recording."""
     content = {"format": FORMAT, "version": VERSION, "label": label, "hz": hz, "devices": devices}
     return json.dumps(content | {"trouble": trouble, "samples": samples})
@@ -54,7 +54,7 @@ def content_of(path: str | os.PathLike) -> dict:
     require(_is_number(content.get("hz"), 1, 20), "its 'hz' is not a number from 1 to 20")
     trouble, devices, samples = (content.get(name) for name in ("trouble", "devices", "samples"))
     require(isinstance(trouble, list) and all(map(_is_line, trouble)), "its 'trouble' is not a list of lines")
-    named = isinstance(devices, list) and devices and all(isinstance(d, str) and kind_of(d) for d in devices)
+    named = isinstance(devices, list) and devices and all(isinstance(d, str) and device_type(d) for d in devices)
     require(named and len(set(devices)) == len(devices), "its 'devices' is not a list of GPUs such as 'cuda:0'")
     require(isinstance(samples, list), "its 'samples' is not a list")
     for number, values in enumerate(samples, 1):

@@ -24,9 +24,9 @@ def names_of(devices: Iterable) -> list[str]:
     if not isinstance(devices, Iterable):
         raise ValueError(f"GpuMonitor({devices!r}): give it a list of devices, such as ['simgpu:0', 'simgpu:1']")
     names = list(dict.fromkeys(map(str, devices)))
-    kinds = {kind_of(name) for name in names}
+    kinds = {device_type(name) for name in names}
     if None in kinds:
-        wrong = next(name for name in names if kind_of(name) is None)
+        wrong = next(name for name in names if device_type(name) is None)
         raise ValueError(f"GpuMonitor: {wrong!r} is not a GPU with a number: name devices as 'cuda:0' or 'simgpu:0'")
     if len(kinds) != 1:
         what = f"{', '.join(names)} mixes real and simulated GPUs" if names else "no devices"
@@ -34,12 +34,12 @@ def names_of(devices: Iterable) -> list[str]:
     return names
 
 
-def kind_of(name: str) -> str | None:
+def device_type(name: str) -> str | None:
     match = re.fullmatch(r"(cuda|simgpu):(0|[1-9][0-9]{0,3})", name)
     return match and match[1]
 
 
-def number_of(name: str) -> int:
+def device_index(name: str) -> int:
     return int(name.partition(":")[2])
 
 

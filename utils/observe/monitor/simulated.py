@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from utils.observe.monitor.samples import Sample, Trouble, counted, number_of
+from utils.observe.monitor.samples import Sample, Trouble, counted, device_index
 
 if TYPE_CHECKING:
     from simgpu import Record
@@ -59,7 +59,7 @@ class SimulatedSource:
         self._describe()
         self._began = self._simgpu.now()
         self._records = self._simgpu.Reader()
-        self._spans = {number_of(device): [] for device in self._devices}  # [start, end] of what kernels ran
+        self._spans = {device_index(device): [] for device in self._devices}  # [start, end] of what kernels ran
         self._known_from = dict.fromkeys(self._spans, 0.0)
 
     def end(self) -> None:
@@ -92,7 +92,7 @@ class SimulatedSource:
 
     def _attempt(self, call: str, device: str, func: Callable):
         try:
-            return func(number_of(device))
+            return func(device_index(device))
         except Exception as error:
             self.trouble.add(call, device, error)
             return None
@@ -111,7 +111,7 @@ class SimulatedSource:
         """Utilisation in percent at many times since the start, by sums over what ran before each."""
         if not self._simgpu.log_length():
             return [None] * len(times)
-        spans = sorted(self._spans[number_of(device)])
+        spans = sorted(self._spans[device_index(device)])
         starts = [start for start, _ in spans]
         sums = [0.0, *accumulate(end - start for start, end in spans)]
 
@@ -122,7 +122,7 @@ class SimulatedSource:
         shares = []
         for at in times:
             begin, end = self._began + max(0.0, at - SAMPLE_PERIOD), self._began + at
-            known = end > begin >= self._known_from[number_of(device)]
+            known = end > begin >= self._known_from[device_index(device)]
             share = 100 * (busy_until(end) - busy_until(begin)) / (end - begin) if known else None
             shares.append(share if share is None else min(100.0, max(0.0, share)))
         return shares

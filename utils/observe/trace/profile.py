@@ -42,7 +42,7 @@ def exported(profiler) -> dict:
         return json.loads(path.read_text())
 
 
-def read(path, step: int | None = None) -> Timeline:
+def read_profile(path, step: int | None = None) -> Timeline:
     """What `Timeline.open` gives."""
     trace = _loaded(Path(path))
     events = _durations(trace)
@@ -58,7 +58,7 @@ def read(path, step: int | None = None) -> Timeline:
     return timeline
 
 
-def fill(timeline: Timeline, trace: dict) -> None:
+def fill_timeline(timeline: Timeline, trace: dict) -> None:
     """Fill a timeline with what its devices did in the window that `record` marked."""
     events = _durations(trace)
     windows = [event for event in events if event["name"] == WINDOW and event["cat"] == "user_annotation"]

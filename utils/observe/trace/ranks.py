@@ -12,7 +12,7 @@ from utils.observe.trace.timeline import Timeline
 _beside = None  # (the default group, a group of gloo with the same ranks)
 
 
-def require() -> None:
+def require_process_group() -> None:
     """RuntimeError where there is no process group."""
     import torch.distributed as dist
 

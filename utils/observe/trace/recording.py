@@ -26,7 +26,7 @@ def record(*devices, all_ranks: bool = False) -> Iterator[Timeline]:
     if kinds not in ({"simulated"}, {"cuda"}):
         raise ValueError(f"record({', '.join(names)}): record simulated GPUs, or real ones, not both or others")
     if all_ranks:
-        ranks.require()
+        ranks.require_process_group()
     timeline = Timeline(devices=names)
     for name in names:
         synchronize(name)
@@ -106,18 +106,10 @@ def _from_log(timeline: Timeline) -> Iterator[None]:
 def _fill(timeline: Timeline) -> None:
     import simgpu
 
-    def name(number) -> str | None:
-        return f"simgpu:{number}" if isinstance(number, int) else number
-
     log = simgpu.log(since=timeline.begin)
     timeline.events = tuple(
-        Event(
-            name(r.device), r.stream, r.name, r.kind, r.phase, r.start, r.end, r.launched, r.bytes, r.flops,
-            name(r.other), r.module, r.label,
-        )
-        for r in log
-        if name(r.device) in timeline.devices or name(r.other) in timeline.devices
-    )  # fmt: skip
+        event for event in map(Event.of_record, log) if {event.device, event.other}.intersection(timeline.devices)
+    )
     if len(log) >= simgpu.LOG_LENGTH:
         timeline.notes.append(f"only the newest {len(log)} kernels and copies were kept: record less at a time")
 
@@ -137,4 +129,4 @@ def _profiled(timeline: Timeline) -> Iterator[None]:
         finally:
             for name in timeline.devices:
                 synchronize(name)
-    profile.fill(timeline, profile.exported(profiler))
+    profile.fill_timeline(timeline, profile.exported(profiler))

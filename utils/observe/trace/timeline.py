@@ -186,7 +186,7 @@ class Timeline:
         """
         from utils.observe.trace import profile
 
-        return profile.read(path, step)
+        return profile.read_profile(path, step)
 
     def save(self, path) -> None:
         """Write the timeline as JSON, for `Timeline.load` here or elsewhere."""

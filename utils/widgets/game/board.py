@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from utils.schedules import Action, Played, Schedule, play, refusal
-from utils.widgets.front_end import bundle, show, widgets_here
+from utils.widgets.front_end import mimebundle, show, widgets_here
 
 from .levels import LEVELS, Level, level_of
 
@@ -207,7 +207,7 @@ class Game:
 
     def _ipython_display_(self) -> None:
         widget = self._shown()
-        show({"text/plain": self.text()} if widget is None else bundle(widget, self.text()))
+        show({"text/plain": self.text()} if widget is None else mimebundle(widget, self.text()))
 
     def _shown(self):
         """The widget, or None where it would not be seen."""

@@ -81,7 +81,7 @@ def _(student):
     compare(student, LINEARS, (5, 6), [0, 0, 5 * 8 * 4], frozen=(0,), why=why)
 
 
-@kept_by.fact("it holds for many layers, where memory that is let go is soon another tensor's")
+@kept_by.fact("it holds for many layers, where freed memory is soon another tensor's")
 def _(student):
     found, right = student.run(ask_kept, DEEP, [], "float32", [256, 64]), (len(DEEP) // 2 + 1) * 256 * 64 * 4
     total = found if isinstance(found, str) else sum(found)

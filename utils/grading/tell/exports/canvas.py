@@ -12,7 +12,7 @@ from pathlib import Path
 
 from utils.common.files import write_whole
 from utils.exercises.facts import Lab
-from utils.grading.roster import letters, name_of
+from utils.grading.roster import full_name, letters
 from utils.grading.tell.cells import as_csv, is_formula
 from utils.grading.tell.exports.marks import Marks
 
@@ -54,7 +54,7 @@ def _assignment(marks: Marks, columns: list[str]) -> tuple[str, str]:
         what = "more than one column" if asked else "no column"
         marks.said.append(f"canvas.csv: {what} of the gradebook is about {marks.lab.name}: Canvas will ask.")
         return marks.title, str(marks.most)
-    heads = [row for row in marks.table.to_dict("records") if name_of(row).startswith("Points Possible")]
+    heads = [row for row in marks.table.to_dict("records") if full_name(row).startswith("Points Possible")]
     most = next((row[asked[0]].strip() for row in heads), "") or str(marks.most)
     marks.other_most("canvas.csv", {most})
     return asked[0], most

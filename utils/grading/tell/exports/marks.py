@@ -9,7 +9,7 @@ import pandas as pd
 
 from utils.exercises.facts import Lab
 from utils.grading.marking.mark import Mark, most_of
-from utils.grading.roster import IDS, NUMBERS, Row, called, first, match, students_in
+from utils.grading.roster import IDS, NUMBERS, Row, display_name, first, match, students_in
 from utils.grading.tell.text import line
 
 NOBODYS = "in the platform's file, and no submission is this student's"
@@ -70,7 +70,7 @@ class Marks:
             if why:
                 found.append(Held(grade.student, grade.id, why, grade))
         for row in self.nobodys:
-            found.append(Held(called(row), first(row, [*NUMBERS, *IDS]), [NOBODYS]))
+            found.append(Held(display_name(row), first(row, [*NUMBERS, *IDS]), [NOBODYS]))
         return found
 
     def other_most(self, file: str, found: set[str]) -> None:

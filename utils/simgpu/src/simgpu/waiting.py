@@ -41,7 +41,7 @@ class NobodyCame(RuntimeError):
     """A rank has waited for others that will not come. `waited_in` says what it was doing."""
 
     def __init__(self, rank: int, waited_in: str, reason: str):
-        super().__init__(f"rank {rank} waited in {waited_in}, and {reason}")
+        super().__init__(f"rank {rank} waited in {waited_in}, which {reason}")
         self.waited_in, self.reason = waited_in, reason
 
 
@@ -267,12 +267,12 @@ class _Guard:
         others = [rank for rank in members if rank != self._rank]
         states = {rank: state for rank in others if (state := self._state(rank))}
         if ended := [rank for rank, state in states.items() if state.what == ENDED]:
-            return f"nobody will come: {_ended(ended)}"
+            return f"can never complete: {_ended(ended)}"
         if gave_up := {rank: state.told() for rank, state in states.items() if state.over}:
-            return f"nobody will come: {_told(gave_up)}"
+            return f"can never complete: {_told(gave_up)}"
         waiting = [rank for rank, state in states.items() if state.what]
         died = [f"rank {rank}" for rank in others if rank not in waiting or len(others) == 1]
-        return f"nobody will come: {' or '.join(died) or 'a rank'} has died"
+        return f"can never complete: {' or '.join(died) or 'a rank'} has died"
 
     def _end(self) -> None:
         with self._lock:
@@ -309,7 +309,7 @@ class _Guard:
                 alike = set((states or {}).values()) == {self._mine.told()}
                 settled &= not alike or time.monotonic() - waits[2] > SLOW
             if settled:
-                waits[0].broken_off(f"nobody will come: {_told(states)}")
+                waits[0].broken_off(f"can never complete: {_told(states)}")
 
     def _look(self) -> dict[int, str] | None:
         """What all others wait for, or why they never will again; None as long as one may still come."""
