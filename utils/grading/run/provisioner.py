@@ -126,6 +126,24 @@ def _end(process: subprocess.Popen, control: socket.socket, folder: str, ready: 
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def _below(process: psutil.Process) -> list[psutil.Process]:
+    """All that a process has started, and they. psutil would read of every process there is who has started it."""
+    if not os.path.exists(f"/proc/{process.pid}/task/{process.pid}/children"):
+        return process.children(recursive=True)
+    found = [process.pid]
+    for number in found:
+        folder = f"/proc/{number}/task"
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(folder):
+                with contextlib.suppress(OSError), open(f"{folder}/{thread}/children") as file:
+                    found += map(int, file.read().split())
+    processes = []
+    for number in found[1:]:
+        with contextlib.suppress(psutil.Error):
+            processes.append(psutil.Process(number))
+    return processes
+
+
 class Forked:
     """A kernel's process, as far as `subprocess.Popen` would tell of it. Its keeper is at the other end of `life`."""
 
@@ -150,7 +168,7 @@ class Forked:
 
     def processes(self) -> list[psutil.Process]:
         """The kernel's process and all that it has started. Raises psutil.Error where they are gone."""
-        below = self._keeper.children(recursive=True)
+        below = _below(self._keeper)
         # The first process of its namespace is not the submission's.
         return [each for each in below if each.ppid() != self.pid] if self._apart else below
 
