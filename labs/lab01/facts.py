@@ -29,7 +29,7 @@ ex1 = lab.exercise(
         "Look at the arguments that nn.Linear takes: help(nn.Linear), or its page in PyTorch's documentation. The "
         "third is bias, so give the device by its name.",
         "Each layer is made once, in one line, and no line moves it afterwards. The devices are the two that the "
-        "function is given, not cuda:0 or simgpu:0: whoever checks it may give others.",
+        "function is given, not cuda:0 or simgpu:0: the check also gives others.",
     ],
 )
 
@@ -258,7 +258,8 @@ def _(student):
     with case("Forward works, and then output.square().mean().backward() is called"):
         found = student.run(run_model, device0, device1, SEED, batch(BATCH, 1000))["gradient devices"]
     need(
-        None not in found, f"{found.count(None)} of the 4 parameters have no gradient. What cuts the way back to them?"
+        None not in found,
+        f"{found.count(None)} of the 4 parameters have no gradient. What cuts the backward pass off from them?",
     )
     need(sorted(found) == sorted([device0] * 2 + [device1] * 2), f"The gradients are on {', '.join(found)}.")
 

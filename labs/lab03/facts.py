@@ -330,7 +330,10 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
         expected = forward_and_backward(whole, x)
         need(same(run["output"], expected["output"]), "the output differs from that of the same layers on one device.")
         missing = sum(gradient is None for gradient in run["gradients"])
-        need(not missing, f"{missing} parameter(s) have no gradient after backward(). What cuts the way back to them?")
+        need(
+            not missing,
+            f"{missing} parameter(s) have no gradient after backward(). What cuts the backward pass off from them?",
+        )
         right = all(any(same(mine, theirs) for theirs in expected["gradients"]) for mine in run["gradients"])
         need(right, "the gradients differ from those of the same layers on one device.")
 

@@ -43,7 +43,7 @@ ex1 = lab.exercise(
         "Four things are timed in the same way. A small function of your own, which is given what to do, saves lines.",
         "Before every reading of the clock, each device has to be done: also between forward and backward.",
         "Backward needs the loss that forward has made, so what you time has to hand its result on.",
-        "For the whole, a step of its own runs in one piece: nobody waits between its parts.",
+        "For the whole, time another step, without a wait between its parts.",
     ],
 )
 
@@ -685,7 +685,7 @@ def compare_copies(seen):
 
 
 def compare_move_gradients(seen, arrays):
-    need(seen["gradients"] is not None, "What came back needs no gradient any more. What cut the way back?")
+    need(seen["gradients"] is not None, "The returned tensor needs no gradient any more. What cut the graph?")
     for number, (array, gradient) in enumerate(zip(arrays, seen["gradients"], strict=True)):
         right = gradient is not None and gradient.shape == array.shape and np.all(gradient == number + 1)
         need(right, f"After backward() the gradient of tensor {number} is not what .to(device) would give.")

@@ -136,7 +136,7 @@ def compare_watch(student, kind, width, rows, devices, seed=1, adam=False):
             f"it was {percent:.1f}%.",
         )
     extra = [key for key in found if key not in run["right"]]
-    need(not extra, f"it has {', '.join(map(repr, extra))}, which nobody asked for.")
+    need(not extra, f"it has {', '.join(map(repr, extra))}, which the exercise does not ask for.")
     return run
 
 
@@ -244,13 +244,13 @@ def _(student):
     compare_where(student, [(0, "kernel", 0, 4), (1, "kernel", 3, 8)], 0, 8, both=1 / 8, one=7 / 8)
 
 
-@ex2.fact("a moment in which nobody computes belongs to a copy, if one is on its way, and else to the host")
+@ex2.fact("time in which no device computes belongs to a copy, if one is running, and else to the host")
 def _(student):
     rows = [(0, "cpu", 1, 2), (0, "kernel", 2, 5), (0, "other", 5, 6), (1, "kernel", 6, 8)]
     compare_where(student, rows, 0, 10, one=0.5, copy=0.2, host=0.3)
 
 
-@ex2.fact("a copy behind which somebody computes takes no time")
+@ex2.fact("a copy that overlaps with a kernel takes no time")
 def _(student):
     rows = [(0, "kernel", 0, 4), (0, "other", 2, 5, 1), (1, "kernel", 4.5, 8)]
     compare_where(student, rows, 0, 8, one=7.5 / 8, copy=0.5 / 8)

@@ -440,7 +440,7 @@ ex3 = lab.exercise(
         "You need one tensor: the output of that part. Who sees it, when the model runs?",
         "How many bytes has a tensor, whatever its dtype? And how many times does something of that size cross?",
         "A tensor knows by itself whether a gradient will come back to it. Which attribute says so?",
-        "A pass in training mode changes BatchNorm's buffers, and a hook stays until somebody removes it. With what "
+        "A pass in training mode changes BatchNorm's buffers, and a hook stays until it is removed. With what "
         "could you run the pass instead of with the model itself?",
     ],
 )

@@ -33,7 +33,7 @@ ex1 = lab.exercise(
     hints=[
         "kept_by takes any layers, and any x. What are the layers and the x of the second device?",
         "Each part is counted for itself: what the first has seen must not be missing in the second.",
-        "A layer keeps less if nobody asks for the gradient of its input. Does what crosses know where it comes from?",
+        "A layer keeps less if its input needs no gradient. Does what crosses know where it comes from?",
     ],
 )
 
@@ -105,7 +105,7 @@ ex2 = lab.exercise(
     title="The peak, measured",
     hints=[
         "Three calls for each device: one for what is there before, one before the training, one after it. Which?",
-        "The peak that a device remembers is the highest since somebody set it back.",
+        "A device remembers the highest peak since the last reset.",
         "copy.deepcopy(layers) is a model of its own. Slices of it are its own layers, and can be moved.",
         "If your number is 5 times the weights and should be more: what is there in the second step's forward pass "
         "that was not there in the first one's?",
@@ -429,7 +429,7 @@ def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
         need(
             not none,
             f"after backward() {len(none)} parameters have no gradient, such as {', '.join(none[:2])}. What cuts the "
-            "way back to them?",
+            "backward pass off from them?",
         )
         for name, (_, _, right) in parameters.items():
             both = " It is used twice: do both uses give it one?" if name == "embed.weight" else ""

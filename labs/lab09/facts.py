@@ -37,7 +37,7 @@ ex1 = lab.exercise(
         "should have been launched before each yield?",
         "wait_stream(copying) waits for all that copying has been given until then. When the second copy has been "
         "launched before the first rows are given, what do these rows wait for? An event marks one place in a stream.",
-        "Which stream is current while your loop stands at the yield? Whoever asked for the rows computes on that one.",
+        "Which stream is current while your loop stands at the yield? The caller computes on that one.",
         "Who reads the rows, and when may they be read? Let that stream wait, not the host.",
     ],
 )
@@ -176,8 +176,8 @@ def need_hidden(student, device, micro_batches):
         )
         need(
             hidden > 0.5,
-            f"the device computed during {hidden:.0%} of the time of the copies. Somebody waits for more than the rows "
-            "that come next.",
+            f"the device computed during {hidden:.0%} of the time of the copies. Some stream waits for more than the "
+            "rows that come next.",
         )
         need(
             not lesson.host_waited(sorted(event.launched for event in line.events)),

@@ -135,7 +135,7 @@ def compare_stage(student, device, stack, rows, order, *, last=False, seed=3):
                 "what is sent still has a graph behind it, or is the beginning of one. Another process would get the "
                 "values only: send those.",
             )
-            need(place == device, f"what is sent is on {place}. Leave it on {device}; to copy it is somebody else's.")
+            need(place == device, f"what is sent is on {place}. Leave it on {device}; the receiving stage copies it.")
         need(
             all(each is not None for each in run["early"]),
             "the parameters had gradients before the forward passes, and they are gone afterwards. They are those of "
@@ -413,8 +413,8 @@ ex3 = lab.exercise(
     title="The first mistake",
     hints=[
         "Step 1 needs one look at each action, and a set of those that came before.",
-        "Step 2 is a game for one: a place in each list, and a set of what is done. Go on until nobody can move.",
-        "When nobody can move, look at the action where each rank stands. What of its needs is not done, and in which "
+        "Step 2 is a game for one: a place in each list, and a set of what is done. Go on until no rank can move.",
+        "When no rank can move, look at the action where each rank stands. What of its needs is not done, and in which "
         "list is that?",
         "In step 3 the rank's stages count together. Which number goes up with F and down with B?",
     ],
@@ -466,7 +466,7 @@ def _(student):
     schedule = interleaved_1f1b(2, 4)
     compare_mistake(student, lines(schedule), schedule.placement, 8, None)
     unfinished = ["F0.0 F0.1 B0.0", "F1.0 B1.0"]
-    compare_mistake(student, unfinished, [0, 1], 2, None, "An action that nobody waits for may be missing.")
+    compare_mistake(student, unfinished, [0, 1], 2, None, "An action that no other action needs may be missing.")
 
 
 @ex3.fact("actions by themselves: on the wrong rank, or there twice")
@@ -486,7 +486,7 @@ def _(student):
     rows = ["F0.0 B0.0", "B1.0 F1.0"]
     compare_mistake(student, rows, [0, 1], 4, (1, 0, "dependency"), "A backward pass needs its own forward pass.")
     rows = ["F0.0 B0.0", "F1.0"]
-    compare_mistake(student, rows, [0, 1], 4, (0, 1, "dependency"), "Nobody does B1.0, which B0.0 waits for.")
+    compare_mistake(student, rows, [0, 1], 4, (0, 1, "dependency"), "No rank does B1.0, which B0.0 waits for.")
     rows = ["F0.0 B0.0 F0.1 B0.1", "F1.1 F1.0 B1.0", "B2.1 F2.0 B2.0"]
     why = "Ranks 0 and 1 wait for each other. B2.1 waits for F2.1, which is in no list."
     compare_mistake(student, rows, [0, 1, 2], 4, (2, 0, "dependency"), why)
@@ -836,7 +836,7 @@ def need_share(student, places, schedule, rows):
         elif lesson.host_waited(sorted(event.launched for event in events)):
             why = "Python waits for a device in the loop."
         else:
-            why = "What stands in the queue of each stream, and what does it wait for?"
+            why = "What is queued in each stream, and what does it wait for?"
         right = timed_here(student, places, schedule, rows)
         share = share_of(run, right, schedule)
         need(
@@ -874,7 +874,7 @@ ex5 = lab.exercise(
     title="A weight gradient that waits",
     hints=[
         "Three gradients belong to a linear layer: of the input, of the weight, of the bias. Which tensors does each "
-        "need, and which of them does somebody wait for?",
+        "need, and which of them does another rank wait for?",
         "backward() of an autograd.Function returns a gradient for each input of its forward(). What says that one "
         "gets none?",
         "Where several backward passes wait, which one is done first, and what happens to a gradient that is there?",

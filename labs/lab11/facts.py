@@ -720,7 +720,7 @@ def need_means(found, own, wanted, buckets):
             if close(gradient, mean):
                 continue
             need(index in averaged, f"{which} has changed, and it is in no bucket.")
-            need(not close(gradient, first), f"{which} is still that of its own share. Nobody has averaged it.")
+            need(not close(gradient, first), f"{which} is still that of its own share. It was not averaged.")
             need(not close(gradient, mean * len(found)), f"{which} is the sum over the copies, and not their mean.")
             need(not close(gradient, mean + first), f"{which} is the mean, and its own added to it.")
             need(False, f"{which} is not the mean over the copies.")
@@ -915,7 +915,7 @@ ex5 = lab.exercise(
     points=2,
     title="A training that goes on",
     hints=[
-        "Write down everything that changes from step to step. (Dropout asks somebody for numbers, and so does the "
+        "Write down everything that changes from step to step. (Dropout draws random numbers, and so does the "
         "order of the rows.)",
         "The GPU has a generator of its own: get_rng_state and set_rng_state, in torch and in torch's module for the "
         "device.",
@@ -1129,7 +1129,7 @@ def equal(mine, theirs) -> bool:
 
 
 def need_training(run, rows, size, steps):
-    """It is a training as the task says, where nobody stops it."""
+    """It trains as the task says, when it is not stopped."""
     returned = run["returned"]
     need(not isinstance(returned, str), f"it returned {returned}. Return a list of floats, a loss for each step.")
     need(
@@ -1169,7 +1169,7 @@ def need_weights(run, rows, seed):
         optimizer.step()
     need(
         all_close(run["parameters"], [p.detach().numpy() for p in model.parameters()]),
-        "where nobody stops it, the weights are not those that these batches give. Is there one update for each?",
+        "when it is not stopped, the weights are not those that these batches give. Is there one update for each?",
     )
 
 
@@ -1184,7 +1184,7 @@ def need_same(alone, last, steps, first):
     need(first["losses"] == wanted[:known], "before any stop the losses are not those of the undisturbed training.")
     if found != wanted:
         step = next(number for number, pair in enumerate(zip(found, wanted, strict=True)) if pair[0] != pair[1])
-        why = "It began anew, as if nothing had been saved."
+        why = "It started over, as if nothing had been saved."
         if len(last["rows"]) < steps:
             why = why_other(last, alone, steps, step)
             if first["killed"] == "file" and len(alone["files"]) > 1:

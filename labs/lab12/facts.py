@@ -149,7 +149,7 @@ def compare_fills(student, shapes, copies, *, frozen=0, mixed=False, techniques=
                     f"{'measured on a device' if measured else 'counted by hand'} it is {size}.",
                 )
             extra = [key for key in found if key not in KINDS]
-            need(not extra, f"it has {', '.join(map(repr, extra))}, which nobody asked for.")
+            need(not extra, f"it has {', '.join(map(repr, extra))}, which the exercise does not ask for.")
 
 
 WHOLE_BLOCKS = [(64, 128), (64, 64), (1024,)]  # also when cut in 2, 4 or 8, and with two bytes a number
@@ -789,7 +789,7 @@ def need_shards(student, places, stack, rows=1):
                 moved <= ROUNDED * least,
                 f"in a step the devices send each other {megabytes(moved)}, {moved / whole:.1f} times the weights. To "
                 f"add up gradients where they are needed, and to send the new weights back, takes 2 (P - 1) = "
-                f"{2 * (len(places) - 1)} times. What is sent that nobody needs, or larger than it has to be?",
+                f"{2 * (len(places) - 1)} times. What is sent needlessly, or larger than it has to be?",
             )
             need(
                 moved >= MOST_OF * least,
@@ -814,8 +814,8 @@ ex4 = lab.exercise(
     points=3,
     title="FSDP by hand",
     hints=[
-        "What does autograd save for the backward pass of a linear layer? Whoever saves the gathered weight holds it "
-        "until then.",
+        "What does autograd save for the backward pass of a linear layer? A function that saves the gathered weight "
+        "holds it until then.",
         "In an autograd.Function you say what is saved. What is small enough, and enough to gather again from?",
         "backward() has to return a gradient for each shard, on the shard's device. What does autograd do with "
         "several gradients for one shard, one from each device?",
@@ -965,7 +965,7 @@ def compare_numbers(run, expected, places):
             need(
                 close(mine, right),
                 f"{when}the output on {place} is not that of the undivided layers"
-                f"{'. Are the weights gathered anew, from the shards that were updated?' if number else '.'}",
+                f"{'. Are the weights all-gathered again, from the updated shards?' if number else '.'}",
             )
         compare_shards(told["gradients"], gradients, len(places), rows=len(outputs[0]))
         for place, mine, right in zip(places, told["to inputs"], to_x, strict=True):
@@ -1079,7 +1079,7 @@ def need_freed(student, places, width, depth, rows=2):
                 need(
                     peak <= FORWARD * layer + small,
                     f"in the forward pass {place} holds {peak / layer:.1f} layers beside its shards. One is needed at "
-                    "a time, with what gathering takes.",
+                    "a time, with what the all-gather takes.",
                 )
                 need(
                     back <= BACKWARD * layer + ROUNDED * shards + small,
@@ -1108,7 +1108,7 @@ def need_bytes(moved, once):
         need(
             found <= ROUNDED * times * once,
             f"in the {words} pass the devices send each other {megabytes(found)}. To gather every layer once takes "
-            f"(P - 1) times its bytes, {megabytes(once)} in all{home}. What is sent that nobody needs?",
+            f"(P - 1) times its bytes, {megabytes(once)} in all{home}. What is sent needlessly?",
         )
         need(
             found >= MOST_OF * times * once,

@@ -310,7 +310,7 @@ def need_all_four(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
     done = sum(run["flops"][-1]) / twin_work(blocks, rows)
     need(
         LEAST_WORK <= done <= MOST_WORK,
-        f"the GPUs do {done:.2f} times the work of a step. Where is the rest done, or what is done that nobody needs?",
+        f"the GPUs do {done:.2f} times the work of a step. Where is the rest done, or what work is needless?",
     )
 
 
@@ -686,7 +686,7 @@ def compare_cheapest(student, model, offers, hours, told):
         )
 
 
-@ex4.fact("two models, several deadlines, and one that nobody meets")
+@ex4.fact("two models, several deadlines, and one that cannot be met")
 def _(student):
     for told, model in MODELS.items():
         for hours in (24, 100, 400):

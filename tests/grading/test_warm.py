@@ -137,7 +137,7 @@ def test_the_same_submissions_get_the_same_grades_both_ways(tmp_path):
     assert both[0] == both[1]
 
 
-def test_where_the_warm_process_dies_another_takes_over_and_nothing_is_lost():
+def test_where_the_fork_server_dies_another_takes_over_and_nothing_is_lost():
     with KernelStudent(["number = 7", "1 / 0"]) as student:
         assert student.run(seven) == 7
         environment = kernel._environment(places.HOME)
@@ -168,7 +168,7 @@ def test_where_the_system_lets_nobody_fork_sandboxes_each_kernel_is_a_fresh_proc
         assert student.run(seven) == 7
 
 
-def test_nothing_is_left_when_a_warm_process_is_closed():
+def test_nothing_is_left_when_a_fork_server_is_closed():
     warm = provisioner.KernelForkServer(kernel._environment(places.HOME))
     warm.wait_until_ready(120)
     number, folder = warm.process.pid, Path(warm.folder)

@@ -354,8 +354,9 @@ def test_a_misuse_is_answered_in_one_message(name):
 def test_a_rank_that_ended_because_another_had_is_not_called_missing():
     with pytest.raises(RankError) as raised:
         ranks(3).run(impatient, with_one_missing_and_one_slow_to_look)
-    last = {rank: text.strip().splitlines()[-1] for rank, text in raised.value.tracebacks.items()}
-    told = {rank: line.partition("which ")[2] for rank, line in last.items()}
+    told = {
+        rank: text.strip().splitlines()[-1].partition("which ")[2] for rank, text in raised.value.tracebacks.items()
+    }
     assert told == dict.fromkeys((0, 2), "can never complete: rank 1 has ended")
 
 

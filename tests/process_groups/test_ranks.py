@@ -212,7 +212,7 @@ def test_what_makes_no_sense_is_refused():
         ranks(2, gpu="V1000").run(talking)
 
 
-def kills_the_warm_process():
+def kills_the_fork_server():
     print(os.getpid())
     dist.barrier()
     if dist.get_rank() == 1:
@@ -220,9 +220,9 @@ def kills_the_warm_process():
     time.sleep(600)
 
 
-def test_no_rank_outlives_the_warm_process_and_the_next_run_starts_another(capsys):
+def test_no_rank_outlives_the_fork_server_and_the_next_run_starts_another(capsys):
     with pytest.raises(RuntimeError, match="the process that ranks are forked from has ended: run this again"):
-        ranks(2).run(kills_the_warm_process)
+        ranks(2).run(kills_the_fork_server)
     wait_until_gone(int(line.split()[-1]) for line in capsys.readouterr().out.splitlines())
     assert ranks(2).run(dist.get_rank) == [0, 1]
 

@@ -135,13 +135,13 @@ def gradients(model):
 # --- 00: devices ---------------------------------------------------------------------------------------------------
 
 
-@claim("00: start-made", "00: start-predict", "01: split-layer-note")
+@claim("00: start-made", "01: split-layer-note")
 def to_another_device_copies_and_leaves_the_tensor():
     x = torch.ones(3)
     assert (x.to(META).device, x.device) == (META, torch.device("cpu"))
 
 
-@claim("00: start-made", "01: split-layer-note", "explanation 03/1")
+@claim("explanation 00/3", "01: split-layer-note", "explanation 03/1")
 def to_where_it_is_already_returns_the_tensor_itself():
     x = torch.ones(3)
     assert x.to(x.device) is x

@@ -238,7 +238,7 @@ def test_a_fork_ends_when_nobody_is_interested_in_it_any_more():
 
 
 @pytest.mark.parametrize("apart", [True, False])
-def test_a_fork_ends_when_its_keeper_does(apart):
+def test_a_fork_ends_when_its_supervisor_does(apart):
     with Warm(SLEEPS) as parent, parent.fork(apart) as life:
         assert life.recv(1000).decode() == fork_server.STARTED
         supervisor = psutil.Process(parent.process.pid).children()[0]

@@ -126,6 +126,24 @@ def _end(process: subprocess.Popen, control: socket.socket, folder: str, ready: 
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def _below(process: psutil.Process) -> list[psutil.Process]:
+    """All that a process has started, and they. psutil would read of every process there is who has started it."""
+    if not os.path.exists(f"/proc/{process.pid}/task/{process.pid}/children"):
+        return process.children(recursive=True)
+    found = [process.pid]
+    for number in found:
+        folder = f"/proc/{number}/task"
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(folder):
+                with contextlib.suppress(OSError), open(f"{folder}/{thread}/children") as file:
+                    found += map(int, file.read().split())
+    processes = []
+    for number in found[1:]:
+        with contextlib.suppress(psutil.Error):
+            processes.append(psutil.Process(number))
+    return processes
+
+
 class Forked:
     """A kernel's process, as `subprocess.Popen` would show it. At the other end of `life` is its supervisor."""
 
@@ -147,11 +165,11 @@ class Forked:
             raise ForkServerEnded(reason or "no kernel was forked")
         # The supervisor's number as it is called here, and not in its own namespace: Linux adds it to what it says.
         self.pid = struct.unpack("3i", ancillary[0][2])[0]
-        self._keeper = psutil.Process(self.pid)
+        self._supervisor = psutil.Process(self.pid)
 
     def processes(self) -> list[psutil.Process]:
         """The kernel's process and all that it has started. Raises psutil.Error where they are gone."""
-        below = self._keeper.children(recursive=True)
+        below = _below(self._supervisor)
         # The first process of its namespace is not the submission's.
         return [each for each in below if each.ppid() != self.pid] if self._apart else below
 

@@ -105,6 +105,47 @@ def test_plans_of_operators_do_what_the_long_way_does(crosscheck):
     assert {"add", "bmm", "cat", "native_layer_norm", "_softmax", "sort", "split", "var_mean"} <= crosscheck.compared
 
 
+@pytest.mark.parametrize(
+    ("reason", "call"),
+    [
+        ("a tensor that is not simulated", lambda x, y: x + torch.tensor(1.0)),
+        ("a tensor that is not simulated", lambda x, y: torch._foreach_add([x], [torch.tensor(1.0)])),
+        ("tensors of two GPUs", lambda x, y: x + y),
+        ("tensors of two GPUs", lambda x, y: torch.cat([x, y])),
+        ("a device argument", lambda x, y: torch.zeros_like(x, device=DEVICE)),
+        ("a tensor given by name", lambda x, y: torch.argmax(x, out=torch.empty(0, dtype=torch.int64, device=DEVICE))),
+        ("an operator that is never planned", lambda x, y: x.resize_(x.shape)),
+        ("complex numbers", lambda x, y: torch.complex(x, x)),
+        ("an argument that cannot be a key", lambda x, y: torch.histogramdd(x, [2] * 5, range=[0.0, 1.0] * 5)),
+        ("first call", lambda x, y: x + x.new_ones(7, 5)),
+    ],
+)
+def test_each_call_that_is_not_planned_is_counted_by_its_reason(reason, call):
+    simgpu.enable(count=3)
+    simgpu.enable(count=2)  # a new machine, on which nothing was called
+    x, y = torch.ones(7, 5, device=DEVICE), torch.ones(7, 5, device="simgpu:0")
+    before = simgpu.unplanned()
+    with contextlib.suppress(*REFUSALS):
+        call(x, y)
+    assert reason in simgpu.unplanned() - before
+
+
+def test_planned_calls_are_not_counted_as_unplanned_and_a_new_machine_begins_at_nothing():
+    simgpu.enable(count=3)
+    simgpu.enable(count=2)
+    assert not simgpu.unplanned()
+    x = torch.ones(7, 5, device=DEVICE)
+    before = simgpu.unplanned()
+    x.mul(2.0)
+    counted = simgpu.unplanned()
+    assert counted - before == {"first call": 1}
+    for factor in (2.0, 3.0, 4.0):
+        x.mul(factor)
+    assert simgpu.unplanned() == counted
+    counted.clear()  # a copy
+    assert simgpu.unplanned()
+
+
 def test_counts_keep_their_numbers_where_there_are_only_shapes():
     simgpu.enable(count=1, compute=False)
     with keeping_counts():

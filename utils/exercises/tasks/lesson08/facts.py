@@ -58,7 +58,10 @@ def compare_outputs(found, expected):
 def compare_gradients(found, expected, hint=""):
     """Lists of gradients in the order of the parameters; None where there is none."""
     missing = sum(gradient is None for gradient in found)
-    need(not missing, f"{missing} of {len(found)} parameters have no gradient. What cuts the way back to them?")
+    need(
+        not missing,
+        f"{missing} of {len(found)} parameters have no gradient. What cuts the backward pass off from them?",
+    )
     if all(same(mine, right) for mine, right in zip(found, expected, strict=True)):
         return
     ratio = math.sqrt(sum((g**2).sum() for g in found) / sum((g**2).sum() for g in expected))

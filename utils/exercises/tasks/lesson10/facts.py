@@ -160,7 +160,7 @@ def one_after_the_other(count):
     return actions_of(" ".join(f"F0.{m} F1.{m} B1.{m} B0.{m}" for m in range(count)))
 
 
-@task.fact("what a micro-batch needed is freed after its B")
+@task.fact("a micro-batch's activations are freed after its B")
 def _(student):
     few, many = (student.run(measure_memory, student.devices, one_after_the_other(n), n) for n in (2, 8))
     for device, least, most in zip(student.devices, few, many, strict=True):

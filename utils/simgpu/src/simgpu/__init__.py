@@ -34,7 +34,7 @@ from .origin import label, note_what_runs
 from .records import Reader, keep_log, log, log_length, recording, unwaited_copies
 from .refusals import register_refusals
 from .sequences import register_sequences
-from .tensor import OWN_ATTRIBUTES, SimTensor, forget_plans, storage_of
+from .tensor import OWN_ATTRIBUTES, SimTensor, forget_plans, storage_of, unplanned
 from .torch_simgpu import device_module, publish
 
 __all__ = [
@@ -68,6 +68,7 @@ __all__ = [
     "settings",
     "storage_of",
     "unfinished_reads",
+    "unplanned",
     "unwaited_copies",
 ]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -327,6 +328,7 @@ def _text(tensor: SimTensor) -> str:
 
 # What a result is: a new tensor, a view of an argument, that argument itself, or no tensor.
 NEW, VIEW, SAME, OTHER = range(4)
+SEVERAL = (None, None, None, 0)  # in place of the one result that there is not
 # Kept calls of one operator. A learning rate that changes each step is no new call; a changing shape is.
 MOST_PLANS = 1000
 
@@ -506,8 +508,41 @@ PLAIN = {int, str, type(None), torch.dtype, torch.layout, torch.memory_format}
 NUMBERS = {int, bool}
 
 
+# Why a call was not planned, and how many were not since the machine was made.
+FIRST_CALL = "first call"
+TWO_GPUS = "tensors of two GPUs"
+NOT_SIMULATED = "a tensor that is not simulated"
+TENSOR_BY_NAME = "a tensor given by name"
+NESTED = "a list in a list"
+NO_KEY = "an argument that cannot be a key"
+DEVICE = "a device argument"
+KNOWN = "values on a machine of shapes"
+COMPLEX = "complex numbers"
+NEVER = "an operator that is never planned"
+MIXED_RESULTS = "results that no plan describes"
+_unplanned: Counter[str] = Counter()
+
+
+def unplanned() -> Counter[str]:
+    """How many calls of operators were not planned since `enable` made the machine: a copy, count by reason.
+
+    A planned call is looked up, and costs the host a few microseconds; any other is worked out anew. "first call" is
+    no cause for concern: the next one with the same shapes and settings is planned. All other reasons stay. Copies,
+    and operators that make tensors of no other tensor, are not planned and not counted; nor are calls that ended in
+    an error, unless their arguments alone say that there can be no plan.
+
+        >>> simgpu.unplanned().most_common(2)
+        [('first call', 214), ('a device argument', 3)]
+    """
+    return _unplanned.copy()
+
+
 class _Uncommon(Exception):
-    """The call is not of the kind that is planned: a CPU tensor among the operands, or mixed devices."""
+    """The call is not of the kind that is planned."""
+
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason
 
 
 def _nested(items, key, gpu, storages):
@@ -518,15 +553,17 @@ def _nested(items, key, gpu, storages):
         if kind is SimTensor:
             if item._gpu is not gpu:
                 if gpu is not None:
-                    raise _Uncommon
+                    raise _Uncommon(TWO_GPUS)
                 gpu = item._gpu
             key.append(item._layout)
             storages.append(item._storage)
             item = item._value
         elif kind is float:
             key.append(kind)
-        elif isinstance(item, (torch.Tensor, list, tuple)):
-            raise _Uncommon
+        elif isinstance(item, torch.Tensor):
+            raise _Uncommon(NOT_SIMULATED)
+        elif isinstance(item, (list, tuple)):
+            raise _Uncommon(NESTED)
         else:
             key.append(kind)
             key.append(item)
@@ -572,87 +609,105 @@ def _run_planned(operator, args, kwargs):
     torch.OutOfMemoryError where the result does not fit.
     """
     __tracebackhide__ = True
-    gpu = None
-    key = []
-    values = []
-    storages = []
     try:
-        for arg in args:
-            kind = type(arg)
-            if kind is SimTensor:
-                if arg._gpu is not gpu:
-                    if gpu is not None:
-                        raise _Uncommon
-                    gpu = arg._gpu
-                key.append(arg._layout)
-                values.append(arg._value)
-                storages.append(arg._storage)
-                continue
-            if kind is list or kind is tuple:
-                if arg and type(arg[0]) in NUMBERS:
-                    key.append(tuple(arg))
-                else:
-                    arg, gpu = _nested(arg, key, gpu, storages)
-            elif kind is float:
-                key.append(kind)  # which number it is changes no shape and no cost
-            elif kind is bool:
-                key.append(_TRUE if arg else _FALSE)
-            elif kind not in PLAIN and isinstance(arg, torch.Tensor):
-                raise _Uncommon
-            else:
-                key.append(arg)
-            values.append(arg)
-        if kwargs:
-            for name, arg in kwargs.items():
-                kind = type(arg)
-                if name == "device" or isinstance(arg, torch.Tensor):
-                    raise _Uncommon
-                key.append(name)
-                key.append(kind if kind is float else arg if kind is not bool else _TRUE if arg else _FALSE)
-        if operator.switch is not None and gpu.profile.tf32:
-            key.append(torch_private.rounds_float32(operator.switch))
-        key = tuple(key)
+        key, gpu, values, storages = _key_of(operator, args, kwargs)
         plan = operator.plans.get(key)
-    except (_Uncommon, TypeError):  # TypeError: an argument that cannot be a key
+    except _Uncommon as uncommon:
         plan = key = None
-    if plan is None or gpu.retired:
-        if machine.several_streams:
-            return _run_in_order(partial(_run_as_given, operator, key), operator, args, kwargs or {})
-        return _run(operator, args, kwargs or {}, key)
+        _unplanned[uncommon.reason] += 1
+    except TypeError:
+        plan = key = None
+        _unplanned[NO_KEY] += 1
+    if plan is not None and not gpu.retired:
+        return _replay(plan, operator, gpu, values, storages, args, kwargs)
+    if machine.several_streams:
+        return _run_in_order(partial(_run_as_given, operator, key), operator, args, kwargs or {})
+    return _run(operator, args, kwargs or {}, key)
 
+
+def _key_of(operator, args, kwargs):
+    """(what a call is known by, its GPU, its arguments with values for tensors, the storages of its tensors).
+
+    Equal keys have equal shapes and costs. Raises _Uncommon for a call that is not planned.
+    """
+    gpu = None
+    key, values, storages = [], [], []
+    for arg in args:
+        kind = type(arg)
+        if kind is SimTensor:
+            if arg._gpu is not gpu:
+                if gpu is not None:
+                    raise _Uncommon(TWO_GPUS)
+                gpu = arg._gpu
+            key.append(arg._layout)
+            values.append(arg._value)
+            storages.append(arg._storage)
+            continue
+        if kind is list or kind is tuple:
+            if arg and type(arg[0]) in NUMBERS:
+                key.append(tuple(arg))
+            else:
+                arg, gpu = _nested(arg, key, gpu, storages)
+        elif kind is float:
+            key.append(kind)  # which number it is changes no shape and no cost
+        elif kind is bool:
+            key.append(_TRUE if arg else _FALSE)
+        elif kind not in PLAIN and isinstance(arg, torch.Tensor):
+            raise _Uncommon(NOT_SIMULATED)
+        else:
+            key.append(arg)
+        values.append(arg)
+    if kwargs:
+        for name, arg in kwargs.items():
+            kind = type(arg)
+            if name == "device":
+                raise _Uncommon(DEVICE)
+            if isinstance(arg, torch.Tensor):
+                raise _Uncommon(TENSOR_BY_NAME)
+            key.append(name)
+            key.append(kind if kind is float else arg if kind is not bool else _TRUE if arg else _FALSE)
+    if operator.switch is not None and gpu.profile.tf32:
+        key.append(torch_private.rounds_float32(operator.switch))
+    return tuple(key), gpu, values, storages
+
+
+def _replay(plan, operator, gpu, values, storages, args, kwargs):
+    """Do what a plan says: take memory, compute, charge the kernel, and wrap what the caller gets."""
+    __tracebackhide__ = True
     torch_private.keep_backward_on_calling_thread()
     queue = _queue_in_order(operator, gpu, storages) if machine.several_streams else None
-    compute, func = machine.compute, operator.func
+    func = operator.func
     if machine.stopwatch is not None:
         func = machine.stopwatch.around(func)
-    if plan.single:
-        what, position, layout, size = plan.results[0]
-        if what == NEW:
-            storage = Storage(gpu.memory, size)
-            value = None
-            if compute:
-                value = func(*values, **kwargs) if kwargs else func(*values)
-            if plan.seconds is not None:
-                machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, queue)
-            if queue is not None:
-                storage.written = queue, queue.free, False
-                if operator.written:
-                    _note_written(operator, args, storage.written)
-            return wrap_planned(value, gpu, storage, layout)
-        if what == VIEW:
-            value = (func(*values, **kwargs) if kwargs else func(*values)) if compute else None
-            return wrap_planned(value, gpu, args[position]._storage, layout)
-        if compute:
-            func(*values, **(kwargs or {}))
-        if plan.seconds is not None:
-            machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, queue)
-        if queue is not None:
-            _note_written(operator, args, (queue, queue.free, False))
-        return args[position]
-    storages = [Storage(gpu.memory, size) if what == NEW else None for what, _, _, size in plan.results]
-    out = func(*values, **(kwargs or {})) if compute else None
+    # Nearly all operators give one new tensor: its way is all in here, for each call of a function takes time.
+    what, position, layout, size = plan.results[0] if plan.single else SEVERAL
+    if what == NEW:
+        storage = Storage(gpu.memory, size)
+    elif what is None:
+        new = [Storage(gpu.memory, result[3]) if result[0] == NEW else None for result in plan.results]
+    out = None
+    if machine.compute:
+        out = func(*values, **kwargs) if kwargs else func(*values)
     if plan.seconds is not None:
         machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, queue)
+    if what == NEW:
+        if queue is not None:
+            storage.written = queue, queue.free, False
+            if operator.written:
+                _note_written(operator, args, storage.written)
+        return wrap_planned(out, gpu, storage, layout)
+    if what == VIEW:
+        return wrap_planned(out, gpu, args[position]._storage, layout)
+    made = _wrapped(plan, gpu, args, out, new) if what is None else [args[position] if what == SAME else layout]
+    if queue is not None and not operator.makes_views:
+        _note_written(operator, args, (queue, queue.free, False), made)
+    if plan.single:
+        return made[0]
+    return plan.container(made) if plan.container is not None else None
+
+
+def _wrapped(plan, gpu, args, out, new) -> list:
+    """Several results as the caller gets them; `new` has the memory of each that is a new tensor."""
     made = []
     for index, (what, position, layout, _) in enumerate(plan.results):
         if what == OTHER:
@@ -660,12 +715,9 @@ def _run_planned(operator, args, kwargs):
         elif what == SAME:
             made.append(args[position])
         else:
-            value = out[index] if compute else None
-            storage = storages[index] if what == NEW else args[position]._storage
-            made.append(wrap_planned(value, gpu, storage, layout))
-    if queue is not None and not operator.makes_views:
-        _note_written(operator, args, (queue, queue.free, False), made)
-    return plan.container(made) if plan.container is not None else None
+            value = out[index] if machine.compute else None
+            made.append(wrap_planned(value, gpu, new[index] if what == NEW else args[position]._storage, layout))
+    return made
 
 
 def _run_as_planned(operator, *args, **kwargs):
@@ -734,8 +786,9 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
     if operator.changes_outside:
         _split_shared_values(operator, args, kwargs)
     known = are_known(args, kwargs)
-    if not machine.compute and _some_known(args, kwargs):
+    if key is not None and not machine.compute and _some_known(args, kwargs):
         key = None
+        _unplanned[KNOWN] += 1
     if not known:
         _forget_what_is_written(operator, args, kwargs)
     elif not machine.compute and kwargs.get("device") == "meta":
@@ -781,15 +834,26 @@ def _run(operator: Operator, args, kwargs, key: tuple | None = None):
     if reads_values:  # the host has to have the answer of torch.equal, the length of nonzero's result
         machine.wait_for_current(gpu)
     container = (type(out) if type(out) in (tuple, list) else tuple) if operator.returns else None
-    fixed = operator.fixed or (operator.packet in INDEXES and not reads_values)
-    # Complex numbers always go this way: an operator made of others may conjugate lazily between them.
-    if key is not None and fixed and None not in planned and not _any_complex(args, kwargs, made):
-        if len(operator.plans) >= MOST_PLANS:
-            operator.plans.clear()
-        operator.plans[key] = Plan(single, container, tuple(planned), seconds, work.bytes, work.flops)
+    if key is not None:
+        why = _why_never(operator, reads_values, planned, (args, kwargs, made))
+        _unplanned[why or FIRST_CALL] += 1
+        if why is None:
+            if len(operator.plans) >= MOST_PLANS:
+                operator.plans.clear()
+            operator.plans[key] = Plan(single, container, tuple(planned), seconds, work.bytes, work.flops)
     if container is None:
         return None
     return made[0] if single else container(made)
+
+
+def _why_never(operator: Operator, reads_values: bool, planned: list, tensors: tuple) -> str | None:
+    """Why equal calls of an operator may differ from this one, or None where they do not."""
+    if not (operator.fixed or (operator.packet in INDEXES and not reads_values)):
+        return NEVER
+    if None in planned:
+        return MIXED_RESULTS
+    # Complex numbers always go the long way: an operator made of others may conjugate lazily between them.
+    return COMPLEX if any(tensor.is_complex() for tensor in _tensors(tensors)) else None
 
 
 LARGEST = torch.complex128.itemsize
@@ -840,10 +904,6 @@ def _bytes_behind(tensors) -> int:
     return sum(tensor.untyped_storage().nbytes() for tensor in _tensors(tensors))
 
 
-def _any_complex(args, kwargs, results) -> bool:
-    return any(tensor.is_complex() for tensor in _tensors((*args, *kwargs.values(), *results)))
-
-
 def _has_mask(args) -> bool:
     return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in _tensors(args[1:2]))
 
@@ -886,6 +946,7 @@ def _result(value, written, viewed, gpu, args):
 
 def forget_plans() -> None:
     """What kernels cost depends on the machine: forget it when the machine changes."""
+    _unplanned.clear()
     for operator in _operators.values():
         operator.plans.clear()
 
