@@ -4,6 +4,7 @@
 # make nbval-cuda  the notebooks as on a machine with two GPUs, which simulated ones stand in for
 # make site   set up, then write the course as static pages to build/site; lessons run first, once
 # make labs   generate labs/ from solutions/
+# make constraints  write constraints.txt by what pyproject.toml requires; with UV_ARGS=--upgrade by the newest versions
 # make clean  remove the environment
 
 PYTHON ?= python3
@@ -11,6 +12,7 @@ BIN := .venv/bin
 SOURCES = $$PWD:$$PWD/utils/simgpu/src
 # Programs are run as modules, and `utils` is this folder's: an environment may be a link, and shared with another copy.
 LAB_ARGS ?=
+UV_ARGS ?=
 # One cell may take this many seconds before nbval calls it stuck (its own default is 2000).
 CELL_TIMEOUT ?= 120
 # One thread a kernel: several run at once, one notebook in each.
@@ -18,7 +20,7 @@ NBVAL = PYTHONPATH="$(SOURCES)" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 
 NBVAL_CUDA = $(subst tools.nbval_kernels,tests.support.as_cuda,$(NBVAL))
 
 .DEFAULT_GOAL := help
-.PHONY: help full-copy setup setup-test setup-site lab test check labs nbval nbval-cuda site clean
+.PHONY: help full-copy setup setup-test setup-site constraints lab test check labs nbval nbval-cuda site clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -35,6 +37,9 @@ setup-test:
 
 setup-site:
 	@$(PYTHON) tools/bootstrap.py site
+
+constraints: full-copy
+	@$(PYTHON) tools/bootstrap.py constraints $(UV_ARGS)
 
 lab: setup
 	PYTHONPATH="$(SOURCES)" $(BIN)/python -m jupyterlab --config=tools/jupyter_lab_config.py $(LAB_ARGS) notebooks/00_start_here.ipynb

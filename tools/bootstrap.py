@@ -3,12 +3,21 @@
     python3 tools/bootstrap.py lab     what a student needs
     python3 tools/bootstrap.py site    that, and what makes the site
     python3 tools/bootstrap.py test    all of that, and what the tests need, also from the system
+    python3 tools/bootstrap.py constraints [--upgrade]    in that environment: write constraints.txt anew
 
-Safe to repeat. The second time it finds a stamp and returns at once. Which build of PyTorch: torch_build.py.
+Safe to repeat. The second time it finds a stamp and returns at once. uv installs, and takes the build of PyTorch for
+the driver that is here; where uv cannot be had, pip installs the usual build. COURSE_TORCH overrides the choice:
+
+    COURSE_TORCH=cpu     the CPU's build, some 200 MB to fetch
+    COURSE_TORCH=cuda    the usual one, 3 GB of them for NVIDIA's GPUs
+    COURSE_TORCH=keep    the PyTorch that is there, and nothing else
+
+COURSE_TORCH_INDEX names an index to take PyTorch from in place of PyTorch's own, such as a mirror nearer by.
 """
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import hashlib
 import os
@@ -19,16 +28,18 @@ import sys
 import time
 from pathlib import Path
 
-import torch_build
-from progress import run_pip
-
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
+PIP = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 CONSTRAINTS = ROOT / "constraints.txt"
 SIMGPU = ROOT / "utils" / "simgpu"
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 11)
+VARIABLE, INDEX_VARIABLE = "COURSE_TORCH", "COURSE_TORCH_INDEX"
+WISHES = ("", "cpu", "cuda", "keep")
+CPU = "+cpu"  # how the versions of that build end
+SECONDS = 10  # for PyTorch's index to answer in
 # Free on the disk, in gigabytes, and what a person may expect: of the CPU's build of PyTorch, and of the usual one.
 NEEDED = {True: 4, False: 9}
 EXPECT = {True: "about 250 MB to fetch with all the rest, 1.2 GB on disk", False: "about 3 GB to fetch, 6 GB on disk"}
@@ -44,8 +55,17 @@ SYSTEM_NEEDS = {
 }
 # What is used first: Python compiles a module when it is first imported, and all of them would take a minute.
 USED_FIRST = "matplotlib.pyplot, pandas, ipykernel.kernelapp, ipywidgets, anywidget, nbclient, jupyterlab.labapp"
-# Packages that come with PyTorch: left alone where PyTorch is already installed.
-WITH_TORCH = re.compile(r"^(torch|torchvision|triton|nvidia-(?!ml-py).*|cuda-.*)$")
+# Packages that each build of PyTorch pins for itself.
+WITH_TORCH = re.compile(r"triton|nvidia-(?!ml-py)|cuda-")
+# What pip may be told (pip.conf, PIP_*), in uv's words, and what uv has between several.
+AS_UV_SAYS = {
+    "index-url": ("UV_DEFAULT_INDEX", " "),
+    "extra-index-url": ("UV_INDEX", " "),
+    "find-links": ("UV_FIND_LINKS", ","),
+    "trusted-host": ("UV_INSECURE_HOST", " "),
+    "cert": ("SSL_CERT_FILE", " "),
+    "proxy": ("ALL_PROXY", " "),
+}
 
 
 def stop(message: str) -> None:
@@ -57,25 +77,24 @@ def say(message: str) -> None:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["constraints"]:
+        return write_constraints(*sys.argv[2:])
     if len(sys.argv) != 2 or sys.argv[1] not in EXTRAS:
-        stop(f"usage: python3 tools/bootstrap.py {'|'.join(EXTRAS)}")
+        stop(f"usage: python3 tools/bootstrap.py {'|'.join(EXTRAS)}|constraints")
     purpose = sys.argv[1]
     if sys.version_info < OLDEST_PYTHON:
         have, need = (".".join(map(str, version)) for version in (sys.version_info[:2], OLDEST_PYTHON))
         stop(f"this is Python {have}, and the course needs {need} or newer. Name one: make PYTHON=python{need} ...")
     if purpose == "test":
         install_system_needs()
-    try:
-        wish = torch_build.wish()
-    except ValueError as error:
-        stop(str(error))
+    wish = os.environ.get(VARIABLE, "").strip().lower()
+    if wish not in WISHES:
+        stop(f"{VARIABLE}={wish} is none of {', '.join(WISHES[1:])}")
     stamped = (VENV / stamp_name("test")).exists() or (VENV / stamp_name(purpose)).exists()
-    if stamped and not moved_from() and not torch_build.contradicts(wish, version_here("torch")):
+    if stamped and not moved_from() and not contradicts(wish, version_here("torch")):
         return
     started = time.monotonic()
     make_venv(wish)
-    if not keeps_torch(wish) and any((version_here(name) or "").split("+")[0] != v for name, v in tested().items()):
-        fetch_torch(wish)
     install(purpose, wish)
     say(f"done in {time.monotonic() - started:.0f} s, in {VENV.name}/")
 
@@ -94,6 +113,13 @@ def version_here(package: str) -> str | None:
     ask = f"from importlib.metadata import version; print(version({package!r}))"
     found = subprocess.run([VENV_PYTHON, "-c", ask], capture_output=True, text=True, cwd="/") if is_made() else None
     return found.stdout.strip() if found and found.returncode == 0 else None
+
+
+def contradicts(wish: str, version: str | None) -> bool:
+    """Whether a PyTorch of this version is not the build that is asked for. Outside of Linux there is one build."""
+    if not version or wish not in ("cpu", "cuda") or not sys.platform.startswith("linux"):
+        return False
+    return version.endswith(CPU) != (wish == "cpu")
 
 
 def is_made() -> bool:
@@ -132,22 +158,22 @@ def make_venv(wish: str) -> None:
     """Make .venv, unless there is one that works and has no other build of PyTorch than `wish` asks for."""
     before = moved_from()
     here = None if before else version_here("torch")
-    other = torch_build.contradicts(wish, here)
+    other = contradicts(wish, here)
     usable = is_made() and not before and works([VENV_PYTHON, "-m", "pip", "--version"])
     if usable and not other and (here or wish != "keep"):
         return
     if before:
         say(f"{VENV} was made as {before}, which its programs name: making it anew")
     if other:
-        choose(wish)  # or stop, with what is there as it was
-        say(f"{torch_build.VARIABLE}={wish}, and {VENV.name}/ has torch {here}: making it anew")
+        choose_torch(wish)  # or stop, with what is there as it was
+        say(f"{VARIABLE}={wish}, and {VENV.name}/ has torch {here}: making it anew")
     kept = existing_torch()
-    kept = None if torch_build.contradicts(wish, kept) else kept
+    kept = None if contradicts(wish, kept) else kept
     if wish == "keep" and not kept:
         oldest = ".".join(map(str, OLDEST_TORCH))
         stop(
-            f"{torch_build.VARIABLE}=keep, and {sys.executable} has no PyTorch {oldest} or newer with torchvision. "
-            f"Install one, or unset {torch_build.VARIABLE}"
+            f"{VARIABLE}=keep, and {sys.executable} has no PyTorch {oldest} or newer with torchvision. "
+            f"Install one, or unset {VARIABLE}"
         )
     try:
         import ensurepip  # noqa: F401  (Debian keeps it in a package of its own)
@@ -161,54 +187,116 @@ def make_venv(wish: str) -> None:
         stop(f"could not make {place}: is the folder writable, and is the disk full?")
 
 
-def keeps_torch(wish: str) -> bool:
-    return wish == "keep" or sees_the_system()
+def has_uv() -> bool:
+    """Whether uv is in .venv, or pip can put it there."""
+    there = [VENV_PYTHON, "-m", "uv", "--version"]
+    return works(there) or (works([*PIP, "install", "--constraint", CONSTRAINTS, "uv"]) and works(there))
 
 
-def tested() -> dict[str, str]:
-    """The versions of PyTorch's packages that the course was tested with."""
-    return dict(re.findall(r"^(torch|torchvision)==(\S+)$", CONSTRAINTS.read_text(), re.MULTILINE))
+def settings_for_uv() -> dict[str, str]:
+    """The indexes that pip is told of, as uv's variables."""
+    listed = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True, cwd="/").stdout
+    told: dict[str, str] = {}
+    for place in ("global", "install", ":env:"):  # the later one counts
+        told.update(re.findall(rf"^{place}\.([\w-]+)=(.*)$", listed, re.MULTILINE))
+    settings = {}
+    for name in told.keys() & AS_UV_SAYS.keys():
+        variable, between = AS_UV_SAYS[name]
+        settings[variable] = between.join(ast.literal_eval(told[name]).split())
+    # As pip does: the newest of all indexes.
+    return settings | ({"UV_INDEX_STRATEGY": "unsafe-best-match"} if "UV_INDEX" in settings else {})
 
 
-def choose(wish: str) -> torch_build.Choice:
-    """Which build to take, or stop where the one that is asked for cannot be had."""
-    try:
-        return torch_build.choose(wish, tested())
-    except torch_build.Unanswered as reason:
-        stop(f"{torch_build.VARIABLE}={wish}, but {reason}. Unset it to take the usual build")
+def uv(*arguments, settings: dict[str, str] | None = None, **how) -> subprocess.CompletedProcess:
+    """Run `uv pip` on .venv, by pip's settings, the person's own for uv, and these."""
+    environment = {"UV_NO_WRAP": "1", **settings_for_uv(), **os.environ, **(settings or {})}
+    command = [VENV_PYTHON, "-m", "uv", "pip", *arguments, "--python", VENV_PYTHON]
+    return subprocess.run(command, env=environment, cwd=ROOT, text=True, **how)
 
 
-def fetch_torch(wish: str) -> None:
-    """Say which build of PyTorch is taken and why, and fetch it if it is the CPU's; pip finds the usual one itself."""
-    index, why = choose(wish)
-    small = index is not None
-    say(f"PyTorch: {'the CPU build' if small else 'the usual build'} ({EXPECT[small]}), because {why}")
+def choose_torch(wish: str) -> dict[str, str]:
+    """Say which build of PyTorch is taken and why. Returns uv's settings for it, none for the usual build.
+
+    Stops where the build that is asked for cannot be had.
+    """
+    index = os.environ.get(INDEX_VARIABLE, "").strip()
+    settings = {"UV_TORCH_BACKEND": wish or "auto"}
+    if index:
+        settings = {"UV_DEFAULT_INDEX": index, "UV_INDEX": "", "UV_FIND_LINKS": ""}
+    found, why = ("", f"{VARIABLE}=cuda asks for it") if wish == "cuda" else look_up(settings)
+    if wish == "cpu" and (not found or contradicts(wish, found)):
+        why = f"{index or 'the index'} has {found}" if found else why
+        stop(f"{VARIABLE}=cpu, but {why}. Unset it to take the usual build")
+    small = found.endswith(CPU)
+    build = f"PyTorch {found}" if found else "the usual build of PyTorch"
+    say(f"taking {build} ({EXPECT[small]}): {why}")
     free = shutil.disk_usage(ROOT).free / 1e9
     if free < NEEDED[small]:
         stop(f"{free:.0f} GB free on this disk, and the environment needs {NEEDED[small]}: PyTorch is large")
-    if not small:
-        return
-    pinned = [f"{name}=={version}{torch_build.CPU}" for name, version in tested().items()]
-    if pip_install("--no-deps", "--timeout", "15", "--retries", "1", "--index-url", index, *pinned):
-        return
-    if wish == "cpu":
-        stop("the CPU build could not be fetched (pip's reason is above). Run this again, or unset COURSE_TORCH")
-    say("the CPU build could not be fetched (pip's reason is above): taking the usual one, " + EXPECT[False])
+    return settings if found else {}
+
+
+def tested() -> list[str]:
+    """PyTorch's packages, each with the version that the course was tested with."""
+    return re.findall(r"^(?:torch|torchvision)==[\w.]+", CONSTRAINTS.read_text(), re.MULTILINE)
+
+
+def look_up(settings: dict[str, str]) -> tuple[str, str]:
+    """The version of PyTorch that uv finds by these settings, if any, and the reason."""
+    if not has_uv():
+        return "", "uv, which knows the others, cannot be installed"
+    quick = {**settings, "UV_HTTP_TIMEOUT": str(SECONDS), "UV_HTTP_RETRIES": "0"}
+    how = {"input": "\n".join(tested()), "capture_output": True, "timeout": 3 * SECONDS}
+    where = settings.get("UV_DEFAULT_INDEX", "PyTorch's index")
+    try:
+        found = uv("compile", "-", "--quiet", "--no-deps", "--no-header", settings=quick, **how)
+    except subprocess.TimeoutExpired:
+        return "", f"{where} does not answer"
+    if version := re.search(r"^torch==(\S+)", found.stdout, re.MULTILINE):
+        return version[1], f"{where} has it for this machine"
+    said = re.findall(r"[^\W_].*", found.stderr)  # each line without its ornaments
+    reason = re.sub(r"^(error|cause): ", "", (said or ["uv gives no reason"])[-1])
+    return "", f"{where} offers no other ({reason})"
 
 
 def install(purpose: str, wish: str) -> None:
+    kept = wish == "keep" or sees_the_system()
+    here = [f"{name}=={(version_here(name) or '').split('+')[0]}" for name in ("torch", "torchvision")]
+    settings = {} if kept or here == tested() else choose_torch(wish)
+    if settings and uv("install", "--no-deps", *tested(), settings=settings).returncode:
+        if wish == "cpu":
+            stop(f"the CPU build could not be fetched (uv's reason is above). Run this again, or unset {VARIABLE}")
+        say(f"that could not be fetched (uv's reason is above): taking the usual build, {EXPECT[False]}")
+        settings = {}
     say("installing the packages")
-    constraints = VENV / "constraints.txt"
-    lines = CONSTRAINTS.read_text().splitlines()
-    if keeps_torch(wish):
-        lines = [line for line in lines if not WITH_TORCH.match(line.split("==")[0].strip())]
+    constraints, left_out = VENV / "constraints.txt", []
+    lines = [line for line in CONSTRAINTS.read_text().splitlines() if not WITH_TORCH.match(line)]
+    if kept:
+        lines = [line for line in lines if not re.match("torch(vision)?==", line)]
+        (VENV / "left-out.txt").write_text("torch\ntorchvision\n")
+        left_out = ["--excludes", VENV / "left-out.txt"]
     constraints.write_text("\n".join(lines) + "\n")
     # simgpu by itself, too: so that SIMGPU=2 gives any script simulated GPUs.
-    editable = ["--editable", f"{ROOT}[{EXTRAS[purpose]}]", "--editable", str(SIMGPU)]
-    if not pip_install("--constraint", str(constraints), *editable):
-        stop("pip could not install the packages (its reason is above). Check the network, then run this again")
+    wanted = ["--constraint", constraints, "--editable", f"{ROOT}[{EXTRAS[purpose]}]", "--editable", SIMGPU]
+    backend = {name: value for name, value in settings.items() if name == "UV_TORCH_BACKEND"}
+    if not has_uv() or uv("install", *left_out, *wanted, settings=backend).returncode:
+        say("uv could not do it: trying pip")
+        if subprocess.run([*PIP, "install", "--no-compile", *wanted], cwd=ROOT).returncode:
+            stop("pip could not install the packages (its reason is above). Check the network, then run this again")
     import_once()
     (VENV / stamp_name(purpose)).touch()
+
+
+def write_constraints(*more: str) -> None:
+    """Write constraints.txt by what the two projects require. Versions that stand there stay, but for `--upgrade`."""
+    if not is_made() or not has_uv():
+        stop("uv, which writes constraints.txt, is not there. Run: make setup-test")
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    what = ["pyproject.toml", SIMGPU.relative_to(ROOT) / "pyproject.toml", "--all-extras", "--universal"]
+    how = ["--python-version", oldest, "--no-annotate", "--output-file", CONSTRAINTS.name, *more]
+    settings = {"UV_CUSTOM_COMPILE_COMMAND": "make constraints"}
+    if uv("compile", *what, *how, settings=settings, stdout=subprocess.DEVNULL).returncode:
+        stop(f"{CONSTRAINTS.name} is as it was: uv found no versions that go together (its reason is above)")
 
 
 def import_once() -> None:
@@ -221,11 +309,6 @@ def import_once() -> None:
     if found.returncode:
         reason = (found.stderr.strip().splitlines() or ["no reason given"])[-1]
         stop(f"PyTorch is installed and cannot be imported: {reason}. Remove {VENV.name}/ (make clean), then try again")
-
-
-def pip_install(*what: str) -> bool:
-    packages = next((VENV / "lib").glob("python*/site-packages"))
-    return run_pip([VENV_PYTHON, "-m", "pip", "install", "--no-compile", *what], packages, VENV / "setup.log", cwd=ROOT)
 
 
 def install_system_needs() -> None:

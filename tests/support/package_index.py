@@ -12,12 +12,12 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 
-def stand_in_wheel(folder: Path, name: str, version: str, tag: str, metadata: str = "") -> Path:
-    """A wheel of a module that says its version, in `folder`."""
+def stand_in_wheel(folder: Path, name: str, version: str, tag: str, metadata: str = "", code: str = "") -> Path:
+    """A wheel of a module that says its version, or has this code, in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     path, info = folder / f"{name}-{version}-{tag}.whl", f"{name}-{version}.dist-info"
     files = {
-        f"{name}.py": f'__version__ = "{version}"  # a stand-in\n',
+        f"{name}.py": code or f'__version__ = "{version}"  # a stand-in\n',
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}",
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: stand-in\nRoot-Is-Purelib: true\nTag: {tag}\n",
     }

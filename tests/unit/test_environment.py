@@ -21,9 +21,10 @@ from utils.course.cli import app
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 REQUIREMENTS = [Requirement(text) for text in (*PROJECT["dependencies"], *(r for rs in EXTRAS.values() for r in rs))]
+CONSTRAINTS = (ROOT / "constraints.txt").read_text()
 TESTED = {
     canonicalize_name(name): version
-    for name, version in re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    for name, version in re.findall(r"^([\w.-]+)==(\S+)(?: ; .+)?$", CONSTRAINTS, re.MULTILINE)
 }
 
 
@@ -35,8 +36,13 @@ def test_every_requirement_has_a_tested_version_in_its_range():
 
 
 def test_every_line_of_the_constraints_is_one_exact_version():
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    lines = [line for line in CONSTRAINTS.splitlines() if not line.startswith("#")]
     assert len(lines) == len(TESTED)
+
+
+def test_the_constraints_name_the_command_that_writes_them():
+    assert re.search(r"^#\s+make constraints$", CONSTRAINTS, re.MULTILINE)
+    assert re.search(r"^constraints:.*\n.*bootstrap\.py constraints", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 def test_what_is_installed_is_what_was_tested():
