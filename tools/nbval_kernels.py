@@ -12,7 +12,7 @@ import tempfile
 import nbval.kernel
 from jupyter_client.manager import KernelManager
 
-from utils.grading.run.provisioner import WarmKernelManager, kernel_fork_server
+from utils.grading.run.provisioner import ForkedKernelManager, kernel_fork_server
 
 _folder = tempfile.TemporaryDirectory(prefix="kernels-")
 _numbers = itertools.count()
@@ -24,7 +24,7 @@ def _manager(**options) -> KernelManager:
     if not sys.platform.startswith("linux"):
         return KernelManager(**place, **options)
     warm = kernel_fork_server(os.environ, purpose="plain", sandboxed=False)
-    return WarmKernelManager(warm, {"apart": False, "arguments": ["-f", place["connection_file"]]}, **place)
+    return ForkedKernelManager(warm, {"apart": False, "arguments": ["-f", place["connection_file"]]}, **place)
 
 
 if sys.platform != "win32":

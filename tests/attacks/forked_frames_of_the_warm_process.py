@@ -1,4 +1,4 @@
-"""Walks from a callback of the event loop down the frames of the warm process that forked it, for the grader's key.
+"""Walks from a callback of the event loop down the frames of the fork server that forked it, for the grader's key.
 
 may lose: everything
 """

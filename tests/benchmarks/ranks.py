@@ -42,7 +42,7 @@ def seconds(count: int) -> float:
 
 
 def main(repeats: int = 5) -> None:
-    print(f"the first run of 4 ranks, with the warm process {seconds(4):8.2f} s")
+    print(f"the first run of 4 ranks, with the fork server {seconds(4):8.2f} s")
     for count in (2, 4, 8):
         runs = [seconds(count) for _ in range(repeats)]
         middle, worst = statistics.median(runs), max(runs)
@@ -51,7 +51,7 @@ def main(repeats: int = 5) -> None:
     told = ranks(4).run(at_work)
     of_ranks, of_warm = [rank for rank, _ in told], told[0][1]
     print(f"memory of each of 4 ranks                       {statistics.mean(of_ranks):8.0f} MB")
-    print(f"memory of the warm process                      {of_warm:8.0f} MB")
+    print(f"memory of the fork server                      {of_warm:8.0f} MB")
     print(f"memory of all five                              {sum(of_ranks) + of_warm:8.0f} MB")
     alone = float(subprocess.check_output([sys.executable, "-c", ALONE], text=True))
     print(f"memory of one process alone                     {alone:8.0f} MB")

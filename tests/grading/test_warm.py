@@ -1,4 +1,4 @@
-"""Kernels that are forked from a warm process: the same as fresh ones, and nothing is lost where that process is."""
+"""Kernels that are forked from a fork server: the same as fresh ones, and nothing is lost where that process is."""
 
 import ast
 import re
@@ -75,11 +75,12 @@ def compared(found, home):
     }
     if home != places.HOME:  # what is everybody's, other processes change meanwhile
         del found["files"]["/tmp"], found["files"]["/dev/shm"], found["processes"], found["writable"]
-    # The warm process's own; and one that matplotlib reads a font with, where it has no cache yet.
-    own = ("utils.grading.run.warm", "encodings.utf_16_be")
+    # The fork server's own; and one that matplotlib reads a font with, where it has no cache yet.
+    own = ("utils.grading.run.fork_server", "encodings.utf_16_be")
     found["modules"] = [name for name in ast.literal_eval(found["modules"]) if name not in own]
     environment = ast.literal_eval(found["environment"])
-    environment.pop("JPY_PARENT_PID", None)  # whose death ends a kernel that is in no sandbox; else a keeper's matter
+    # Whose death ends a kernel that is in no sandbox; in one that is the supervisor's matter.
+    environment.pop("JPY_PARENT_PID", None)
     found["environment"] = environment
     return found
 
@@ -136,7 +137,7 @@ def test_the_same_submissions_get_the_same_grades_both_ways(tmp_path):
     assert both[0] == both[1]
 
 
-def test_where_the_warm_process_dies_another_takes_over_and_nothing_is_lost():
+def test_where_the_fork_server_dies_another_takes_over_and_nothing_is_lost():
     with KernelStudent(["number = 7", "1 / 0"]) as student:
         assert student.run(seven) == 7
         environment = kernel._environment(places.HOME)
@@ -167,7 +168,7 @@ def test_where_the_system_lets_nobody_fork_sandboxes_each_kernel_is_a_fresh_proc
         assert student.run(seven) == 7
 
 
-def test_nothing_is_left_when_a_warm_process_is_closed():
+def test_nothing_is_left_when_a_fork_server_is_closed():
     warm = provisioner.KernelForkServer(kernel._environment(places.HOME))
     warm.wait_until_ready(120)
     number, folder = warm.process.pid, Path(warm.folder)

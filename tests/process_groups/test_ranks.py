@@ -212,7 +212,7 @@ def test_what_makes_no_sense_is_refused():
         ranks(2, gpu="V1000").run(talking)
 
 
-def kills_the_warm_process():
+def kills_the_fork_server():
     print(os.getpid())
     dist.barrier()
     if dist.get_rank() == 1:
@@ -220,9 +220,9 @@ def kills_the_warm_process():
     time.sleep(600)
 
 
-def test_no_rank_outlives_the_warm_process_and_the_next_run_starts_another(capsys):
+def test_no_rank_outlives_the_fork_server_and_the_next_run_starts_another(capsys):
     with pytest.raises(RuntimeError, match="the process that ranks are forked from has ended: run this again"):
-        ranks(2).run(kills_the_warm_process)
+        ranks(2).run(kills_the_fork_server)
     wait_until_gone(int(line.split()[-1]) for line in capsys.readouterr().out.splitlines())
     assert ranks(2).run(dist.get_rank) == [0, 1]
 
@@ -237,12 +237,12 @@ def wait_until_gone(ids):
 
 def test_no_rank_is_left_after_a_run():
     ranks(2).run(dist.get_rank)
-    assert psutil.Process(launch.fork_server()._process.pid).children() == []
+    assert psutil.Process(launch.shared_fork_server()._process.pid).children() == []
 
 
 def test_where_a_fork_is_not_safe_each_rank_is_a_program_of_its_own(monkeypatch):
     process = launch.ForkServer(forks=False)
-    monkeypatch.setattr(launch, "_warm", process)
+    monkeypatch.setattr(launch, "_shared", process)
     assert ranks(2).run(dist.get_rank) == [0, 1]
     process._process.kill()
 
@@ -341,7 +341,7 @@ def test_nothing_is_left_of_a_kernel_that_is_restarted(notebook):
 
     with pytest.raises(queue.Empty):
         notebook.run(WORKS, at=restart)
-    assert len(theirs) >= 3, "the warm process and two ranks"
+    assert len(theirs) >= 3, "the fork server and two ranks"
     wait_until_gone(process.pid for process in theirs)
 
 

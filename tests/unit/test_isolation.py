@@ -1,4 +1,4 @@
-"""A fork's own rooms, from inside, and the warm process that forks: with something light in the place of a kernel."""
+"""A fork's own rooms, from inside, and the fork server that forks: with something light in the place of a kernel."""
 
 import json
 import socket
@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.support.notebooks import ROOT
-from utils.grading.run import isolation, warm
+from utils.grading.run import fork_server, isolation
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
 MIB = 2**20
@@ -22,10 +22,10 @@ def in_a_fork(work: str):
 import json, os, resource, socket
 from pathlib import Path
 from utils.grading.run import isolation
-from utils.grading.run.isolation import furnish, renounce
+from utils.grading.run.isolation import setup_mounts, drop_privileges
 def say(what):
     print(json.dumps(what), flush=True)
-isolation.leave()
+isolation.unshare_namespaces()
 if os.fork() == 0:
 {"".join(f"    {line}{chr(10)}" for line in work.strip().splitlines())}
     os._exit(0)
@@ -49,7 +49,7 @@ def test_what_is_kept_stays_below_an_empty_folder_and_cannot_be_written_or_renam
         file.write_text(file.name)
     kept = [str(environment), str(way / "file")]
     found = in_a_fork(f"""
-furnish({{{str(tmp_path)!r}: {MIB}}}, kept={kept!r}, ways=[{str(way)!r}])
+setup_mounts({{{str(tmp_path)!r}: {MIB}}}, kept={kept!r}, ways=[{str(way)!r}])
 def tried(function, *arguments):
     try:
         return function(*arguments)
@@ -87,7 +87,7 @@ event.set()
 
 def test_what_renounces_has_no_privileges():
     status = in_a_fork("""
-renounce(1_000_000 if os.geteuid() == 0 else None, {})
+drop_privileges(1_000_000 if os.geteuid() == 0 else None, {})
 say(dict(line.split(":\\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\\t" in line))
 """)
     for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
@@ -99,7 +99,7 @@ say(dict(line.split(":\\t", 1) for line in Path("/proc/self/status").read_text()
 def test_what_renounces_has_no_open_files_but_those_it_keeps_and_its_limits():
     kept, files, most, dumpable = in_a_fork("""
 kept = max(os.dup(0) for _ in range(20))
-renounce(None, {"NOFILE": 99, "CORE": 0}, keep=(kept,))
+drop_privileges(None, {"NOFILE": 99, "CORE": 0}, keep=(kept,))
 files = [number for number in range(1000) if os.path.lexists(f"/proc/{os.getpid()}/fd/{number}")] or None
 def open_(number):
     try:
@@ -122,7 +122,7 @@ def test_the_folders_are_empty_and_as_large_as_was_asked(tmp_path):
     folder.mkdir()
     sizes, found, refused, processes = in_a_fork(f"""
 sizes = {{{str(tmp_path)!r}: {2 * MIB}, "/dev/shm": {3 * MIB}}}
-furnish(sizes, readable=[{str(seen)!r}], writable=[{str(folder)!r}])
+setup_mounts(sizes, readable=[{str(seen)!r}], writable=[{str(folder)!r}])
 Path({str(folder / "mine")!r}).write_text("written")
 try:
     Path({str(seen)!r}).write_text("changed")
@@ -147,7 +147,7 @@ def test_what_is_kept_may_lie_below_no_empty_folder_or_below_two(tmp_path):
     seen.write_text("here")
     for empty in ({}, {str(tmp_path): MIB, str(folder): MIB}):
         found = in_a_fork(f"""
-furnish({empty}, readable=[{str(seen)!r}], writable=[{str(folder / "sockets")!r}])
+setup_mounts({empty}, readable=[{str(seen)!r}], writable=[{str(folder / "sockets")!r}])
 say([Path({str(seen)!r}).read_text(), sorted(os.listdir({str(folder)!r}))])
 """)
         assert found == ["here", ["seen", "sockets"]]
@@ -161,9 +161,9 @@ if os.geteuid() == 0:
     os.setresgid(4242, 4242, 4242)
     os.setresuid(4242, 4242, 4242)
 Path("/tmp/seen").write_text("here")
-isolation.leave()
+isolation.unshare_namespaces()
 if os.fork() == 0:
-    furnish({}, readable=["/tmp/seen"])
+    setup_mounts({}, readable=["/tmp/seen"])
     say(Path("/tmp/seen").read_text())
     os._exit(0)
 os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
@@ -171,26 +171,26 @@ os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
     assert found == "here"
 
 
-# --- the warm process ---------------------------------------------------------------------------------------------
+# --- the fork server ---------------------------------------------------------------------------------------------
 
 
 class Warm:
-    """A warm process whose kernels do `work`. `prepared` is what it does before it is ready."""
+    """A fork server whose kernels do `work`. `prepared` is what it does before it is ready."""
 
     def __init__(self, work: str = "pass", prepared: str = "pass"):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(20)
         script = f"""
 import os, sys, threading, time
-from utils.grading.run import warm
+from utils.grading.run import fork_server
 def prepare():
     {prepared}
     def become_kernel(key_fd, arguments):
         {work}
         os._exit(7)
     return become_kernel
-warm.prepare_plain, warm._forget_numbers = prepare, lambda: None
-warm.main()
+fork_server.prepare_plain, fork_server._forget_numbers = prepare, lambda: None
+fork_server.main()
 """
         self.process = subprocess.Popen(
             [sys.executable, "-c", script, str(theirs.fileno()), "plain"], cwd=ROOT, pass_fds=[theirs.fileno()]
@@ -198,7 +198,7 @@ warm.main()
         theirs.close()
 
     def __enter__(self):
-        assert self.control.recv(100).decode() == warm.READY
+        assert self.control.recv(100).decode() == fork_server.READY
         return self
 
     def __exit__(self, *exception):
@@ -224,13 +224,13 @@ def test_a_fork_is_started_and_how_it_ended_is_told(apart):
     with Warm() as parent:
         for _ in range(2):
             with parent.fork(apart) as life:
-                assert [life.recv(1000).decode() for _ in range(2)] == [warm.STARTED, f"{warm.ENDED} 7"]
+                assert [life.recv(1000).decode() for _ in range(2)] == [fork_server.STARTED, f"{fork_server.ENDED} 7"]
 
 
 def test_a_fork_ends_when_nobody_is_interested_in_it_any_more():
     with Warm(SLEEPS) as parent:
         life = parent.fork()
-        assert life.recv(1000).decode() == warm.STARTED
+        assert life.recv(1000).decode() == fork_server.STARTED
         forked = psutil.Process(parent.process.pid).children(recursive=True)
         assert len(forked) >= 2
         life.close()
@@ -238,17 +238,17 @@ def test_a_fork_ends_when_nobody_is_interested_in_it_any_more():
 
 
 @pytest.mark.parametrize("apart", [True, False])
-def test_a_fork_ends_when_its_keeper_does(apart):
+def test_a_fork_ends_when_its_supervisor_does(apart):
     with Warm(SLEEPS) as parent, parent.fork(apart) as life:
-        assert life.recv(1000).decode() == warm.STARTED
-        keeper = psutil.Process(parent.process.pid).children()[0]
-        forked = keeper.children(recursive=True)
-        keeper.kill()
+        assert life.recv(1000).decode() == fork_server.STARTED
+        supervisor = psutil.Process(parent.process.pid).children()[0]
+        forked = supervisor.children(recursive=True)
+        supervisor.kill()
         assert psutil.wait_procs(forked, timeout=10)[1] == []
 
 
 def test_a_child_ends_that_asks_after_its_parent_has_ended():
-    """A keeper may be killed between its fork and what the child does first."""
+    """A supervisor may be killed between its fork and what the child does first."""
     script = """
 import os, select
 from utils.grading.run import isolation
@@ -284,5 +284,5 @@ def test_a_process_that_is_not_as_it_was_ends(changed):
     if changed == "import_module":
         does = "sys.modules.update(new=threading)"
     with Warm(prepared=f"os.register_at_fork(after_in_parent=lambda: {does})") as parent, parent.fork() as life:
-        assert life.recv(1000).decode() == warm.STARTED
+        assert life.recv(1000).decode() == fork_server.STARTED
         assert parent.ended()

@@ -33,7 +33,7 @@ from utils.exercises.facts import Lab, load_lab
 from utils.grading.fingerprint import course_digest, fingerprint
 from utils.grading.grade import Grade, grade_submission
 from utils.grading.handed_in.reader import LARGEST_FILE
-from utils.grading.run.kernel import Limits, warmed
+from utils.grading.run.kernel import Limits, fork_server_for
 from utils.grading.run.provisioner import ForkServerEnded, Lent, borrow
 from utils.grading.run.submissions import FOLDERS, Submission, file_stem
 
@@ -221,18 +221,18 @@ def _kept(folder: Path, submission: Submission, fingerprint: str) -> tuple[Grade
 
 
 def _lent(limits: Limits) -> Lent | None:
-    """The warm process that all workers fork from; None where each has to see for itself."""
+    """The fork server that all workers fork from; None where each has to see for itself."""
     try:
-        warm = warmed(limits)
+        server = fork_server_for(limits)
     except ForkServerEnded:
         return None
-    return warm and warm.lent()
+    return server and server.lent()
 
 
-def _begin_work(warm: Lent | None, limits: Limits) -> None:
+def _begin_work(server: Lent | None, limits: Limits) -> None:
     """In a worker. Where its grader is killed it goes too, at once, and its kernels with it."""
-    if warm is not None:
-        borrow(warm, sandboxed=limits.sandboxed)
+    if server is not None:
+        borrow(server, sandboxed=limits.sandboxed)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the grader decides what an interrupt means
 
     def end_with(grader) -> None:

@@ -27,7 +27,7 @@ from utils.grading.marking.marking import Marking
 from utils.grading.marking.outline import lab_outline
 from utils.grading.roster import Row, found_in, read_gradebook, read_roster, students_in
 from utils.grading.run import sandbox
-from utils.grading.run.kernel import Limits, begin_to_warm
+from utils.grading.run.kernel import Limits, start_fork_server
 from utils.grading.run.places import places
 from utils.grading.run.submissions import Submission, handed_in
 
@@ -108,7 +108,7 @@ def grade_folder(
             _require_sandbox(submissions, out)
             _say_if_slow(limits)
         if dask is None:
-            begin_to_warm(limits)  # while this process loads PyTorch
+            start_fork_server(limits)  # while this process loads PyTorch
         # Here, and not above: what can be mended is told before the seconds that PyTorch takes.
         from utils.grading.tell.whole import tell_class, tell_student
 

@@ -110,7 +110,7 @@ def second_step(step) -> dict[str, float]:
     return {"seconds": simgpu.now() - begin, "bytes": peak}
 
 
-def enable(cluster: Cluster, ranks: int, **others) -> None:
+def enable_cluster(cluster: Cluster, ranks: int, **others) -> None:
     """Simulate the first `ranks` GPUs of a cluster, shapes only, each with more memory than any layout takes."""
     settings = cluster.settings(ranks, compute=False, memory=ENOUGH, **others)
     simgpu.enable(**vars(settings))
@@ -118,7 +118,7 @@ def enable(cluster: Cluster, ranks: int, **others) -> None:
 
 def on_ranks(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[str, float]:
     """A layout without a pipeline, by one rank that stands for all."""
-    enable(cluster, layout.gpus, count=1)
+    enable_cluster(cluster, layout.gpus, count=1)
     simgpu.keep_log(0)
     dist.init_process_group("simccl", store=torch_private.fake_store(), rank=0, world_size=layout.gpus)
     names = ("data", "shard", "tensor")
@@ -167,7 +167,7 @@ def in_stages(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[s
     """A pipeline without anything else, by this course's executor."""
     ranks, chunks, count = layout.pipeline, layout.chunks, layout.micro_batches
     # One host launches for all GPUs here, and each has its own in a cluster: so this one is as fast as all together.
-    enable(cluster, ranks, gpu=dataclasses.replace(cluster.gpu, launch=cluster.gpu.launch / ranks))
+    enable_cluster(cluster, ranks, gpu=dataclasses.replace(cluster.gpu, launch=cluster.gpu.launch / ranks))
     simgpu.keep_log(0)
     devices = [f"simgpu:{rank}" for rank in range(ranks)]
     with torch.device("meta"):

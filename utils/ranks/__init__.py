@@ -12,9 +12,9 @@ or, for a whole cell,
 On each rank the process group is there, and the current device is the rank's own GPU: rank 2 has simgpu:2. What ranks
 print is shown by rank. Each run is a program of its own, with new processes, which begin with copies of what the
 function or the cell uses of the notebook. They are forked from a process that has loaded PyTorch and waits beside the
-notebook (warm.py), so that all but the first run begin at once. Where a fork is not safe (macOS), each rank is started
-anew, and takes as long as importing PyTorch. All of them end when a run ends, when it is interrupted, and when the
-notebook's process ends, however it does.
+notebook (fork_server.py), so that all but the first run begin at once. Where a fork is not safe (macOS), each rank is
+started anew, and takes as long as importing PyTorch. All of them end when a run ends, when it is interrupted, and when
+the notebook's process ends, however it does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import cloudpickle
 import simgpu
 
 from .cells import register_ranks_magic
-from .launch import fork_server, results_of
+from .launch import results_of, shared_fork_server
 from .telling import RankError, RanksInterrupted
 
 __all__ = ["RankError", "Ranks", "RanksInterrupted", "ranks"]
@@ -56,7 +56,7 @@ def ranks(count: int, **machine) -> Ranks:
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST:
         raise ValueError(f"ranks({count!r}): ask for a whole number of ranks, 1 to {MOST}")
     inspect.signature(simgpu.enable).bind(count, **machine)  # a TypeError that names what enable does not know
-    fork_server()  # loads PyTorch meanwhile
+    shared_fork_server()  # loads PyTorch meanwhile
     return Ranks(count, machine)
 
 

@@ -17,7 +17,7 @@ from torch.distributed import TCPStore
 
 from utils.common.files import python_path
 
-from . import warm
+from . import fork_server
 from .one_rank import Failure, Lost, Order, Result, Unfinished
 from .telling import Output, RankError, RanksInterrupted, Trouble, name_ranks, told, was
 
@@ -25,11 +25,11 @@ GRACE = 10.0  # seconds that the others have, after the first has failed, to say
 
 
 class ForkServer:
-    """The process that ranks are forked from (warm.py), started and not waited for."""
+    """The process that ranks are forked from (fork_server.py), started and not waited for."""
 
-    def __init__(self, forks: bool = warm.FORKS):
+    def __init__(self, forks: bool = fork_server.FORKS):
         self._control, theirs = socket.socketpair()
-        command = [sys.executable, "-c", warm.START.format("main", (theirs.fileno(), int(forks)))]
+        command = [sys.executable, "-c", fork_server.START.format("main", (theirs.fileno(), int(forks)))]
         environment = os.environ | {"PYTHONPATH": python_path(sys.path)}
         environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun: the ranks share the cores
         environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings are of timers and sockets, on each rank
@@ -47,7 +47,7 @@ class ForkServer:
     def wait_until_ready(self) -> None:
         """Raises RuntimeError where it does not come so far."""
         with self._lock, self._ended_after(EOFError, OSError):
-            self._ready = self._ready or self._words.recv() == warm.READY
+            self._ready = self._ready or self._words.recv() == fork_server.READY
 
     def fork(self, count: int) -> list[Rank]:
         """So many new processes, which wait for their order. Raises RuntimeError where nobody forks them."""
@@ -114,15 +114,15 @@ class Rank:
         os.close(self.output)
 
 
-_warm: ForkServer | None = None
+_shared: ForkServer | None = None
 
 
-def fork_server() -> ForkServer:
+def shared_fork_server() -> ForkServer:
     """The one of this process: the first who asks starts it, and who finds it dead."""
-    global _warm
-    if _warm is None or not _warm.alive():
-        _warm = ForkServer()
-    return _warm
+    global _shared
+    if _shared is None or not _shared.alive():
+        _shared = ForkServer()
+    return _shared
 
 
 def results_of(count: int, machine: dict, call: bytes) -> list:
@@ -130,7 +130,7 @@ def results_of(count: int, machine: dict, call: bytes) -> list:
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     order = Order(count, machine, store.port, os.getcwd(), sys.path, dict(os.environ), call)
     try:
-        ranks = _run(fork_server(), count, pickle.dumps(order))
+        ranks = _run(shared_fork_server(), count, pickle.dumps(order))
     except KeyboardInterrupt:
         them = list(range(count))
         raise RanksInterrupted(f"{name_ranks(them)} {was(them)} interrupted, and {was(them)} ended.") from None

@@ -1,8 +1,9 @@
-"""Rooms of its own for a process that was forked: what bubblewrap does for a new one, for a copy. Linux only.
+"""Namespaces, mounts and privileges of a forked process: what bubblewrap does for a new one. Linux only.
 
-The copy begins with all that its parent has. `leave` and `furnish` give it namespaces of its own (processes, mounts,
-network, messages between processes, names of the machine) with an empty /tmp, /dev/shm and home; `renounce` takes its
-privileges, its open files and what it could use without bounds. Manual pages: namespaces(7), mount(2), capabilities(7).
+The fork begins with all that its parent has. `unshare_namespaces` and `setup_mounts` give it namespaces of its own
+(processes, mounts, network, messages between processes, names of the machine) with an empty /tmp, /dev/shm and home;
+`drop_privileges` takes its privileges, its open files and what it could use without bounds. Manual pages:
+namespaces(7), mount(2), capabilities(7).
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def leave() -> None:
-    """Leave the namespaces of the parent. The next child is the first process of a new one. Raises OSError."""
+def unshare_namespaces() -> None:
+    """Leave the parent's namespaces (unshare(2)). The next child is the first process of a new one. Raises OSError."""
     rooms = NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWPID | NEWNET
     user, group = os.geteuid(), os.getegid()
     if user == 0:
@@ -72,7 +73,7 @@ def leave() -> None:
     _call("mount", b"none", b"/", None, RECURSIVE | PRIVATE, None)
 
 
-def furnish(
+def setup_mounts(
     empty: Mapping[str, int],
     covered: Sequence[str] = (),
     readable: Sequence[str] = (),
@@ -114,7 +115,7 @@ def _read_only(path: str, flags: int) -> None:
     _call("mount", b"none", os.fsencode(path), None, REMOUNT | READ_ONLY | NOSUID | NODEV | flags, None)
 
 
-def renounce(user: int | None, limits: Mapping[str, int], keep: tuple[int, ...] = ()) -> None:
+def drop_privileges(user: int | None, limits: Mapping[str, int], keep: tuple[int, ...] = ()) -> None:
     """Become `user` (None: who it is), with no privileges, within limits, and with no open file but 0 to 2 and `keep`.
 
     `limits` are those of the module `resource`, without "RLIMIT_". Raises OSError.
@@ -144,11 +145,11 @@ def trial(kept: Sequence[str] = ()) -> None:
     if child == 0:
         code = 1
         try:
-            leave()
+            unshare_namespaces()
             first = os.fork()
             if first == 0:
-                furnish({"/tmp": 2**20}, kept=kept)
-                renounce(None, {"CORE": 0})
+                setup_mounts({"/tmp": 2**20}, kept=kept)
+                drop_privileges(None, {"CORE": 0})
                 os._exit(0)
             code = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
         except OSError as error:

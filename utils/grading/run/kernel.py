@@ -25,9 +25,9 @@ from utils.exercises.facts import StudentError, wire
 from utils.grading.run import sandbox
 from utils.grading.run.places import EMPTY, HOME, places
 from utils.grading.run.provisioner import (
+    ForkedKernelManager,
     ForkServerEnded,
     KernelForkServer,
-    WarmKernelManager,
     begin_fork_server,
     borrowed,
     kernel_fork_server,
@@ -89,12 +89,12 @@ class KernelProcess:
     Raises KernelDidNotStart, KernelSlow, or, where the process that it is forked from is gone, ForkServerEnded.
     """
 
-    def __init__(self, limits: Limits, *, warm: bool = True):
+    def __init__(self, limits: Limits, *, forked: bool = True):
         self.limits, self.key = limits, secrets.token_bytes(32)
-        warm = warmed(limits) if warm else None
-        self._folder = tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-", dir=warm and warm.folder)
+        server = fork_server_for(limits) if forked else None
+        self._folder = tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-", dir=server and server.folder)
         try:
-            self._launch(warm)
+            self._launch(server)
             self._connect()
         except KernelDied:
             self.stop()
@@ -134,7 +134,7 @@ class KernelProcess:
             self._manager.shutdown_kernel(now=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _launch(self, warm: KernelForkServer | None) -> None:
+    def _launch(self, server: KernelForkServer | None) -> None:
         sandboxed, user = self.limits.sandboxed, sandbox.user() if self.limits.sandboxed else None
         sockets = os.path.join(self._folder, "s")
         os.chmod(self._folder, 0o755)
@@ -148,18 +148,18 @@ class KernelProcess:
         reached = {"transport": "ipc", "ip": os.path.join(sockets, "k"), "connection_file": connection}
         environment, arguments = _environment(home), ["-f", connection, *OPTIONS]
         key_in, key_out = os.pipe()
-        if warm is not None:
+        if server is not None:
             rooms = {
                 "empty": dict.fromkeys(EMPTY, self.limits.resources.folder),
-                # The folder of the warm process too, wherever it lies: where the grader is not root, it is this user's.
-                "covered": [warm.folder],
+                # The folder of the fork server too, wherever it lies: where the grader is not root, it is this user's.
+                "covered": [server.folder],
                 **{"readable": [connection], "writable": [sockets], "kept": places().needed, "ways": places().ways},
             }
             request = {
                 **{"apart": sandboxed, "user": user, "limits": self.limits.resources.limits()},
                 **{"rooms": rooms, "folder": home, "arguments": arguments},
             }
-            self._manager = manager = WarmKernelManager(warm, request, key_in, **reached)
+            self._manager = manager = ForkedKernelManager(server, request, key_in, **reached)
         else:
             command = [sys.executable, "-c", START, str(key_in), *arguments]
             if sandboxed:
@@ -174,7 +174,7 @@ class KernelProcess:
         finally:
             os.close(key_in)
         self._process = manager.provisioner.process
-        processes = self._process.processes if warm else _with_children(psutil.Process(manager.provisioner.pid))
+        processes = self._process.processes if server else _with_children(psutil.Process(manager.provisioner.pid))
         self._watch = Watch(self.limits.resources, processes, sockets)
         self._owned = sockets if user is not None else ""
 
@@ -250,20 +250,20 @@ def forks(limits: Limits) -> bool:
     return not limits.sandboxed or borrowed() or not sandbox.no_forks()
 
 
-def begin_to_warm(limits: Limits) -> None:
+def start_fork_server(limits: Limits) -> None:
     """Begin what takes seconds, beside other work: the process that kernels are forked from."""
     if forks(limits):
-        begin_fork_server(_warm_environment(limits), sandboxed=limits.sandboxed)
+        begin_fork_server(_fork_server_environment(limits), sandboxed=limits.sandboxed)
 
 
-def warmed(limits: Limits) -> KernelForkServer | None:
+def fork_server_for(limits: Limits) -> KernelForkServer | None:
     """The process that kernels are forked from, or None where each is started anew."""
     if not forks(limits):
         return None
-    return kernel_fork_server(_warm_environment(limits), sandboxed=limits.sandboxed, within=limits.start)
+    return kernel_fork_server(_fork_server_environment(limits), sandboxed=limits.sandboxed, within=limits.start)
 
 
-def _warm_environment(limits: Limits) -> dict[str, str]:
+def _fork_server_environment(limits: Limits) -> dict[str, str]:
     return _environment(HOME if limits.sandboxed else tempfile.gettempdir())
 
 

@@ -18,7 +18,7 @@ from utils.grading.run.provisioner import ForkServerEnded
 
 MOST_FLAGS = 20
 LOOKED = "+"  # behind the number of a look: no cell has run since the last one
-TRIES = 2  # with a warm process that ends; after that each kernel is a fresh process
+TRIES = 2  # with a fork server that ends; after that each kernel is a fresh process
 
 
 class KernelStudent:
@@ -159,7 +159,7 @@ class KernelStudent:
         if time.monotonic() > self._deadline:
             raise KernelSlow(f"The submission has used its {self.limits.submission:g} seconds.")
         self._asked, self._cells_ran = 0, True
-        self._kernel = KernelProcess(self.limits, warm=self._lost < TRIES)
+        self._kernel = KernelProcess(self.limits, forked=self._lost < TRIES)
 
     def _stop(self) -> None:
         if self._kernel is not None:

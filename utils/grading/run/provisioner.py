@@ -1,4 +1,4 @@
-"""Kernels that a warm process forks (warm.py): the grader's end, and what Jupyter's client takes it for."""
+"""Kernels that a fork server forks (fork_server.py): the grader's end, and what Jupyter's client takes it for."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from jupyter_client import KernelManager
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.provisioning import LocalProvisioner
 
-from utils.grading.run import sandbox, warm
+from utils.grading.run import fork_server, sandbox
 from utils.grading.run.submissions import FOLDERS
 
-START = "from utils.grading.run.warm import main; main()"
+START = "from utils.grading.run.fork_server import main; main()"
 
 
 class ForkServerEnded(Exception):
-    """The warm process cannot be started, or is not there any more. Nothing that a submission did."""
+    """The fork server cannot be started, or is not there any more. Nothing that a submission did."""
 
 
 class KernelForkServer:
@@ -47,7 +47,7 @@ class KernelForkServer:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-c", START, str(theirs.fileno()), purpose]
         if sandboxed:
-            command = sandbox.wrap_warm(command, sandbox.Resources(), environment, self.folder)
+            command = sandbox.in_nesting_sandbox(command, sandbox.Resources(), environment, self.folder)
         quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
         self.process = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], env=dict(environment), cwd=self.folder, start_new_session=True, **quiet
@@ -62,7 +62,7 @@ class KernelForkServer:
             return
         self._control.settimeout(within)
         with contextlib.suppress(OSError):
-            if self._control.recv(100) == warm.READY.encode():
+            if self._control.recv(100) == fork_server.READY.encode():
                 self.ready.set()
         self._control.settimeout(None)
         if not self.ready.is_set():
@@ -95,7 +95,7 @@ class KernelForkServer:
 
 
 class Lent(KernelForkServer):
-    """A warm process that another process of the grader's has started, and ends.
+    """A fork server that another process of the grader's has started, and ends.
 
     A request is one message, and the answers come by a socket of each kernel's own: several can ask at once.
     """
@@ -145,7 +145,7 @@ def _below(process: psutil.Process) -> list[psutil.Process]:
 
 
 class Forked:
-    """A kernel's process, as far as `subprocess.Popen` would tell of it. Its keeper is at the other end of `life`."""
+    """A kernel's process, as `subprocess.Popen` would show it. At the other end of `life` is its supervisor."""
 
     stdin = stdout = stderr = None
 
@@ -158,17 +158,18 @@ class Forked:
             said, ancillary, _, _ = life.recvmsg(1100, socket.CMSG_SPACE(struct.calcsize("3i")))
         except OSError:
             said, ancillary = b"", []
-        if said != warm.STARTED.encode():
+        if said != fork_server.STARTED.encode():
             parent.doubted = True
             life.close()
-            raise ForkServerEnded(said.decode(errors="replace").removeprefix(warm.ENDED) or "no kernel was forked")
-        # The keeper's number as it is called here, and not in its own namespace: Linux adds it to what it says.
+            reason = said.decode(errors="replace").removeprefix(fork_server.ENDED)
+            raise ForkServerEnded(reason or "no kernel was forked")
+        # The supervisor's number as it is called here, and not in its own namespace: Linux adds it to what it says.
         self.pid = struct.unpack("3i", ancillary[0][2])[0]
-        self._keeper = psutil.Process(self.pid)
+        self._supervisor = psutil.Process(self.pid)
 
     def processes(self) -> list[psutil.Process]:
         """The kernel's process and all that it has started. Raises psutil.Error where they are gone."""
-        below = _below(self._keeper)
+        below = _below(self._supervisor)
         # The first process of its namespace is not the submission's.
         return [each for each in below if each.ppid() != self.pid] if self._apart else below
 
@@ -192,14 +193,14 @@ class Forked:
         except OSError:
             said = ""
         word, _, code = said.partition(" ")
-        if word != warm.ENDED:
+        if word != fork_server.ENDED:
             self.why, self._parent.doubted = "the process that forks kernels has ended", True
-        self.returncode = int(code) if word == warm.ENDED and code.lstrip("-").isdigit() else 1
+        self.returncode = int(code) if word == fork_server.ENDED and code.lstrip("-").isdigit() else 1
         self._life.close()
 
     @property
     def lost(self) -> bool:
-        """Whether it ended because its keeper or the warm process did, which is nothing that a submission does."""
+        """Whether it ended because its supervisor or the fork server did, which is nothing that a submission does."""
         return bool(self.why)
 
     def kill(self) -> None:
@@ -219,7 +220,7 @@ class Forked:
         return None
 
 
-class WarmKernelManager(KernelManager):
+class ForkedKernelManager(KernelManager):
     """Jupyter's manager of a kernel that `fork_server` forks; `request` and `key_fd` are those of its `fork`.
 
     What the request leaves open, the environment and the folder, is what the kernel is started with.
@@ -228,7 +229,7 @@ class WarmKernelManager(KernelManager):
     def __init__(self, fork_server: KernelForkServer, request: dict, key_fd: int | None = None, **options):
         super().__init__(**options)
         self.fork_server, self.request, self.key_fd = fork_server, request, key_fd
-        self.provisioner = WarmProvisioner(kernel_id="", kernel_spec=self.kernel_spec, parent=self)
+        self.provisioner = ForkedKernelProvisioner(kernel_id="", kernel_spec=self.kernel_spec, parent=self)
 
     @property
     def kernel_spec(self) -> KernelSpec:
@@ -240,8 +241,8 @@ class WarmKernelManager(KernelManager):
         return []
 
 
-class WarmProvisioner(LocalProvisioner):
-    """Where Jupyter's manager gets a kernel's process from: here, from the manager's warm process."""
+class ForkedKernelProvisioner(LocalProvisioner):
+    """Where Jupyter's manager gets a kernel's process from: here, from the manager's fork server."""
 
     async def launch_kernel(self, cmd: list[str], **options):
         manager = self.parent
@@ -251,22 +252,22 @@ class WarmProvisioner(LocalProvisioner):
         return self.connection_info
 
 
-_warm: dict[tuple, KernelForkServer] = {}
+_fork_servers: dict[tuple, KernelForkServer] = {}
 _lock = threading.Lock()
 
 
 def begin_fork_server(
     environment: Mapping[str, str], *, purpose: str = "graded", sandboxed: bool = True
 ) -> KernelForkServer:
-    """This process's own warm process of a kind, begun when it is first asked for, and again where it has ended."""
+    """This process's own fork server of a kind, begun when it is first asked for, and again where it has ended."""
     kind = (purpose, sandboxed)
     with _lock:
-        known = _warm.get(kind)
+        known = _fork_servers.get(kind)
         if known is None or not known.alive():
             if known is not None:
                 known.close()
-            _warm[kind] = KernelForkServer(environment, purpose=purpose, sandboxed=sandboxed)
-        return _warm[kind]
+            _fork_servers[kind] = KernelForkServer(environment, purpose=purpose, sandboxed=sandboxed)
+        return _fork_servers[kind]
 
 
 def kernel_fork_server(
@@ -280,9 +281,9 @@ def kernel_fork_server(
 
 
 def borrowed(*, purpose: str = "graded", sandboxed: bool = True) -> bool:
-    return isinstance(_warm.get((purpose, sandboxed)), Lent)
+    return isinstance(_fork_servers.get((purpose, sandboxed)), Lent)
 
 
 def borrow(lent: Lent, *, purpose: str = "graded", sandboxed: bool = True) -> None:
     """Fork from this one as long as it lasts, and not from one of this process's own."""
-    _warm[purpose, sandboxed] = lent
+    _fork_servers[purpose, sandboxed] = lent

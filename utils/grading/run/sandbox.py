@@ -99,8 +99,10 @@ def in_sandbox(
     return ["prlimit", *limits, "--", "bwrap", "--die-with-parent", *box, "--", *_other_user(), *command]
 
 
-def wrap_warm(command: Sequence[str], resources: Resources, environment: Mapping[str, str], writable: str) -> list[str]:
-    """`command` as one that runs it in the sandbox and may make sandboxes in it: the warm process (warm.py).
+def in_nesting_sandbox(
+    command: Sequence[str], resources: Resources, environment: Mapping[str, str], writable: str
+) -> list[str]:
+    """`command` as one that runs it in the sandbox and may make sandboxes in it: the fork server (fork_server.py).
 
     It keeps the privileges that this takes. No stranger's code runs in it, and it ends when its grader does.
     """
@@ -144,7 +146,7 @@ def no_forks() -> str:
         return "it needs Linux 5.3"
     code = "import sys; from utils.grading.run import isolation; isolation.trial(sys.argv[1:])"
     with tempfile.TemporaryDirectory() as folder:
-        command = wrap_warm([sys.executable, "-c", code, *places().needed], Resources(), PYTHON, folder)
+        command = in_nesting_sandbox([sys.executable, "-c", code, *places().needed], Resources(), PYTHON, folder)
         done = subprocess.run(command, capture_output=True, text=True)
     return (done.stderr.strip().splitlines() or ["it failed"])[-1] if done.returncode else ""
 

@@ -1,14 +1,14 @@
-"""A warm process: it has loaded what every notebook needs, and forks a kernel for each submission.
+"""A fork server: it has loaded what every notebook needs, and forks a kernel for each submission.
 
 Loading takes ten times as long as what most notebooks do. This process does it once, runs no line of any student's, and
-has never seen a hidden test. Each kernel is a copy of it, in rooms of its own (isolation.py):
+has never seen a hidden test. Each kernel is a copy of it, in namespaces of its own (isolation.py):
 
-    warm process      reads requests from the grader, and forks
-      keeper          ends the kernel when the grader says so, or is gone; says how it ended
-        first         the first process of the new namespaces: waits for whom nobody waits for
+    fork server       reads requests from the grader, and forks
+      supervisor      ends the kernel when the grader says so, or is gone; says how it ended
+        init          process 1 of the new PID namespace: reaps orphans
           kernel      another user, no privileges, no open file but its key; then a stranger's
 
-A fork copies one thread, and every lock: with more than one thread, or otherwise not as it was, the warm process ends,
+A fork copies one thread, and every lock: with more than one thread, or otherwise not as it was, the fork server ends,
 and the grader starts another.
 """
 
@@ -38,7 +38,7 @@ def main() -> None:
     prepare = prepare_graded if purpose == "graded" else prepare_plain
     become_kernel = prepare()
     isolation.keep_memory_private()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a keeper
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a supervisor
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the grader decides what an interrupt means
     gc.collect()
     gc.freeze()
@@ -90,34 +90,34 @@ def _state() -> tuple[int, int, int]:
 
 
 def _in_the_child(control: socket.socket, life: socket.socket, key_fd: int | None, data: bytes, become_kernel) -> None:
-    """Be a keeper. Never returns."""
+    """Be a supervisor. Never returns."""
     try:
         control.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _keep(life, key_fd, json.loads(data), become_kernel)
+        _supervise(life, key_fd, json.loads(data), become_kernel)
     except BaseException as error:
         _say(life, f"{ENDED} {type(error).__name__}: {error}")
     finally:
         os._exit(1)
 
 
-def _keep(life: socket.socket, key_fd: int | None, request: dict, become_kernel) -> None:
+def _supervise(life: socket.socket, key_fd: int | None, request: dict, become_kernel) -> None:
     """Fork the kernel, and end it when the other end of `life` says so or closes. Says how it ended."""
     apart = request["apart"]
     if apart:
-        isolation.leave()
-    keeper = os.pidfd_open(os.getpid())
+        isolation.unshare_namespaces()
+    supervisor = os.pidfd_open(os.getpid())
     child = os.fork()
     if child == 0:
         try:
-            isolation.die_with_parent(keeper)
-            (_first if apart else _kernel)(life, key_fd, request, become_kernel)
+            isolation.die_with_parent(supervisor)
+            (_init if apart else _kernel)(life, key_fd, request, become_kernel)
         except BaseException as error:
             _say(life, f"{ENDED} {type(error).__name__}: {error}")
         finally:
             os._exit(1)
     _close(key_fd)
-    os.close(keeper)
+    os.close(supervisor)
     _say(life, STARTED)
     select.select([life, os.pidfd_open(child)], [], [])
     if not apart:  # all that it has started, as far as it can be known
@@ -130,9 +130,9 @@ def _keep(life: socket.socket, key_fd: int | None, request: dict, become_kernel)
     os._exit(0)
 
 
-def _first(life: socket.socket, key_fd: int | None, request: dict, become_kernel) -> None:
-    """Be the first process of the new namespaces: fork the kernel, wait for everybody, end when the kernel ends."""
-    isolation.furnish(**request["rooms"])
+def _init(life: socket.socket, key_fd: int | None, request: dict, become_kernel) -> None:
+    """Be process 1 of the new PID namespace: fork the kernel, reap orphans, end when the kernel ends."""
+    isolation.setup_mounts(**request["rooms"])
     kernel = os.fork()
     if kernel == 0:
         try:
@@ -158,7 +158,7 @@ def _kernel(life: socket.socket, key_fd: int | None, request: dict, become_kerne
     os.chdir(request["folder"])
     _own_files()
     if request["apart"]:
-        isolation.renounce(request["user"], request["limits"], keep=() if key_fd is None else (key_fd,))
+        isolation.drop_privileges(request["user"], request["limits"], keep=() if key_fd is None else (key_fd,))
     _forget_numbers()
     become_kernel(key_fd, request["arguments"])
 

@@ -1,4 +1,4 @@
-"""A warm process: it has loaded PyTorch and simgpu, and forks ranks for the notebook that started it.
+"""A fork server: it has loaded PyTorch and simgpu, and forks ranks for the notebook that started it.
 
 It is started by the notebook's process, as a program and not as a fork: a notebook has threads, and a fork copies one
 of them, and the locks that the others hold. This one has one thread, which is looked at before each fork. Where a fork
@@ -6,7 +6,7 @@ is not safe all the same (macOS, where libraries refuse it), it loads nothing, a
 
     (count)        forks so many ranks, with two open files each (their words, and their output); answers with their ids
     (end, ids)     ends these, and answers with how each has ended
-    nothing more   the notebook's process is gone: all ranks end, and the warm process with them
+    nothing more   the notebook's process is gone: all ranks end, and the fork server with them
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import NamedTuple
 FORKS = sys.platform == "linux"
 READY = "ready"
 LOADED = ("torch.distributed.fsdp", "torch.distributed.pipelining", "torch.nn.parallel", "utils.ranks.one_rank")
-START = "from utils.ranks.warm import {0}; {0}(*map(int, {1!r}))"
+START = "from utils.ranks.fork_server import {0}; {0}(*map(int, {1!r}))"
 SET_SIGNAL_OF_PARENTS_DEATH = 1
 
 
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 
 def main(control: int, forks: int) -> None:
-    """The life of the warm process, and of each rank that it forks: they leave `_serve` with a place."""
+    """The life of the fork server, and of each rank that it forks: they leave `_serve` with a place."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the notebook decides what an interrupt means
     words = Connection(control)
     if forks:
