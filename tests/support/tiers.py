@@ -1,7 +1,7 @@
-"""What `make test` runs of tests that there are many of: one of each kind. `make test-all` runs the others, too.
+"""What `make test` runs of tests that there are many of: one of each kind. `make test-more` runs the others.
 
-A test with the marker `thorough` is in `make test-all` only: it claims once more, at more cost, what one in `make test`
-claims already. Which these are is derived where it can be, so that nobody keeps a list:
+A test with the marker `thorough` is in `make test-more` only: it claims once more, at more cost, what one in
+`make test` claims already. Which these are is derived where it can be, so that no list has to be kept:
 
 * wrong answers: the first of its page that fails a fact first, for each fact that one fails first.
   (solutions/lab01/misconceptions.json says which fact a wrong answer fails first.)
