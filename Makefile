@@ -1,5 +1,7 @@
 # make lab    set up, then open JupyterLab on the first notebook
-# make test   set up, then run everything that has to pass
+# make test   set up, then run every kind of claim: unit tests, graders, browser, notebooks
+# make test-more  what claims the same once more, at more cost: all answers, all attacks, the notebooks as on CUDA
+# make test-all  both
 # make check  the quick inner loop: lint and the unit tests that are not slow; no kernels, no browser, no notebooks
 # make nbval-cuda  the notebooks as on a machine with two GPUs, which simulated ones stand in for
 # make site   set up, then write the course as static pages to build/site; lessons run first, once
@@ -12,7 +14,11 @@ BIN := .venv/bin
 SOURCES = $$PWD:$$PWD/utils/simgpu/src
 # Programs are run as modules, and `utils` is this folder's: an environment may be a link, and shared with another copy.
 LAB_ARGS ?=
+<<<<<<< HEAD
 UV_ARGS ?=
+=======
+PYTEST = $(BIN)/python -m pytest -n auto --dist loadgroup
+>>>>>>> w1
 # One cell may take this many seconds before nbval calls it stuck (its own default is 2000).
 CELL_TIMEOUT ?= 120
 # One thread a kernel: several run at once, one notebook in each.
@@ -20,7 +26,11 @@ NBVAL = PYTHONPATH="$(SOURCES)" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 
 NBVAL_CUDA = $(subst tools.nbval_kernels,tests.support.as_cuda,$(NBVAL))
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help full-copy setup setup-test setup-site constraints lab test check labs nbval nbval-cuda site clean
+=======
+.PHONY: help full-copy setup setup-test setup-site lab test test-more test-all check labs nbval nbval-cuda site clean
+>>>>>>> w1
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -47,15 +57,19 @@ lab: setup
 test: full-copy setup-test
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=40 tests utils/simgpu/tests
+	$(PYTEST) --durations=40 -m "not thorough" tests utils/simgpu/tests
 	$(BIN)/python tools/solved_lessons.py build/solved_lessons
 	$(NBVAL) notebooks solutions build/solved_lessons
-	$(NBVAL_CUDA) notebooks/03* solutions/lab05 solutions/lab09
+
+test-more: full-copy setup-test nbval-cuda
+	$(PYTEST) --durations=40 -m thorough tests utils/simgpu/tests
+
+test-all: test test-more
 
 check: full-copy setup-test
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow" tests/unit utils/simgpu/tests
+	$(PYTEST) -q -m "not slow and not thorough" tests/unit utils/simgpu/tests
 
 nbval: full-copy setup-test
 	$(BIN)/python tools/solved_lessons.py build/solved_lessons

@@ -12,6 +12,7 @@ import simgpu
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes seconds")
+    config.addinivalue_line("markers", "thorough: claims once more, at more cost, what another test claims")
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker of pytest-xdist runs")
 
 

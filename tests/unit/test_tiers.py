@@ -1,0 +1,43 @@
+"""The two tiers of tests (support/tiers.py): `make test` has each fact and each promise, and its tables are true."""
+
+import re
+
+import pytest
+
+from tests.support.answers import ANSWERS
+from tests.support.misconceptions import known
+from tests.support.notebooks import LABS, ROOT
+from tests.support.tiers import ATTACKS, first_answers, first_attacks, is_first, promises
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_each_fact_that_an_answer_fails_first_is_failed_in_the_first_tier(lab):
+    every = {(row["exercise"], row["claim"]) for row in known(lab)}
+    wrong = {(exercise, name) for exercise, verdict, name in first_answers(lab) if verdict == "wrong"}
+    assert {(row["exercise"], row["claim"]) for row in known(lab) if (row["exercise"], row["answer"]) in wrong} == every
+    assert len(wrong) == len(every)
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_each_exercise_has_right_and_wrong_answers_in_the_first_tier(lab):
+    first = [answer for answer in ANSWERS if answer.lab == lab and is_first(answer)]
+    for verdict, least in (("wrong", 1), ("right", 2)):
+        for exercise in {answer.exercise for answer in ANSWERS if answer.lab == lab}:
+            count = sum(answer.exercise == exercise and answer.verdict == verdict for answer in first)
+            assert count >= least, (exercise, verdict, count)
+
+
+def test_each_promise_is_one_of_the_guide_and_has_an_attack_that_is_there():
+    guide = re.sub(r"[*_`]|\s+", " ", (ROOT / "docs" / "instructors.md").read_text())
+    guide = re.sub(" +", " ", guide)
+    assert len(promises()) > 30
+    for promise, attacks in promises().items():
+        words = re.sub(" +", " ", re.sub(r"[*_`]", " ", promise)).strip()
+        assert words in guide, promise
+        assert [name for name in attacks if (ATTACKS / f"{name}.py").is_file()] == attacks
+
+
+def test_most_attacks_are_left_to_the_second_tier_and_none_is_lost():
+    every = {path.stem for path in ATTACKS.glob("*.py")}
+    assert first_attacks() < every
+    assert len(first_attacks()) < len(every) / 2
