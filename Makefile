@@ -14,11 +14,8 @@ BIN := .venv/bin
 SOURCES = $$PWD:$$PWD/utils/simgpu/src
 # Programs are run as modules, and `utils` is this folder's: an environment may be a link, and shared with another copy.
 LAB_ARGS ?=
-<<<<<<< HEAD
 UV_ARGS ?=
-=======
 PYTEST = $(BIN)/python -m pytest -n auto --dist loadgroup
->>>>>>> w1
 # One cell may take this many seconds before nbval calls it stuck (its own default is 2000).
 CELL_TIMEOUT ?= 120
 # One thread a kernel: several run at once, one notebook in each.
@@ -26,11 +23,7 @@ NBVAL = PYTHONPATH="$(SOURCES)" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 
 NBVAL_CUDA = $(subst tools.nbval_kernels,tests.support.as_cuda,$(NBVAL))
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help full-copy setup setup-test setup-site constraints lab test check labs nbval nbval-cuda site clean
-=======
-.PHONY: help full-copy setup setup-test setup-site lab test test-more test-all check labs nbval nbval-cuda site clean
->>>>>>> w1
+.PHONY: help full-copy setup setup-test setup-site constraints lab test test-more test-all check labs nbval nbval-cuda site clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
