@@ -212,6 +212,27 @@ def test_what_makes_no_sense_is_refused():
         ranks(2, gpu="V1000").run(talking)
 
 
+def makes_a_group_late(sign):
+    """Whether all ranks have their part of a new group when this rank has it. Rank 0 gets its part last."""
+    made = torch_private.gloo
+
+    def slow(*args):
+        gloo = made(*args)
+        time.sleep(0.5)
+        sign.touch()
+        return gloo
+
+    if dist.get_rank() == 0:
+        torch_private.gloo = slow
+    dist.new_group()
+    return sign.exists()
+
+
+def test_no_rank_has_a_group_before_all_have_connected(tmp_path):
+    # One that ended in between would make the others fail in gloo's words.
+    assert ranks(3).run(makes_a_group_late, tmp_path / "sign") == [True] * 3
+
+
 def kills_the_fork_server():
     print(os.getpid())
     dist.barrier()

@@ -143,7 +143,11 @@ class Waiting:
         if torch_private.world_size():  # the first group of all has everybody
             with self("new_group()"):
                 self._refuse_another_group()
-        self._gloo = torch_private.gloo(self._store, self._members.index(self._me), ranks, timeout)
+        place = self._members.index(self._me)
+        self._gloo = torch_private.gloo(self._store, place, ranks, timeout)
+        # Gloo is there on one rank while others still connect: if that rank ended now, they would fail in gloo's words.
+        self._store.set(f"connected, {place}", "")
+        self._store.wait([f"connected, {place}" for place in range(ranks)], timeout)
         return self._gloo
 
     def _refuse_another_group(self) -> None:
