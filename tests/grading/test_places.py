@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.copies import copy_of_course, copy_of_environment, python_of_all
 from tests.support.notebooks import ROOT, notebook_with, source_of
+from tests.support.tiers import THOROUGH
 
 pytestmark = [
     pytest.mark.xdist_group("places"),
@@ -92,10 +93,10 @@ def assert_full_points(rows: list[dict], said: str) -> None:
     ("below", "name", "environment"),
     [
         ("/tmp", "course", with_environment),
-        ("/var/tmp", ODD, seen_by_a_link),
-        ("/dev/shm", "course", with_link),
-        pytest.param("/home/student", ODD, with_environment, marks=as_root),
-        pytest.param("/usr/src", "course", with_environment, marks=as_root),
+        pytest.param("/var/tmp", ODD, seen_by_a_link, marks=THOROUGH),
+        pytest.param("/dev/shm", "course", with_link, marks=THOROUGH),
+        pytest.param("/home/student", ODD, with_environment, marks=[as_root, THOROUGH]),
+        pytest.param("/usr/src", "course", with_environment, marks=[as_root, THOROUGH]),
     ],
 )
 def test_a_course_grades_wherever_it_lies(below, name, environment, folder):
@@ -105,6 +106,7 @@ def test_a_course_grades_wherever_it_lies(below, name, environment, folder):
 
 
 @as_root
+@THOROUGH
 def test_a_course_grades_that_cannot_be_written_to(folder):
     here = folder("/opt")
     course = with_link(here, copy_of_course(here / "course"))
@@ -127,6 +129,7 @@ def another_user(folder):
 
 
 @as_root
+@THOROUGH
 def test_another_user_grades(another_user):
     course, place, become = another_user
     assert_full_points(*grade(course, place, become))

@@ -16,6 +16,7 @@ import yaml
 
 from simgpu import torch_private
 from tests.support.notebooks import ROOT
+from tests.support.tiers import THOROUGH
 
 CLUSTER = ROOT / "notebooks" / "cluster"
 SRUN = """#!/bin/sh
@@ -111,6 +112,7 @@ class TestRun:
         assert losses(ran.stdout) == pytest.approx(alone, rel=1e-5)
         assert (tmp_path / "checkpoints" / "checkpoint.pt").exists()
 
+    @THOROUGH
     @pytest.mark.skipif(not importlib.util.find_spec("simgpu"), reason="simgpu is not installed by itself")
     def test_unchanged_it_trains_on_simulated_gpus_of_two_nodes_and_goes_on_when_a_worker_dies(
         self, stand_ins, alone, tmp_path
@@ -130,6 +132,7 @@ class TestRun:
         assert "begins with step 2" in out
         assert losses(out)[-4:] == pytest.approx(alone[2:], rel=1e-5)
 
+    @THOROUGH
     def test_the_pods_train_as_one_process_does(self, stand_ins, alone, tmp_path):
         [container] = manifest()["Job"]["spec"]["template"]["spec"]["containers"]
         # Here the pod's name is this computer's, its port a free one, and its volume a folder.

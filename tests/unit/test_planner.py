@@ -8,6 +8,7 @@ from torch import nn
 
 from simgpu import torch_private
 from simgpu.profiles import GPUS
+from tests.support.tiers import THOROUGH
 from utils.common.errors import Problem
 from utils.planner import Cluster, Layout, estimate_layout, llama, of_module, plan
 from utils.planner.estimate import BUFFERS, CONTEXT
@@ -27,6 +28,7 @@ def cost(model, gpus=None, **fields):
     return estimate_layout(model, Cluster("H100", gpus or layout.gpus), layout)
 
 
+@THOROUGH
 @pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
 def test_it_comes_near_to_shapes_only_simulation(model):
     wide = llama(**SIZES | {"width": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336})
@@ -206,6 +208,7 @@ def test_the_best_are_simulated_beside_their_estimates(model):
     assert table["memory off, %"].abs().max() < 30
 
 
+@THOROUGH
 @pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
 def test_a_gpu_of_ones_own_is_simulated_by_its_own_profile(model):
     half = dataclasses.replace(GPUS["H100"], name="half an H100", flops=GPUS["H100"].flops / 2, fast={})
