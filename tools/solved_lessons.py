@@ -1,8 +1,8 @@
 """The lessons as somebody has them who has done the tasks: `python tools/solved_lessons.py FOLDER` writes them.
 
 Each cell that is marked as a task gets the working version from exercises/tasks/, as if it had been typed there. Of a
-lesson there is its first cell, which imports, and what lies from its first task to its last `yours_or_ours`, because
-the rest is the same either way. It has to show that its tasks have passed. nbval runs these besides the lessons
+lesson there is its first cell, which imports, and what lies from each task to its `yours_or_ours`, because the rest is
+the same either way. It has to show that its tasks have passed. nbval runs these besides the lessons
 themselves, in which the tasks are left open.
 """
 
@@ -22,15 +22,22 @@ def solved(path: Path, worked: str) -> nbformat.NotebookNode:
     """A lesson with its tasks done by `worked`, the source of their working versions."""
     notebook = nbformat.read(path, as_version=4)
     names, cells = [], [cell for cell in notebook.cells if cell.cell_type == "code"]
-    tasks = [number for number, cell in enumerate(cells) if TASK in cell.metadata.get("tags", [])]
-    for number in tasks:
+    kept, end = cells[:1], 0
+    for number in [number for number, cell in enumerate(cells) if TASK in cell.metadata.get("tags", [])]:
         asked = _defined(cells[number].source)
         names += asked
         cells[number].source = _with_imports(worked, asked)
-    end = max(number for number, cell in enumerate(cells) if "yours_or_ours(" in cell.source) + 1
+        begin, end = max(number, end), _goes_on(cells, asked) + 1
+        kept += cells[begin:end]
     passed = nbformat.v4.new_code_cell("\n".join(f"assert check({name!r}).passed, check({name!r})" for name in names))
-    notebook.cells = [cells[0], *cells[tasks[0] : end], passed]
+    notebook.cells = [*kept, passed]
     return notebook
+
+
+def _goes_on(cells: list[nbformat.NotebookNode], names: list[str]) -> int:
+    """The last cell that goes on with one of these tasks, yours or the course's."""
+    calls = [f"yours_or_ours({name!r})".replace("'", '"') for name in names]
+    return max(number for number, cell in enumerate(cells) if any(call in cell.source for call in calls))
 
 
 def _defined(source: str) -> list[str]:

@@ -319,7 +319,7 @@ def collectives(run):
     return {key.__name__.strip("_").removesuffix("_"): n for key, n in counts.get_comm_counts().items() if n}
 
 
-@claim("explanation 12/3", "12: shards-read", "12: shards-choose-table")
+@claim("12: shards-fsdp", "12: shards-overlap", "12: shards-end")
 def fsdp_gathers_each_layer_twice_and_scatters_its_gradients_once():
     model = sharded()
     found = collectives(lambda: backward(model, share(batch())))
@@ -327,7 +327,7 @@ def fsdp_gathers_each_layer_twice_and_scatters_its_gradients_once():
     assert sum(number for name, number in found.items() if "reduce_scatter" in name) == 2, found
 
 
-@claim("12: shards-end", "explanation 12/2")
+@claim("12: shards-end", "explanation 12/3")
 def fsdp_scatters_gradients_after_each_micro_batch_unless_told_not_to():
     pieces, whole = share(batch()).split(2), network()
     backward(whole, batch())

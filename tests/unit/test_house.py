@@ -93,8 +93,8 @@ FLOORS = (
     ("course",),
     ("grading", "widgets", "kits"),
     ("planner",),
-    ("exercises", "schedules", "ranks"),
-    ("observe", "models"),
+    ("exercises", "schedules"),
+    ("observe", "models", "ranks"),
     ("simgpu", "common"),
 )
 

@@ -143,3 +143,24 @@ def test_the_solved_lesson_ends_with_its_tasks_passed(tmp_path):
     assert sources[-1] == "assert check('double').passed, check('double')"
     assert "print('later')" not in sources
     assert all(ast.parse(source) for source in sources)
+
+
+def test_the_solved_lesson_leaves_out_what_lies_between_two_tasks(tmp_path):
+    from tools.solved_lessons import solved
+
+    cells = [nbformat.v4.new_code_cell("import math")]
+    for name in ("double", "half"):
+        stub = f"def {name}(n):\n    raise NotImplementedError()"
+        cells.append(nbformat.v4.new_code_cell(stub, metadata={"tags": [TASK]}))
+        cells += [nbformat.v4.new_code_cell(text) for text in (f'{name} = yours_or_ours("{name}")', "print('between')")]
+    path = tmp_path / "99_made_up.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    sources = [cell.source for cell in solved(path, "def double(n): return n * 2\n\ndef half(n): return n / 2").cells]
+    assert sources == [
+        "import math",
+        "def double(n): return n * 2",
+        'double = yours_or_ours("double")',
+        "def half(n): return n / 2",
+        'half = yours_or_ours("half")',
+        "assert check('double').passed, check('double')\nassert check('half').passed, check('half')",
+    ]

@@ -1,142 +1,111 @@
 # %% wrong: sum_for_mean
-# Adds up the gradients, and does not divide.
+# A reduce-scatter sums unless it is told otherwise.
 
 
-def sharded_step(copies, shards, optimizers):
+def sharded_step(model, shard, optimizer):
     import torch
+    import torch.distributed as dist
+    from torch.nn.utils import vector_to_parameters
 
-    P = len(copies)
-    for r in range(P):
-        for i, owner in enumerate(shards[r]):
-            same = [list(c.parameters())[i] for c in copies]
-            owner.grad = sum(p.grad.view(-1).chunk(P)[r].to(owner.device) for p in same)
-        optimizers[r].step()
-        optimizers[r].zero_grad()
-    with torch.no_grad():
-        for r in range(P):
-            for i, owner in enumerate(shards[r]):
-                for c in copies:
-                    list(c.parameters())[i].view(-1).chunk(P)[r].copy_(owner)
+    gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+    shard.grad = torch.empty_like(shard)
+    dist.reduce_scatter_tensor(shard.grad, gradients)
+    optimizer.step()
+    optimizer.zero_grad()
+    weights = torch.empty_like(gradients)
+    dist.all_gather_into_tensor(weights, shard.detach())
+    vector_to_parameters(weights, model.parameters())
 
 
 # %% wrong: own_gradient_only
-# Each device takes its part of its own copy's gradient.
+# Takes its part of its own gradient: nothing is reduced.
 
 
-def sharded_step(copies, shards, optimizers):
+def sharded_step(model, shard, optimizer):
     import torch
+    import torch.distributed as dist
+    from torch.nn.utils import vector_to_parameters
 
-    P = len(copies)
-    for r in range(P):
-        for owner, p in zip(shards[r], copies[r].parameters()):
-            owner.grad = p.grad.view(-1).chunk(P)[r].clone()
-        optimizers[r].step()
-        optimizers[r].zero_grad()
+    gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+    shard.grad = gradients.chunk(dist.get_world_size())[dist.get_rank()].clone()
+    optimizer.step()
+    optimizer.zero_grad()
+    weights = torch.empty_like(gradients)
+    dist.all_gather_into_tensor(weights, shard.detach())
+    vector_to_parameters(weights, model.parameters())
+
+
+# %% wrong: no_all_gather
+# Writes its own shard into the model, and forgets that the other ranks' shards are new as well.
+
+
+def sharded_step(model, shard, optimizer):
+    import torch
+    import torch.distributed as dist
+    from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+    gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+    shard.grad = torch.empty_like(shard)
+    dist.reduce_scatter_tensor(shard.grad, gradients, op=dist.ReduceOp.AVG)
+    optimizer.step()
+    optimizer.zero_grad()
+    weights = parameters_to_vector(model.parameters()).detach()
+    weights.chunk(dist.get_world_size())[dist.get_rank()].copy_(shard.detach())
+    vector_to_parameters(weights, model.parameters())
+
+
+# %% wrong: model_not_written
+# Steps on the shard, and leaves the model as it was.
+
+
+def sharded_step(model, shard, optimizer):
+    import torch
+    import torch.distributed as dist
+
+    gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+    shard.grad = torch.empty_like(shard)
+    dist.reduce_scatter_tensor(shard.grad, gradients, op=dist.ReduceOp.AVG)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+# %% wrong: all_reduce_then_a_slice
+# Every rank gets the whole mean, and uses a part of it.
+
+
+def sharded_step(model, shard, optimizer):
+    import torch
+    import torch.distributed as dist
+    from torch.nn.utils import vector_to_parameters
+
+    gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+    dist.all_reduce(gradients, op=dist.ReduceOp.AVG)
+    shard.grad = gradients.chunk(dist.get_world_size())[dist.get_rank()].clone()
+    optimizer.step()
+    optimizer.zero_grad()
+    weights = torch.empty_like(gradients)
+    dist.all_gather_into_tensor(weights, shard.detach())
+    vector_to_parameters(weights, model.parameters())
+
+
+# %% right: lists_of_chunks
+# The older calls, which take lists, and copies into the parameters in place.
+
+
+def sharded_step(model, shard, optimizer):
+    import torch
+    import torch.distributed as dist
+
+    count = dist.get_world_size()
+    weights = list(model.parameters())
+    mine = torch.zeros_like(shard.data)
+    chunks = [chunk.contiguous() for chunk in torch.cat([p.grad.view(-1) for p in weights]).chunk(count)]
+    dist.reduce_scatter(mine, chunks)
+    shard.grad = mine / count
+    optimizer.step()
+    shard.grad = None
+    parts = [torch.empty_like(shard.data) for _ in range(count)]
+    dist.all_gather(parts, shard.data)
     with torch.no_grad():
-        for r in range(P):
-            for i, owner in enumerate(shards[r]):
-                for c in copies:
-                    list(c.parameters())[i].view(-1).chunk(P)[r].copy_(owner)
-
-
-# %% wrong: nothing_comes_back
-# Forgets that the others need the new shard.
-
-
-def sharded_step(copies, shards, optimizers):
-    P = len(copies)
-    for r in range(P):
-        for i, owner in enumerate(shards[r]):
-            same = [list(c.parameters())[i] for c in copies]
-            owner.grad = sum(p.grad.view(-1).chunk(P)[r].to(owner.device) for p in same) / P
-        optimizers[r].step()
-        optimizers[r].zero_grad()
-
-
-# %% wrong: gradients_stay
-# Leaves the shards' gradients where they are.
-
-
-def sharded_step(copies, shards, optimizers):
-    import torch
-
-    P = len(copies)
-    for r in range(P):
-        for i, owner in enumerate(shards[r]):
-            same = [list(c.parameters())[i] for c in copies]
-            owner.grad = sum(p.grad.view(-1).chunk(P)[r].to(owner.device) for p in same) / P
-        optimizers[r].step()
-    with torch.no_grad():
-        for r in range(P):
-            for i, owner in enumerate(shards[r]):
-                for c in copies:
-                    list(c.parameters())[i].view(-1).chunk(P)[r].copy_(owner)
-
-
-# %% wrong: part_0_for_all
-# Every device updates its own shard with the gradient of the first part.
-
-
-def sharded_step(copies, shards, optimizers):
-    import torch
-
-    P = len(copies)
-    for r in range(P):
-        for i, owner in enumerate(shards[r]):
-            same = [list(c.parameters())[i] for c in copies]
-            owner.grad = sum(p.grad.view(-1).chunk(P)[0].to(owner.device) for p in same) / P
-        optimizers[r].step()
-        optimizers[r].zero_grad()
-    with torch.no_grad():
-        for r in range(P):
-            for i, owner in enumerate(shards[r]):
-                for c in copies:
-                    list(c.parameters())[i].view(-1).chunk(P)[r].copy_(owner)
-
-
-# %% right: through_flat_vectors
-# One long part a device: all gradients for it are joined, added up, and taken apart again.
-
-
-def sharded_step(copies, shards, optimizers):
-    import torch
-
-    P = len(copies)
-    for r, mine in enumerate(shards):
-        device = mine[0].device
-        flat = [torch.cat([p.grad.flatten().chunk(P)[r] for p in c.parameters()]).to(device) for c in copies]
-        mean = torch.stack(flat).mean(dim=0)
-        for owner, part in zip(mine, mean.split([owner.numel() for owner in mine])):
-            owner.grad = part
-        optimizers[r].step()
-        for owner in mine:
-            owner.grad = None
-        news = torch.cat([owner.detach() for owner in mine])
-        for c in copies:
-            parts = news.to(next(c.parameters()).device).split([owner.numel() for owner in mine])
-            for p, part in zip(c.parameters(), parts):
-                p.data.view(-1).chunk(P)[r].copy_(part)
-
-
-# %% right: whole_mean_first
-# Makes the whole mean on the first device, cuts it, and joins the shards to whole weights in the end.
-
-
-def sharded_step(copies, shards, optimizers):
-    import torch
-
-    names = [name for name, _ in copies[0].named_parameters()]
-    params = [dict(c.named_parameters()) for c in copies]
-    for i, name in enumerate(names):
-        home = params[0][name].device
-        mean = torch.stack([p[name].grad.to(home) for p in params]).mean(0).flatten()
-        for part, mine in zip(mean.chunk(len(copies)), shards):
-            mine[i].grad = part.to(mine[i].device)
-    for optimizer in optimizers:
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-    for i, name in enumerate(names):
-        whole = torch.cat([mine[i].detach().cpu() for mine in shards])
-        for p in params:
-            with torch.no_grad():
-                p[name].copy_(whole.view_as(p[name]))
+        for p, new in zip(weights, torch.cat(parts).split([p.numel() for p in weights])):
+            p.copy_(new.view_as(p))

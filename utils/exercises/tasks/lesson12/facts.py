@@ -1,97 +1,203 @@
-"""The facts about lesson 12's task."""
+"""The facts about lesson 12's tasks."""
 
 import numpy as np
 
 from utils.exercises.facts import Lab, case, need
+from utils.exercises.tasks.lesson12.measured import WIDTH, on_one_device
 
 lab = Lab("lesson12", "Shards of a model")
 
-task = lab.exercise(
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+# --- the optimizer's state in shards -------------------------------------------------------------------------------
+
+state = lab.exercise(
     "sharded_step",
     points=0,
-    title="A step with the state in shards",
+    title="A step with the optimizer state in shards",
     hints=[
-        "Device r adds up part r of the gradients: for each parameter, take part r of every copy's gradient to the "
-        "device of the shard.",
-        "shards[r][i].grad = ..., then optimizers[r].step(). The shard is a view, so copy r has its new part already.",
-        "Under torch.no_grad(), p.view(-1).chunk(P)[r].copy_(shard) writes shard r into another copy's parameter.",
+        "torch.cat([p.grad.flatten() for p in model.parameters()]) is what reduce_scatter_tensor takes as its input.",
+        "shard.grad = torch.empty_like(shard) is its output, and op=dist.ReduceOp.AVG makes it the mean.",
+        "dist.all_gather_into_tensor(weights, shard.detach()) fills a tensor as long as all gradients; "
+        "vector_to_parameters writes it into the model.",
     ],
 )
 
-NETWORK = [["Linear", 6, 12], ["Tanh"], ["Linear", 12, 6]]  # all sizes divide by 2 and by 3
+
+def sharded(lab, ranks, seed, steps):
+    from utils.exercises.tasks.lesson12.measured import steps_with_shards
+    from utils.exercises.tasks.on_ranks import on_ranks
+
+    return on_ranks(ranks, steps_with_shards, lab.sharded_step, seed, steps)
 
 
-def sharded(lab, network, places, seed, steps):
-    """Weights and gradients of each copy before and after some steps, by a step of SGD with momentum on shards."""
-    import torch
-
-    from utils.exercises.facts.probes import array, build, fill
-
-    count = len(places)
-    copies = [build(network) for _ in places]
-    for copy, place in zip(copies, places, strict=True):
-        fill(copy, seed)
-        copy.to(place)
-    shards = [
-        [torch.nn.Parameter(torch.chunk(torch.flatten(torch.detach(p)), count)[r]) for p in copy.parameters()]
-        for r, copy in enumerate(copies)
-    ]
-    optimizers = [torch.optim.SGD(mine, lr=0.1, momentum=0.9) for mine in shards]
-    before = [array(p) for p in copies[0].parameters()]
-    given, after = [], []
-    for step in range(steps):
-        for number, (copy, place) in enumerate(zip(copies, places, strict=True)):
-            for index, weight in enumerate(copy.parameters()):
-                numbers = torch.Generator().manual_seed(seed + 1000 * step + 100 * number + index)
-                weight.grad = torch.randn(weight.shape, generator=numbers).to(place)
-        given.append([[array(p.grad) for p in copy.parameters()] for copy in copies])
-        lab.sharded_step(copies, shards, optimizers)
-        after.append([[array(p) for p in copy.parameters()] for copy in copies])
-    return {
-        "before": before,
-        "given": given,
-        "after": after,
-        "left": sum(shard.grad is not None for mine in shards for shard in mine),
-    }
+def by_the_mean(before, given):
+    """The weights after each step of SGD with momentum, by the mean gradients on one device."""
+    weights, speed = before, np.zeros_like(before)
+    for gradients in given:
+        speed = 0.9 * speed + np.mean(gradients, axis=0)
+        weights = weights - 0.1 * speed
+        yield weights
 
 
-def wanted(before, given):
-    """The weights after each step, by the mean gradients on one device."""
-    weights, speeds = [w.copy() for w in before], [np.zeros_like(w) for w in before]
-    for copies in given:
-        for index, mean in enumerate(np.mean(each, axis=0) for each in zip(*copies, strict=True)):
-            speeds[index] = 0.9 * speeds[index] + mean
-            weights[index] = weights[index] - 0.1 * speeds[index]
-        yield [w.copy() for w in weights]
+def compare_shards(student, ranks, seed, steps=2):
+    with case(f"On {ranks} ranks"):
+        told = student.run(sharded, ranks, seed, steps)
+        given = [[one["given"][step] for one in told] for step in range(steps)]
+        for step, right in enumerate(by_the_mean(told[0]["before"], given)):
+            [summed] = by_the_mean(told[0]["before"], [ranks * np.array(given[0])])
+            for rank, one in enumerate(told):
+                found = one["after"][step]
+                need(not np.allclose(found, one["before"], **CLOSE), f"rank {rank}'s model has its old weights.")
+                need(
+                    step or not np.allclose(found, summed, **CLOSE),
+                    "the step is made with the sum of the ranks' gradients. It takes their mean: ReduceOp.AVG.",
+                )
+                pairs = zip(np.split(found, ranks), np.split(right, ranks), strict=True)
+                parts = [r for r, (a, b) in enumerate(pairs) if np.allclose(a, b, **CLOSE)]
+                which = ", ".join(map(str, parts))
+                need(
+                    len(parts) == ranks or not parts,
+                    f"after step {step}, rank {rank}'s model is right in shard {which} only. Which call brings it the "
+                    "other ranks' new shards?",
+                )
+                need(bool(parts), f"after step {step}, rank {rank}'s weights are not those of the mean gradient.")
+            need(
+                not any(one["left"][step] for one in told),
+                "shard.grad is still there after the step and takes memory. Call optimizer.zero_grad().",
+            )
+        return told
 
 
-def compare(student, places, seed, steps=2):
-    with case(f"With copies on {', '.join(places)}"):
-        run = student.run(sharded, NETWORK, places, seed, steps)
-        for step, (right, found) in enumerate(zip(wanted(run["before"], run["given"]), run["after"], strict=True)):
-            for number, weights in enumerate(found):
-                for index, (weight, expected) in enumerate(zip(weights, right, strict=True)):
-                    if np.allclose(weight, expected, rtol=1e-4, atol=1e-5):
-                        continue
-                    who = f"after step {step}, parameter {index} of copy {number}"
-                    count = len(places)
-                    parts = [
-                        np.allclose(a, b, rtol=1e-4, atol=1e-5)
-                        for a, b in zip(np.split(weight.ravel(), count), np.split(expected.ravel(), count), strict=True)
-                    ]
-                    parted = ", ".join(str(r) for r, holds in enumerate(parts) if holds)
-                    need(not parted, f"{who} is right in part {parted} only. Do the others' new shards arrive there?")
-                    need(False, f"{who} is not what one device with the mean gradient would have.")
-        need(not run["left"], f"{run['left']} shards still have a gradient after the step.")
-
-
-@task.fact("after a step all copies have the weights of one device that has taken the mean gradient")
+@state.fact("after each step both ranks have the weights of one device that has taken the mean gradient")
 def _(student):
-    compare(student, student.devices, 1)
+    compare_shards(student, 2, 1)
 
 
-@task.fact("so they have with the devices swapped, and with three copies")
+@state.fact("so have three ranks")
 def _(student):
-    device0, device1 = student.devices
-    compare(student, [device1, device0], 2)
-    compare(student, [device0, device1, device1], 3)
+    compare_shards(student, 3, 2)
+
+
+@state.fact("a step receives no more than an all-reduce of the gradients")
+def _(student):
+    told = compare_shards(student, 2, 3, 1)
+    sent = told[0]["sent"][0]
+    most = 2 * told[0]["before"].nbytes
+    names = ", ".join(name for name, _ in sent)
+    need(
+        sum(size for _, size in sent) <= 1.1 * most,
+        f"it calls {names}, which move {sum(size for _, size in sent) / most:.1f} times as much as one all-reduce. "
+        "A rank needs its own shard of the mean only: reduce_scatter_tensor.",
+    )
+
+
+# --- a model that is never whole -----------------------------------------------------------------------------------
+
+fsdp = lab.exercise(
+    "sharded_model",
+    points=0,
+    title="A model that no rank ever holds whole",
+    hints=[
+        "with torch.device('meta'): model = make()",
+        "fully_shard(layer, mp_policy=policy) for each nn.Linear, then fully_shard(model, mp_policy=policy). "
+        "MixedPrecisionPolicy has param_dtype and reduce_dtype.",
+        "model.to_empty(device=gpu) after all that, then layer.reset_parameters() for each nn.Linear.",
+    ],
+)
+
+
+def built(lab):
+    from utils.exercises.tasks.lesson12.measured import building
+    from utils.exercises.tasks.on_ranks import on_ranks
+
+    return on_ranks(2, building, lab.sharded_model)
+
+
+LAYER = WIDTH * WIDTH + WIDTH  # parameters
+
+
+@fsdp.fact("every parameter is a float32 shard on the rank's GPU, with start values")
+def _(student):
+    told = student.run(built)[0]
+    need(bool(told["parameters"]), f"it returned a {told['kind']}. Is the model returned?")
+    for name, is_sharded, kind, dtype, spread in told["parameters"]:
+        need(is_sharded, f"{name} is a plain parameter on {kind}: fully_shard has not reached it.")
+        need(kind != "meta", f"{name} is on the meta device and has no memory. to_empty(device=gpu) gives it some.")
+        need(kind == "simgpu", f"{name} is on the {kind}. The shards belong on `gpu`.")
+        need(dtype == "torch.float32", f"{name} is {dtype}. The policy computes in bfloat16; shards stay float32.")
+        drawn = spread is not None and 0.5 < spread * WIDTH**0.5 < 1.01
+        need(drawn, f"{name} has no start values: to_empty leaves whatever is in memory, reset_parameters draws them.")
+
+
+@fsdp.fact("no rank holds the whole model while it is built")
+def _(student):
+    share = student.run(built)[0]["most"] / (3 * LAYER * 4)
+    need(
+        share < 0.8,
+        f"a rank held {share:.1f} times the bytes of the whole model. Is it made on the meta device, and does to_empty "
+        "come after fully_shard?",
+    )
+
+
+@fsdp.fact("layers are all-gathered one after another in bfloat16, and gradients reduced in float32")
+def _(student):
+    told = student.run(built)[0]
+    gathered = [size for name, size in told["sent"] if name == "all_gather"]
+    reduced = [size for name, size in told["sent"] if name == "reduce_scatter"]
+    need(bool(gathered and reduced), "no shards, no collectives: a pass of this model sends nothing.")
+    need(len(gathered) >= 3, "one all-gather brings all layers at once. fully_shard each nn.Linear before the model.")
+    need(max(gathered) < LAYER * 4, "weights are all-gathered in float32. Which argument of the policy is their dtype?")
+    need(
+        max(reduced) > LAYER * 2,
+        "gradients are reduced in bfloat16, which loses small ones. Which argument of the policy is their dtype?",
+    )
+
+
+# --- several micro-batches -----------------------------------------------------------------------------------------
+
+several = lab.exercise(
+    "accumulated_step",
+    points=0,
+    title="A step of several micro-batches",
+    hints=[
+        "model.set_requires_gradient_sync(False) before a backward pass keeps its gradients on this rank.",
+        "It has to be True for the last micro-batch: number == len(micro_batches) - 1.",
+        "loss / len(micro_batches) before backward; torch.nn.utils.clip_grad_norm_ once, before optimizer.step().",
+    ],
+)
+
+
+def accumulated(lab, seed, count, max_norm, steps):
+    from utils.exercises.tasks.lesson12.measured import steps_with_micro_batches
+    from utils.exercises.tasks.on_ranks import on_ranks
+
+    return on_ranks(2, steps_with_micro_batches, lab.accumulated_step, seed, count, max_norm, steps)
+
+
+def compare_steps(student, seed, count, max_norm, why):
+    with case(f"With {count} micro-batches and max_norm={max_norm:g}"):
+        told = student.run(accumulated, seed, count, max_norm, 2)
+        before, *after = on_one_device(seed, 2, count, max_norm, 2)
+        for step, right in enumerate(after):
+            far = np.linalg.norm(told[0]["after"][step] - right) / np.linalg.norm(right - before)
+            need(far < 1e-3, f"after step {step} the weights are off by {far:.0%} of the whole batch's change. {why}")
+
+
+@several.fact("two steps give the weights of one process with the whole batch")
+def _(student):
+    why = "Is each loss divided by the number of micro-batches, and is zero_grad called once a step?"
+    compare_steps(student, 1, 3, 1e6, why)
+
+
+@several.fact("gradients are clipped by the norm of the whole batch's gradient")
+def _(student):
+    why = "Clip once, after the last backward pass and before the optimizer's step."
+    compare_steps(student, 2, 4, 0.05, why)
+
+
+@several.fact("gradients are reduce-scattered once a step, after the last micro-batch")
+def _(student):
+    for number, sent in enumerate(student.run(accumulated, 3, 4, 1.0, 2)[0]["sent"]):
+        times = sum(name == "reduce_scatter" for name, _ in sent) / 2  # two layers
+        need(times == 1, f"in step {number} each layer's gradients are reduce-scattered {times:g} times.")
