@@ -1,9 +1,9 @@
 """The lessons as somebody has them who has done the tasks: `python tools/solved_lessons.py FOLDER` writes them.
 
 Each cell that is marked as a task gets the working version from exercises/tasks/, as if it had been typed there. Of a
-lesson there is its first cell, which imports, and what lies from its first task to its last `yours_or_ours`, because
-the rest is the same either way. It has to show that its tasks have passed. nbval runs these besides the lessons
-themselves, in which the tasks are left open.
+lesson there is its first cell, which imports, and its tasks with their `check` and `yours_or_ours`, because the rest is
+the same either way. It has to show that its tasks have passed. nbval runs these besides the lessons themselves, in
+which the tasks are left open.
 """
 
 import ast
@@ -27,9 +27,13 @@ def solved(path: Path, worked: str) -> nbformat.NotebookNode:
         asked = _defined(cells[number].source)
         names += asked
         cells[number].source = _with_imports(worked, asked)
-    end = max(number for number, cell in enumerate(cells) if "yours_or_ours(" in cell.source) + 1
+    kept = [
+        cell
+        for number, cell in enumerate(cells)
+        if number in tasks or cell.source.startswith("check(") or "yours_or_ours(" in cell.source
+    ]
     passed = nbformat.v4.new_code_cell("\n".join(f"assert check({name!r}).passed, check({name!r})" for name in names))
-    notebook.cells = [cells[0], *cells[tasks[0] : end], passed]
+    notebook.cells = [cells[0], *kept, passed]
     return notebook
 
 
