@@ -4,16 +4,18 @@
 
 compared = predictions()
 results = {q._key: q.result for q in (*compared.surprises, *compared.others)}
-assert [results[f"05/{number}"] for number in (1, 3, 5, 6)] == [50, "hardly ever", "no", 5.0], results
-assert max(milliseconds.values()) < 1.1 * min(milliseconds.values()), milliseconds
+assert results["05/1"] > 60, results
+assert results["05/2"] == round(milliseconds[0], 1), (results, milliseconds)
+assert 4.9 < results["05/3"] < 5.1, results
+assert max(milliseconds) < 1.1 * min(milliseconds), milliseconds
 assert min(percent.values()) > 60, percent
-assert products["all at once"] > 2.5 * products["one by one"], products
-assert in_turn < 0.1 < 0.5 < at_once, (in_turn, at_once)
+assert batches["all_at_once"] > 2.5 * batches["one_by_one"], batches
+assert in_turn < 1.1 < 1.5 < at_once < 2.1, (in_turn, at_once)
 busy, less, _ = uneven.imbalance()
 assert busy[0] == "simgpu:0", busy
 assert 2 < busy[1] / less[1] < 6, (busy, less)
 busy, less, _ = serving.imbalance()
 assert 25 < less[1] <= busy[1] < 75, (busy, less)
-assert 3.9 < held / on_device0 < 4.1, held
-assert 4.9 < peak / on_device0 < 5.1, peak
+assert 3.9 < held / W < 4.1, held
+assert 4.9 < peak / W < 5.1, peak
 assert memory.phases[memory.fullest(device0)] == "optimizer"

@@ -159,7 +159,7 @@ def operators_refuse_tensors_of_two_devices():
         functional.mse_loss(torch.ones(2), torch.ones(2, device=META))
 
 
-@claim("explanation 00/1", "explanation 01/1", "explanation 05/5", "04: time-events-too-early-note")
+@claim("explanation 00/1", "explanation 01/1", "05: idle-what-takes", "04: time-events-too-early-note")
 def messages_of_gpus_are_in_the_library():
     """On GPUs the messages are others than on `meta`: they are looked for in what is installed."""
     said = [
@@ -642,7 +642,7 @@ def room_for_adam(layers, **options):
     return most / (4 << 16)
 
 
-@claim("explanation 05/6", "05: idle-four-times-note", "lab05: lab05-ex3-task", "12: shards-fsdp")
+@claim("explanation 05/3", "05: idle-four-times-note", "lab05: lab05-ex3-task", "12: shards-fsdp")
 def foreach_adam_needs_room_for_all_weights_at_once_and_the_loop_for_one_layer():
     assert [round(room_for_adam(layers, foreach=True), 1) for layers in (4, 8)] == [4, 8]
     one, other = (room_for_adam(layers, foreach=False) for layers in (4, 8))
@@ -664,7 +664,7 @@ def zero_grad_drops_the_gradients_unless_told_to_keep_them():
     assert parameter.grad is None
 
 
-@claim("explanation 05/5")
+@claim("05: idle-what-takes")
 def a_traceback_keeps_the_tensors_of_what_failed():
     def fails():
         large = torch.ones(4)

@@ -1,4 +1,4 @@
-"""`measure`: the right clock, the right synchronisation, honest labels."""
+"""`measure`, `between_events`: the right clock, the right synchronisation, honest labels."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 import simgpu
 from simgpu.profiles import GpuProfile
 from utils.observe import timing
-from utils.observe.timing import Measurement, measure
+from utils.observe.timing import Measurement, between_events, measure
 
 # A kernel on 250,000 float32 takes 3 ms: two operands read and one result written at 1 GB/s.
 PLAIN = GpuProfile(
@@ -86,3 +86,11 @@ def test_settings_that_make_no_sense(wrong):
 def test_an_error_in_the_work_is_the_callers(x):
     with pytest.raises(ZeroDivisionError):
         measure(lambda: 1 / 0)
+
+
+def test_between_events_waits_for_nothing_until_the_time_is_read(x):
+    milliseconds = between_events("simgpu:0", lambda: x + x)
+    other = between_events("simgpu:1", lambda: None)
+    assert simgpu.now() < 1e-3  # the kernel of 3 ms has only been launched
+    assert milliseconds() == pytest.approx(3, rel=1e-2)
+    assert other() == pytest.approx(0, abs=1e-2)

@@ -71,6 +71,25 @@ def measure(work: Callable[[], object], *devices, repeats: int = 10, warm_up: in
     return Measurement(tuple(seconds), _source(names), how, warm_up)
 
 
+def between_events(device: torch.device | str, work: Callable[[], object]) -> Callable[[], float]:
+    """Call `work()` between two events in the current stream of `device`, and wait for nothing.
+
+    What is returned waits for the second event, and returns the milliseconds between the two.
+    """
+    gpu = torch.get_device_module(torch.device(device))
+    stream = gpu.current_stream(device)
+    start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+    stream.record_event(start)
+    work()
+    stream.record_event(end)
+
+    def milliseconds() -> float:
+        end.synchronize()
+        return start.elapsed_time(end)
+
+    return milliseconds
+
+
 def _devices_here() -> list[str]:
     if simgpu.is_enabled():
         return [f"simgpu:{index}" for index in range(torch.get_device_module("simgpu").device_count())]

@@ -1,61 +1,212 @@
-"""What lesson 05's task is judged by: times that are given, and a share that is known."""
+"""What lesson 05's tasks are judged by: events that the facts record themselves, and bytes that they know.
 
-from utils.exercises.facts import Lab, case, need
+The clock of `event_times` is made up: it tells three times, before any job, when all have finished, and in between.
+"""
+
+import simgpu
+from utils.exercises.facts import Lab, case, need, orders_of
+from utils.observe.devices import is_simulated
 
 lab = Lab("lesson05", "Watch the idle GPU")
 
-together = lab.exercise(
-    "together",
+event_times = lab.exercise(
+    "event_times",
     points=0,
-    title="Together or in turn?",
+    title="Time each device by events",
     hints=[
-        "Draw two rows of bars. When is only one device busy, when both? Which of the two times do you divide by?",
-        "Take one pair of each list. When do they begin to overlap, and when do they stop? What if they never meet?",
-        "Every pair of one list may meet several pairs of the other.",
-        "The two busy times added up count what they share twice.",
+        "Two loops. The first launches all jobs and records their events, and waits for nothing.",
+        "stream.record_event(event) puts an event behind what the stream has so far. Each job needs its own two.",
+        "An event can be read when the device has reached it: end.synchronize() waits for that.",
     ],
 )
 
+BEGIN, BETWEEN, END = 10.0, 11.0, 12.5  # seconds of the made-up clock
 
-def ask_together(lab, busy0, busy1):
+
+def run_jobs(lab, device0, device1, jobs, size, moments):
+    """`jobs` are [number of the device, kernels]. Each job records events of its own around its kernels."""
+    import torch
+
+    from utils.exercises.facts.probes import kind_of
+    from utils.observe.devices import is_idle
+    from utils.observe.timing import between_events
+
+    devices = [torch.device(device0), torch.device(device1)]
+    squares = [torch.zeros(size, size, device=device) for device in devices]
+    own, ran, waited = [], [], []
+
+    def make_work(number, where, kernels):
+        def multiply():
+            for _ in range(kernels):
+                torch.mm(squares[where], squares[where])
+
+        def work():
+            if ran and is_idle(devices[jobs[ran[-1]][0]]):
+                waited.append(number)
+            ran.append(number)
+            own.append(between_events(devices[where], multiply))
+
+        return work
+
+    def clock():
+        if not ran:
+            return moments[0]
+        done = len(ran) == len(jobs) and all([is_idle(device) for device in devices])
+        return moments[2] if done else moments[1]
+
+    given = [(devices[where], make_work(number, where, kernels)) for number, (where, kernels) in enumerate(jobs)]
+    found = lab.event_times(given, clock)
+    told = {"ran": ran, "waited": waited, "kind": kind_of(found)}
+    if isinstance(found, (tuple, list)) and len(found) == 2 and isinstance(found[0], (tuple, list)):
+        told["found"] = [*found[0], found[1]]
+        told["found"] = [float(part) if isinstance(part, (int, float)) else kind_of(part) for part in told["found"]]
+    told["own"] = [milliseconds() for milliseconds in own]
+    return told
+
+
+def size_for(device):
+    """A square matrix whose product takes this device longer than the host needs to launch it."""
+    if not is_simulated(device):
+        return 8192
+    return 512 if simgpu.settings().clock == "paced" else 1024
+
+
+def compare_times(student, device0, device1, jobs):
+    names = [device0, device1]
+    told = " and then ".join(f"{kernels} kernels for {names[where]}" for where, kernels in jobs)
+    with case(f"With jobs of {told}"):
+        seen = student.run(run_jobs, device0, device1, jobs, size_for(device0), [BEGIN, BETWEEN, END])
+        need(
+            seen["ran"] == list(range(len(jobs))),
+            f"the jobs that ran are {seen['ran']}. Each has to run once, in order.",
+        )
+        wanted = "Return a list with the milliseconds of each job, and the milliseconds of them all."
+        need("found" in seen, f"it returned {seen['kind']}. {wanted}")
+        *times, span = seen["found"]
+        need(len(times) == len(jobs) and all(isinstance(part, float) for part in seen["found"]), wanted)
+        need(
+            not seen["waited"],
+            "a job had finished before the next one was launched: you wait inside the loop. Launch all jobs first.",
+        )
+        for number, (mine, own) in enumerate(zip(times, seen["own"], strict=True)):
+            compare_one(number, names[jobs[number][0]], mine, own)
+        compare_span(span, times)
+
+
+def compare_one(number, device, mine, own):
+    where = f"job {number} took {device} {own:.3g} ms, and yours says {mine:.3g}."
+    need(not near(mine * 1000, own), f"{where} Milliseconds are wanted, as elapsed_time gives them.")
+    told_by_the_clock = any(near(mine, (moment - BEGIN) * 1e3) for moment in (BETWEEN, END))
+    need(not told_by_the_clock, f"{where} That is by the host's clock: use it for the total only.")
+    need(near(mine, own), f"{where} Are both events of a job in the queue of its own device, right around work()?")
+
+
+def compare_span(span, times):
+    right = (END - BEGIN) * 1e3
+    where = f"from before the first job until all had finished, clock() moved {right:g} ms, and yours says {span:.4g}."
+    need(not near(span, right / 1000), f"{where} Milliseconds are wanted, and the clock tells seconds.")
+    need(not near(span, sum(times)), f"{where} That is the sum of the jobs. Devices that work together take less.")
+    need(not near(span, (BETWEEN - BEGIN) * 1e3), f"{where} A device was still at work when you read the clock.")
+    need(near(span, right), f"{where} Read the clock before the first job, and when all have finished.")
+
+
+def near(mine, theirs) -> bool:
+    """A device that keeps to the wall clock is a little late on a busy computer."""
+    return abs(mine - theirs) <= 0.1 * theirs + 0.02
+
+
+@event_times.fact("the host launches all jobs, and each device's own events time its job")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            compare_times(student, device0, device1, [[0, 4], [1, 2]])
+
+
+@event_times.fact("whichever device finishes last, all have finished when the clock is read again")
+def _(student):
+    compare_times(student, *student.devices, [[0, 2], [1, 6], [0, 1]])
+
+
+memory_of_step = lab.exercise(
+    "memory_of_step",
+    points=0,
+    title="Peak memory of a step, by device",
+    hints=[
+        "PyTorch keeps one peak for each device, since the start or since the last reset of that device.",
+        "reset_peak_memory_stats, memory_allocated and max_memory_allocated all take a device.",
+    ],
+)
+
+MIB = 2**20
+
+
+def use_memory(lab, device0, device1, kept, temporary, earlier):
+    """A step that keeps some MiB on each device and needs others while it runs; before it there was a higher peak."""
+    import torch
+
     from utils.exercises.facts.probes import kind_of
 
-    found = lab.together([tuple(pair) for pair in busy0], [tuple(pair) for pair in busy1])
-    if isinstance(found, bool) or not isinstance(found, (int, float)):
-        return kind_of(found)
-    return float(found)
+    devices = [torch.device(device0), torch.device(device1)]
+    gpu = torch.get_device_module(devices[0])
+
+    def make(size, device):
+        return torch.empty(size * 2**18, device=device)  # MiB of float32
+
+    for size, device in zip(earlier, devices, strict=True):
+        make(size, device)
+    before = [gpu.memory_allocated(device) for device in devices]
+    held, ran = [], []
+
+    def step():
+        ran.append(1)
+        for number, device in enumerate(devices):
+            held.append(make(kept[number], device))
+            make(temporary[number], device)
+
+    found = lab.memory_of_step(step, list(devices))
+    told = {"ran": len(ran), "before": before, "kind": kind_of(found)}
+    if isinstance(found, dict):
+        told["found"] = [
+            [str(key), list(value) if isinstance(value, (tuple, list)) else kind_of(value)]
+            for key, value in found.items()
+        ]
+    return told
 
 
-def compare(student, busy0, busy1, right):
-    for first, second in ((busy0, busy1), (busy1, busy0)):
-        with case(f"For {first} and {second}"):
-            found = student.run(ask_together, [list(pair) for pair in first], [list(pair) for pair in second])
-            need(not isinstance(found, str), f"together returned {found}. Return a number from 0 to 1.")
-            need(abs(found - right) < 1e-9, f"together returned {found:g}, and it is {right:g}.")
+def compare_memory(student, device0, device1):
+    kept, temporary, earlier = [2, 3], [5, 9], [40, 30]
+    seen = student.run(use_memory, device0, device1, kept, temporary, earlier)
+    need(seen["ran"] == 1, f"step() was called {seen['ran']} times. Call it once: a second step may need other memory.")
+    need("found" in seen, f"it returned {seen['kind']}. Return a dict with two numbers for each device.")
+    found = dict(seen["found"])
+    need(
+        sorted(found) == sorted([device0, device1]),
+        f"the dict has the keys {', '.join(sorted(found)) or 'of nothing'}. str(device) of each device is wanted.",
+    )
+    for number, device in enumerate((device0, device1)):
+        before = seen["before"][number]
+        held, peak = before + kept[number] * MIB, before + (kept[number] + temporary[number]) * MIB
+        mine = found[device]
+        whole = isinstance(mine, list) and len(mine) == 2 and all(type(part) is int for part in mine)
+        need(whole, f"of {device} it says {mine}. Two numbers of bytes are wanted: held and peak.")
+        compare_bytes(device, mine, before, held, peak, before + earlier[number] * MIB)
 
 
-@together.fact("devices that take turns are never busy together")
+def compare_bytes(device, mine, before, held, peak, earlier):
+    where = f"{device} holds {held} bytes after the step, at its peak {peak}, and yours says {mine[0]} and {mine[1]}."
+    need(mine != [peak, held], f"{where} The two are in the other order.")
+    need(mine[1] != earlier, f"{where} That peak is from before the step: reset it on each device.")
+    need(
+        mine[1] != mine[0] or mine[0] != held,
+        f"{where} The peak was reset after the step, or read from another function.",
+    )
+    need(mine[0] != before or before == held, f"{where} What is held has to be read after the step.")
+    need(not before or mine[1] != peak - before, f"{where} Take nothing off: what was there before has to fit, too.")
+    need(mine == [held, peak], f"{where} Each number has to come from its own device: give the device to each call.")
+
+
+@memory_of_step.fact("of each device, what it holds after the step, and the peak of this step")
 def _(student):
-    compare(student, [(0, 1), (2, 3)], [(1, 2), (3, 4)], 0)
-
-
-@together.fact("devices that are busy at the same times have 1, however long they are idle between")
-def _(student):
-    compare(student, [(0, 1), (5, 7)], [(0, 1), (5, 7)], 1)
-
-
-@together.fact("where they overlap in part: the time of both, divided by the time of at least one")
-def _(student):
-    compare(student, [(0, 2)], [(1, 4)], 0.25)
-    compare(student, [(10, 16)], [(11, 12)], 1 / 6)
-
-
-@together.fact("a long piece of one device may meet several short ones of the other")
-def _(student):
-    compare(student, [(0, 8), (20, 22)], [(1, 2), (3, 5), (7, 9), (21, 21.5)], 4.5 / 11)
-
-
-@together.fact("a list may be empty, and both may be")
-def _(student):
-    compare(student, [(0, 2)], [], 0)
-    compare(student, [], [], 0)
+    for device0, device1, order in orders_of(student):
+        with order:
+            compare_memory(student, device0, device1)

@@ -1,10 +1,31 @@
-def together(busy0, busy1):
-    """Of the time in which at least one of two devices is busy, the share in which both are."""
-    both = 0
-    for start0, end0 in busy0:
-        for start1, end1 in busy1:
-            both += max(0, min(end0, end1) - max(start0, start1))  # below zero: they do not meet
-    first = sum(end - start for start, end in busy0)
-    second = sum(end - start for start, end in busy1)
-    at_least_one = first + second - both  # the sum has what they share twice
-    return both / at_least_one if at_least_one else 0
+import torch
+
+
+def event_times(jobs, clock):
+    """Milliseconds of each job on its device, by events, and of all jobs together, by the clock."""
+    marks = []
+    begin = clock()
+    for device, work in jobs:
+        gpu = torch.get_device_module(device)
+        stream = gpu.current_stream(device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+        stream.record_event(start)
+        work()
+        stream.record_event(end)
+        marks.append((start, end))
+    for _, end in marks:
+        end.synchronize()  # only now: a wait inside the loop would make the devices take turns
+    total = (clock() - begin) * 1e3
+    return [start.elapsed_time(end) for start, end in marks], total
+
+
+def memory_of_step(step, devices):
+    """Of each device: the bytes that it holds after `step()`, and the most that it held during it."""
+    for device in devices:
+        torch.get_device_module(device).reset_peak_memory_stats(device)
+    step()
+    found = {}
+    for device in devices:
+        gpu = torch.get_device_module(device)
+        found[str(device)] = gpu.memory_allocated(device), gpu.max_memory_allocated(device)
+    return found
