@@ -1,5 +1,6 @@
 """Ranges in pyproject.toml, tested versions in constraints.txt, and environment.yml: they have to agree."""
 
+import ast
 import importlib.metadata
 import json
 import re
@@ -33,6 +34,29 @@ def test_every_requirement_has_a_tested_version_in_its_range():
         version = TESTED.get(canonicalize_name(requirement.name))
         assert version, f"constraints.txt has no version of {requirement.name}"
         assert requirement.specifier.contains(version), f"{requirement} does not admit {version}"
+
+
+def imported(path):
+    """The packages that a file imports, but for Python's own and the course's."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    own = {"utils", "simgpu", *(file.stem for file in (ROOT / "tools").glob("*.py"))}
+    return {name.split(".")[0] for name in names} - own - sys.stdlib_module_names
+
+
+def test_what_is_imported_is_declared():
+    declared = {canonicalize_name(requirement.name) for requirement in REQUIREMENTS}
+    owners = importlib.metadata.packages_distributions()
+    code = [path for top in ("utils", "tools") for path in (ROOT / top).rglob("*.py")]
+    code = [path for path in code if "tests" not in path.relative_to(ROOT).parts]
+    missing = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in code
+        for name in imported(path)
+        if not declared & {canonicalize_name(owner) for owner in owners.get(name, ())}
+    }
+    assert not missing
 
 
 def test_every_line_of_the_constraints_is_one_exact_version():
