@@ -43,7 +43,7 @@ def test_it_says_what_was_done_by_whom_and_is_harmless(graded, tmp_path):
     assert "these 2 labs" in page
     assert "10 of 20 points" in " ".join(page.split())
     assert "lab01 Split a model" in page
-    assert "split any model over several devices" in page, "from the README's table"
+    assert "split any model over several devices" in page, "from the table in docs/course.md"
     assert "script" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower()
 
 

@@ -219,19 +219,21 @@ def test_the_bundle_is_complete_and_holds_nothing_secret(tmp_path):
             assert not [cell for cell in nbformat.reads(text, 4).cells if cell.get("outputs")], name
 
 
-def test_the_readme_of_the_bundle_says_nothing_of_what_is_only_in_the_repository(tmp_path):
+def test_the_pages_of_the_bundle_say_nothing_of_what_is_only_in_the_repository(tmp_path):
+    pages = ("README.md", "docs/course.md")
     bundle(tmp_path / "course.zip")
     with zipfile.ZipFile(tmp_path / "course.zip") as archive:
-        text = archive.read("course/README.md").decode()
-    for only_there in ("make test", "make check", "make site", "course grade", "tests/attacks", "look in `solutions/`"):
-        assert only_there in (ROOT / "README.md").read_text()
-        assert only_there not in text
-    for kept in ("make lab", "## Take it as a student", "## Lessons and labs", "MIT licence"):
-        assert kept in text
-    assert "<!-- " not in text
-    steps = [line for line in text.splitlines() if re.search(r"\b\d\. ", line)]
+        readme, course = texts = [archive.read(f"course/{page}").decode() for page in pages]
+    both, here = "".join(texts), "".join((ROOT / page).read_text() for page in pages)
+    for only_there in ("make test", "course grade", "instructors.md", "CONTRIBUTING", "look in `solutions/`"):
+        assert only_there in here
+        assert only_there not in both
+    for kept in ("make lab", "## Who it is for", "MIT licence", "## Take it as a student", "## Lessons and labs"):
+        assert kept in both
+    assert "<!-- " not in both
+    steps = [line for line in course.splitlines() if re.search(r"\b\d\. ", line)]
     assert [line[:3] for line in steps] == ["1. ", "2. ", "3. ", "4. ", "5. "], "a list of lines of its own"
-    assert not re.search(r"[^\n]\n## | \n", text)
+    assert not re.search(r"[^\n]\n## | \n", readme + course)
 
 
 def test_what_the_bundle_links_to_is_in_it(tmp_path):

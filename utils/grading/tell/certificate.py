@@ -27,7 +27,7 @@ LABEL = re.compile(r"lab\d\d")
 
 @dataclass(frozen=True)
 class Row:
-    """A lab on a certificate: its title, the points, and what its README's row says one can do afterwards."""
+    """A lab on a certificate: its title, the points, and what one can do afterwards."""
 
     lab: str
     title: str
@@ -121,12 +121,12 @@ def _grades(folder: Path) -> dict[str, tuple[float, float] | None]:
 
 
 def _can_afterwards() -> dict[str, str]:
-    """What the README's table says one can do after each lesson, by the name of its lab."""
+    """What the table in docs/course.md says one can do after each lesson, by the name of its lab."""
     try:
-        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "course.md").read_text(encoding="utf-8")
     except OSError:
         return {}
-    rows = re.findall(r"^\|[^|]*\|[^|]*\|[^|]*\(labs/(lab\d\d)/[^)]*\)[^|]*\| (.*?) \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\|[^|]*\|[^|]*\|[^|]*\((?:\.\./)?labs/(lab\d\d)/[^)]*\)[^|]*\| (.*?) \|$", text, re.MULTILINE)
     return {lab: re.sub(r"[`*]|\]\([^)]*\)|\[", "", words) for lab, words in rows}
 
 
