@@ -547,7 +547,8 @@ def need_share(student, device0, device1, rows, size):
             "that mix the two, such as 1F1B, need queues for the copies of their own, or a process for each device: "
             "lesson 10.)"
             if run["mixed"]
-            else lesson.why_serial(run) or "Write down the queue of each device: what stands before part1 in device1's?"
+            else lesson.why_serial(run)
+            or "Write down the queue of each device: what is queued on device1 before stage 1?"
         )
         need(
             share >= ENOUGH,

@@ -232,8 +232,8 @@ A_WAIT_IN_THE_LOOP = """
 @pytest.mark.parametrize(
     ("forward", "says"),
     [
-        (ALL_FIRST_PARTS_FIRST, "All of part0 was launched before the first copy."),
-        (ALL_COPIES_FIRST, "All copies were launched before the first part1."),
+        (ALL_FIRST_PARTS_FIRST, "All of stage 0 was launched before the first copy."),
+        (ALL_COPIES_FIRST, "All copies were launched before the first kernel of stage 1."),
         (OUTPUTS_BACK, "device1 copies something back to device0."),
         (A_WAIT_IN_THE_LOOP, "What waits in the loop?"),
     ],

@@ -795,7 +795,7 @@ class Noted(torch.autograd.Function):
         return gradient, None, None
 
 
-@claim("explanation 08/2", "explanation 08/3")
+@claim("08: pipe-backward", "explanation 08/2")
 def backward_takes_the_newest_first():
     order, x = [], torch.ones(4, 1, requires_grad=True)
     outputs = [Noted.apply(rows * 2, number, order) for number, rows in enumerate(x.split(1))]
@@ -809,7 +809,7 @@ def split_leaves_what_is_left_and_tensor_split_evens_out():
     assert [len(rows) for rows in torch.ones(10, 1).tensor_split(4)] == [3, 3, 2, 2]
 
 
-@claim("08: pipe-accumulate", "explanation 08/5")
+@claim("08: pipe-accumulate", "explanation 08/3")
 def backward_frees_the_saved_tensors():
     kept = weakref.WeakSet()
 

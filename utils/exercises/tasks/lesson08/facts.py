@@ -1,4 +1,4 @@
-"""The facts about lesson 08's task. Lab 08 asks the same of more than two parts, so it uses these words too."""
+"""The facts about lesson 08's tasks. Lab 08 asks the same of more than two parts, so it uses these words too."""
 
 import math
 
@@ -96,9 +96,9 @@ def why_serial(run) -> str:
         )
     if "0" in order and "1" in order and order.rindex("0") < order.index("1"):
         return (
-            "The forward pass goes stage by stage: all of part0 was launched before the first part1. Autograd goes "
-            "back in the reverse order, all of part1 before the first gradient for device0. Launch the part1 of a "
-            "micro-batch right after its part0."
+            "The forward pass goes stage by stage: all of stage 0 was launched before the first kernel of stage 1. "
+            "Backward runs in the reverse order, all of stage 1 before the first gradient for device0. Launch stage 1 "
+            "of a micro-batch right after its stage 0."
         )
     return ""
 
@@ -115,23 +115,23 @@ def why_no_overlap(run) -> str:
         return "What has each device been given?"
     if "b" in order:
         return (
-            "In the loop device1 copies something back to device0. A copy stands in the queues of both devices, so "
-            "device0 waits there for part1 before it begins its next part0. Leave the outputs where they are."
+            "In the loop device1 copies something back to device0. A copy is queued on both devices, so device0 waits "
+            "for stage 1 before it begins the next micro-batch. Leave the outputs where they are."
         )
     if order.rindex("0") < order.index("c"):
         return (
-            "All of part0 was launched before the first copy. A copy waits for everything that device0 was given "
-            "before it, so launch the copy of a micro-batch right after its part0."
+            "All of stage 0 was launched before the first copy. A copy waits for everything that was queued on device0 "
+            "before it, so launch the copy of a micro-batch right after its stage 0."
         )
     if order.rindex("c") < order.index("1"):
         return (
-            "All copies were launched before the first part1. A copy stands in the queues of both devices, and a "
-            "device works through its queue in order. So device1 has to receive the last micro-batch before it begins "
-            "the first."
+            "All copies were launched before the first kernel of stage 1. A copy is queued on both devices, and a "
+            "device works through its queue in order. So device1 has to receive the last micro-batch "
+            "before it begins the first."
         )
     return (
-        "The host never waits, so look at the order of the launches: what stands before part1 in device1's queue, and "
-        "before part0 in device0's?"
+        "The host never waits, so look at the order of the launches: what is queued before stage 1 on device1, and "
+        "before stage 0 on device0?"
     )
 
 
@@ -156,18 +156,18 @@ def need_overlap(run, micro_batches):
         )
 
 
-# --- the task -------------------------------------------------------------------------------------------------------
+# --- gradient accumulation ------------------------------------------------------------------------------------------
 
-task = lab.exercise(
-    "pipelined",
+accumulation = lab.exercise(
+    "accumulated",
     points=0,
-    title="A pipeline",
+    title="Micro-batches, one after another",
     hints=[
-        "A tensor has a method that cuts it into pieces of so many rows. The last piece may be smaller.",
-        "What does one micro-batch have to go through, and where does it have to be before each part?",
-        "Say aloud what each device is given, in which order. Does device1 get its first part1 before device0 is done?",
-        "A line in the loop that wants a value (.item(), print, .cpu(), synchronize) stops everything until it is "
-        "there.",
+        "tensor.split(size) gives the micro-batches.",
+        "The loss of a micro-batch is a mean over its samples alone. What is the mean over all of them, if all "
+        "micro-batches are equal?",
+        "backward() adds to what .grad holds already. When does it have to run to free the activations of a "
+        "micro-batch before the next one?",
     ],
 )
 
@@ -175,19 +175,98 @@ FIRST = [["Linear", 6, 16], ["Tanh"]]
 SECOND = [["Linear", 16, 5], ["Tanh"], ["Linear", 5, 3]]
 
 
+def run_accumulated(lab, first, second, device0, device1, seed, x, size):
+    import torch
+
+    from utils.exercises.facts.probes import array, build, fill, kind_of
+
+    stage0, stage1 = build(first), build(second)
+    whole = torch.nn.Sequential(stage0, stage1)
+    fill(whole, seed)
+    stage0.to(device0)
+    stage1.to(device1)
+    order, sizes = [], []
+    stage0[0].register_forward_hook(lambda module, inputs, output: order.append("F"))
+    stage0[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
+    stage0[0].weight.register_post_accumulate_grad_hook(lambda weight: order.append("B"))
+    loss = lab.accumulated(stage0, stage1, torch.device(device0), torch.device(device1), torch.from_numpy(x), size)
+    is_tensor = isinstance(loss, torch.Tensor)
+    return {
+        "sizes": sizes,
+        "order": "".join(order),
+        "loss": array(loss).ravel() if is_tensor else kind_of(loss),
+        "has_graph": is_tensor and loss.requires_grad,
+        "gradients": [None if p.grad is None else array(p.grad) for p in whole.parameters()],
+    }
+
+
+def compare_accumulated(student, device0, device1, samples, size, seed=1):
+    x = numbers(samples, FIRST[0][1], seed=seed)
+    with case(f"With {samples} samples, size={size}, device0={device0} and device1={device1}"):
+        run = student.run(run_accumulated, FIRST, SECOND, device0, device1, seed, x, size)
+        compare_sizes(run["sizes"], samples, size)
+        count = samples // size
+        need(
+            run["order"] == "FB" * count,
+            f"forward (F) and backward (B) of stage 0 ran in the order {run['order'] or 'of none'}. Call backward() "
+            "right after the forward pass of each micro-batch: then only one micro-batch is in flight.",
+        )
+        output, gradients = whole_batch([FIRST, SECOND], seed, x)
+        compare_gradients(
+            run["gradients"],
+            gradients,
+            "The loss of a micro-batch is a mean over its samples. Divide it by the number of micro-batches, and clear "
+            "no gradient in between.",
+        )
+        need(not isinstance(run["loss"], str), f"it returned {run['loss']}. Return the loss as a tensor.")
+        right = float((output**2).mean())
+        need(
+            run["loss"].size == 1 and math.isclose(run["loss"][0], right, rel_tol=1e-4),
+            f"the loss of the batch is {right:.4f}, and it returned {run['loss']}.",
+        )
+        need(not run["has_graph"], "the returned loss still has its graph. Sum up loss.detach().")
+
+
+@accumulation.fact("loss and gradients are those of the whole batch, and one micro-batch is in flight at a time")
+def _(student):
+    compare_accumulated(student, *student.devices, 12, 4)
+
+
+@accumulation.fact("so they are with other sizes, and with the devices swapped")
+def _(student):
+    compare_accumulated(student, *student.devices[::-1], 10, 2, seed=2)
+
+
+# --- the pipeline ---------------------------------------------------------------------------------------------------
+
+task = lab.exercise(
+    "pipelined",
+    points=0,
+    title="A pipeline",
+    hints=[
+        "tensor.split(size) gives the micro-batches. The last one may be smaller.",
+        "Which three steps does a micro-batch go through? torch.cat joins the outputs.",
+        "Say aloud what is queued on each device, in which order. Does device1 get its first kernel before device0 is "
+        "done with the last micro-batch?",
+        "A line in the loop that wants a value (.item(), print, .cpu(), synchronize) stops everything until it is "
+        "there.",
+    ],
+)
+
+
 def run_pipelined(lab, first, second, device0, device1, seed, x, size):
     import torch
 
     from utils.exercises.facts.probes import array, build, fill, kind_of
 
-    part0, part1 = build(first), build(second)
-    whole = torch.nn.Sequential(part0, part1)
+    stage0, stage1 = build(first), build(second)
+    whole = torch.nn.Sequential(stage0, stage1)
     fill(whole, seed)
-    part0.to(device0)
-    part1.to(device1)
+    stage0.to(device0)
+    stage1.to(device1)
     sizes = []
-    part0[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
-    output = lab.pipelined(part0, part1, torch.device(device0), torch.device(device1), torch.from_numpy(x), size)
+    stage0[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
+    output = lab.pipelined(stage0, stage1, torch.device(device0), torch.device(device1), torch.from_numpy(x), size)
     if not isinstance(output, torch.Tensor):
         return {"wrong": f"pipelined returned {kind_of(output)}. Return one tensor."}
     output.square().mean().backward()
@@ -262,3 +341,65 @@ def watch_pipelined(lab, device0, device1, micro_batches):
 @task.fact("both devices work at the same time (watched where devices are simulated)")
 def _(student):
     need_overlap(student.run(watch_pipelined, *student.devices, 6), 6)
+
+
+# --- peak memory ----------------------------------------------------------------------------------------------------
+
+peak = lab.exercise(
+    "peak_memory",
+    points=0,
+    title="The peak of a step",
+    hints=[
+        "torch.get_device_module(device) is torch.cuda or torch.simgpu. Both have memory_allocated, "
+        "max_memory_allocated and reset_peak_memory_stats.",
+        "max_memory_allocated is the peak since the last reset, and counts everything on the device.",
+    ],
+)
+
+MIB = 2**20
+BEFORE, EARLIER, FREED, LEFT = 4, 16, 6, 1  # MiB: there before, freed before, freed in the step, left by the step
+
+
+def run_peak(lab, device, other, before, earlier, freed, left):
+    import torch
+
+    from utils.exercises.facts.probes import kind_of
+
+    def mib(count, where):
+        return torch.empty(count * 2**18, device=where)
+
+    kept, calls = [mib(before, device)], []
+    mib(earlier, device)
+
+    def step():
+        calls.append(1)
+        kept.append(mib(left, device))
+        mib(freed, device)
+        mib(2 * earlier, other)
+
+    found = lab.peak_memory(step, torch.device(device))
+    is_number = hasattr(found, "__index__") and not isinstance(found, bool)
+    return {"calls": len(calls), "found": int(found) if is_number else kind_of(found)}
+
+
+@peak.fact("it is the most that the step has in use on the device, beyond what was there before")
+def _(student):
+    device, other = student.devices
+    run = student.run(run_peak, device, other, BEFORE, EARLIER, FREED, LEFT)
+    found, right = run["found"], (FREED + LEFT) * MIB
+    need(run["calls"], "step was never called. Call step() between the reset and the peak.")
+    need(run["calls"] == 1, f"step was called {times(run['calls'])}. Once is enough.")
+    need(not isinstance(found, str), f"it returned {found}. Return the bytes as a whole number.")
+    why = {
+        LEFT: "That is what the step leaves behind. Reset before step(), and read max_memory_allocated after it.",
+        EARLIER: "That is the peak of something that ran before: reset_peak_memory_stats.",
+        EARLIER + BEFORE: "That is the peak of something that ran before: reset_peak_memory_stats.",
+        FREED + LEFT + BEFORE: f"{BEFORE} MiB of that were there before the step: memory_allocated.",
+        2 * EARLIER: "That is the peak of the other device: name the device in each call.",
+        0: "Take memory_allocated before step(), and the peak after it.",
+    }
+    with case(f"A step that allocates {LEFT} MiB, then {FREED} MiB, and frees these"):
+        need(
+            found == right,
+            f"the peak is {right / MIB:g} MiB, and it returned {found / MIB:g} MiB. {why.get(found // MIB, '')}",
+        )
