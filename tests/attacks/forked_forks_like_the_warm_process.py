@@ -11,13 +11,14 @@ import subprocess
 import sys
 
 _ours, _theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-_start = "import utils.grading.run.fork_server as w; w.prepare_plain = lambda: (lambda key, arguments: None); w.main()"
-_process = subprocess.Popen([sys.executable, "-c", _start, str(_theirs.fileno()), "plain"], pass_fds=[_theirs.fileno()])
+_start = "import sys; from utils.grading.run import forked_kernels as k; from utils.processes import fork_server as f; "
+_start += "k.load = lambda: k._kernels(lambda files, arguments: None); f.main()"
+_process = subprocess.Popen([sys.executable, "-c", _start, str(_theirs.fileno()), "utils.grading.run.forked_kernels:load"], pass_fds=[_theirs.fileno()])
 _theirs.close()
 _ours.settimeout(4)
 try:
     _said = _ours.recv(100)
-    _request = {"apart": True, "user": 0, "limits": {"CORE": 0}, "empty": {"/tmp": 2**30}, "readable": [], "writable": []}
+    _request = {"apart": True, "user": 0, "limits": {"CORE": 0}, "rooms": {"empty": {"/tmp": 2**30}}}
     _request |= {"environment": {}, "folder": "/", "arguments": []}
     _life, _other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     _life.settimeout(4)

@@ -24,6 +24,6 @@ end = time.monotonic() + 40
 while time.monotonic() < end:
     sum(range(10_000)) if sys.argv[-1] == "busy" else time.sleep(1)
 """
-_name = "from utils.grading.run.fork_server import main; main()"
+_name = "from utils.processes.fork_server import main; main()"
 for _kind in ("stopped", "busy", "idle"):
     subprocess.run(["bash", "-c", 'exec -a "$0" "$@"', _name, sys.executable, "-c", _program, "daemon-@MARK@", _kind])

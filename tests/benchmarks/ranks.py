@@ -6,12 +6,12 @@ Memory is the proportional set size: what processes share counts in parts. `alon
 imported the same and shares nothing that is not a file.
 """
 
-import os
 import statistics
 import subprocess
 import sys
 import time
 
+import psutil
 import torch.distributed as dist
 
 from utils.ranks import ranks
@@ -26,11 +26,13 @@ def megabytes(process: object = "self") -> float:
         return next(int(line.split()[1]) for line in file if line.startswith("Pss:")) / 1024
 
 
-def at_work() -> tuple[float, float]:
-    """The memory of this rank after a collective, and, told by rank 0, of the process that it was forked from."""
+def at_work() -> tuple[float, float, float]:
+    """The memory of this rank after a collective, of its supervisor, and, told by rank 0, of the fork server."""
     shared = dist.new_group()
     dist.barrier(shared)
-    told = megabytes(), megabytes(os.getppid()) if dist.get_rank() == 0 else 0.0
+    supervisor = psutil.Process().parent()
+    of_server = megabytes(supervisor.ppid()) if dist.get_rank() == 0 else 0.0
+    told = megabytes(), megabytes(supervisor.pid), of_server
     dist.barrier(shared)  # all are still there while each looks
     return told
 
@@ -49,10 +51,10 @@ def main(repeats: int = 5) -> None:
         line = f"{count} ranks, from the call to the results"
         print(f"{line:<47} {middle:8.2f} s   (median of {repeats}; most {worst:.2f} s)")
     told = ranks(4).run(at_work)
-    of_ranks, of_warm = [rank for rank, _ in told], told[0][1]
+    of_ranks, of_supervisors, of_server = [rank for rank, _, _ in told], [one for _, one, _ in told], told[0][2]
     print(f"memory of each of 4 ranks                       {statistics.mean(of_ranks):8.0f} MB")
-    print(f"memory of the fork server                      {of_warm:8.0f} MB")
-    print(f"memory of all five                              {sum(of_ranks) + of_warm:8.0f} MB")
+    print(f"memory of the fork server                      {of_server:8.0f} MB")
+    print(f"memory of all, with the ranks' supervisors     {sum(of_ranks + of_supervisors) + of_server:8.0f} MB")
     alone = float(subprocess.check_output([sys.executable, "-c", ALONE], text=True))
     print(f"memory of one process alone                     {alone:8.0f} MB")
 

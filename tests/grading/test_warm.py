@@ -18,6 +18,7 @@ from utils.grading.run import kernel, places, provisioner, sandbox
 from utils.grading.run.kernel import Limits
 from utils.grading.run.kernel_student import KernelStudent
 from utils.grading.run.submissions import Submission
+from utils.processes.forking import ForkServerEnded
 
 pytestmark = [
     pytest.mark.xdist_group("warm"),
@@ -76,7 +77,7 @@ def compared(found, home):
     if home != places.HOME:  # what is everybody's, other processes change meanwhile
         del found["files"]["/tmp"], found["files"]["/dev/shm"], found["processes"], found["writable"]
     # The fork server's own; and one that matplotlib reads a font with, where it has no cache yet.
-    own = ("utils.grading.run.fork_server", "encodings.utf_16_be")
+    own = ("utils.grading.run.forked_kernels", "utils.processes", "utils.processes.fork_server", "encodings.utf_16_be")
     found["modules"] = [name for name in ast.literal_eval(found["modules"]) if name not in own]
     environment = ast.literal_eval(found["environment"])
     # Whose death ends a kernel that is in no sandbox; in one that is the supervisor's matter.
@@ -153,7 +154,7 @@ def test_where_the_fork_server_dies_another_takes_over_and_nothing_is_lost():
 
 def test_where_none_can_be_kept_alive_each_kernel_is_a_fresh_process(monkeypatch):
     def none(*_, **__):
-        raise provisioner.ForkServerEnded("no")
+        raise ForkServerEnded("no")
 
     monkeypatch.setattr(kernel, "kernel_fork_server", none)
     with KernelStudent(["number = 7"]) as student:

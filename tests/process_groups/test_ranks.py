@@ -233,7 +233,7 @@ def test_no_rank_has_a_group_before_all_have_connected(tmp_path):
     assert ranks(3).run(makes_a_group_late, tmp_path / "sign") == [True] * 3
 
 
-def kills_the_fork_server():
+def kills_what_has_forked_it():
     print(os.getpid())
     dist.barrier()
     if dist.get_rank() == 1:
@@ -241,9 +241,9 @@ def kills_the_fork_server():
     time.sleep(600)
 
 
-def test_no_rank_outlives_the_fork_server_and_the_next_run_starts_another(capsys):
+def test_no_rank_outlives_what_has_forked_it_and_the_next_run_starts_another(capsys):
     with pytest.raises(RuntimeError, match="the process that ranks are forked from has ended: run this again"):
-        ranks(2).run(kills_the_fork_server)
+        ranks(2).run(kills_what_has_forked_it)
     wait_until_gone(int(line.split()[-1]) for line in capsys.readouterr().out.splitlines())
     assert ranks(2).run(dist.get_rank) == [0, 1]
 
@@ -257,15 +257,25 @@ def wait_until_gone(ids):
 
 
 def test_no_rank_is_left_after_a_run():
+    assert not any(psutil.pid_exists(number) for number in ranks(2).run(os.getpid))
+    wait_until_gone(child.pid for child in psutil.Process(launch.shared_fork_server().process.pid).children())
+
+
+def test_where_the_fork_server_has_died_the_next_run_starts_another():
     ranks(2).run(dist.get_rank)
-    assert psutil.Process(launch.shared_fork_server()._process.pid).children() == []
+    process = launch.shared_fork_server().process
+    process.kill()
+    process.wait()
+    assert ranks(2).run(dist.get_rank) == [0, 1]
+
+
+def parents():
+    return os.getppid()
 
 
 def test_where_a_fork_is_not_safe_each_rank_is_a_program_of_its_own(monkeypatch):
-    process = launch.ForkServer(forks=False)
-    monkeypatch.setattr(launch, "_shared", process)
-    assert ranks(2).run(dist.get_rank) == [0, 1]
-    process._process.kill()
+    monkeypatch.setattr(launch, "can_fork", lambda: False)
+    assert ranks(2).run(parents) == [os.getpid()] * 2
 
 
 # --- in a notebook --------------------------------------------------------------------------------------------------

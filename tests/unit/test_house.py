@@ -95,7 +95,7 @@ FLOORS = (
     ("planner",),
     ("exercises", "schedules"),
     ("observe", "models", "ranks"),
-    ("simgpu", "common"),
+    ("simgpu", "common", "processes"),
 )
 
 

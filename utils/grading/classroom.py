@@ -34,8 +34,9 @@ from utils.grading.fingerprint import course_digest, fingerprint
 from utils.grading.grade import Grade, grade_submission
 from utils.grading.handed_in.reader import LARGEST_FILE
 from utils.grading.run.kernel import Limits, fork_server_for
-from utils.grading.run.provisioner import ForkServerEnded, Lent, borrow
+from utils.grading.run.provisioner import borrow
 from utils.grading.run.submissions import FOLDERS, Submission, file_stem
+from utils.processes.forking import ForkServerEnded, Lent
 
 TRIES = 2  # of a submission whose grading process died
 ONE_AT_A_TIME = threading.Lock()  # the simulated GPUs are one machine a process

@@ -22,7 +22,7 @@ from utils.grading.run.kernel import Limits
 from utils.grading.run.submissions import Submission
 
 # Where judging begins: the grader's side, the student's side, and what forks that.
-BEGINNINGS = ("utils.grading.grade", "utils.grading.run.student_process", "utils.grading.run.fork_server")
+BEGINNINGS = ("utils.grading.grade", "utils.grading.run.student_process", "utils.grading.run.forked_kernels")
 # Packages that count as a whole, whatever is imported of them: they are what judges.
 WHOLE = ("utils/exercises/facts", "utils/simgpu/src/simgpu", "utils/grading/run", "utils/grading/handed_in")
 COURSE = re.compile(r"utils(?:\.\w+)*")

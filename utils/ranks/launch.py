@@ -5,90 +5,44 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 
 from torch.distributed import TCPStore
 
 from utils.common.files import python_path
+from utils.processes.forking import Forked, ForkServer, ForkServerEnded, can_fork
 
-from . import fork_server
 from .one_rank import Failure, Lost, Order, Result, Unfinished
 from .telling import Output, RankError, RanksInterrupted, Trouble, name_ranks, told, was
 
+START = "from utils.ranks.one_rank import started; started()"
+ENDED = "the process that ranks are forked from has ended: run this again"
 GRACE = 10.0  # seconds that the others have, after the first has failed, to say what they were doing
-
-
-class ForkServer:
-    """The process that ranks are forked from (fork_server.py), started and not waited for."""
-
-    def __init__(self, forks: bool = fork_server.FORKS):
-        self._control, theirs = socket.socketpair()
-        command = [sys.executable, "-c", fork_server.START.format("main", (theirs.fileno(), int(forks)))]
-        environment = os.environ | {"PYTHONPATH": python_path(sys.path)}
-        environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun: the ranks share the cores
-        environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings are of timers and sockets, on each rank
-        self._process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL, start_new_session=True
-        )
-        theirs.close()
-        self._words = Connection(os.dup(self._control.fileno()))
-        self._lock = threading.Lock()
-        self._ready = False
-
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
-    def wait_until_ready(self) -> None:
-        """Raises RuntimeError where it does not come so far."""
-        with self._lock, self._ended_after(EOFError, OSError):
-            self._ready = self._ready or self._words.recv() == fork_server.READY
-
-    def fork(self, count: int) -> list[Rank]:
-        """So many new processes, which wait for their order. Raises RuntimeError where nobody forks them."""
-        ends = [(*socket.socketpair(), *os.pipe()) for _ in range(count)]
-        theirs = [file for _, words, _, output in ends for file in (words.detach(), output)]
-        try:
-            ids = self._asked(count, theirs)
-        finally:
-            for file in theirs:
-                os.close(file)
-        return [Rank(rank, ids[rank], Connection(ours.detach()), out) for rank, (ours, _, out, _) in enumerate(ends)]
-
-    def end(self, ranks: list[Rank]) -> list[int]:
-        """End these, and whom they have started. How each has ended."""
-        return self._asked([rank.process for rank in ranks])
-
-    def _asked(self, what: object, files: Sequence[int] = ()):
-        """The answer. Who is interrupted meanwhile ends the process: what it answers next would be to this."""
-        with self._lock, self._ended_after(BaseException):
-            self._words.send(what)
-            for first in range(0, len(files), 2):
-                socket.send_fds(self._control, [b"."], files[first : first + 2])
-            return self._words.recv()
-
-    @contextlib.contextmanager
-    def _ended_after(self, *errors: type[BaseException]) -> Iterator[None]:
-        try:
-            yield
-        except errors as error:
-            self._process.kill()
-            self._process.wait()
-            if isinstance(error, (EOFError, OSError)):
-                raise RuntimeError("the process that ranks are forked from has ended: run this again") from None
-            raise
 
 
 class Rank:
     """One rank, as the notebook's process has it. `said` is what came of it: None so far."""
 
-    def __init__(self, number: int, process: int, words: Connection, output: int):
-        self.number, self.process, self.words, self.output = number, process, words, output
+    def __init__(self, number: int, server: ForkServer | None):
+        ours, theirs = socket.socketpair()
+        self.output, output = os.pipe()
+        files = [theirs.detach(), output]
+        try:
+            self.process = server.fork({"rank": number}, files) if server else Program(number, files)
+        except BaseException:
+            ours.close()
+            os.close(self.output)
+            raise
+        finally:
+            for file in files:
+                os.close(file)
+        self.number, self.words = number, Connection(ours.detach())
         self.said: Result | Trouble | None = None
         self.at = float("inf")  # when that was
 
@@ -103,7 +57,9 @@ class Rank:
             self.said = Lost(0)
         self.at = time.monotonic()
 
-    def has_ended(self, code: int) -> None:
+    def end(self) -> None:
+        """Wait for its end, once it has been killed or has ended by itself."""
+        code = self.process.wait()
         if self.said is None:
             self.said = Unfinished()
         elif isinstance(self.said, Lost):
@@ -114,15 +70,38 @@ class Rank:
         os.close(self.output)
 
 
+class Program(subprocess.Popen):
+    """A rank that is a program of its own, where a fork is not safe."""
+
+    def __init__(self, number: int, files: Sequence[int]):
+        command = [sys.executable, "-c", START, *map(str, (os.getpid(), number, *files))]
+        super().__init__(command, pass_fds=files, env=_environment(), start_new_session=True)
+
+    def kill(self) -> None:
+        """End it, and all that it has started."""
+        for kill in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(self.pid, signal.SIGKILL)
+
+
 _shared: ForkServer | None = None
 
 
-def shared_fork_server() -> ForkServer:
-    """The one of this process: the first who asks starts it, and who finds it dead."""
+def shared_fork_server() -> ForkServer | None:
+    """The one of this process: the first who asks starts it, and who finds it dead. None where a fork is not safe."""
     global _shared
+    if not can_fork():
+        return None
     if _shared is None or not _shared.alive():
-        _shared = ForkServer()
+        _shared = ForkServer("utils.ranks.one_rank:forked", _environment())
     return _shared
+
+
+def _environment() -> dict[str, str]:
+    environment = os.environ | {"PYTHONPATH": python_path(sys.path)}
+    environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun: the ranks share the cores
+    environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings are of timers and sockets, on each rank
+    return environment
 
 
 def results_of(count: int, machine: dict, call: bytes) -> list:
@@ -142,23 +121,28 @@ def results_of(count: int, machine: dict, call: bytes) -> list:
     return [pickle.loads(rank.said.packed) for rank in ranks]
 
 
-def _run(process: ForkServer, count: int, order: bytes) -> list[Rank]:
+def _run(server: ForkServer | None, count: int, order: bytes) -> list[Rank]:
     """Ranks that have had this order, and have ended. However it goes, none is left."""
-    process.wait_until_ready()
-    ranks, shown, codes = process.fork(count), Output(count), []
+    ranks, shown = [], Output(count)
     try:
+        if server is not None:
+            server.wait_until_ready()
+        for number in range(count):
+            ranks.append(Rank(number, server))
         for rank in ranks:
             rank.give(order)
         _hear(ranks, shown)
+    except ForkServerEnded:
+        raise RuntimeError(ENDED) from None
     finally:
-        try:
-            codes = process.end(ranks)
-        finally:
-            for rank in ranks:
-                shown.rest_of(rank.number, rank.output)
-                rank.close()
-    for rank, code in zip(ranks, codes, strict=True):
-        rank.has_ended(code)
+        for rank in ranks:
+            rank.process.kill()
+        for rank in ranks:
+            rank.end()
+            shown.rest_of(rank.number, rank.output)
+            rank.close()
+    if any(isinstance(rank.process, Forked) and rank.process.lost for rank in ranks):
+        raise RuntimeError(ENDED)
     return ranks
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import io
 import os
 import pickle
-import random
 import re
 import signal
 import sys
+import threading
+import time
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
@@ -20,8 +22,10 @@ import torch.distributed as dist
 from torch import nn
 
 import simgpu
+from utils.processes.fork_server import Children, forget_random_numbers
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # another on each rank, for the same thing
+LOADED = ("torch.distributed.fsdp", "torch.distributed.pipelining", "torch.nn.parallel")
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
 
 
@@ -64,6 +68,33 @@ class Unfinished(NamedTuple):
     """A rank that was still at work when it was ended."""
 
 
+def forked() -> Children:
+    """What the fork server loads for ranks: they share it, as long as none of them changes it."""
+    for name in LOADED:
+        importlib.import_module(name)
+
+    def become(request: dict, files: list[int]) -> None:
+        os.setsid()  # a group with what it starts
+        forget_random_numbers()
+        be(request["rank"], Connection(files[0]), files[1])
+
+    return Children(become)
+
+
+def started() -> None:
+    """Where a fork is not safe: python -c ... PARENT RANK WORDS OUTPUT"""
+    parent, rank, words, output = map(int, sys.argv[1:])
+    threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+    be(rank, Connection(words), output)
+
+
+def _end_after(parent: int) -> None:
+    """End, with all that was started here, when the notebook's process is gone."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.killpg(0, signal.SIGKILL)
+
+
 def be(rank: int, words: Connection, output: int) -> None:
     """Be this rank. Never returns: what the copied process had been going to do at its end is not for a rank to do."""
     _take_files(output)
@@ -84,7 +115,6 @@ def _run(rank: int, order: Order) -> object:
     sys.path[:] = order.path
     _as_torchrun(rank, order)
     torch.set_num_threads(1)
-    _forget_numbers()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     simgpu.enable(count=order.ranks, **order.machine)
     torch.get_device_module("simgpu").set_device(rank)
@@ -118,14 +148,6 @@ def _as_torchrun(rank: int, order: Order) -> None:
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "TORCHELASTIC_RESTART_COUNT": "0",
     }
-
-
-def _forget_numbers() -> None:
-    """Two runs draw different random numbers, as two programs do; copies of one process would draw the same."""
-    random.seed()
-    torch.seed()
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed()
 
 
 class _Packing(cloudpickle.Pickler):

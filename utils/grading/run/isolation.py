@@ -12,8 +12,6 @@ import ctypes
 import fcntl
 import os
 import resource
-import select
-import signal
 import socket
 import stat
 import struct
@@ -25,7 +23,7 @@ NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
     *(0x10000000, 0x20000000, 0x40000000),
 )
 READ_ONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 32, 0x1000, 0x4000, 0x40000
-SET_SIGNAL_OF_PARENTS_DEATH, SET_DUMPABLE, DROP_FROM_BOUNDING_SET, NO_NEW_PRIVILEGES = 1, 4, 24, 38
+SET_DUMPABLE, DROP_FROM_BOUNDING_SET, NO_NEW_PRIVILEGES = 4, 24, 38
 CAPABILITIES_VERSION, LAST_CAPABILITY = 0x20080522, 63
 GET_FLAGS, SET_FLAGS, UP = 0x8913, 0x8914, 1
 
@@ -34,26 +32,9 @@ COVER = f"mode=755,size={2**20}"  # of a folder in memory that has only the way 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def threads() -> int:
-    """How many threads this process has: a fork copies one of them, and the locks that the others hold."""
-    return len(os.listdir("/proc/self/task"))
-
-
 def keep_memory_private(private: bool = True) -> None:
     """No process may read or write the memory of this one as a file, nor of its children."""
     _call("prctl", SET_DUMPABLE, 0 if private else 1, 0, 0, 0)
-
-
-def die_with_parent(parent: int) -> None:
-    """This process is killed when its parent ends, whatever ends it. Becoming another user undoes it.
-
-    `parent` is a pidfd of the parent, and is closed: where it has ended already, Linux has nothing left to tell.
-    """
-    _call("prctl", SET_SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL, 0, 0, 0)
-    gone, _, _ = select.select([parent], [], [], 0)
-    os.close(parent)
-    if gone:
-        os._exit(1)
 
 
 def unshare_namespaces() -> None:

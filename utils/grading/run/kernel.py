@@ -26,14 +26,13 @@ from utils.grading.run import sandbox
 from utils.grading.run.places import EMPTY, HOME, places
 from utils.grading.run.provisioner import (
     ForkedKernelManager,
-    ForkServerEnded,
-    KernelForkServer,
     begin_fork_server,
     borrowed,
     kernel_fork_server,
 )
 from utils.grading.run.submissions import FOLDERS
 from utils.grading.run.watch import Watch
+from utils.processes.forking import ForkServer, ForkServerEnded
 
 # A terminal's colours and titles, and what else is no text.
 TIDY = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
@@ -134,7 +133,7 @@ class KernelProcess:
             self._manager.shutdown_kernel(now=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _launch(self, server: KernelForkServer | None) -> None:
+    def _launch(self, server: ForkServer | None) -> None:
         sandboxed, user = self.limits.sandboxed, sandbox.user() if self.limits.sandboxed else None
         sockets = os.path.join(self._folder, "s")
         os.chmod(self._folder, 0o755)
@@ -256,7 +255,7 @@ def start_fork_server(limits: Limits) -> None:
         begin_fork_server(_fork_server_environment(limits), sandboxed=limits.sandboxed)
 
 
-def fork_server_for(limits: Limits) -> KernelForkServer | None:
+def fork_server_for(limits: Limits) -> ForkServer | None:
     """The process that kernels are forked from, or None where each is started anew."""
     if not forks(limits):
         return None

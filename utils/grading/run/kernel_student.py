@@ -14,7 +14,7 @@ from hmac import compare_digest
 from utils.exercises.facts import StudentError, wire
 from utils.exercises.facts.student import probe_source
 from utils.grading.run.kernel import KernelDied, KernelProcess, KernelSlow, Limits, sanitized
-from utils.grading.run.provisioner import ForkServerEnded
+from utils.processes.forking import ForkServerEnded
 
 MOST_FLAGS = 20
 LOOKED = "+"  # behind the number of a look: no cell has run since the last one

@@ -102,7 +102,7 @@ def in_sandbox(
 def in_nesting_sandbox(
     command: Sequence[str], resources: Resources, environment: Mapping[str, str], writable: str
 ) -> list[str]:
-    """`command` as one that runs it in the sandbox and may make sandboxes in it: the fork server (fork_server.py).
+    """`command` as one that runs it in the sandbox and may make sandboxes in it: the fork server (utils/processes).
 
     It keeps the privileges that this takes. No stranger's code runs in it, and it ends when its grader does.
     """

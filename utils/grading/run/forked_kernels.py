@@ -1,0 +1,97 @@
+"""What a fork server loads for kernels, and what its children do: a kernel for each submission, or for each notebook.
+
+The fork server runs no line of any student's, and has never seen a hidden test. A graded kernel is a copy of it, in
+namespaces of its own (isolation.py):
+
+    supervisor        in new namespaces
+      init            process 1 of the new PID namespace: reaps orphans
+        kernel        another user, no privileges, no open file but its key; then a stranger's
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+
+from utils.grading.run import isolation
+from utils.processes.fork_server import Children, forget_random_numbers
+
+Begin = Callable[[list[int], list[str]], None]  # a kernel, of its files and its arguments
+
+
+def graded() -> Children:
+    """Sealed kernels, each with one file: its key."""
+    from utils.grading.run import student_process
+
+    begin = student_process.prepare()
+    return _kernels(lambda files, arguments: student_process.become_kernel(begin, files[0], arguments))
+
+
+def plain() -> Children:
+    """Kernels for lessons: not observed, and without a key."""
+    from utils.grading.run.student_process import EARLY
+
+    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel sets it before any import
+    for name in EARLY:
+        importlib.import_module(name)
+
+    def begin(_: list[int], arguments: list[str]) -> None:
+        sys.argv = ["kernel", *arguments]
+        from ipykernel import kernelapp
+
+        kernelapp.launch_new_instance()
+
+    return _kernels(begin)
+
+
+def _kernels(begin: Begin) -> Children:
+    isolation.keep_memory_private()
+
+    def become(request: dict, files: list[int]) -> None:
+        (_init if request["apart"] else _kernel)(request, files, begin)
+
+    return Children(become, set_apart=lambda request: isolation.unshare_namespaces() if request["apart"] else None)
+
+
+def _init(request: dict, files: list[int], begin: Begin) -> None:
+    """Be process 1 of the new PID namespace: fork the kernel, reap orphans, end when the kernel ends."""
+    isolation.setup_mounts(**request["rooms"])
+    kernel = os.fork()
+    if kernel == 0:
+        try:
+            _kernel(request, files, begin)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    for file in files:
+        os.close(file)
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == kernel:
+            os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def _kernel(request: dict, files: list[int], begin: Begin) -> None:
+    """Become the student's process."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    _own_files()
+    if request["apart"]:
+        isolation.drop_privileges(request["user"], request["limits"], keep=tuple(files))
+    forget_random_numbers()
+    begin(files, request["arguments"])
+
+
+def _own_files() -> None:
+    """Open 0 to 2 for this process. An inherited one is one open file in all forks: a flag set here shows there."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
