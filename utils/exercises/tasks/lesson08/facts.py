@@ -26,17 +26,17 @@ def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def compare_sizes(found, rows, size):
-    """`found` has how many rows each call of the first part was given."""
+def compare_sizes(found, samples, size):
+    """`found` has how many samples each call of stage0 was given."""
     need(found, "the first part was never called.")
     need(
         max(found) <= size,
-        f"the first part was given {max(found)} rows at once, and a micro-batch has {size} at most.",
+        f"stage0 was given {max(found)} samples at once, and a micro-batch has {size} at most.",
     )
-    wanted = [min(size, rows - start) for start in range(0, rows, size)]
+    wanted = [min(size, samples - start) for start in range(0, samples, size)]
     need(
         sorted(found, reverse=True) == wanted,
-        f"the first part was given {', '.join(map(str, found))} rows. {rows} rows with size={size} make micro-batches "
+        f"stage0 was given {', '.join(map(str, found))} samples. {samples} samples with size={size} make micro-batches "
         f"of {', '.join(map(str, wanted))}.",
     )
 
@@ -49,7 +49,7 @@ def compare_outputs(found, expected):
     moved = sorted(map(tuple, found.round(4))) == sorted(map(tuple, expected.round(4)))
     need(
         same(found, expected),
-        "the rows of the output are right, but in another order than those of the batch."
+        "the samples of the output are right, but in another order than those of the batch."
         if moved
         else "the output differs from that of the whole batch.",
     )
@@ -278,12 +278,12 @@ def run_pipelined(lab, first, second, device0, device1, seed, x, size):
     }
 
 
-def compare_pipelined(student, device0, device1, rows, size, seed=1):
-    x = numbers(rows, FIRST[0][1], seed=seed)
-    with case(f"With {rows} rows, size={size}, device0={device0} and device1={device1}"):
+def compare_pipelined(student, device0, device1, samples, size, seed=1):
+    x = numbers(samples, FIRST[0][1], seed=seed)
+    with case(f"With {samples} samples, size={size}, device0={device0} and device1={device1}"):
         run = student.run(run_pipelined, FIRST, SECOND, device0, device1, seed, x, size)
         need("wrong" not in run, run.get("wrong", ""))
-        compare_sizes(run["sizes"], rows, size)
+        compare_sizes(run["sizes"], samples, size)
         need(run["device"] == device1, f"the output is on {run['device']}, not on {device1}.")
         output, gradients = whole_batch([FIRST, SECOND], seed, x)
         compare_outputs(run["output"], output)
