@@ -1,14 +1,14 @@
-"""A fork server: a process that has loaded what its children need, and forks one for each request.
+"""A fork server: a process that has loaded what its children need, and forks them when it is asked to.
 
     python -c "from utils.processes.fork_server import main; main()" CONTROL_FD MODULE:FUNCTION
 
 FUNCTION loads, and returns the `Children`. forking.py is the client's end. Loading takes seconds, a fork milliseconds:
 
     fork server       reads requests from its client, and forks
-      supervisor      ends the child when the client says so, or is gone; says how it ended
-        child         does what the request asks for
+      supervisor      ends the children when the client says so, or is gone; says how they ended
+        children      do what the request asks for: one, or as many as its "count" says
 
-A request is one message: JSON, with a socket for the supervisor's words and the files that the child is to have.
+A request is one message: JSON, with a socket for the supervisor's words and the files that the children are to have.
 
 A fork copies one thread, and every lock: with more than one thread, or otherwise not as it was, the fork server ends,
 and its client starts another.
@@ -32,7 +32,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 LARGEST_REQUEST = 65_536  # bytes
-MOST_FILES = 8  # of a request
+MOST_FILES = 200  # of a request: Linux takes 253 in a message
 READY, STARTED, ENDED = "ready", "started", "ended"
 SET_SIGNAL_OF_PARENTS_DEATH = 1
 
@@ -40,8 +40,8 @@ SET_SIGNAL_OF_PARENTS_DEATH = 1
 class Children(NamedTuple):
     """What a fork server's children are."""
 
-    become: Callable[[dict, list[int]], None]  # called in a child, with the request and its files
-    set_apart: Callable[[dict], None] = lambda _: None  # called in its supervisor, just before the child is forked
+    become: Callable[[dict, list[int], int], None]  # called in a child: the request, its files, which child it is
+    set_apart: Callable[[dict], None] = lambda _: None  # called in their supervisor, just before they are forked
 
 
 def main() -> None:
@@ -116,30 +116,44 @@ def _in_the_supervisor(
 
 
 def _supervise(life: socket.socket, request: dict, files: list[int], children: Children) -> None:
-    """Fork the child, and end it when the other end of `life` says so or closes. Says how it ended."""
+    """Fork the children, and end them when the other end of `life` says so or closes. Says how they ended."""
     children.set_apart(request)
     supervisor = os.pidfd_open(os.getpid())
+    forked = [_fork(life, supervisor, request, files, children, number) for number in range(request.get("count", 1))]
+    _close([*files, supervisor])
+    _say(life, STARTED)
+    left = {os.pidfd_open(child) for child in forked}
+    while left:
+        ended, _, _ = select.select([life, *left], [], [])
+        if life in ended:
+            break
+        left.difference_update(ended)
+    # The children, and all that they have started, as far as it can be known. Where one is the first process of a
+    # namespace, Linux ends all that is in it.
+    for child in forked:
+        for kill in (os.killpg, os.kill):
+            with suppress(ProcessLookupError):
+                kill(child, signal.SIGKILL)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in forked]
+    _say(life, " ".join([ENDED, *map(str, codes)]))
+    os._exit(0)
+
+
+def _fork(
+    life: socket.socket, supervisor: int, request: dict, files: list[int], children: Children, number: int
+) -> int:
+    """The id of a new child."""
     child = os.fork()
     if child == 0:
         try:
             life.close()
             die_with_parent(supervisor)
-            children.become(request, files)
+            children.become(request, files, number)
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(1)
-    _close([*files, supervisor])
-    _say(life, STARTED)
-    select.select([life, os.pidfd_open(child)], [], [])
-    # The child, and all that it has started, as far as it can be known. Where it is the first process of a namespace,
-    # Linux ends all that is in it.
-    for kill in (os.killpg, os.kill):
-        with suppress(ProcessLookupError):
-            kill(child, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    _say(life, f"{ENDED} {code}")
-    os._exit(0)
+    return child
 
 
 def _close(files: list[int]) -> None:

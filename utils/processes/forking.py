@@ -88,7 +88,7 @@ class ForkServer:
         return Lent(self._control, self.folder)
 
     def fork(self, request: dict, files: Sequence[int] = (), child: type[Forked] | None = None) -> Forked:
-        """A child that has the request and these files, shown as a `child`. Raises ForkServerEnded."""
+        """The children of a request, which have these files, shown as a `child`. Raises ForkServerEnded."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
@@ -137,13 +137,17 @@ def _end(process: subprocess.Popen, control: socket.socket, ready: threading.Eve
 
 
 class Forked:
-    """A child, as `subprocess.Popen` would show it. At the other end of `life` is its supervisor."""
+    """A child, as `subprocess.Popen` would show it. At the other end of `life` is its supervisor.
+
+    Of several, it has ended when all have, and `codes` says how each did.
+    """
 
     stdin = stdout = stderr = None
 
     def __init__(self, life: socket.socket, parent: ForkServer):
         self._life, self._parent = life, parent
         self.returncode: int | None = None
+        self.codes: list[int] = []
         self.why = ""  # it ended, where that is none of the child's doing
         life.settimeout(STARTS_WITHIN)
         try:
@@ -177,13 +181,13 @@ class Forked:
 
     def _hear(self) -> None:
         try:
-            said = self._life.recv(MESSAGE).decode()
-        except OSError:
-            said = ""
-        word, _, code = said.partition(" ")
+            word, *codes = self._life.recv(MESSAGE).decode().split()
+        except (OSError, ValueError):
+            word, codes = "", []
         if word != ENDED:
             self.why, self._parent.doubted = "the process that forks others has ended", True
-        self.returncode = int(code) if word == ENDED and code.lstrip("-").isdigit() else 1
+        self.codes = [int(code) for code in codes if code.lstrip("-").isdigit()]
+        self.returncode = self.codes[0] if self.codes else 1
         self._life.close()
 
     @property

@@ -29,20 +29,8 @@ GRACE = 10.0  # seconds that the others have, after the first has failed, to say
 class Rank:
     """One rank, as the notebook's process has it. `said` is what came of it: None so far."""
 
-    def __init__(self, number: int, server: ForkServer | None):
-        ours, theirs = socket.socketpair()
-        self.output, output = os.pipe()
-        files = [theirs.detach(), output]
-        try:
-            self.process = server.fork({"rank": number}, files) if server else Program(number, files)
-        except BaseException:
-            ours.close()
-            os.close(self.output)
-            raise
-        finally:
-            for file in files:
-                os.close(file)
-        self.number, self.words = number, Connection(ours.detach())
+    def __init__(self, number: int, words: Connection, output: int):
+        self.number, self.words, self.output = number, words, output
         self.said: Result | Trouble | None = None
         self.at = float("inf")  # when that was
 
@@ -57,9 +45,7 @@ class Rank:
             self.said = Lost(0)
         self.at = time.monotonic()
 
-    def end(self) -> None:
-        """Wait for its end, once it has been killed or has ended by itself."""
-        code = self.process.wait()
+    def has_ended(self, code: int) -> None:
         if self.said is None:
             self.said = Unfinished()
         elif isinstance(self.said, Lost):
@@ -70,18 +56,27 @@ class Rank:
         os.close(self.output)
 
 
-class Program(subprocess.Popen):
-    """A rank that is a program of its own, where a fork is not safe."""
+class Programs:
+    """Ranks that are programs of their own, where a fork is not safe: to be ended as those that are forked."""
 
-    def __init__(self, number: int, files: Sequence[int]):
-        command = [sys.executable, "-c", START, *map(str, (os.getpid(), number, *files))]
-        super().__init__(command, pass_fds=files, env=_environment(), start_new_session=True)
+    lost = False
+
+    def __init__(self, count: int, files: Sequence[int]):
+        self._programs: list[subprocess.Popen] = []
+        for rank in range(count):
+            own = files[2 * rank : 2 * rank + 2]
+            command = [sys.executable, "-c", START, *map(str, (os.getpid(), rank, *own))]
+            self._programs.append(subprocess.Popen(command, pass_fds=own, env=_environment(), start_new_session=True))
 
     def kill(self) -> None:
-        """End it, and all that it has started."""
-        for kill in (os.killpg, os.kill):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                kill(self.pid, signal.SIGKILL)
+        """End them, and all that they have started."""
+        for program in self._programs:
+            for kill in (os.killpg, os.kill):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    kill(program.pid, signal.SIGKILL)
+
+    def wait(self) -> None:
+        self.codes = [program.wait() for program in self._programs]
 
 
 _shared: ForkServer | None = None
@@ -123,27 +118,45 @@ def results_of(count: int, machine: dict, call: bytes) -> list:
 
 def _run(server: ForkServer | None, count: int, order: bytes) -> list[Rank]:
     """Ranks that have had this order, and have ended. However it goes, none is left."""
-    ranks, shown = [], Output(count)
+    ends = [(*socket.socketpair(), *os.pipe()) for _ in range(count)]
+    ranks = [Rank(number, Connection(ours.detach()), output) for number, (ours, _, output, _) in enumerate(ends)]
+    theirs, shown, processes = (
+        [file for _, words, _, output in ends for file in (words.detach(), output)],
+        Output(count),
+        None,
+    )
     try:
-        if server is not None:
-            server.wait_until_ready()
-        for number in range(count):
-            ranks.append(Rank(number, server))
+        try:
+            processes = _begin(server, count, theirs)
+        finally:
+            for file in theirs:
+                os.close(file)
         for rank in ranks:
             rank.give(order)
         _hear(ranks, shown)
-    except ForkServerEnded:
-        raise RuntimeError(ENDED) from None
     finally:
+        if processes is not None:
+            processes.kill()
+            processes.wait()
         for rank in ranks:
-            rank.process.kill()
-        for rank in ranks:
-            rank.end()
             shown.rest_of(rank.number, rank.output)
             rank.close()
-    if any(isinstance(rank.process, Forked) and rank.process.lost for rank in ranks):
+    if processes.lost:
         raise RuntimeError(ENDED)
+    for rank, code in zip(ranks, processes.codes, strict=True):
+        rank.has_ended(code)
     return ranks
+
+
+def _begin(server: ForkServer | None, count: int, files: Sequence[int]) -> Forked | Programs:
+    """Processes for so many ranks, each with two of these files: its words, and its output."""
+    if server is None:
+        return Programs(count, files)
+    try:
+        server.wait_until_ready()
+        return server.fork({"count": count}, files)
+    except ForkServerEnded:
+        raise RuntimeError(ENDED) from None
 
 
 def _hear(ranks: list[Rank], shown: Output) -> None:

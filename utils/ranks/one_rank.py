@@ -73,10 +73,13 @@ def forked() -> Children:
     for name in LOADED:
         importlib.import_module(name)
 
-    def become(request: dict, files: list[int]) -> None:
+    def become(_: dict, files: list[int], rank: int) -> None:
         os.setsid()  # a group with what it starts
+        words, output = files[2 * rank : 2 * rank + 2]
+        for file in set(files) - {words, output}:
+            os.close(file)
         forget_random_numbers()
-        be(request["rank"], Connection(files[0]), files[1])
+        be(rank, Connection(words), output)
 
     return Children(become)
 

@@ -51,7 +51,7 @@ def plain() -> Children:
 def _kernels(begin: Begin) -> Children:
     isolation.keep_memory_private()
 
-    def become(request: dict, files: list[int]) -> None:
+    def become(request: dict, files: list[int], _: int) -> None:
         (_init if request["apart"] else _kernel)(request, files, begin)
 
     return Children(become, set_apart=lambda request: isolation.unshare_namespaces() if request["apart"] else None)
