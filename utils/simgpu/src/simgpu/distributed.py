@@ -33,7 +33,8 @@ from . import torch_private
 from .collectives import PROTOCOLS, Fabric
 from .hardware import DEVICE_TYPE, Gpu, machine
 from .moves import keeping_counts, pinned
-from .tensor import SPECIAL, SimTensor, are_known, storage_of, value_of
+from .operators import SPECIAL
+from .tensor import SimTensor, are_known, storage_of, value_of
 from .waiting import Mismatch, Waiting, of_this_life
 
 NAME = "simccl"
