@@ -66,8 +66,8 @@ CACHES = (*("simgpu.operators._operators", "simgpu.layout._layouts", "simgpu.mov
 # And what grows, and decides nothing.
 GROWS = (
     *("simgpu.operators._kept", "simgpu.origin._origins", "simgpu.waiting._guards"),
-    *("utils.exercises.facts.probes._made", "simgpu.torch_private._kept_alive", "simgpu.ordering._lists"),
-    "simgpu.torch_private._awaited",
+    *("utils.exercises.facts.probes._made", "simgpu.torch_private.device._kept_alive", "simgpu.ordering._lists"),
+    "simgpu.torch_private.distributed._awaited",
 )
 CONTAINERS = (dict, OrderedDict, list, set)
 # Operators of PyTorch's own are nobody's to override: the simulated GPUs would not see what they do.
