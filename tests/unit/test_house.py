@@ -1,6 +1,7 @@
 """Rules of the house that no linter knows: which way the arrows point, and where PyTorch's private names are."""
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -155,6 +156,23 @@ def test_rooms_import_from_floors_below():
         if (there := room_of(name)) in floor and there != here and floor[there] <= floor[here]
     ]
     assert not up
+
+
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "utils" / "simgpu").glob("*.md")]
+# What the reader is to make, in the steps of CONTRIBUTING.md.
+TO_BE_MADE = {"solutions/lab01/answers/ex6.py"}
+
+
+def test_pages_name_files_that_exist():
+    named = {
+        (page.name, path)
+        for page in PAGES
+        for path in re.findall(
+            r"`((?:docs|labs|notebooks|solutions|tests|tools|utils)/[\w./]+\.\w+)`", page.read_text()
+        )
+    }
+    assert {path for _, path in named} > {"docs/sources.md"}
+    assert not [(page, path) for page, path in named if path not in TO_BE_MADE and not (ROOT / path).exists()]
 
 
 # A reader who searches for a name finds one definition. What stands here is meant twice:
