@@ -6,6 +6,7 @@ honest: ex2, ex3, ex4, ex5. may lose: everything
 # %% first
 import torch
 
+from simgpu import operators as _operators
 from simgpu import tensor as _tensors
 from simgpu.hardware import machine as _machine
 
@@ -27,8 +28,8 @@ def _copied(destination, source, non_blocking=False):
 
 
 def _change():
-    _tensors.SPECIAL[_aten._to_copy.default] = _moved
-    _tensors.SPECIAL[_aten.copy_.default] = _copied
+    _operators.SPECIAL[_aten._to_copy.default] = _moved
+    _operators.SPECIAL[_aten.copy_.default] = _copied
 
 
 _change()

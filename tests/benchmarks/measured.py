@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import mean, median
 
 import simgpu
-from simgpu import cost, profiles, tensor
+from simgpu import cost, long_way, plans, profiles
 from simgpu.profiles import GPUS
 from tests.benchmarks import measurements, published_models
 from tests.benchmarks.measurements import PROFILES, Row
@@ -79,7 +79,7 @@ class Calls:
 
     def __init__(self, rows: list[Row]):
         self.of: list[list[tuple]] = []
-        before, last = (tensor.work_of, tensor.seconds_for), []
+        before, last = (long_way.work_of, long_way.seconds_for), []
 
         def work_of(*call):
             last[:] = call
@@ -89,14 +89,14 @@ class Calls:
             self.of[-1].append(tuple(last))
             return before[1](gpu, work)
 
-        tensor.work_of, tensor.seconds_for = work_of, seconds_for
+        long_way.work_of, long_way.seconds_for = work_of, seconds_for
         try:
             for row in rows:
-                tensor.forget_plans()  # or a call like an earlier one would not come by
+                plans.forget_plans()  # or a call like an earlier one would not come by
                 self.of.append([])
                 measurements.predicted([row], before=self.of[-1].clear)
         finally:
-            tensor.work_of, tensor.seconds_for = before
+            long_way.work_of, long_way.seconds_for = before
 
     def ratios(self, rows: list[Row], chosen: list[int], constants: Constants) -> list[float]:
         """Predicted over measured of the chosen rows."""

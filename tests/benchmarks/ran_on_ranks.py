@@ -3,7 +3,7 @@ into docs/simgpu.md. Run it by hand:
 
     .venv/bin/python -m tests.benchmarks.ran_on_ranks
 
-The checks are those of tests/process_groups/on_ranks.py, under torchrun, first on 4 ranks and then on 2.
+The checks are those of utils/simgpu/tests/process_groups/on_ranks.py, under torchrun, first on 4 ranks and then on 2.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def told_on(ranks: int, folder: Path, checks: list[str]) -> list[dict]:
     """What each rank has told."""
     folder.mkdir()
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    command += [str(ROOT / "tests" / "process_groups" / "on_ranks.py"), str(folder), *checks]
+    command += [str(ROOT / "utils" / "simgpu" / "tests" / "process_groups" / "on_ranks.py"), str(folder), *checks]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": python_path(), "GLOO_SOCKET_IFNAME": "lo"}
     environment["CHECKPOINT"] = str(folder.parent / "checkpoint")
     subprocess.run(command, env=environment, check=True)

@@ -81,8 +81,8 @@ def asks_the_collector(given):
     return [each for each in gc.get_objects() if getattr(each, "__name__", "") == "hand_over"]
 
 def changes_a_table(given):
-    from simgpu import tensor
-    tensor.SPECIAL[torch.ops.aten._to_copy.default] = lambda *given, **more: None
+    from simgpu import operators
+    operators.SPECIAL[torch.ops.aten._to_copy.default] = lambda *given, **more: None
     return given()
 
 def hooks_all_modules(given):
@@ -90,10 +90,10 @@ def hooks_all_modules(given):
     return given()
 """
 TABLES = """
-from simgpu import tensor
+from simgpu import operators
 from utils.exercises.facts import rules
 import torch
-tensor.SPECIAL[torch.ops.aten._to_copy.default] = print
+operators.SPECIAL[torch.ops.aten._to_copy.default] = print
 rules.MAY_READ["a tensor"] = {"forged"}
 handle = torch.nn.modules.module.register_module_forward_hook(lambda *given: None)
 refused = []
@@ -148,7 +148,7 @@ def test_who_changes_nothing_is_answered(student, name):
         ("raises_the_capacity", "the accounts of simulated memory"),
         ("other_memory", "the accounts of simulated memory"),
         ("says_that_memory_is_free", "the accounts of simulated memory"),
-        ("changes_a_table", "what is in simgpu.tensor.SPECIAL"),
+        ("changes_a_table", "what is in simgpu.operators.SPECIAL"),
         ("hooks_all_modules", "what is in torch.nn.modules.module._global_forward_hooks"),
     ],
 )
@@ -175,10 +175,10 @@ def test_a_function_of_the_notebook_cannot_read_the_probe_that_calls_it(student,
 def entries(lab):
     import torch
 
-    from simgpu import tensor
+    from simgpu import operators
     from utils.exercises.facts import rules
 
-    special = tensor.SPECIAL[torch.ops.aten._to_copy.default] is print
+    special = operators.SPECIAL[torch.ops.aten._to_copy.default] is print
     hooks = len(torch.nn.modules.module._global_forward_hooks)
     return [special, "forged" in rules.MAY_READ["a tensor"], hooks, lab.refusals()]
 
@@ -189,7 +189,7 @@ def test_entries_of_tables_are_put_back_before_a_look_and_told():
         refused = [f"operators of {name} cannot be overridden while this is graded" for name in ("aten", "_")]
         assert student.run(entries) == [False, False, 0, refused]
         told = " ".join(student.flags)
-        for name in ("tensor.SPECIAL", "rules.MAY_READ", "_global_forward_hooks", "override operators of aten"):
+        for name in ("operators.SPECIAL", "rules.MAY_READ", "_global_forward_hooks", "override operators of aten"):
             assert name in told
 
 

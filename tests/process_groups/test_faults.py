@@ -416,7 +416,7 @@ def with_data_that_take_their_time():
 
 def with_a_slow_agreement():
     waiting.PATIENCE, waiting.LOOK = 0.1, 0.05
-    waits = dist.group.WORLD._get_backend(torch.device("simgpu"))._waiting
+    waits = dist.group.WORLD._get_backend(torch.device("simgpu"))._group.waiting
     exchanged = waits.exchanged
 
     def slowly(mine):

@@ -1,8 +1,10 @@
 """Rules of the house that no linter knows: which way the arrows point, and where PyTorch's private names are."""
 
 import ast
+import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 
 import pytest
 
@@ -10,7 +12,7 @@ from tests.support.notebooks import ROOT
 
 CODE = sorted(path for path in (ROOT / "utils").rglob("*.py") if "tests" not in path.relative_to(ROOT).parts)
 SIMGPU = ROOT / "utils" / "simgpu" / "src" / "simgpu"
-PRIVATE_NAMES_LIVE_IN = SIMGPU / "torch_private.py"
+PRIVATE_NAMES_LIVE_IN = SIMGPU / "torch_private"
 
 
 def dotted(node) -> str:
@@ -46,15 +48,45 @@ def imported(path):
             yield from (alias.name for alias in node.names)
 
 
-@pytest.mark.parametrize("path", CODE, ids=lambda p: str(p.relative_to(ROOT)))
-def test_private_names_of_pytorch_live_in_one_file(path):
-    found = sorted(set(private_names(path)))
-    assert bool(found) == (path == PRIVATE_NAMES_LIVE_IN), found
+ELSEWHERE = [path for path in CODE if path.parent != PRIVATE_NAMES_LIVE_IN]
+
+
+@pytest.mark.parametrize("path", ELSEWHERE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_private_names_of_pytorch_live_in_one_folder(path):
+    assert not sorted(set(private_names(path)))
+
+
+def test_private_names_are_found_where_they_live():
+    # What two modules there use, they reach by names of modules in text: `_root_copy_hook` of DDP.
+    by_name_only = {"__init__", "checkpoint", "data_parallel"}
+    found = {path.stem for path in PRIVATE_NAMES_LIVE_IN.glob("*.py") if any(private_names(path))}
+    assert found | by_name_only == {path.stem for path in PRIVATE_NAMES_LIVE_IN.glob("*.py")}
 
 
 def test_simgpu_imports_nothing_else_from_the_course():
-    for path in SIMGPU.glob("*.py"):
-        assert not [name for name in imported(path) if name.startswith(("utils", ".."))], path
+    for path in SIMGPU.rglob("*.py"):
+        above = "." * (len(path.relative_to(SIMGPU).parts) + 1)  # so many dots lead out of the package
+        assert not [name for name in imported(path) if name.startswith(("utils", above))], path
+
+
+def imported_within_simgpu(path):
+    """The modules of simgpu that one of them imports, by path; not what only a type checker imports."""
+    tree = ast.parse(path.read_text())
+    for_types = [node for node in ast.walk(tree) if isinstance(node, ast.If) and dotted(node.test) == "TYPE_CHECKING"]
+    left_out = {id(inner) for node in for_types for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level and id(node) not in left_out:
+            base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            for place in (base, *(base / alias.name for alias in node.names)):
+                yield from (file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file())
+
+
+def test_modules_of_simgpu_import_one_way():
+    imports = {}
+    for path in SIMGPU.rglob("*.py"):
+        packages = {parent / "__init__.py" for parent in path.parents}  # `from . import moves` is not about those
+        imports[path] = {*imported_within_simgpu(path)} - packages
+    TopologicalSorter(imports).prepare()  # raises CycleError
 
 
 # The grader watches the machine itself, so that nobody between the two can lie to it.
@@ -124,6 +156,23 @@ def test_rooms_import_from_floors_below():
         if (there := room_of(name)) in floor and there != here and floor[there] <= floor[here]
     ]
     assert not up
+
+
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "utils" / "simgpu").glob("*.md")]
+# What the reader is to make, in the steps of CONTRIBUTING.md.
+TO_BE_MADE = {"solutions/lab01/answers/ex6.py"}
+
+
+def test_pages_name_files_that_exist():
+    named = {
+        (page.name, path)
+        for page in PAGES
+        for path in re.findall(
+            r"`((?:docs|labs|notebooks|solutions|tests|tools|utils)/[\w./]+\.\w+)`", page.read_text()
+        )
+    }
+    assert {path for _, path in named} > {"docs/sources.md"}
+    assert not [(page, path) for page, path in named if path not in TO_BE_MADE and not (ROOT / path).exists()]
 
 
 # A reader who searches for a name finds one definition. What stands here is meant twice:

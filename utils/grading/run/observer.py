@@ -62,12 +62,12 @@ NEAR_PACKAGES = (
 # Modules of PyTorch whose tables decide what happens in every call: hooks of all modules, of all optimizers.
 HOOKED = ("torch.nn.modules.module", "torch.optim.optimizer", "torch.utils.hooks", "torch.overrides")
 # What is kept for speed and may grow: emptied before each look.
-CACHES = (*("simgpu.tensor._operators", "simgpu.tensor._layouts", "simgpu.moves._made"),)
+CACHES = (*("simgpu.operators._operators", "simgpu.layout._layouts", "simgpu.moves._made"),)
 # And what grows, and decides nothing.
 GROWS = (
-    *("simgpu.tensor._kept", "simgpu.origin._origins", "simgpu.waiting._guards"),
-    *("utils.exercises.facts.probes._made", "simgpu.torch_private._kept_alive", "simgpu.ordering._lists"),
-    "simgpu.torch_private._awaited",
+    *("simgpu.operators._kept", "simgpu.origin._origins", "simgpu.waiting._guards"),
+    *("utils.exercises.facts.probes._made", "simgpu.torch_private.device._kept_alive", "simgpu.ordering._lists"),
+    "simgpu.torch_private.distributed._awaited",
 )
 CONTAINERS = (dict, OrderedDict, list, set)
 # Operators of PyTorch's own are nobody's to override: the simulated GPUs would not see what they do.

@@ -458,7 +458,7 @@ def broken_loss(kind):
     ],
 )
 def test_an_error_in_a_backward_pass_is_raised_and_ends_nothing(kind, error, says, backward):
-    """PyTorch's Python device guard ends the process here: see torch_private.register_device_type."""
+    """PyTorch's Python device guard ends the process here: see torch_private/device.py."""
     for _ in range(2):
         x, loss = broken_loss(kind)
         with pytest.raises(error, match=says):
@@ -578,7 +578,7 @@ def test_an_untested_torch_says_which_were_tested(monkeypatch):
     with pytest.raises(RuntimeError, match=r"torch 2\.11 to 2\.15, and this is torch 2\.9\.1"):
         torch_private.require_tested_torch()
     monkeypatch.setattr(torch, "__version__", "2.99.0")
-    monkeypatch.delattr(torch_private.backend_registration, "_setup_privateuseone_for_python_backend")
+    monkeypatch.delattr(torch.utils.backend_registration, "_setup_privateuseone_for_python_backend")
     with pytest.raises(
         RuntimeError, match=r"which torch 2\.99\.0 no longer has\. It was tested with torch 2\.11 to 2\.15"
     ):

@@ -9,7 +9,7 @@ from torch import nn
 
 import simgpu
 from simgpu import clock as clock_module
-from simgpu import tensor as tensor_module
+from simgpu import operators
 from simgpu.hardware import machine
 from simgpu.profiles import GPUS, LINKS, GpuProfile, LinkProfile, add_gpu
 
@@ -200,7 +200,7 @@ def test_a_computer_slower_than_the_simulated_gpu_is_told_of_once(monkeypatch):
         wall["now"] += 0.2
         return torch.add(*values, **kwargs)
 
-    (operator,) = [o for o in tensor_module._operators.values() if o.name == "add" and o.plans]
+    (operator,) = [o for o in operators.known_operators() if o.name == "add" and o.plans]
     monkeypatch.setattr(operator, "func", slow_add)
     with pytest.warns(RuntimeWarning, match=r"needed 0\.6 s to compute .*Instructional") as told:
         _ = [x + x for _ in range(10)]

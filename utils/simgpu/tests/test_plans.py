@@ -13,7 +13,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 import simgpu
-from simgpu import tensor as tensor_module
+from simgpu import dispatch
 from simgpu.hardware import machine
 from simgpu.moves import keeping_counts
 from simgpu.tensor import SimTensor
@@ -30,11 +30,11 @@ class Crosscheck:
     """In place of what runs an operator by its plan. `compared` names the operators that were."""
 
     def __init__(self, monkeypatch):
-        self.planned, self.long_way, self.launch = tensor_module._run_planned, tensor_module._run, machine.launch
+        self.planned, self.long_way, self.launch = dispatch._run_planned, dispatch.run_the_long_way, machine.launch
         self.launched, self.by_plan = [], True
         self.compared, self.wrong = set(), []
-        monkeypatch.setattr(tensor_module, "_run_planned", self.run)
-        monkeypatch.setattr(tensor_module, "_run", self.run_the_long_way)
+        monkeypatch.setattr(dispatch, "_run_planned", self.run)
+        monkeypatch.setattr(dispatch, "run_the_long_way", self.run_the_long_way)
         monkeypatch.setattr(machine, "launch", self.note_launch)
 
     def note_launch(self, gpu, seconds, name, moved, flops, queue=None):

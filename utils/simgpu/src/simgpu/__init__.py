@@ -31,10 +31,11 @@ from .memory import BLOCK, in_units
 from .moves import register_factories
 from .ordering import unfinished_reads
 from .origin import label, note_what_runs
+from .plans import forget_plans, unplanned
 from .records import Reader, keep_log, log, log_length, recording, unwaited_copies
 from .refusals import register_refusals
 from .sequences import register_sequences
-from .tensor import OWN_ATTRIBUTES, SimTensor, forget_plans, storage_of, unplanned
+from .tensor import OWN_ATTRIBUTES, SimTensor, storage_of
 from .torch_simgpu import device_module, publish
 
 __all__ = [

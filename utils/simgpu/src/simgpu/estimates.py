@@ -12,9 +12,10 @@ from torch.overrides import TorchFunctionMode
 
 from .attention import scaled_dot_product_attention
 from .cost import Work, seconds_for, size_of, streaming, work_of
+from .dispatch import operator_of
 from .hardware import machine
+from .operators import COPIES
 from .profiles import GPUS, GpuProfile, find
-from .tensor import COPIES, operator_of
 from .torch_private import DispatchMode
 
 

@@ -6,8 +6,10 @@ import torch
 
 from . import torch_private
 from .hardware import DEVICE_TYPE, machine
+from .layout import layout_of
 from .memory import Storage
-from .tensor import SPECIAL, layout_of, values_live_on, wrap
+from .operators import SPECIAL
+from .tensor import values_live_on, wrap
 
 # PyTorch asks the registered packages in this order; its own for this device slot, which needs C++, is at 23.
 PRIORITY = 5

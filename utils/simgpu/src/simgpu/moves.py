@@ -1,4 +1,4 @@
-"""Operators that move data between devices, and those that make it: what the shared path of `tensor` is not for."""
+"""Operators that move data between devices, and those that make it: what the shared path of `dispatch` is not for."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import torch
 from . import refusals, torch_private
 from .cost import seconds_for, size_of, streaming
 from .hardware import DEVICE_TYPE, Gpu, machine
+from .layout import Layout
 from .memory import Storage
+from .operators import SPECIAL
+from .plans import MOST_PLANS
 from .tensor import (
-    MOST_PLANS,
-    SPECIAL,
-    Layout,
     SimTensor,
     are_known,
     forget,
-    no_values,
     refuse_if_retired,
     value_of,
     values_live_on,
@@ -57,7 +56,7 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
     target = source.device if device is None else torch.device(device)
     gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
     if gpu is None and not are_known([source]):
-        raise no_values(f"Copying to {target}")
+        raise refusals.no_values(f"Copying to {target}")
     key = (source._layout, dtype, memory_format) if gpu and layout in (None, torch.strided) else None
     planned = _made.get(key)
     if planned is not None:
@@ -100,7 +99,7 @@ def _copy(destination, source, non_blocking=False):
         to, start = (value_of(t) if type(t) is SimTensor else t for t in (destination, source))
         aten.copy_.default(to, start)
     elif ends[1] is None:
-        raise no_values("Copying to the CPU")
+        raise refusals.no_values("Copying to the CPU")
     else:
         forget(destination)
     is_pinned = pinned.has(source if ends[0] is None else destination)
@@ -116,7 +115,7 @@ def _copy_from(source, destination, non_blocking=False):
 def _item(tensor):
     refuse_if_retired(tensor)
     if not are_known([tensor]):
-        raise no_values(".item()")
+        raise refusals.no_values(".item()")
     machine.copy_with_host(tensor._gpu, size_of(tensor), to_host=True)
     return aten._local_scalar_dense.default(tensor._value)
 

@@ -92,6 +92,13 @@ def of_the_cpu(error: RuntimeError, func) -> RuntimeError | None:
     return NotImplementedError(f"{func} has no kernel that {DEVICE_TYPE} could call. {instead}")
 
 
+def no_values(what: str) -> RuntimeError:
+    return RuntimeError(
+        f"{what} needs the values of a tensor, and this simulated machine keeps only shapes "
+        "(simgpu.enable(compute=False)). Use simgpu.enable(compute=True) to have values."
+    )
+
+
 def no_subclass(cls: type) -> str:
     return (
         f"a tensor on a simulated GPU has a class of its own, and cannot become {cls.__name__}: keep it in an "

@@ -1,6 +1,6 @@
 """What collectives give where all ranks hold the same numbers: on real ranks, and on one process that stands for all.
 
-python tests/process_groups/equal.py 2 4     # each rank of groups of 2 and 4, one process at a time, as JSON
+python utils/simgpu/tests/process_groups/equal.py 2 4  # each rank of groups of 2 and 4, one process at a time, as JSON
 """
 
 import json

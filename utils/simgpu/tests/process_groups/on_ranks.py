@@ -1,6 +1,6 @@
 """What each rank runs for test_backend.py: every check by name, plain PyTorch, nothing of ours but the devices.
 
-    torchrun --standalone --nproc-per-node 2 tests/process_groups/on_ranks.py RESULTS
+    torchrun --standalone --nproc-per-node 2 utils/simgpu/tests/process_groups/on_ranks.py RESULTS
 
 A check returns plain data. RESULTS/0.json and so on have what each check returned on each rank, or how it failed.
 """

@@ -1,0 +1,136 @@
+"""A process group: its members, how they are linked, until when it is busy, and what it moves numbers by."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from .. import torch_private
+from ..collectives import Fabric
+from ..hardware import Gpu, machine
+from ..waiting import Waiting, of_this_life
+from .arguments import ranks_in_words
+
+ReduceOp = torch_private.ReduceOp
+
+
+class Group:
+    """Who takes part, and when the group and its ways are free."""
+
+    def __init__(self, options):
+        self.rank, self.ranks = options.group_rank, options.group_size
+        self.members = list(options.global_ranks_in_group) or list(range(self.ranks))
+        self.alone = torch_private.is_fake(options.store)
+        self.fabric = _fabric(self.members)
+        self.ways = _ways(self.fabric)
+        self.free = 0.0  # when the group's own stream is
+        self.among = f"ranks {ranks_in_words(self.members)}"
+        if not self.alone:
+            store = torch.distributed.PrefixStore(of_this_life("group"), options.store)
+            self.waiting = Waiting(store, self.members, self.rank)
+        if self.alone or self.ranks == 1:
+            self.gloo = AllEqual(self.rank, self.ranks)
+        else:
+            self.gloo = self.waiting.connect(self.ranks, options.timeout)
+
+    def ready(self, gpu: Gpu, ways: tuple[str, ...]) -> tuple[float, float]:
+        """(when this rank can begin on these ways, when its host has launched it)."""
+        launched = machine.clock.pay(gpu.profile.launch, gpu.index)
+        free = (getattr(gpu, way).free for way in ways)
+        return max(launched, machine.told(machine.queue(gpu)), *free), launched
+
+    def agreed(self, ready: float, what: str, gpu: Gpu | None) -> float:
+        """When the last rank of the group is ready. RuntimeError on all of them where they do not do the same."""
+        if self.alone or self.ranks == 1:
+            return ready
+        with self.waiting(what):
+            return self.waiting.agreed(ready, what, -1 if gpu is None else self._place(gpu))
+
+    def _place(self, gpu: Gpu) -> int:
+        """What no other rank may have: a GPU of the node; -1 where a process sees one GPU only, as it may its own."""
+        if machine.settings.count == 1:
+            return -1
+        node = self.members[self.rank] // _per_node(_world())
+        return gpu.index + node * machine.settings.count
+
+    def take(self, gpu: Gpu, ways, name: str, ready: float, end: float, size: int, launched: float, among: str) -> None:
+        self.free = max(self.free, end)
+        for way in ways:
+            engine = getattr(gpu, way)
+            engine.free = max(engine.free, end)
+        machine.communicate(gpu, name, ready, end, size, launched, among)
+
+
+class AllEqual:
+    """What gloo does, where all ranks hold the numbers of this one: it is all of them, or stands for them."""
+
+    def __init__(self, rank: int, ranks: int):
+        self._rank, self._ranks = rank, ranks
+
+    def wait(self) -> None:
+        """Nothing: what a call gives is its own work, and done."""
+
+    def allreduce(self, tensors, options) -> AllEqual:
+        for tensor in tensors:
+            if options.reduceOp == ReduceOp.SUM:
+                tensor.mul_(self._ranks)
+            elif options.reduceOp == ReduceOp.PRODUCT:
+                tensor.pow_(self._ranks)
+        return self
+
+    def allgather(self, outputs, inputs) -> AllEqual:
+        for parts, own in zip(outputs, inputs, strict=True):
+            for part in parts:
+                part.copy_(own)
+        return self
+
+    def broadcast(self, tensors, options) -> AllEqual:
+        return self
+
+    def scatter(self, outputs, inputs, options) -> AllEqual:
+        if inputs:
+            outputs[0].copy_(inputs[0][self._rank])
+        return self
+
+    def all_to_all_single(self, output, input, output_sizes, input_sizes) -> AllEqual:
+        parts = input.split(input_sizes) if input_sizes else input.chunk(self._ranks)
+        output.copy_(torch.cat([parts[self._rank]] * self._ranks))
+        return self
+
+
+# --- who is linked with whom --------------------------------------------------------------------------------------
+
+
+def _per_node(world: int) -> int:
+    """How many ranks a node has: as torchrun says, else as the machine was made."""
+    if machine.settings.nodes > 1:
+        return max(1, world // machine.settings.nodes)
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", world))
+    return local if 0 < local < world else world
+
+
+def _world() -> int:
+    return int(os.environ.get("WORLD_SIZE", 0)) or _ranks_known
+
+
+_ranks_known = 1  # of the largest group so far, where no environment says how many there are
+
+
+def _fabric(members: list[int]) -> Fabric:
+    global _ranks_known
+    _ranks_known = max(_ranks_known, len(members), max(members) + 1)
+    nodes = len({rank // _per_node(_world()) for rank in members})
+    return Fabric(len(members), nodes, machine.settings.link, machine.settings.network)
+
+
+def _ways(fabric: Fabric) -> tuple[str, ...]:
+    """Which engines of a GPU a group keeps busy: a ring over several nodes passes through the links of each, too."""
+    if fabric.nodes == 1:
+        return ("link",)
+    return ("network",) if fabric.ranks == fabric.nodes else ("link", "network")
+
+
+def link_between_ranks(one: int, other: int):
+    per_node = _per_node(_world())
+    return machine.settings.link if one // per_node == other // per_node else machine.settings.network

@@ -1,0 +1,159 @@
+"""Private names of FSDP and DDP, which know CUDA's devices and CPU tensors, and no others."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import wraps
+
+import torch
+
+from .autograd import Unpinned, finding_unused
+from .distributed import c10d
+
+
+def let_fsdp_move_models(kind: str) -> None:
+    """Let `fully_shard` and FSDP1 take a model that is still on the CPU: their `tensor.data = ...` cannot change a
+    tensor's class.
+
+    PyTorch swaps such tensors itself where a class says that it can be traced.
+    """
+    for name in ("_fully_shard._fsdp_init", "_init_utils"):
+        init = importlib.import_module(f"torch.distributed.fsdp.{name}")
+        if not hasattr(init._move_states_to_device, "swaps"):
+            init._move_states_to_device = _swapping(init._move_states_to_device, kind)
+
+
+def _swapping(move, kind: str):
+    @wraps(move)
+    def swapping(params, buffers, device, *rest, **options):
+        if device is not None and device.type == kind:
+            for tensor in (*params, *buffers):
+                if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu":
+                    moved = tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+                    is_one = isinstance(tensor, torch.nn.Parameter)
+                    new = torch.nn.Parameter(moved, tensor.requires_grad) if is_one else moved
+                    vars(new).update(vars(tensor))  # what a program has noted on it
+                    torch.utils.swap_tensors(tensor, new)
+        return move(params, buffers, device, *rest, **options)
+
+    swapping.swaps = True
+    return swapping
+
+
+def let_fsdp1_run(kind: str, simulated: Callable[[torch.device], torch.device], offloading: str) -> None:
+    """Let FSDP1's `device_id` be one that is `simulated`.
+
+    Raises RuntimeError, with the words `offloading`, where it is to keep its weights on the CPU.
+    """
+    init = importlib.import_module("torch.distributed.fsdp._init_utils")
+    make, chosen = init._init_param_handle_from_params, init._get_device_from_device_id
+    if hasattr(make, "refuses"):
+        return
+
+    @wraps(chosen)
+    def chosen_here(*args, **kwargs):
+        device = chosen(*args, **kwargs)
+        return None if device is None else simulated(device)
+
+    @wraps(make)
+    def checked(state, *args, **kwargs):
+        if state.cpu_offload.offload_params and state.compute_device.type == kind:
+            raise RuntimeError(offloading)
+        return make(state, *args, **kwargs)
+
+    checked.refuses = True
+    init._init_param_handle_from_params, init._get_device_from_device_id = checked, chosen_here
+
+
+class _TypedStorage:
+    """A tensor's storage counted in numbers, as far as FSDP1 and DDP in mixed precision free and take memory by it."""
+
+    def __init__(self, tensor: torch.Tensor):
+        self._bytes, self._each, self.dtype = tensor.untyped_storage(), tensor.element_size(), tensor.dtype
+
+    def untyped(self):
+        return self._bytes
+
+    def element_size(self) -> int:
+        return self._each
+
+    def _size(self) -> int:
+        return self._bytes.size() // self._each
+
+    def _resize_(self, numbers: int) -> None:
+        self._bytes.resize_(numbers * self._each)
+
+    def _data_ptr(self) -> int:
+        return self._bytes.data_ptr()
+
+    size, __len__, data_ptr = _size, _size, _data_ptr  # what others ask of `tensor.storage()`
+
+
+def let_storages_count_numbers(kind: type) -> None:
+    """Give tensors of this class the storage by which FSDP1 and DDP in mixed precision free memory."""
+    kind._typed_storage = lambda tensor: _TypedStorage(tensor)  # a class would bind no tensor
+
+
+class _Past:
+    """An event that nothing has to wait for."""
+
+    def wait(self, stream=None) -> None:
+        """Nothing."""
+
+
+def let_ddp_cast(kind: str) -> None:
+    """Let DDP in mixed precision wait for its casts by events that C++ makes, and that know no simulated streams.
+
+    What runs on such a stream runs on the current one here, so there is nothing to wait for.
+    """
+    parallel = torch.nn.parallel.DistributedDataParallel
+    cast = parallel._root_copy_hook
+    if hasattr(cast, "has_no_events"):
+        return
+
+    @wraps(cast)
+    def cast_and_past(self, *args, **kwargs):
+        cast(self, *args, **kwargs)
+        if self.device.type == kind:
+            for module, events in self._submodule_to_event.items():
+                self._submodule_to_event[module] = type(events)([_Past()] * len(events))
+
+    cast_and_past.has_no_events = True
+    parallel._root_copy_hook = cast_and_past
+
+
+def let_ddp_find_unused_parameters(mark_pinned: Callable[[torch.Tensor], None]) -> None:
+    """Let DDP say in a backward pass which parameters were used, for which its C++ asks for pinned memory."""
+    Unpinned.mark = staticmethod(mark_pinned)
+    kind = torch.nn.parallel.DistributedDataParallel
+    make = kind.__init__
+    if hasattr(make, "notes_who_finds"):
+        return
+
+    def __init__(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        if self.find_unused_parameters or self.static_graph:
+            finding_unused.add(self)
+
+    __init__.notes_who_finds = True
+    kind.__init__ = __init__
+
+
+def let_ddp_read_counts(keeping: Callable[[], AbstractContextManager]) -> None:
+    """Do what DDP does to have all ranks agree on parameters and buckets in a context: its C++ reads it back."""
+    for owner, name in ((torch.nn.parallel.DistributedDataParallel, "__init__"), (c10d.Reducer, "_rebuild_buckets")):
+        call = getattr(owner, name)
+        if not hasattr(call, "reads_counts"):
+            setattr(owner, name, _within(keeping, call))
+
+
+def _within(context: Callable[[], AbstractContextManager], call):
+    @wraps(call)
+    def run(*args, **kwargs):
+        with context():
+            return call(*args, **kwargs)
+
+    run.reads_counts = True
+    return run

@@ -1,0 +1,164 @@
+"""Private names of torch.distributed: backends, stores, operators and futures."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from functools import cache, partial, wraps
+
+import torch
+
+from .autograd import when_backward_ends
+from .versions import torch_version
+
+FIRST_WITH_PYTHON_BACKENDS = (2, 15)
+c10d = getattr(torch._C, "_distributed_c10d", None)  # None where PyTorch was built without
+Backend, Work, ReduceOp = (getattr(c10d, name, object) for name in ("Backend", "Work", "ReduceOp"))
+
+
+def has_python_backends() -> bool:
+    """Whether a backend of torch.distributed can be written in Python."""
+    return c10d is not None and torch_version() >= FIRST_WITH_PYTHON_BACKENDS
+
+
+def keep_off_the_flight_recorder(name: str) -> None:
+    """Tell PyTorch that groups of the backend `name` record themselves.
+
+    Its flight recorder keeps the last collectives of a group, for a look after a hang. To attach it to a backend that
+    is written in Python ends the process under Python 3.13 (PyTorch 2.15.0, a segmentation fault).
+    """
+    recorders = getattr(torch.distributed.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", None)
+    if recorders is not None:
+        recorders.add(name)
+
+
+def keep_off_the_wrapper_of_groups(kind: type) -> None:
+    """Let TORCH_DISTRIBUTED_DEBUG=DETAIL leave backends of this kind as they are.
+
+    PyTorch wraps a group then, to compare what its ranks are about to do, as ours do always. The wrapper is C++ that
+    asks a backend for its name, and does not find a method in Python (2.15.0).
+    """
+    groups = torch.distributed.distributed_c10d
+    wrapper = getattr(groups, "_create_process_group_wrapper", None)
+    if wrapper is None or hasattr(wrapper, "leaves"):
+        return
+
+    @wraps(wrapper)
+    def wrapped(wrapped_pg, *args, **kwargs):
+        return wrapped_pg if isinstance(wrapped_pg, kind) else wrapper(wrapped_pg, *args, **kwargs)
+
+    wrapped.leaves = kind
+    groups._create_process_group_wrapper = wrapped
+
+
+def gloo(store, rank: int, ranks: int, timeout):
+    """A process group that moves CPU tensors between processes."""
+    return c10d.ProcessGroupGloo(store, rank, ranks, timeout)
+
+
+def world_size() -> int:
+    """How many ranks there are in all; 0 before `init_process_group`."""
+    return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 0
+
+
+def never_free(thing) -> None:
+    """Keep an object for as long as the process lives, beyond the end of Python."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def root_store(store):
+    """The store behind the prefixes that groups put before their keys."""
+    return store._underlying_non_prefix_store if isinstance(store, c10d.PrefixStore) else store
+
+
+def fake_store():
+    """A store that nobody else has: with it one process stands for all ranks (`simgpu.distributed`)."""
+    return c10d.FakeStore()
+
+
+def is_fake(store) -> bool:
+    """Whether a group's store is one that nobody else has."""
+    return isinstance(root_store(store), c10d.FakeStore)
+
+
+def in_context_parallel() -> bool:
+    """Whether PyTorch's `context_parallel` is on, which sends its own operators of attention round a ring."""
+    module = sys.modules.get("torch.distributed.tensor.experimental._context_parallel._attention")
+    if module is None:
+        return False
+    return module.DTensor._op_dispatcher._custom_op_handlers is not module.existing_custom_ops
+
+
+# --- operators ---------------------------------------------------------------------------------------------------
+
+
+def kernel_of_collectives(func) -> Callable | None:
+    """For an operator of torch.distributed, the kernel that takes tensors of any device; None for other operators."""
+    key = COLLECTIVES.get(func.namespace)
+    return None if key is None else partial(func._op_dk, key)
+
+
+COLLECTIVES = {
+    "c10d": torch._C.DispatchKey.PrivateUse1,
+    "_c10d_functional": torch._C.DispatchKey.CompositeExplicitAutograd,
+    "_c10d_functional_autograd": torch._C.DispatchKey.CompositeExplicitAutograd,
+    "_dtensor": torch._C.DispatchKey.CompositeExplicitAutograd,
+}
+
+
+# The operator by which DTensor, and whoever uses functional collectives, waits for one.
+WAIT_FOR_COLLECTIVE = torch.ops._c10d_functional.wait_tensor.default
+
+
+def kernel_of_fsdp(func) -> Callable | None:
+    """For an operator by which FSDP gathers its weights, what it is made of on any device; None for other operators."""
+    if func.namespace != "fsdp" or not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "PrivateUse1"):
+        return None
+    return partial(func._op_dk, torch._C.DispatchKey.PrivateUse1)
+
+
+# --- futures -----------------------------------------------------------------------------------------------------
+
+
+_awaited: dict[int, dict[object, weakref.WeakMethod]] = {}  # by thread: what completes open futures, the oldest first
+
+
+def await_in_backward(complete: Callable[[], object]) -> None:
+    """Call this, a method, when the backward pass of this thread has ended, or a future is waited for before then.
+
+    A future may be one of PyTorch's own, made from another in C++ (`then`, a hook of DDP's reducer): so its class
+    asks, whoever waits.
+    """
+    _let_futures_ask()
+    waiting, own = _awaited.setdefault(threading.get_ident(), {}), object()
+    waiting[own] = weakref.WeakMethod(complete)
+
+    def at_the_end() -> None:
+        waiting.pop(own, None)
+        complete()
+
+    when_backward_ends(at_the_end)
+
+
+def _complete_for(future: torch._C.Future) -> None:
+    """Complete what is open, the oldest first, until this future is done. Collectives of a group end in that order."""
+    waiting = _awaited.get(threading.get_ident(), {})
+    while waiting and not future.done():
+        if (complete := waiting.pop(next(iter(waiting)))()) is not None:
+            complete()
+
+
+@cache
+def _let_futures_ask() -> None:
+    for name in ("wait", "value"):
+        ask = getattr(torch._C.Future, name)
+
+        def first_complete(future, *, ask=ask):
+            if not future.done():
+                _complete_for(future)
+            return ask(future)
+
+        setattr(torch._C.Future, name, wraps(ask)(first_complete))
