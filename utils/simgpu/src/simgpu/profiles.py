@@ -14,7 +14,7 @@ import torch
 
 MICROSECOND = 1e-6
 
-# Shares of a datasheet's peak. Those of T4, V100, P100 and A100 are fitted (tests/measurements, rows marked so), the
+# Shares of a datasheet's peak. Those of T4, V100, P100 and A100 are fitted (benchmarks/data, rows marked so), the
 # others carried over to GPUs that are built alike.
 #
 # Float32 without tensor cores. Volta, Turing and the A100 issue integer instructions (addresses) beside those of
@@ -131,7 +131,7 @@ _AMPERE = {"fast": _tensor_cores(312e12), "tf32": 156e12, "capability": (8, 0)}
 _HOPPER = {"fast": _tensor_cores(989e12), "tf32": 494e12, "efficiency": SHARED_INTEGERS, "capability": (9, 0)}
 
 # `launch` is one assumption for all: the GPU is not what it depends on. Between launches of operators the host takes
-# a median of 32 to 58 microseconds in the traces of tests/measurements, with a profiler at work that adds to it;
+# a median of 32 to 58 microseconds in the traces of benchmarks/data, with a profiler at work that adds to it;
 # forward and backward thread do not differ. cudaLaunchKernel itself is 6 to 11 of it.
 GPUS = {
     gpu.name: gpu
