@@ -14,6 +14,7 @@ import tempfile
 import time
 import tomllib
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from utils.common.errors import Problem
@@ -132,7 +133,7 @@ def leaked(source: Path, notebook: nbformat.NotebookNode) -> list[str]:
     return [line for line in answers(source) if line in seen]
 
 
-def release(names: list[str] = (), root: Path = ROOT) -> list[Path]:
+def release(names: Sequence[str] = (), root: Path = ROOT) -> list[Path]:
     """Write the student's notebook of each lab named, or of all. Returns what was written.
 
     Raises Problem, and writes nothing, for a source that is broken, for a notebook that would hold an answer,
