@@ -4,6 +4,7 @@
 # make test-all  both
 # make check  the quick inner loop: lint and the unit tests that are not slow; no kernels, no browser, no notebooks
 # make nbval-cuda  the notebooks as on a machine with two GPUs, which simulated ones stand in for
+# make types  no room has more errors of types than tools/type_errors.toml states (half a minute)
 # make site   set up, then write the course as static pages to build/site; lessons run first, once
 # make labs   generate labs/ from solutions/
 # make constraints  write constraints.txt by what pyproject.toml requires; with UV_ARGS=--upgrade by the newest versions
@@ -23,7 +24,7 @@ NBVAL = PYTHONPATH="$(SOURCES)" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 
 NBVAL_CUDA = $(subst tools.nbval_kernels,tests.support.as_cuda,$(NBVAL))
 
 .DEFAULT_GOAL := help
-.PHONY: help full-copy setup setup-test setup-site constraints lab test test-more test-all check labs nbval nbval-cuda site clean
+.PHONY: help full-copy setup setup-test setup-site constraints lab test test-more test-all check types labs nbval nbval-cuda site clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -50,6 +51,7 @@ lab: setup
 test: full-copy setup-test
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+	$(BIN)/python tools/check_types.py
 	$(PYTEST) --durations=40 -m "not thorough" tests utils/simgpu/tests
 	$(BIN)/python tools/solved_lessons.py build/solved_lessons
 	$(NBVAL) notebooks solutions build/solved_lessons
@@ -63,6 +65,9 @@ check: full-copy setup-test
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(PYTEST) -q -m "not slow and not thorough" tests/unit utils/simgpu/tests
+
+types: full-copy setup-test
+	$(BIN)/python tools/check_types.py
 
 nbval: full-copy setup-test
 	$(BIN)/python tools/solved_lessons.py build/solved_lessons

@@ -8,6 +8,7 @@ import itertools
 import os
 import sys
 import tempfile
+from typing import Any
 
 import nbval.kernel
 from jupyter_client.manager import KernelManager
@@ -20,7 +21,11 @@ _numbers = itertools.count()
 
 def _manager(**options) -> KernelManager:
     number = next(_numbers)
-    place = {"transport": "ipc", "ip": f"{_folder.name}/{number}", "connection_file": f"{_folder.name}/{number}.json"}
+    place: dict[str, Any] = {
+        "transport": "ipc",
+        "ip": f"{_folder.name}/{number}",
+        "connection_file": f"{_folder.name}/{number}.json",
+    }
     if not sys.platform.startswith("linux"):
         return KernelManager(**place, **options)
     warm = kernel_fork_server(os.environ, purpose="plain", sandboxed=False)

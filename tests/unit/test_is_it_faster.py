@@ -1,8 +1,8 @@
-"""Lab 04's rule for two noisy times holds at any number of repeats; tests/benchmarks/is_it_faster.py has the table."""
+"""Lab 04's rule for two noisy times holds at any number of repeats; tools/benchmarks/is_it_faster.py has the table."""
 
 import pytest
 
-from benchmarks.is_it_faster import REPEATS, false_alarms, model_answer, old_rule, power
+from tools.benchmarks.is_it_faster import REPEATS, false_alarms, model_answer, old_rule, power
 
 TRIALS = 1000  # the standard error of a share of 5% is 0.7 points
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import simgpu
-from benchmarks import measurements
 from tests.support.notebooks import ROOT
 from utils.common.errors import Problem
 from utils.course import cli, measure, measured
+from utils.simgpu.benchmarks import measurements
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +200,7 @@ def test_a_product_finds_its_profile(name, profile):
 
 @pytest.mark.parametrize("name", ["Tesla T4", "GTX Imaginary"])
 def test_rows_that_were_sent_in_come_beside_the_published_ones(file, name, tmp_path):
-    from benchmarks.measured import draw
+    from utils.simgpu.benchmarks.measured import draw
 
     def real(content):
         for gpu in content["gpus"]:

@@ -1,7 +1,7 @@
 """Three training steps that others recorded on real GPUs: what a timeline of them says, against the traces themselves.
 
-tests/measurements/README.md says where they come from. What is expected is worked out here in another way: on a grid of
-microseconds, and by the marks that the recorded programs set around their own passes.
+utils/simgpu/benchmarks/data/README.md says where they come from. What is expected is worked out here in another way: on
+a grid of microseconds, and by the marks that the recorded programs set around their own passes.
 """
 
 import gzip
@@ -13,7 +13,7 @@ import pytest
 from tests.support.notebooks import ROOT
 from utils.observe.trace import Timeline
 
-TRACES = ROOT / "tests" / "measurements" / "traces"
+TRACES = ROOT / "utils" / "simgpu" / "benchmarks" / "data" / "traces"
 V100, OF_8, OF_2 = (
     f"{name}_one_step.json.gz" for name in ("v100_resnet50_batch32", "a100_rank3_of_8", "a100_rank0_of_2")
 )

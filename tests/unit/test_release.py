@@ -208,6 +208,8 @@ def test_the_bundle_is_complete_and_holds_nothing_secret(tmp_path):
     assert "course/notebooks/figures/split_model.svg" in names
     assert "course/labs/lab01/facts.py" in names
     assert not [name for name in names if "solutions/" in name or "hidden" in name or "__pycache__" in name]
+    data = "course/utils/simgpu/benchmarks/data/README.md"  # docs/times.md says there where its data are from
+    assert [name for name in names if "/benchmarks/" in name] == [data]
     hidden_claims = {f.claim for e in load_lab("lab01", hidden=True).exercises.values() for f in e.facts} - {
         f.claim for e in load_lab("lab01").exercises.values() for f in e.facts
     }

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from benchmarks.published_zero_bubble import RUNS
 from simgpu.profiles import LinkProfile
+from tools.benchmarks.published_zero_bubble import RUNS
 from utils.schedules import (
     Action,
     Costs,

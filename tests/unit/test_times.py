@@ -1,11 +1,11 @@
-"""Simulated times stay as near as they are to what others measured on real GPUs (tests/measurements, docs/times.md)."""
+"""Simulated times stay as near as they are to what others measured on real GPUs (docs/times.md)."""
 
 from statistics import mean, median
 
 import pytest
 
 import simgpu
-from benchmarks import measurements
+from utils.simgpu.benchmarks import measurements
 
 # Of each set the median error of its rows, when this was written. A change that makes times better is welcome:
 # lower the number. One that makes them worse by more than the margin is seen here.

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 import jsonschema
+import jsonschema.exceptions
 import torch
 
 from simgpu import enable

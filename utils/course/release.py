@@ -14,6 +14,7 @@ import tempfile
 import time
 import tomllib
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from utils.common.errors import Problem
@@ -50,10 +51,10 @@ BUNDLED = (
     "notebooks",
     "labs",
     "utils",
-    "tests/measurements/README.md",
+    "utils/simgpu/benchmarks/data/README.md",
 )
 SECRET = ("solutions", "tests")  # no file in here is for students
-NEVER_BUNDLED = ("__pycache__", ".ipynb_checkpoints", ".egg-info", "build", "tests")
+NEVER_BUNDLED = ("__pycache__", ".ipynb_checkpoints", ".egg-info", "build", "tests", "benchmarks")
 # What a text says of the repository alone, which students do not have, stands between these.
 ONLY_HERE = re.compile(
     r"^<!-- repository -->\n.*?<!-- end -->\n| ?<!-- repository -->.*?<!-- end -->", re.DOTALL | re.MULTILINE
@@ -132,7 +133,7 @@ def leaked(source: Path, notebook: nbformat.NotebookNode) -> list[str]:
     return [line for line in answers(source) if line in seen]
 
 
-def release(names: list[str] = (), root: Path = ROOT) -> list[Path]:
+def release(names: Sequence[str] = (), root: Path = ROOT) -> list[Path]:
     """Write the student's notebook of each lab named, or of all. Returns what was written.
 
     Raises Problem, and writes nothing, for a source that is broken, for a notebook that would hold an answer,
@@ -263,7 +264,7 @@ def _for_students(path: Path) -> bytes:
 def _secret(path: Path, root: Path) -> str:
     """Why a file is not for students, or nothing."""
     parts = path.relative_to(root).parts
-    if parts[0] in SECRET and path.name != "README.md":
+    if parts[0] in SECRET:
         return f"it is in {parts[0]}/"
     if path.suffix == ".ipynb" and re.search(f"{BEGIN_SOLUTION}|{BEGIN_HIDDEN}", path.read_text(encoding="utf-8")):
         return "it has a marked solution or hidden test in it"

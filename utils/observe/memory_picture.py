@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Any
 
 import torch
 from matplotlib.gridspec import GridSpec
@@ -13,7 +14,7 @@ from simgpu import in_units
 from utils.observe.plots import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, Picture, labelled_axes
 
 BEFORE, TEMPORARY = "from before", "temporary"
-STYLE = {
+STYLE: dict[str, dict[str, Any]] = {
     BEFORE: {"facecolor": GREY, "hatch": "--"},
     "weights": {"facecolor": BLUE, "hatch": ""},
     "gradients": {"facecolor": ORANGE, "hatch": "///"},
@@ -22,7 +23,7 @@ STYLE = {
     TEMPORARY: {"facecolor": PURPLE, "hatch": "\\\\\\"},
 }
 KINDS = tuple(STYLE)
-FULLEST = {"color": INK, "linewidth": 1, "linestyle": ":"}
+FULLEST: dict[str, Any] = {"color": INK, "linewidth": 1, "linestyle": ":"}
 MIB = 2**20
 
 

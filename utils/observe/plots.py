@@ -12,6 +12,7 @@ import io
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -22,7 +23,7 @@ from utils.observe import intervals
 # Okabe and Ito, "Color universal design" (2008).
 BLUE, ORANGE, GREEN, PURPLE, SKY, RED = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"
 GREY, INK = "#8C8C8C", "#222222"
-PHASE_STYLE = {
+PHASE_STYLE: dict[str, dict[str, Any]] = {
     "forward": {"facecolor": BLUE, "hatch": ""},
     "backward": {"facecolor": ORANGE, "hatch": "///"},
     "backward, inputs (I)": {"facecolor": SKY, "hatch": "\\\\"},
@@ -32,7 +33,7 @@ PHASE_STYLE = {
 }
 # So end the names of the halves of a backward pass that utils.schedules plays.
 HALVES = {"for its inputs": "backward, inputs (I)", "for its weights": "backward, weights (W)"}
-COPY_STYLE = {"facecolor": GREEN, "hatch": "xxx"}
+COPY_STYLE: dict[str, Any] = {"facecolor": GREEN, "hatch": "xxx"}
 TALK_STYLE = {"facecolor": PURPLE, "hatch": "\\\\\\"}
 WAIT_STYLE = {"facecolor": "#EBD3E0", "hatch": ""}
 # Those that FSDP is made of are told apart; every other collective or message is "communication".

@@ -32,7 +32,8 @@ class Cluster:
                 raise Problem(f"{name}={number!r}: give a whole number, 1 or more")
         if self.gpus > self.per_node and self.gpus % self.per_node:
             raise Problem(f"{self.gpus} GPUs do not fill nodes of {self.per_node}: give a multiple of {self.per_node}")
-        for name, known in (("gpu", GPUS), ("link", LINKS), ("network", NETWORKS)):
+        profiles: dict[str, dict] = {"gpu": GPUS, "link": LINKS, "network": NETWORKS}
+        for name, known in profiles.items():
             try:
                 object.__setattr__(self, name, find(name, known, getattr(self, name)))
             except ValueError as error:

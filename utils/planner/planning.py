@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
 import torch
@@ -25,7 +26,7 @@ from .simulating import simulate
 GIB, GB = 2**30, 1e9
 FEW_RUN = 4  # micro-batches of a simulated step
 STYLES = STYLE | {"optimizer": STYLE["optimizer state"]}
-RESERVE = {"facecolor": "white", "linewidth": 0.5}
+RESERVE: dict[str, Any] = {"facecolor": "white", "linewidth": 0.5}
 SHORT = "D data, S shard, T tensor, P pipeline (x chunks), micro-batches x rows, recompute"
 
 

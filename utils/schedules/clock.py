@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 from utils.observe.trace import Event, Timeline
 
@@ -31,7 +31,8 @@ class Costs(NamedTuple):
 
     def seconds(self, action: Action) -> float:
         """How long an action takes."""
-        forward, backward, inputs, weights = (_at(each, action.stage) for each in self[:4])
+        forward = _at(self.forward, action.stage)
+        backward, inputs, weights = (_at(each, action.stage) for each in (self.backward, self.inputs, self.weights))
         if backward is None:
             backward = 2 * forward if inputs is None or weights is None else inputs + weights
         if inputs is None:
@@ -45,6 +46,10 @@ class Costs(NamedTuple):
         return _at(self.output, stage)
 
 
+@overload
+def _at(each: Each, stage: int) -> float: ...
+@overload
+def _at(each: None, stage: int) -> None: ...
 def _at(each: Each | None, stage: int) -> float | None:
     return each if each is None or isinstance(each, int | float) else each[stage]
 
@@ -190,6 +195,7 @@ def _event(step: TimedAction, devices: Sequence[str], names: Sequence[str]) -> E
     action, device, label = step.action, devices[step.rank], str(step.action.micro_batch)
     phase, times = PHASES[action.kind], (step.start, step.end)
     if step.taker is not None:
-        return Event(device, 0, "copy", "d2d", phase, *times, None, step.bytes, 0, devices[step.taker], label=label)
+        size: Any = step.bytes  # a fraction, where a cost is one
+        return Event(device, 0, "copy", "d2d", phase, *times, None, size, 0, devices[step.taker], label=label)
     half = {"I": ", for its inputs", "W": ", for its weights"}.get(action.kind, "")
     return Event(device, 0, names[action.stage] + half, "kernel", phase, *times, label=label)

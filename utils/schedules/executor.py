@@ -66,7 +66,7 @@ def measure_costs(schedule, stages: Sequence[Callable], inputs, targets, loss: C
         if action.kind == "F" and action in step.made:
             output[action.stage] = step.made[action].nbytes
         copies.send(step, action)
-    return Costs(seconds["F"], *(seconds.get(kind) for kind in "BIW"), output)
+    return Costs(seconds["F"], seconds.get("B"), seconds.get("I"), seconds.get("W"), output)
 
 
 class _Arrival(NamedTuple):
@@ -94,8 +94,8 @@ class _Copies:
 
     def send(self, step: TrainingStep, action: Action) -> None:
         """Send what an action has made, if anything, to where it is wanted."""
-        if action in step.made:
-            stage = receiver(action, len(self._places))
+        stage = receiver(action, len(self._places))
+        if stage is not None and action in step.made:
             with micro_batch(action.micro_batch):
                 step.give(action, self._copied(step.made.pop(action), self._places[stage]))
 

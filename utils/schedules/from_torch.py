@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 from .actions import KINDS, Action, Schedule
 
@@ -23,7 +24,8 @@ def from_pytorch(kind, ranks: int, micro_batches: int, chunks: int = 2) -> Sched
     chunks = 1 if issubclass(kind, PipelineScheduleSingle) else chunks
     # As much of a stage as is asked of it before there is something to run.
     stage = SimpleNamespace(group_rank=0, group_size=ranks, num_stages=ranks * chunks, submod=None)
-    schedule = kind(stage if issubclass(kind, PipelineScheduleSingle) else [stage] * chunks, micro_batches)
+    stages: Any = stage if issubclass(kind, PipelineScheduleSingle) else [stage] * chunks
+    schedule: Any = kind(stages, micro_batches)
     lists = [list(_computing(schedule.pipeline_order[rank])) for rank in range(ranks)]
     places = getattr(schedule, "stage_index_to_group_rank", None) or {rank: rank for rank in range(ranks)}
     return Schedule.of(lists, [places[number] for number in range(ranks * chunks)], micro_batches, kind.__name__)

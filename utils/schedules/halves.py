@@ -12,7 +12,7 @@ only. (So does PyTorch's pipelining: Qi et al., 2024, arXiv 2401.10241 say why.)
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
@@ -36,7 +36,7 @@ def backward_for_inputs(output, x, gradient=None) -> tuple[torch.Tensor, list[Br
         for hook in hooks:
             hook.remove()
     return passed, [
-        Branches({node: arrived[node] for node in nodes}, [leaf.variable for leaf in leaves])
+        Branches({node: arrived[node] for node in nodes}, [_parameter(leaf) for leaf in leaves])
         for nodes, leaves in _grouped(branches)
     ]
 
@@ -60,6 +60,11 @@ def backward_for_weights(later: list[Branches]) -> None:
         finally:
             for hook in hooks:
                 hook.remove()
+
+
+def _parameter(leaf: Any) -> torch.Tensor:
+    """The tensor whose `grad` a leaf adds to."""
+    return leaf.variable
 
 
 def _branches(root: Node, end: Node) -> dict[Node, set[Node]]:

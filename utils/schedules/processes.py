@@ -85,12 +85,13 @@ class _Post:
     def _message(self, step: TrainingStep, giver: int, action: Action) -> dist.P2POp | None:
         """What this rank sends or receives of what an action has made, if anything."""
         stage = receiver(action, self._schedule.stages)
-        taker = giver if stage is None else self._schedule.placement[stage]
-        made = step.made.pop(action, None)
+        if stage is None:
+            return None
+        taker, made = self._schedule.placement[stage], step.made.pop(action, None)
         if giver == taker:
             if made is not None:
                 step.give(action, _Expected(made))
-        elif giver == self._rank:
+        elif made is not None:
             return dist.P2POp(dist.isend, made, group=self._group, group_peer=taker)
         elif taker == self._rank:
             row = self._rows[min(action.stage, stage)]  # a gradient is like the output that it is of

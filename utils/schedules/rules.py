@@ -196,6 +196,7 @@ def _waiting(schedule: Schedule) -> Mistake | None:
     while rank not in links:
         action = schedule.lists[rank][positions[rank]]
         need = _missing(action, schedule.stages, done)
+        assert need is not None, "a rank that could go on is not stuck"
         other = schedule.placement[need[0].stage]
         there = set(need).intersection(schedule.lists[other])
         if other == rank or not there:
@@ -222,7 +223,9 @@ def _circle(schedule: Schedule, positions: list[int], first: int, links: dict) -
 
 
 def _too_much(schedule: Schedule, cap: float | None, memory: Memory) -> Mistake | None:
-    for rank, row in enumerate(schedule.lists if cap is not None else ()):
+    if cap is None:
+        return None
+    for rank, row in enumerate(schedule.lists):
         for position, held in enumerate(memory.held(row, schedule)):
             if held > cap:
                 reason = f"{_place(rank, position, row[position])}: {_over(held, cap, memory)}"

@@ -20,6 +20,7 @@ class Arrival(Protocol):
 
     def take(self) -> torch.Tensor:
         """The tensor; what is launched from now on waits for it."""
+        ...
 
 
 class TrainingStep:
@@ -33,7 +34,7 @@ class TrainingStep:
         self.stages, self.loss, self.last = stages, loss, schedule.stages - 1
         self.inputs, self.targets = inputs.tensor_split(count), targets.tensor_split(count)
         self.whole = inputs
-        self.received: dict[tuple[str, int, int], Arrival] = {}
+        self.received: dict[tuple[str, int | None, int], Arrival] = {}
         self.made: dict[Action, torch.Tensor] = {}  # what is to be sent
         self.kept: dict[tuple[int, int], tuple] = {}  # input and output of each stage, from F to B or I
         self.halves: dict[tuple[int, int], Callable] = {}  # the backward pass for weights, from I to W

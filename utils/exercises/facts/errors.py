@@ -14,7 +14,7 @@ class StudentError(Unmet):
     """The student's code raised, or is not there, or did not answer."""
 
 
-def need(condition: bool, otherwise: str) -> None:
+def need(condition: object, otherwise: str) -> None:
     """Raise Unmet, with `otherwise` as its words, unless `condition` holds."""
     if not condition:
         raise Unmet(otherwise)

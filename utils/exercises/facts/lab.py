@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -86,7 +86,7 @@ class Lab:
         return self.exercises[name]
 
 
-def lab_sources(names: list[str] = (), root: Path = ROOT) -> list[Path]:
+def lab_sources(names: Sequence[str] = (), root: Path = ROOT) -> list[Path]:
     """The source notebooks of the labs called `names`, or of all.
 
     Raises Problem for a name that is none, and where this copy of the course has no sources.
@@ -135,6 +135,8 @@ def _module(name: str, *, hidden: bool):
     path = require_facts(name, hidden=hidden)
     kind = "hidden" if hidden else "visible"
     spec = importlib.util.spec_from_file_location(f"{kind}_{name}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     rules.check_lab(module, path)

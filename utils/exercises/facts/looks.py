@@ -155,7 +155,7 @@ def looker(known: Callable[[type], bool]) -> Callable[[object, str, bool], objec
             (None, None),
         )
         if hasattr(type(found), "__get__"):
-            return found.__get__(thing, parent)
+            return found.__get__(thing, parent)  # pyright: ignore[reportOptionalMemberAccess]
         inside = inside_of(thing, "__dict__")
         if name not in inside and parent is None:
             raise StudentError(f"A {name_of(type(thing))} has no {name}.")

@@ -90,7 +90,7 @@ def _in_words(error: Exception, probe: Callable) -> str:
     if not own:
         return words
     # The student's own line says more than the one inside PyTorch, or Python, that raised.
-    line = own[-1].line or linecache.getline(own[-1].filename, own[-1].lineno).strip()
+    line = own[-1].line or linecache.getline(own[-1].filename, own[-1].lineno or 0).strip()
     return f"{words}\n    in {own[-1].name}, line {own[-1].lineno}: {line}"
 
 

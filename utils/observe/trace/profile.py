@@ -201,7 +201,9 @@ def _changes(ranges: list[dict]) -> tuple[list[tuple], list[dict | None]]:
     """When a range of one thread starts or ends; and the first range that is open before all that, and after each."""
     starts = [(each["ts"], STARTS, number) for number, each in enumerate(ranges)]
     ends = [(each["ts"] + each.get("dur", 0), ENDS, number) for number, each in enumerate(ranges)]
-    moments, current, still_open, ended = [], [None], [], set()
+    moments: list[tuple] = []
+    current: list[dict | None] = [None]
+    still_open, ended = [], set()
     for moment, kind, number in sorted(starts + ends):
         if kind == STARTS:
             heappush(still_open, number)

@@ -6,6 +6,8 @@ simulated GPUs begin together, so their lanes have one clock; real ones have tha
 
 from __future__ import annotations
 
+from typing import Any
+
 from utils.observe.trace.event import Event
 from utils.observe.trace.timeline import Timeline
 
@@ -28,13 +30,13 @@ def gather(timeline: Timeline) -> None:
     import torch.distributed as dist
 
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    parts = [None] * ranks if rank == 0 else None
+    parts: list[Any] | None = [None] * ranks if rank == 0 else None
     dist.gather_object(_as_lanes(timeline, rank), parts, group=_gloo())
-    if rank == 0:
+    if parts is not None:
         _join(timeline, parts)
 
 
-def _gloo():
+def _gloo() -> Any:
     """A group of all ranks that takes CPU tensors: the default group, or one made beside it, once."""
     global _beside
     import torch.distributed as dist
@@ -51,7 +53,9 @@ def _as_lanes(timeline: Timeline, rank: int) -> tuple:
     """What is joined of one rank's timeline: its devices have the rank's name."""
     own = {device for event in timeline.events for device in (event.device, event.other)}
     used = [device for device in timeline.devices if device in own]
-    names = {device: f"rank {rank}" if len(used) == 1 else f"rank {rank}, {device}" for device in used}
+    names: dict[str | None, str] = {
+        device: f"rank {rank}" if len(used) == 1 else f"rank {rank}, {device}" for device in used
+    }
     events = [
         tuple(event._replace(device=names.get(event.device, event.device), other=names.get(event.other, event.other)))
         for event in timeline.events

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from utils.common.files import write_whole
 from utils.observe.intervals import Intervals
@@ -143,7 +143,7 @@ class Timeline:
         sums: dict[tuple[str, str], int] = defaultdict(int)
         for event in self.events:
             if event.is_copy:
-                way = (event.other, event.device) if event.kind == "h2d" else (event.device, event.other)
+                way: Any = (event.other, event.device) if event.kind == "h2d" else (event.device, event.other)
                 sums[way] += event.bytes
         return dict(sums)
 

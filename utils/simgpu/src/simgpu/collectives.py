@@ -39,11 +39,11 @@ class Protocol(NamedTuple):
 
 
 def _protocol(ring_base, tree_base, ring_steps, tree_steps) -> Protocol:
-    kinds = ("nvlink", "pcie", "network")
-    ring, tree = (
-        dict(zip(kinds, [us * MICROSECOND for us in steps], strict=True)) for steps in (ring_steps, tree_steps)
-    )
-    return Protocol(ring_base * MICROSECOND, tree_base * MICROSECOND, ring, tree)
+    return Protocol(ring_base * MICROSECOND, tree_base * MICROSECOND, _by_link(ring_steps), _by_link(tree_steps))
+
+
+def _by_link(microseconds: tuple[float, ...]) -> dict[str, float]:
+    return {kind: us * MICROSECOND for kind, us in zip(("nvlink", "pcie", "network"), microseconds, strict=True)}
 
 
 PROTOCOLS = {

@@ -8,7 +8,7 @@
 It is Williams, Waterman and Patterson's roofline (Communications of the ACM 52(4), 2009) with what was measured on
 real GPUs added to it. Peaks and shares belong to the GPU (`profiles`). The constants here hold for all GPUs: each
 says what it stands for and which measurements it was fitted on. They are the rows marked `fitted` in
-tests/measurements; docs/times.md shows how near the times come, on those rows and on others.
+benchmarks/data; docs/times.md shows how near the times come, on those rows and on others.
 
 An operator may be several kernels (the backward pass of a convolution is two and a sum). Operators that are not
 named here cost what they read and write, plus the FLOPs that PyTorch's own registry knows of
@@ -328,7 +328,7 @@ class _Convolution(NamedTuple):
         """Bytes moved to bring images and results into the layout of tensor cores, channels last, and back.
 
         cuDNN does so unless images or weights are in it already (`memory_format=torch.channels_last`), with kernels
-        that are in the A100's trace (tests/measurements). Those of 1 x 1 are plain products there, in either layout;
+        that are in the A100's trace (benchmarks/data). Those of 1 x 1 are plain products there, in either layout;
         but with TF32 such products lose what they save, by ResNets and wide ResNets of torchvision on an A100.
         """
         if self.x.dim() != 4 or self.x.is_contiguous(memory_format=torch.channels_last):

@@ -17,10 +17,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from types import FunctionType, MethodType
+from typing import Any, cast
 from unittest import mock
 
 import torch
 import torch.cuda.comm
+import torch.nn.parallel.comm
 from torch.overrides import TorchFunctionMode
 
 from . import refusals, torch_private
@@ -111,7 +113,8 @@ def _made(func, args, kwargs):
 def _asked_by_pytorch() -> bool:
     # PyTorch's own Python code would go on to CUDA's kernels if it were told cuda.
     frame = sys._getframe(3)
-    while frame.f_globals.get("__name__") == "torch.utils._device":  # inside `with torch.device(...)`: only passes on
+    # Inside `with torch.device(...)` that only passes on.
+    while frame.f_globals.get("__name__") == "torch.utils._device" and frame.f_back is not None:
         frame = frame.f_back
     name = frame.f_globals.get("__name__", "")
     if name == "torch.nn.attention.flex_attention" and frame.f_code.co_name == "_validate_device":
@@ -155,6 +158,8 @@ class _IsCuda:
 
 class _NamedByType(type):
     """Of `torch.cuda.FloatTensor` and its like: calling one makes a tensor, and a tensor is one or is not."""
+
+    dtype: torch.dtype
 
     def __call__(cls, *args, device=None):
         return getattr(torch, cls.__name__)(*args).cuda(device)
@@ -362,7 +367,8 @@ def _note_fork() -> None:
     if machine.also_named is not None and device_module.is_initialized():
         device_module.in_bad_fork = True
         machine.gpus = _NotAfterAFork(machine.gpus)
-        SimTensor.__torch_dispatch__ = classmethod(_NotAfterAFork.refuse)
+        refuse: Any = _NotAfterAFork.refuse
+        SimTensor.__torch_dispatch__ = cast(Any, classmethod(refuse))
 
 
 class _NotAfterAFork(tuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from contextlib import ExitStack
+from typing import Any
 
 from . import enable
 from .cuda_code import as_cuda
@@ -36,9 +37,9 @@ def enable_as_asked(environment: Mapping[str, str]) -> None:
         _until_the_end.enter_context(as_cuda())
 
 
-def arguments_in(text: str) -> dict[str, object]:
+def arguments_in(text: str) -> dict[str, Any]:
     """The arguments of `enable` in a text such as "4,gpu=H100". Raises ValueError for a text that is none."""
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     for number, part in enumerate(filter(None, (part.strip() for part in text.split(",")))):
         name, is_named, value = (piece.strip() for piece in part.partition("="))
         if not is_named and number == 0:

@@ -284,7 +284,7 @@ class Machine:
         queue.free, queue.last = kernel.end, kernel
         if self.stopwatch is not None:
             self.stopwatch.claim(kernel.seconds)
-        if self.log is not None:
+        if self.log is not None and self.unlogged is not None:
             self.unlogged.append(kernel)
             self._log_what_is_final()
 
@@ -299,21 +299,23 @@ class Machine:
         if self.unlogged is None:
             return
         for each in self.gpus if gpu is None else (gpu,):
-            each.compute.settle(moment)
+            if isinstance(each.compute, PriorityEngine):
+                each.compute.settle(moment)
         self._log_what_is_final()
 
     def _log_what_is_final(self) -> None:
         unlogged = self.unlogged
-        while unlogged and (type(unlogged[0]) is tuple or unlogged[0].final):
+        while unlogged and (not isinstance(unlogged[0], Kernel) or unlogged[0].final):
             entry = unlogged.popleft()
-            if type(entry) is not tuple:
+            if isinstance(entry, Kernel):
                 (name, moved, flops, whence), queue, times = entry.about, entry.queue, (entry.start, entry.end)
                 place = queue.gpu.index, queue.number
                 entry = (*place, name, "kernel", *times, moved, flops, entry.launched, None, whence)
             self._append(entry)
 
     def _append(self, entry: tuple) -> None:
-        self.log.append(entry)
+        if self.log is not None:
+            self.log.append(entry)
         sys.audit("simgpu.record", entry)
 
     def _note(self, entry: tuple) -> None:
@@ -332,9 +334,11 @@ class Machine:
 
     def link_between(self, one: Gpu, other: Gpu) -> LinkProfile:
         """What two GPUs of this process are linked by: GPUs of one node have consecutive numbers."""
-        per_node = self.settings.count // self.settings.nodes
+        settings = self.settings
+        assert settings is not None, "without settings there is no GPU"
+        per_node = settings.count // settings.nodes
         same = one.index // per_node == other.index // per_node
-        return self.settings.link if same else self.settings.network
+        return settings.link if same else settings.network
 
     def communicate(self, gpu: Gpu, name: str, ready: float, end: float, size: int, launched: float, among: str):
         """A collective, or one end of a message, which has been given its times. `among`: the ranks, in words."""
@@ -343,6 +347,7 @@ class Machine:
 
     def copy_with_host(self, gpu: Gpu, size: int, *, to_host: bool, pinned: bool = False, wait: bool = True) -> None:
         """A copy between a GPU and the host, whose memory is pinned or not; the host waits for its end if told to."""
+        assert self.settings is not None, "without settings there is no GPU"
         link = self.settings.host_link
         ends = ((self.queue(gpu), gpu.copy_out if to_host else gpu.copy_in),)
         kind = "d2h" if to_host else "h2d"
@@ -399,7 +404,7 @@ class Machine:
                 break
             busy += max(0.0, min(end, now) - max(start, begin))
         for kernel in list(self.unlogged or ()):
-            if type(kernel) is not tuple and kernel.queue.gpu is gpu:
+            if isinstance(kernel, Kernel) and kernel.queue.gpu is gpu:
                 busy += max(0.0, min(kernel.end, now) - max(kernel.start, begin))
         return busy / period
 
@@ -423,7 +428,9 @@ class Machine:
         self.wait_until(self.queue(gpu).free)
 
 
-def settings_from(count, gpu, link, clock, compute, memory, host_link="pcie3", nodes=1, network="200G") -> Settings:
+def settings_from(
+    count, gpu, link, clock, compute, memory, host_link: object = "pcie3", nodes=1, network: object = "200G"
+) -> Settings:
     """Settings from what a user wrote. Raises ValueError that names what is wrong and what there is."""
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_GPUS:
         raise ValueError(f"simgpu.enable(count={count!r}): count must be a whole number from 1 to {MOST_GPUS}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -85,7 +86,7 @@ def measure_link(source: torch.device | str = "cuda:0", target: torch.device | s
         elements = 2**26
         return 4 * elements / max(_seconds(gpu, copying(elements, **kind)) - latency, 1e-9)
 
-    with_host = {"pageable": rate(pinned=False)} if "cpu" in (source.type, target.type) else {}
+    with_host: dict[str, Any] = {"pageable": rate(pinned=False)} if "cpu" in (source.type, target.type) else {}
     name = f"{source} to {target} (measured)"
     return LinkProfile(name, rate(), f"measured with torch {torch.__version__}", latency=latency, **with_host)
 

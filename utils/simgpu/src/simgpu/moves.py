@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -124,7 +125,7 @@ class _Pinned:
     """Which memory of the host is pinned. Here that is only a mark: it decides whether a copy lets the host go on."""
 
     def __init__(self):
-        self._storages: dict[int, object] = {}  # address -> a weak reference
+        self._storages: dict[int, Any] = {}  # address -> a weak reference
 
     def add(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from operator import attrgetter
+from typing import Any
 
 from .clock import Engine, Queue
 
@@ -22,7 +23,7 @@ class Kernel:
 
     __slots__ = ("about", "end", "final", "launched", "queue", "seconds", "start")
 
-    def __init__(self, queue: Queue | None, seconds: float, launched: float, about: tuple = ()):
+    def __init__(self, queue: Queue, seconds: float, launched: float, about: tuple = ()):
         self.queue, self.seconds, self.launched, self.about = queue, seconds, launched, about
         self.start = self.end = launched
         self.final = False
@@ -40,8 +41,9 @@ class PriorityEngine(Engine):
     def __init__(self, before: Engine):
         super().__init__()
         self.free = before.free
-        # What was launched before there were priorities, as if it were one kernel.
-        self.final = [Kernel(None, before.free, 0.0)] if before.free else []
+        # What was launched before there were priorities, as if it were one kernel, of no queue: nobody asks for it.
+        none: Any = None
+        self.final = [Kernel(none, before.free, 0.0)] if before.free else []
         self.waiting: list[Kernel] = []
         for kernel in self.final:
             kernel.end, kernel.final = before.free, True

@@ -9,12 +9,13 @@ A profile in a few lines, for a GPU that is not here:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import torch
 
 MICROSECOND = 1e-6
 
-# Shares of a datasheet's peak. Those of T4, V100, P100 and A100 are fitted (tests/measurements, rows marked so), the
+# Shares of a datasheet's peak. Those of T4, V100, P100 and A100 are fitted (benchmarks/data, rows marked so), the
 # others carried over to GPUs that are built alike.
 #
 # Float32 without tensor cores. Volta, Turing and the A100 issue integer instructions (addresses) beside those of
@@ -115,6 +116,7 @@ def _require_positive(profile, *names: str) -> None:
             raise ValueError(f"{type(profile).__name__} {profile.name}: {name}={value!r} must be above 0")
 
 
+_Profile = TypeVar("_Profile", GpuProfile, LinkProfile)
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -124,14 +126,19 @@ def _tensor_cores(flops: float, dtypes=HALF) -> dict[torch.dtype, float]:
 
 # What only other profiles of the same chip, and no measurement, speak for.
 DATASHEET_ONLY = "compared with no measurement"
-_PASCAL = {"efficiency": SHARED_INTEGERS, "streams": GDDR, "capability": (6, 1)}
-_GP100 = {**_PASCAL, "capability": (6, 0)}
-_GDDR_75_WATTS = {"efficiency": LOW_POWER, "tensor_efficiency": LOW_POWER_TENSOR_CORES, "streams": GDDR}
-_AMPERE = {"fast": _tensor_cores(312e12), "tf32": 156e12, "capability": (8, 0)}
-_HOPPER = {"fast": _tensor_cores(989e12), "tf32": 494e12, "efficiency": SHARED_INTEGERS, "capability": (9, 0)}
+_PASCAL: dict[str, Any] = {"efficiency": SHARED_INTEGERS, "streams": GDDR, "capability": (6, 1)}
+_GP100: dict[str, Any] = {**_PASCAL, "capability": (6, 0)}
+_GDDR_75_WATTS: dict[str, Any] = {"efficiency": LOW_POWER, "tensor_efficiency": LOW_POWER_TENSOR_CORES, "streams": GDDR}
+_AMPERE: dict[str, Any] = {"fast": _tensor_cores(312e12), "tf32": 156e12, "capability": (8, 0)}
+_HOPPER: dict[str, Any] = {
+    "fast": _tensor_cores(989e12),
+    "tf32": 494e12,
+    "efficiency": SHARED_INTEGERS,
+    "capability": (9, 0),
+}
 
 # `launch` is one assumption for all: the GPU is not what it depends on. Between launches of operators the host takes
-# a median of 32 to 58 microseconds in the traces of tests/measurements, with a profiler at work that adds to it;
+# a median of 32 to 58 microseconds in the traces of benchmarks/data, with a profiler at work that adds to it;
 # forward and backward thread do not differ. cudaLaunchKernel itself is 6 to 11 of it.
 GPUS = {
     gpu.name: gpu
@@ -318,7 +325,7 @@ def add_link(profile: LinkProfile) -> None:
     LINKS[profile.name] = profile
 
 
-def find(kind: str, known: dict, wanted):
+def find(kind: str, known: dict[str, _Profile], wanted: Any) -> _Profile:
     """The profile that `wanted` names or is. Raises ValueError naming those there are."""
     if type(wanted) in (GpuProfile, LinkProfile):
         return wanted

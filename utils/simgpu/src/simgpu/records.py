@@ -75,7 +75,7 @@ def keep_log(most: int = LOG_LENGTH) -> None:
 
 def log_length() -> int:
     """How many records are kept at most; 0 where the log is off."""
-    return machine.log.maxlen if machine.log is not None else 0
+    return machine.log.maxlen or 0 if machine.log is not None else 0
 
 
 @contextlib.contextmanager

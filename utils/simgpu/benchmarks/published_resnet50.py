@@ -5,7 +5,7 @@ published figures (PyTorch's tutorial "Single-Machine Model Parallel Best Practi
 hardware: the naive split took 7% longer than one GPU, pipelining was 1.49 times as fast as one GPU at split
 20 and 1.54 at 12, and 12 was the best of nine. Run it by hand:
 
-    .venv/bin/python tests/benchmarks/published_resnet50.py [PROFILE ...]
+    .venv/bin/python -m utils.simgpu.benchmarks.published_resnet50 [PROFILE ...]
 """
 
 import sys

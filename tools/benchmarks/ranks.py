@@ -1,6 +1,6 @@
 """How long ranks in a notebook take to start, and what memory they take. Run it by hand (Linux):
 
-.venv/bin/python -m tests.benchmarks.ranks
+.venv/bin/python -m tools.benchmarks.ranks
 
 Memory is the proportional set size: what processes share counts in parts. `alone` is that of a process which has
 imported the same and shares nothing that is not a file.
@@ -17,7 +17,7 @@ import torch.distributed as dist
 from utils.ranks import ranks
 
 IMPORTS = "import torch, torch.distributed.fsdp, torch.distributed.pipelining\nimport simgpu"
-ALONE = IMPORTS + "\nfrom tests.benchmarks.ranks import megabytes\nprint(megabytes())"
+ALONE = IMPORTS + "\nfrom tools.benchmarks.ranks import megabytes\nprint(megabytes())"
 
 
 def megabytes(process: object = "self") -> float:

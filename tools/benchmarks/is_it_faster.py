@@ -1,6 +1,6 @@
 """How often lab 04's rule sees a difference where there is none, and where there is one. Run it by hand (10 seconds):
 
-.venv/bin/python -m tests.benchmarks.is_it_faster
+.venv/bin/python -m tools.benchmarks.is_it_faster
 
 The model answer times work that takes a made-up time: normal noise, the same for both, and where there is a difference
 b takes 0.8 of the standard deviation of a pair's difference longer. With a slow run one run of a takes a hundred times

@@ -1,7 +1,7 @@
 """What of torch.distributed ran on simulated GPUs, how far it is from one process, and what it took. Writes its table
 into docs/simgpu.md. Run it by hand:
 
-    .venv/bin/python -m tests.benchmarks.ran_on_ranks
+    .venv/bin/python -m utils.simgpu.benchmarks.ran_on_ranks
 
 The checks are those of utils/simgpu/tests/process_groups/on_ranks.py, under torchrun, first on 4 ranks and then on 2.
 """
@@ -19,8 +19,8 @@ from pathlib import Path
 
 from utils.common.files import python_path
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "simgpu.md"
+PAGE = Path(__file__).parents[3] / "docs" / "simgpu.md"
+RANK = Path(__file__).parents[1] / "tests" / "process_groups" / "on_ranks.py"
 HEADER = "| PyTorch's | ranks | difference | simulated, ms | of this computer, s |\n"
 BOTH = (2, 4)
 CHECKS = {  # what a check runs, and on how many ranks
@@ -57,7 +57,7 @@ def told_on(ranks: int, folder: Path, checks: list[str]) -> list[dict]:
     """What each rank has told."""
     folder.mkdir()
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    command += [str(ROOT / "utils" / "simgpu" / "tests" / "process_groups" / "on_ranks.py"), str(folder), *checks]
+    command += [str(RANK), str(folder), *checks]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": python_path(), "GLOO_SOCKET_IFNAME": "lo"}
     environment["CHECKPOINT"] = str(folder.parent / "checkpoint")
     subprocess.run(command, env=environment, check=True)

@@ -4,7 +4,7 @@ Each run is done in shape-only mode, with the settings of its source, and the fi
 torch.simgpu's: allocated (by tensors) where the source counts that; what is reserved (by PyTorch) where it counts
 that, or the board's memory (nvidia-smi), of which what it held before the model is taken off. Run it by hand:
 
-    .venv/bin/python tests/benchmarks/published_memory.py
+    .venv/bin/python -m utils.simgpu.benchmarks.published_memory
 """
 
 import time

@@ -1,7 +1,7 @@
 """What Google's Lighthouse says of the site, page by page, as on a phone (slow network and processor) and on a desk.
 
     make site
-    .venv/bin/python -m tests.benchmarks.lighthouse build/site --runs 3
+    .venv/bin/python -m tools.benchmarks.lighthouse build/site --runs 3
 
 It needs Debian's chromium and npm's lighthouse (`npm install --global lighthouse`). The pages come from this machine,
 compressed and with ten minutes to be kept, as hosts of static pages send them. Its points for performance move by some

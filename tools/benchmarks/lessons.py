@@ -1,4 +1,4 @@
-"""How much there is to read, to predict and to write in each lesson: `python -m tests.benchmarks.lessons`.
+"""How much there is to read, to predict and to write in each lesson: `python -m tools.benchmarks.lessons`.
 
 Minutes are an estimate for somebody who takes a lesson for the first time: 180 words a minute, 6 seconds for a line of
 code, half a minute for a prediction, and what the lesson itself says that a task takes.

@@ -1,8 +1,8 @@
 """All-reduces and messages between GPUs: the cost model beside what others measured. Run it by hand:
 
-    .venv/bin/python tests/benchmarks/published_network.py
+    .venv/bin/python -m utils.simgpu.benchmarks.published_network
 
-The rows of tests/measurements/network.csv, with their source in each, within one machine whose GPUs are all linked
+The rows of benchmarks/data/network.csv, with their source in each, within one machine whose GPUs are all linked
 alike: eight A100 (vidur's profiles), and two 2080 Ti with a bridge (a table of nccl-tests). simgpu has no machine whose
 pairs have links of their own. The cost model is NCCL's own (simgpu/collectives.py); nothing is fitted to these.
 """
@@ -19,7 +19,7 @@ from simgpu.collectives import Fabric
 from simgpu.distributed import PAIR
 from simgpu.profiles import LINKS, NETWORKS, LinkProfile
 
-ROWS = Path(__file__).parent.parent / "measurements" / "network.csv"
+ROWS = Path(__file__).parent / "data" / "network.csv"
 MACHINES = {
     "a100_dgx": ("A100", LINKS["nvlink3"]),
     "2080ti_bridge": ("2080 Ti", LinkProfile("bridge", 50e9, "two links of NVLink 2, NVIDIA's Turing white paper")),

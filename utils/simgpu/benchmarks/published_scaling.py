@@ -1,7 +1,7 @@
 """ResNet50 trained by DistributedDataParallel on 1 to 32 GPUs, beside what was published. Writes its table into
 docs/times.md. Run it by hand:
 
-    .venv/bin/python -m tests.benchmarks.published_scaling
+    .venv/bin/python -m utils.simgpu.benchmarks.published_scaling
 
 Published: pytorch/examples' imagenet and NVIDIA's DeepLearningExamples as OneFlow's DLPerf ran them (V100-SXM2 with
 16 GB, eight in a node, one adapter of 100 Gb/s a node), and NVIDIA's own table (DGX A100, DGX-1). This process is one
@@ -28,7 +28,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 import simgpu
 from simgpu.profiles import LINKS, NETWORKS
 
-PAGE = Path(__file__).parents[2] / "docs" / "times.md"
+PAGE = Path(__file__).parents[3] / "docs" / "times.md"
 HEADER = "| ResNet50, DDP | GPUs | published images/s | predicted | | published speed-up | predicted | |\n"
 PER_NODE, STEPS = 8, 2
 # Six links of a V100, as NCCL counts them: every GPU of a DGX-1V's rings has that.

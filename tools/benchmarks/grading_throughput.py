@@ -1,6 +1,6 @@
 """Submissions a minute: `course grade` beside `nbgrader autograde`, on the same right notebooks. Run it by hand:
 
-    .venv/bin/python -m tests.benchmarks.grading_throughput [--count 12] [--jobs 2]
+    .venv/bin/python -m tools.benchmarks.grading_throughput [--count 12] [--jobs 2]
 
 Both run as an instructor runs them, each from its start to its end, in turns on the same machine. nbgrader takes one
 notebook after another, runs the visible tests in the student's kernel, and has no sandbox; `course grade` judges

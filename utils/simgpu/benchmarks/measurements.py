@@ -1,4 +1,4 @@
-"""The measurements of tests/measurements, run again on simulated GPUs: the same operator, by the same path as a
+"""The measurements of benchmarks/data, run again on simulated GPUs: the same operator, by the same path as a
 student's, in shape-only mode, and its kernels' time from the log.
 """
 
@@ -20,7 +20,7 @@ from utils.course import measured
 from utils.course import operators as operators_of
 from utils.course.operators import kernel_seconds
 
-FOLDER = Path(__file__).parents[1] / "measurements"
+FOLDER = Path(__file__).parent / "data"
 DEVICE = "simgpu:0"
 # The profile of each GPU that somebody measured on.
 PROFILES = {

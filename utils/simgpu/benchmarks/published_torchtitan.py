@@ -1,6 +1,6 @@
 """A step of Llama 3.1 8B with FSDP2, planned on simulated GPUs, beside what torchtitan published. Run it by hand:
 
-    .venv/bin/python tests/benchmarks/published_torchtitan.py [GPUs]
+    .venv/bin/python -m utils.simgpu.benchmarks.published_torchtitan [GPUs]
 
 Published (pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md, end of 2024): H100 limited to 500 W, whose
 memory moves 2.4 TB/s, eight in a host, 400 Gb/s a GPU between hosts; batch 2 a GPU, sequences of 8192, bfloat16,

@@ -1,6 +1,6 @@
 """How long a timeline takes to be studied, saved and read from a profile, and how that grows. Run it by hand:
 
-    .venv/bin/python tests/benchmarks/timeline.py
+    .venv/bin/python -m tools.benchmarks.timeline
 
 Each row has as many events for each device as it says. The last column is the row's time by that of the first row, for
 each event: 1 where it grows with the events, as it should.

@@ -1,6 +1,6 @@
-"""How near simulated times come to what others measured on real GPUs (tests/measurements). Run it by hand:
+"""How near simulated times come to what others measured on real GPUs (benchmarks/data). Run it by hand:
 
-    .venv/bin/python -m tests.benchmarks.measured [FILE.json ...]
+    .venv/bin/python -m utils.simgpu.benchmarks.measured [FILE.json ...]
 
 Files are what `course measure` has made on real GPUs: they are checked, and come beside the published rows.
 It prints operators by set, GPU, family and dtype, and recurrent layers; then how well constants do that are fitted on
@@ -23,10 +23,11 @@ from statistics import mean, median
 import simgpu
 from simgpu import cost, long_way, plans, profiles
 from simgpu.profiles import GPUS
-from tests.benchmarks import measurements, published_models
-from tests.benchmarks.measurements import PROFILES, Row
 
-FIGURE = Path(__file__).parents[2] / "docs" / "images" / "measured.png"
+from . import measurements, published_models
+from .measurements import PROFILES, Row
+
+FIGURE = Path(__file__).parents[3] / "docs" / "images" / "measured.png"
 
 
 def error(ratios: Iterable[float]) -> float:

@@ -1,6 +1,6 @@
 """What GpuMonitor costs a training loop on simulated GPUs with the paced clock. Run it by hand:
 
-    .venv/bin/python tests/benchmarks/monitor_overhead.py
+    .venv/bin/python -m tools.benchmarks.monitor_overhead
 
 The loop with and without the monitor, in turns so that both meet the same machine; the median of each. Once waiting
 for the GPUs, as lessons do, and once with the host as the bound, where nothing hides the monitor's work: every loop

@@ -1,6 +1,6 @@
 """The planner's estimates beside shapes-only simulation, and beside published layouts. Writes docs/planner.md. By hand:
 
-    .venv/bin/python -m tests.benchmarks.planner
+    .venv/bin/python -m tools.benchmarks.planner
 
 Simulating takes minutes; what it found is kept in build/planner_simulated.json for the next run. Nothing is fitted.
 """

@@ -1,6 +1,6 @@
 """Whether virtual times depend on how busy the computer is. Run it by hand:
 
-.venv/bin/python -m tests.benchmarks.times_under_load
+.venv/bin/python -m utils.simgpu.benchmarks.times_under_load
 
 Four ranks make steps of DDP and FSDP2 and pass messages around a ring, once on the computer as it is and five times
 beside two busy processes for each core. After the times of each rank at the end come digests of their logs, in which

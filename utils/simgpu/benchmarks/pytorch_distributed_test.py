@@ -1,6 +1,6 @@
 """PyTorch's own tests of torch.distributed, as the wheel has them and unmodified, on simulated GPUs. Run it by hand:
 
-    .venv/bin/python -m tests.benchmarks.pytorch_distributed_test TABLE.md [WORD ...]
+    .venv/bin/python -m utils.simgpu.benchmarks.pytorch_distributed_test TABLE.md [WORD ...]
 
 The tests are `DistributedTest`, for the backend nccl and 2 ranks, or those with one of the words in their name. Each
 has processes of its own and 60 seconds. TABLE.md tells of each whether it passed, was skipped (by the test itself),

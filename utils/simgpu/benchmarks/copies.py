@@ -6,7 +6,7 @@ name, and its time read from the log. For a small message NCCL takes some micros
 not. Left out: send_recv between machines, which no link here is for, and a pair of A40 without NVLink, at 4 GB/s: that
 goes through the host's memory, and no link claims to know it.
 
-    .venv/bin/python -m tests.benchmarks.copies [FOLDER WITH copies.csv AND network.csv]
+    .venv/bin/python -m utils.simgpu.benchmarks.copies [FOLDER WITH copies.csv AND network.csv]
 """
 
 import csv
@@ -19,7 +19,7 @@ import torch
 
 import simgpu
 
-ROWS = Path(__file__).parents[1] / "measurements"
+ROWS = Path(__file__).parent / "data"
 LARGE = 8_000_000
 # Which rows a constant of `profiles.LINKS` was taken from; all others are only compared.
 USED = {"host to device, pageable, loader workers": "LinkProfile.pageable"}

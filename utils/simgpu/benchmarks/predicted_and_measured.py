@@ -3,8 +3,8 @@
 On a machine with a GPU: its profile (`simgpu.measure_profile`: matrix products, a copy, tiny kernels), then time and
 peak memory of 32 training steps. They are kept in a file, which the second line predicts on any machine:
 
-    .venv/bin/python -m tests.benchmarks.predicted_and_measured FILE.json --measure [cuda:0]
-    .venv/bin/python -m tests.benchmarks.predicted_and_measured FILE.json [--datasheet H200]
+    .venv/bin/python -m utils.simgpu.benchmarks.predicted_and_measured FILE.json --measure [cuda:0]
+    .venv/bin/python -m utils.simgpu.benchmarks.predicted_and_measured FILE.json [--datasheet H200]
 """
 
 import argparse

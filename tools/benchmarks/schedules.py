@@ -1,6 +1,6 @@
 """Schedules beside their papers: writes the tables of docs/schedules.md. Run it by hand (a minute or more):
 
-    .venv/bin/python -m tests.benchmarks.schedules
+    .venv/bin/python -m tools.benchmarks.schedules
 
 Played with F = I = W, and run on simulated GPUs with a model whose stages are alike. Nothing is fitted to the papers.
 """
@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 import simgpu
-from tests.benchmarks.published_zero_bubble import RUNS
+from tools.benchmarks.published_zero_bubble import RUNS
 from utils.observe import plots
 from utils.observe.trace import Timeline, record
 from utils.ranks import ranks

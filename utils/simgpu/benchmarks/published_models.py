@@ -1,7 +1,7 @@
 """Whole models that others measured, simulated: transformers (NeuSight), ResNet50 (NVIDIA's DeepLearningExamples) and
 torchvision's at batch 12 (pytorch-gpu-benchmark). Nothing in the cost model was fitted to them. Run it by hand:
 
-    .venv/bin/python -m tests.benchmarks.published_models [WORD ...]
+    .venv/bin/python -m utils.simgpu.benchmarks.published_models [WORD ...]
 
 prints every row, or those whose description has one of the words.
 """
@@ -20,7 +20,8 @@ from torch import nn
 from torch.nn import functional
 
 import simgpu
-from tests.benchmarks.measurements import DEVICE, FOLDER, simulate
+
+from .measurements import DEVICE, FOLDER, simulate
 
 # --- transformers, of the operators that Hugging Face's call ------------------------------------------------------
 

@@ -6,7 +6,7 @@ recompute their forward pass in the backward pass, and copies run on streams of 
 in plain PyTorch, in shape-only mode. Only the micro-batches are fewer: the time of a step is linear in them once the
 pipeline is full, so it is taken from two numbers of them and continued to the published one. Run it by hand:
 
-    .venv/bin/python tests/benchmarks/published_torchgpipe.py
+    .venv/bin/python -m utils.simgpu.benchmarks.published_torchgpipe
 """
 
 import time

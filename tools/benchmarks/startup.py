@@ -1,6 +1,6 @@
 """How long a learner waits: what the course adds to importing PyTorch, and one check. Run it by hand:
 
-.venv/bin/python -m tests.benchmarks.startup
+.venv/bin/python -m tools.benchmarks.startup
 """
 
 import statistics

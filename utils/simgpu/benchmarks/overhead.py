@@ -1,6 +1,6 @@
 """What simulating costs the host, as ratios from one run. Run it by hand:
 
-    .venv/bin/python tests/benchmarks/overhead.py
+    .venv/bin/python -m utils.simgpu.benchmarks.overhead
 
 Shapes only, with the log on and in CPU time: one operator, called by a module, against PyTorch's own FakeTensorMode;
 and what one costs with a second stream, and a copy. With values: a training step against the CPU's, and against the
