@@ -145,3 +145,11 @@ def make_layers(device0, device1):
     for layer in (layer1, layer2):
         layer.reset_parameters()
     return layer1, layer2
+
+
+# %% wrong: nothing_returned
+# Thinks that what a function makes is there after it. It makes both layers and returns nothing.
+
+def make_layers(device0, device1):
+    layer1 = nn.Linear(1000, 2000, device=device0)
+    layer2 = nn.Linear(2000, 1000, device=device1)

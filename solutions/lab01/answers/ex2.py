@@ -445,3 +445,40 @@ class SimpleMPModel(nn.Module):
 
     def forward(self, x):
         return x.to(self.device1) + self.part1(self.part0(x.to(self.device0)).to(self.device1))
+
+
+# %% wrong: sent_to_the_notebooks_device
+# Makes sure at the end that the output is on device1: the one of the notebook, not the one that the model was given.
+
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = nn.Linear(1000, 2000, device=device0)
+        self.layer2 = nn.Linear(2000, 1000, device=device1)
+        self.relu = nn.ReLU()
+
+    def forward(self, x):
+        hidden = self.relu(self.layer1(x.to(self.device0)))
+        through = self.relu(self.layer2(hidden.to(self.device1)))
+        past = x.to(self.device1)
+        return (through + past).to(device1)
+
+
+# %% wrong: second_layer_called_twice
+# Asks for a shape by calling the layer once more, so that a device does the work of two layers.
+
+class SimpleMPModel(nn.Module):
+    def __init__(self, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.layer1 = nn.Linear(1000, 2000, device=device0)
+        self.layer2 = nn.Linear(2000, 1000, device=device1)
+        self.relu = nn.ReLU()
+
+    def forward(self, x):
+        hidden = self.relu(self.layer1(x.to(self.device0)))
+        through = self.relu(self.layer2(hidden.to(self.device1)))
+        assert self.layer2(hidden.to(self.device1).detach()).shape == x.shape
+        past = x.to(self.device1)
+        return through + past

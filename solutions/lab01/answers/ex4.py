@@ -276,3 +276,40 @@ def torn_layers(model):
         return len({t.device for t in chain(layer.parameters(False), layer.buffers(False))}) > 1
 
     return tuple(name for name, layer in model.named_modules() if is_torn(layer))
+
+
+# %% wrong: frozen_left_out
+# Thinks that a tensor which is not trained is no parameter, and leaves frozen ones out.
+
+def placement(model):
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    buffers = dict(model.named_buffers())
+    return {name: str(tensor.device) for name, tensor in tensors if tensor.requires_grad or name in buffers}
+
+
+def torn_layers(model):
+    torn = []
+    for name, layer in model.named_modules():
+        own = [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]
+        if len({tensor.device for tensor in own}) > 1:
+            torn.append(name)
+    return torn
+
+
+# %% wrong: model_itself_left_out
+# Skips the first of named_modules(), the model itself, as if it had no parameters of its own.
+
+def placement(model):
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    return {name: str(tensor.device) for name, tensor in tensors}
+
+
+def torn_layers(model):
+    torn = []
+    for name, layer in model.named_modules():
+        if not name:
+            continue
+        own = [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]
+        if len({tensor.device for tensor in own}) > 1:
+            torn.append(name)
+    return torn

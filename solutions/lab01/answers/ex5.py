@@ -709,3 +709,52 @@ def undivided_state(model):
         for name, tensor in [*part.named_parameters(), *part.named_buffers()]:
             state[name] = tensor.detach().cpu()
     return state
+
+
+# %% wrong: rows_only
+# Thinks that a batch is always rows of numbers, and flattens it, also an image before a convolution.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        hidden = self.part0(x.flatten(1).to(self.device0))
+        return self.part1(hidden.to(self.device1))
+
+
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        # A slice of an nn.Sequential keeps the numbers that its layers had, so the names fit as they are.
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state
+
+
+# %% wrong: part_called_for_its_shape
+# Calls part0 once more to learn how wide its output is, and so does its work twice.
+
+class SplitInTwo(nn.Module):
+    def __init__(self, layers, cut, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        width = self.part0(x.to(self.device0)).shape[-1]
+        hidden = self.part0(x.to(self.device0))
+        return self.part1(hidden.to(self.device1).unflatten(-1, (width,)))
+
+
+def undivided_state(model):
+    state = {}
+    for part in (model.part0, model.part1):
+        # A slice of an nn.Sequential keeps the numbers that its layers had, so the names fit as they are.
+        for name, tensor in part.state_dict().items():
+            state[name] = tensor.cpu()
+    return state

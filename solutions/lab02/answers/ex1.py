@@ -506,3 +506,30 @@ def devices_seen(model, x):
         model(x)
     finished += ["raised"] * (len(started) - len(finished))
     return [(*start, end) for start, end in zip(started, finished)]
+
+
+# %% wrong: two_kinds_of_errors
+# Catches the two kinds of errors that the layers raised when it was tried, and not the KeyError of a model's own
+# forward.
+
+def devices_seen(model, x):
+    seen, running, handles = [], [], []
+
+    def begins(name):
+        return lambda module, inputs: running.append((name, str(inputs[0].device)))
+
+    def ends(module, inputs, output):
+        seen.append((*running.pop(), str(output.device)))
+
+    for name, module in model.named_modules():
+        if not list(module.children()):
+            handles.append(module.register_forward_pre_hook(begins(name)))
+            handles.append(module.register_forward_hook(ends))
+    try:
+        model(x)
+    except (RuntimeError, ValueError):
+        seen += [(name, place, "raised") for name, place in running]
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen

@@ -243,3 +243,27 @@ def bytes_moved(layers, places, batch, training):
                 moved.setdefault((end, start), 0)
                 moved[end, start] += arriving[number].nbytes * trained[number]
     return moved
+
+
+# %% wrong: numbers_like_the_weights
+# Gives the batch the dtype of the first layer's weights, because data that goes through a layer has it; tokens do
+# not.
+
+def bytes_moved(layers, places, batch, training):
+    moved = {}
+    batch = batch.to(next(layers[0].parameters()).dtype)
+
+    def crosses(start, end):
+        moved[start, end] = moved.get((start, end), 0) + batch.nbytes
+
+    place_before, gradient_wanted = "cpu", False
+    for layer, place in zip(layers, places, strict=True):
+        if place != place_before:
+            crosses(place_before, place)
+            if training and gradient_wanted:
+                crosses(place, place_before)
+        with torch.no_grad():
+            batch = layer(batch)
+        gradient_wanted = gradient_wanted or any(p.requires_grad for p in layer.parameters())
+        place_before = place
+    return moved

@@ -511,3 +511,63 @@ def bridges(output):
 
     found, longest = behind(output.grad_fn)
     return [len(found), longest]
+
+
+# %% wrong: moved_twice_is_once
+# Thinks that a tensor which is moved twice to one place crosses one bridge.
+
+def bridges(output):
+    longest = {None: 0}  # for each node: the most bridges in a row, from it on
+
+    def look(node):
+        if node not in longest:
+            after = {(n.name(), n.next_functions): n for n, _ in node.next_functions if n is not None}
+            behind = [look(next_node) for next_node in after.values()]
+            longest[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+        return longest[node]
+
+    in_a_row = look(output.grad_fn)
+    found = [node for node in longest if node is not None and node.name().startswith("ToCopyBackward")]
+    return len(found), in_a_row
+
+
+# %% wrong: every_way_until_it_gives_up
+# Walks each way from the output, and gives up where there are too many.
+
+def bridges(output):
+    found, steps = set(), 0
+
+    def walk(node, row):
+        nonlocal steps
+        steps += 1
+        if steps > 50_000:
+            raise RuntimeError("too many ways")
+        if node is None:
+            return row
+        if node.name().startswith("ToCopyBackward"):
+            found.add(node)
+            row += 1
+        return max([walk(next_node, row) for next_node, _ in node.next_functions], default=row)
+
+    row = walk(output.grad_fn, 0)
+    return len(found), row
+
+
+# %% wrong: first_and_last_way
+# Thinks that a node has two ways at most, and follows the first and the last; that of a linear layer's input lies
+# between.
+
+def bridges(output):
+    longest = {None: 0}  # for each node: the most bridges in a row, from it on
+
+    def look(node):
+        if node not in longest:
+            behind = node.next_functions and [
+                look(next_node) for next_node, _ in {node.next_functions[0], node.next_functions[-1]}
+            ]
+            longest[node] = max(behind, default=0) + node.name().startswith("ToCopyBackward")
+        return longest[node]
+
+    in_a_row = look(output.grad_fn)
+    found = [node for node in longest if node is not None and node.name().startswith("ToCopyBackward")]
+    return len(found), in_a_row

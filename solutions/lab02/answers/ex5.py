@@ -168,3 +168,18 @@ def gradient_report(model):
     report.update({name: str(p.grad.device) for name, p in named.items() if p.grad is not None})
     print(report)
     return report
+
+
+# %% wrong: nothing_before_backward
+# Thinks that there is nothing to report before a gradient has come anywhere, and returns an empty dict.
+
+def gradient_report(model):
+    report = {}
+    if all(parameter.grad is None for parameter in model.parameters()):
+        return report
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            report[name] = str(parameter.grad.device)
+        else:
+            report[name] = "cut" if parameter.requires_grad else "frozen"
+    return report
