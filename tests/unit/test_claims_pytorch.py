@@ -141,7 +141,7 @@ def to_another_device_copies_and_leaves_the_tensor():
     assert (x.to(META).device, x.device) == (META, torch.device("cpu"))
 
 
-@claim("explanation 00/3", "01: split-layer-note", "explanation 03/1")
+@claim("explanation 00/3", "explanation 03/1")
 def to_where_it_is_already_returns_the_tensor_itself():
     x = torch.ones(3)
     assert x.to(x.device) is x
@@ -149,7 +149,7 @@ def to_where_it_is_already_returns_the_tensor_itself():
     assert x.to(x.device, copy=True) is not x
 
 
-@claim("explanation 00/1", "explanation 01/1", "03: train-target")
+@claim("explanation 00/1", "01: split-fixed-2-text", "03: train-target")
 def operators_refuse_tensors_of_two_devices():
     with says(RuntimeError, "on the expected device"):
         torch.ones(2) + torch.ones(2, device=META)
@@ -159,7 +159,7 @@ def operators_refuse_tensors_of_two_devices():
         functional.mse_loss(torch.ones(2), torch.ones(2, device=META))
 
 
-@claim("explanation 00/1", "explanation 01/1", "05: idle-what-takes", "04: time-events-too-early-note")
+@claim("explanation 00/1", "01: split-fixed-2-text", "05: idle-what-takes", "04: time-events-too-early-note")
 def messages_of_gpus_are_in_the_library():
     """On GPUs the messages are others than on `meta`: they are looked for in what is installed."""
     said = [
@@ -203,7 +203,7 @@ def a_tensor_that_is_not_on_the_cpu_is_printed_with_its_device():
 # --- 01 and 02: layers, hooks, the graph ---------------------------------------------------------------------------
 
 
-@claim("01: split-layer-note", "01: split-parity")
+@claim("01: split-layer-note", "explanation 01/1")
 def a_layer_moves_in_place():
     layer = nn.Linear(2, 2)
     assert layer.to(META) is layer
@@ -266,7 +266,7 @@ def hooks_see_modules_and_no_functions():
     assert seen == ["layer", ""]
 
 
-@claim("02: follow-watch-note", "lab04: lab04-ex3-task", "lab06: lab06-ex2-task")
+@claim("01: split-watch", "lab04: lab04-ex3-task", "lab06: lab06-ex2-task")
 def a_hooks_result_takes_the_place_of_input_or_output():
     layer = nn.Identity()
     pre = layer.register_forward_pre_hook(lambda module, given: given[0] * 2)
@@ -290,7 +290,7 @@ def a_pre_hook_with_kwargs_returns_both():
     assert module(torch.ones(()), y=torch.ones(())).item() == 11
 
 
-@claim("explanation 01/5", "01: split-dropout", "03: train-parity-note")
+@claim("explanation 01/3", "01: split-dropout", "03: train-parity-note")
 def equal_seeds_give_equal_masks_on_two_generators_and_other_second_ones():
     """Each device has a generator. Both with one seed: the first masks are the same, and a second mask is another."""
     first, second = (torch.Generator().manual_seed(7) for _ in range(2))
@@ -303,7 +303,7 @@ def equal_seeds_give_equal_masks_on_two_generators_and_other_second_ones():
     assert not torch.equal(of_first, next_of_first)
 
 
-@claim("explanation 01/5", "01: split-dropout")
+@claim("explanation 01/3", "01: split-dropout")
 def manual_seed_gives_all_gpus_one_seed():
     assert "torch.cuda.manual_seed_all(seed)" in inspect.getsource(torch.random._manual_seed_impl)
     source = inspect.getsource(torch.cuda.manual_seed_all)
@@ -377,7 +377,7 @@ def a_layer_whose_input_needs_a_gradient_multiplies_twice_backward():
         assert ran.names.count("mm") == products
 
 
-@claim("02: follow-saved", "explanation 01/6")
+@claim("02: follow-saved")
 def a_gradient_has_the_device_of_its_parameter():
     layer = nn.Linear(4, 4, device=META)
     layer(torch.ones(2, 4, device=META)).sum().backward()
@@ -473,7 +473,7 @@ def batchnorm_refuses_one_value_a_channel():
     nn.BatchNorm2d(3).eval()(torch.ones(1, 3, 1, 1))
 
 
-@claim("03: train-parity", "explanation 01/6")
+@claim("03: train-parity")
 def one_optimizer_holds_parameters_of_two_devices():
     for foreach in (False, True):
         parameters = [nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2, device=META))]

@@ -20,7 +20,7 @@ def two_devices():
 
 
 def test_to_returns_a_tensor_that_is_there_already():
-    """01: split-layer-note, explanation 03/1."""
+    """Explanations 00/3 and 03/1."""
     for device in ("cpu", TWO):
         there = torch.ones(4, device=device)
         with record(ONE, TWO) as timeline:
@@ -32,7 +32,7 @@ def test_to_returns_a_tensor_that_is_there_already():
 
 
 def test_with_one_seed_the_first_masks_of_two_devices_are_the_same():
-    """Explanation 01/5."""
+    """Explanation 01/3."""
     torch.manual_seed(0)
     first, second = (nn.Dropout(0.5)(torch.ones(1000, device=device)) for device in (ONE, TWO))
     assert torch.equal(first.cpu(), second.cpu())

@@ -1,40 +1,144 @@
-"""Lesson 01's task: what `check("SplitInThree")` tells the learner."""
+"""Lesson 01's tasks: what `check` tells the learner of each."""
 
 import numpy as np
 import torch
 
-from utils.exercises.facts import Lab, case, need
+from utils.exercises.facts import Lab, StudentError, case, need, orders_of
 from utils.exercises.facts.probes import build, forward_and_backward
 
 lab = Lab("lesson01", "Split a model")
 
-STACK = [["Linear", 12, 20], ["Tanh"], ["Linear", 20, 16], ["Tanh"], ["Linear", 16, 5]]
-LENGTHS = (2, 2, 1)  # of the three parts
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
+
+# --- where each layer computes ---------------------------------------------------------------------------------------
+
+watching = lab.exercise(
+    "layer_devices",
+    points=0,
+    title="Where does each layer compute?",
+    hints=[
+        "hook(layer, inputs, output) stores output.device in a dict, and returns nothing.",
+        "All hooks made in a loop see the loop's last name. Write note(name), which returns a hook for that name.",
+        "register_forward_hook returns a handle. Keep all of them, run model(batch), then call remove() on each.",
+    ],
+)
+
+
+def watch(lab, device0, device1):
+    """What layer_devices says of a model with a layer in a layer, how often it ran it, and which hooks it left."""
+    import torch
+    from torch import nn
+
+    from utils.exercises.facts.probes import kind_of
+
+    def checked(x, name):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"your hook returned {kind_of(x)}, which replaced the output of {name}.")
+        return x
+
+    class Inside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer2 = nn.Linear(6, 3).to(device1)
+
+        def forward(self, x):
+            return checked(self.layer2(x.to(device1)), "block.layer2")
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer1 = nn.Linear(4, 6).to(device0)
+            self.relu = nn.ReLU()
+            self.block = Inside()
+
+        def forward(self, x):
+            x = checked(self.layer1(x.to(device0)), "layer1")
+            x = checked(self.relu(x), "relu")
+            return checked(self.block(x), "block")
+
+    model, runs = Model(), []
+    model.register_forward_pre_hook(lambda *_: runs.append(1))
+    found = lab.layer_devices(model, torch.ones(2, 4))
+    hooks = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]
+    return {
+        "kind": kind_of(found),
+        "places": [[str(name), str(place)] for name, place in found.items()] if isinstance(found, dict) else [],
+        "runs": len(runs),
+        "hooks": sum(hooks) - 1,
+    }
+
+
+def watched(student, device0, device1):
+    try:
+        found = student.run(watch, device0, device1)
+    except StudentError as error:
+        need("StopIteration" not in str(error), "a ReLU has no weight to ask for its device. Ask each layer's output.")
+        raise
+    need(found["kind"] == "a dict", f"it returned {found['kind']}, not a dict.")
+    return found
+
+
+@watching.fact("it returns a dict with the name of every layer that runs, and '' for the model itself")
+def _(student):
+    names = [name for name, _ in watched(student, *student.devices)["places"]]
+    need(len(names) != 1, f"all hooks stored their device under {names}. A hook made in a loop reads the last name.")
+    missing = [name for name in ("layer1", "relu", "block", "block.layer2", "") if name not in names]
+    need(
+        missing not in (["block.layer2", ""], ["block.layer2"]),
+        "block.layer2, a layer in a layer, is missing. named_modules() finds it; named_children() does not.",
+    )
+    need(not missing, f"{', '.join(map(repr, missing))} of named_modules() is missing. It gives {names}.")
+
+
+@watching.fact("each has the device of its output")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            places = dict(watched(student, device0, device1)["places"])
+            right = {"layer1": device0, "relu": device0, "block.layer2": device1, "block": device1, "": device1}
+            if places[""] == "cpu" or places["block"] == device0:
+                need(False, f"'' is on {places['']}, block on {places['block']}: their inputs' devices, not outputs'.")
+            for name, place in right.items():
+                need(places[name] == place, f"{name!r} is on {places[name]}; its output is on {place}.")
+
+
+@watching.fact("the model runs once, and none of the hooks is left in it")
+def _(student):
+    found = watched(student, *student.devices)
+    need(found["runs"] == 1, f"the model ran {found['runs']} times.")
+    left = found["hooks"]
+    need(left <= 0, f"{left} hooks are still in the model. register_forward_hook returns a handle: call its remove().")
+    need(left == 0, "a hook that was in the model before is gone. Remove only your own.")
+
+
+# --- three stages -------------------------------------------------------------------------------------------------
+
+STACK = [["Linear", 12, 20], ["Tanh"], ["Linear", 20, 16], ["Tanh"], ["Linear", 16, 5]]
+LENGTHS = (2, 2, 1)  # of the three stages
 
 task = lab.exercise(
     "SplitInThree",
     points=0,
-    title="Split a model of three parts",
+    title="Split a model into three stages",
     hints=[
-        "Two things happen in __init__: the model remembers its parts and devices, and each part goes to its device.",
-        "A plain Python list hides the parts from parameters(). Which container of torch.nn does not?",
-        "In forward one step happens three times: the batch comes to the device of a part, then the part computes.",
+        "Two things happen in __init__: the model remembers its stages and devices, and each stage goes to its device.",
+        "A plain Python list hides the stages from parameters(). Which container of torch.nn does not?",
+        "In forward one step happens three times: the batch moves to the stage's device, then the stage computes.",
     ],
 )
 
 
 def split_and_look(lab, stack, lengths, devices, state, x, does):
-    """Of a stack in three parts: its tensors; or its output; or that and its gradients. No more is run."""
+    """Of a stack in three stages: its tensors; or its output; or that and its gradients. No more is run."""
     import torch
 
     from utils.exercises.facts.probes import build, forward_and_backward, tensors_of
 
-    layers, parts = build(stack, state), []
+    layers, stages = build(stack, state), []
     for length in lengths:
-        parts.append(layers[:length])
+        stages.append(layers[:length])
         layers = layers[length:]
-    model = lab.SplitInThree(parts, [torch.device(device) for device in devices])
+    model = lab.SplitInThree(stages, [torch.device(device) for device in devices])
     if does == "nothing":
         return {"tensors": tensors_of(model)}
     if does == "forward":
@@ -47,15 +151,15 @@ def work_of(lab, stack, lengths, devices, x):
 
     from utils.exercises.facts.probes import build, forward_work
 
-    layers, parts = build(stack), []
+    layers, stages = build(stack), []
     for length in lengths:
-        parts.append(layers[:length])
+        stages.append(layers[:length])
         layers = layers[length:]
-    return forward_work(lab.SplitInThree(parts, [torch.device(device) for device in devices]), x)
+    return forward_work(lab.SplitInThree(stages, [torch.device(device) for device in devices]), x)
 
 
 def placings(student):
-    """Three devices for the three parts: one of them twice, in both orders, and each with its description."""
+    """Three devices for the three stages: one of them twice, in both orders, and each with its description."""
     first, second = student.devices
     for devices in ([first, second, first], [second, first, first], [first, second, "cpu"]):
         yield devices, case(f"With devices {', '.join(devices)}")
@@ -74,22 +178,22 @@ def expected_places(devices):
     return [place for out, into, device in linear for place in ([[out, into], device], [[out], device])]
 
 
-@task.fact("parameters() finds the weights of all three parts, each on the device of its part")
+@task.fact("parameters() finds the weights of all three stages, each on its stage's device")
 def _(student):
     for devices, described in placings(student):
         with described:
             found = run(student, devices, "nothing")[0]["tensors"]
             expected = expected_places(devices)
-            need(found, "parameters() finds none. Parts in a plain Python list cannot be seen.")
+            need(found, "parameters() finds none. It does not see stages in a plain Python list.")
             need(
                 sorted(map(str, found)) == sorted(map(str, expected)),
                 f"the weights and biases are on {', '.join(device for _, device in found)}; "
                 f"they should be on {', '.join(device for _, device in expected)}.",
             )
-            need(found == expected, "the parts are there, but not in their order.")
+            need(found == expected, "the stages are there, but not in their order.")
 
 
-@task.fact("a batch from the CPU goes all the way through, and the output stays on the device of the last part")
+@task.fact("a batch from the CPU goes through all stages, and the output stays on the last stage's device")
 def _(student):
     for devices, described in placings(student):
         with described:
@@ -105,7 +209,7 @@ def _(student):
             same = np.shape(found["output"]) == np.shape(expected["output"])
             need(
                 same and np.allclose(found["output"], expected["output"], **CLOSE),
-                "the output has other numbers. Does each part compute once, in their order, and nothing else?",
+                "the output has other numbers. Does each stage compute once, in order, and nothing else?",
             )
             gradients = [g for g in found["gradients"] if g is not None]
             need(len(gradients) == len(expected["gradients"]), "after backward() some parameter has no gradient.")
@@ -116,7 +220,7 @@ def _(student):
             need(same, "the gradients have other numbers.")
 
 
-@task.fact("no part computes anywhere else than on its own device")
+@task.fact("each stage computes on its own device")
 def _(student):
     x = torch.ones(4, 12).numpy()
     for devices, described in [*placings(student)][:2]:
@@ -125,4 +229,77 @@ def _(student):
             for device in set(devices):
                 own = sum(2 * 4 * shape[0] * shape[1] for shape, at in expected_places(devices)[::2] if at == device)
                 did = work.get(device, 0)
-                need(did == own, f"{device} does {did} FLOPs in a forward pass, and its parts have {own}.")
+                need(did == own, f"{device} does {did} FLOPs in a forward pass, and its stages have {own}.")
+
+
+# --- the same numbers? -----------------------------------------------------------------------------------------------
+
+difference = lab.exercise(
+    "largest_difference",
+    points=0,
+    title="Test a split",
+    hints=[
+        "eval() switches dropout off, train() switches it on again.",
+        "The two outputs are on two devices. Bring both to the CPU before you subtract.",
+        "abs(), then max(), then item(), which makes a Python number of a tensor with one element.",
+    ],
+)
+
+
+def differ(lab, device0, device1, by):
+    """What largest_difference says of two models with dropout; in the second one bias is larger, by `by`."""
+    import torch
+    from torch import nn
+
+    from utils.exercises.facts.probes import fill, kind_of
+
+    class Model(nn.Module):
+        def __init__(self, second):
+            super().__init__()
+            self.layer1, self.second = nn.Linear(6, 8).to(device0), second
+            self.drop = nn.Dropout(0.5)
+            self.layer2 = nn.Linear(8, 5).to(second)
+
+        def forward(self, x):
+            hidden = self.drop(self.layer1(x.to(device0)))
+            return self.layer2(hidden.to(self.second))
+
+    whole, split = Model(device0), Model(device1)
+    for model in (whole, split):
+        fill(model, 3)
+    with torch.no_grad():
+        split.layer2.bias.add_(torch.tensor([0.0, 0.0, by, 0.0, 0.0]).to(device1))
+    found = lab.largest_difference(whole, split, torch.linspace(-1, 1, 24).reshape(4, 6))
+    number = found if isinstance(found, float) else None
+    return {"kind": kind_of(found), "number": number, "training": [whole.training, split.training]}
+
+
+def differing(student, device0, device1, by):
+    found = student.run(differ, device0, device1, by)
+    need(found["number"] is not None, f"it returned {found['kind']}, not a float. item() makes one of a tensor.")
+    return found["number"]
+
+
+@difference.fact("models with equal weights differ by 0, dropout or not")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            found = differing(student, device0, device1, 0.0)
+            need(abs(found) < 1e-5, f"it returned {found:.2g}. Is dropout off, by eval(), in both models?")
+
+
+@difference.fact("where one output differs by 0.25, the largest difference is 0.25")
+def _(student):
+    for by in (0.25, -0.25):
+        with case(f"Where one output of the split model is changed by {by}"):
+            found = differing(student, *student.devices, by)
+            need(abs(found - 0.05) > 1e-3, f"it returned {found:.3g}, the mean of all five outputs. Take the largest.")
+            need(found > -1e-3, f"it returned {found:.3g}. A difference has no sign: abs().")
+            need(abs(found - 0.25) < 1e-3, f"it returned {found:.3g}. Is it abs() first, then max()?")
+
+
+@difference.fact("dropout is on again in both models")
+def _(student):
+    on = student.run(differ, *student.devices, 0.0)["training"]
+    left = " and ".join(name for name, is_on in zip(("whole", "split"), on, strict=True) if not is_on)
+    need(all(on), f"dropout stays off in {left}: train() switches it on again.")
