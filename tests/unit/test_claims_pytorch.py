@@ -731,7 +731,7 @@ def a_resnet50_is_made_of_bottlenecks_and_has_53_batchnorms():
     assert sum(isinstance(module, nn.BatchNorm2d) for module in model.modules()) == 53
 
 
-@claim("explanation 06/2")
+@claim("explanation 06/1")
 def an_attribute_is_a_second_name_in_the_state_dict():
     model = nn.Module()
     model.conv1 = nn.Linear(2, 2)
