@@ -17,6 +17,7 @@ class SplitResNet50(ResNet):
         x = self.avgpool(self.layer4(self.layer3(x.to(self.device1))))  # the one move between the devices
         return self.fc(x.flatten(1))  # ResNet's own forward flattens here, and no part does it
 
+
 def differences(whole, split, images):
     """The largest absolute differences between two models: of outputs, of gradients, of buffers."""
     found = []
