@@ -756,7 +756,7 @@ def dropout_keeps_four_bytes_a_number_on_the_cpu_and_cudas_operator_one():
     assert torch.native_dropout(torch.ones(8), 0.5, True)[1].dtype == torch.bool
 
 
-@claim("explanation 07/4", "lab07: lab07-ex4-task")
+@claim("07: cut-tied-note", "lab07: lab07-ex4-task")
 def a_shared_parameter_is_one_follows_each_move_and_sums_both_uses():
     embed, head = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False)
     head.weight = embed.weight

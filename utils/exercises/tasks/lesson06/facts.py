@@ -192,7 +192,14 @@ def small_images():
     return torch.randn(6, 3, 4, 4, generator=torch.Generator().manual_seed(5)).numpy()
 
 
-def compare_differences(student, change="", *, training=True, left=0, says, why):
+WHY = {
+    "output": "Take the largest absolute difference of all numbers: .abs().max().",
+    "gradients": "Compare p.grad of all parameters, after backward() on the mean of the output's squares.",
+    "buffers": "Compare all named_buffers(), after the forward pass.",
+}
+
+
+def compare_differences(student, change="", *, training=True, left=0, says, why=None):
     with case(f"{says}, in {'training' if training else 'evaluation'} mode"):
         seen = student.run(look_at_differences, *student.devices, change, training, left, small_images())
         need("values" in seen, f"differences returned {seen.get('kind')}. Return a dict.")
@@ -206,35 +213,31 @@ def compare_differences(student, change="", *, training=True, left=0, says, why)
             need(not isinstance(mine, str), f"{kind!r} is {mine}. Return a number: .item().")
             need(
                 abs(mine - is_) <= 0.01 * is_ + 1e-4,
-                f"the largest absolute difference of {kind!r} is {is_:.3g}, and yours says {mine:.3g}. {why}",
+                f"the largest absolute difference of {kind!r} is {is_:.3g}, yours says {mine:.3g}. {why or WHY[kind]}",
             )
         need(seen["mode kept"], "your function changes the models' mode. Without train() or eval() it stays.")
 
 
 @differences.fact("models that compute the same have no differences, whatever was in their gradients")
 def _(student):
-    why = "Compare outputs, gradients and buffers of the same batch."
-    compare_differences(student, says="The same model twice", why=why)
+    compare_differences(student, says="The same model twice")
     why = "Each parameter still has the gradient of an earlier backward pass: zero_grad() first."
     compare_differences(student, says="The same model twice, with old gradients", left=3, why=why)
 
 
 @differences.fact("a difference counts in either direction, and the largest is told")
 def _(student):
-    why = "Take the largest absolute difference of all numbers: .abs().max()."
     for change in ("higher", "lower"):
-        compare_differences(student, change, training=False, says=f"One output is {change} by 0.5", why=why)
+        compare_differences(student, change, training=False, says=f"One output is {change} by 0.5")
 
 
 @differences.fact("different gradients or running statistics are found, if outputs are equal")
 def _(student):
-    why = "Gradients are p.grad of each parameter, after backward() on the mean of the squares."
-    compare_differences(student, "gradients", says="A detach() halves some of split's gradients", why=why)
-    why = "Buffers are running_mean, running_var and the count of batches, after the forward pass."
-    compare_differences(student, "buffers", says="split's BatchNorm has another momentum", why=why)
+    compare_differences(student, "gradients", says="A detach() halves some of split's gradients")
+    compare_differences(student, "buffers", says="split's BatchNorm has another momentum")
 
 
 @differences.fact("tensors are paired by name")
 def _(student):
-    with case("split has its parts in another order, each under its name"):
-        compare_differences(student, "order", says="The same model twice", why="Pair tensors by their names.")
+    says = "The same model, its parts registered in another order"
+    compare_differences(student, "order", says=says, why="Pair tensors by their names.")
