@@ -731,7 +731,7 @@ def a_resnet50_is_made_of_bottlenecks_and_has_53_batchnorms():
     assert sum(isinstance(module, nn.BatchNorm2d) for module in model.modules()) == 53
 
 
-@claim("explanation 06/2")
+@claim("explanation 06/1")
 def an_attribute_is_a_second_name_in_the_state_dict():
     model = nn.Module()
     model.conv1 = nn.Linear(2, 2)
@@ -756,7 +756,7 @@ def dropout_keeps_four_bytes_a_number_on_the_cpu_and_cudas_operator_one():
     assert torch.native_dropout(torch.ones(8), 0.5, True)[1].dtype == torch.bool
 
 
-@claim("explanation 07/4", "lab07: lab07-ex4-task")
+@claim("07: cut-tied-note", "lab07: lab07-ex4-task")
 def a_shared_parameter_is_one_follows_each_move_and_sums_both_uses():
     embed, head = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False)
     head.weight = embed.weight

@@ -1,4 +1,4 @@
-"""The facts of the task in lesson 06: a ResNet50 that is split is judged by what it computes, and where."""
+"""The facts of lesson 06's tasks: a split ResNet50 and where it computes, and `differences` of models that differ."""
 
 from functools import cache
 
@@ -8,6 +8,7 @@ from torch import nn
 from torchvision.models import resnet50
 
 from utils.exercises.facts import Lab, case, need
+from utils.exercises.tasks.lesson06.models import Small
 
 lab = Lab("lesson06", "Split ResNet50")
 
@@ -133,3 +134,110 @@ def _(student):
     device0, device1 = student.devices
     with case(f"Called with device0={device1} and device1={device0}, swapped on purpose"):
         compare(student, device1, device0, count=3, seed=3, training=True)
+
+
+# --- parity --------------------------------------------------------------------------------------------------------
+
+differences = lab.exercise(
+    "differences",
+    points=0,
+    title="Parity of two models",
+    hints=[
+        "One loop over (whole, split) collects of each: the output, p.grad by name, and named_buffers().",
+        "dict(model.named_buffers()) pairs tensors by name. (a.cpu() - b.cpu()).abs().max().item() is a number.",
+    ],
+)
+
+KINDS = ("output", "gradients", "buffers")
+
+
+def look_at_differences(lab, device0, device1, change, training, left, x):
+    import torch
+
+    from utils.exercises.facts.probes import kind_of
+    from utils.exercises.tasks.lesson06.models import Small
+
+    whole = Small(torch.device(device0), torch.device(device0)).train(training)
+    split = Small(torch.device(device0), torch.device(device1), change).train(training)
+    for model, value in ((whole, left), (split, 0)):
+        for p in model.parameters() if left else ():
+            p.grad = torch.full_like(p, value)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        found = lab.differences(whole, split, torch.from_numpy(x))
+    if not isinstance(found, dict):
+        return {"kind": kind_of(found)}
+    kept = all(model.training == training for model in (*whole.modules(), *split.modules()))
+    values = {
+        str(key): float(value) if isinstance(value, (int, float)) else kind_of(value) for key, value in found.items()
+    }
+    return {"values": values, "mode kept": kept}
+
+
+@cache
+def right_differences(change, training):
+    """By hand, on the CPU. The models' parts have the same names, so sorted tensors are pairs."""
+    seen = []
+    for model in (Small("cpu", "cpu"), Small("cpu", "cpu", change)):
+        output = model.train(training)(torch.from_numpy(small_images()))
+        output.square().mean().backward()
+        gradients = [p.grad for _, p in sorted(model.named_parameters())]
+        seen.append([[output.detach()], gradients, [b for _, b in sorted(model.named_buffers())]])
+    return {
+        kind: max(float((a - b).abs().max()) for a, b in zip(one, two, strict=True))
+        for kind, one, two in zip(KINDS, *seen, strict=True)
+    }
+
+
+def small_images():
+    return torch.randn(6, 3, 4, 4, generator=torch.Generator().manual_seed(5)).numpy()
+
+
+WHY = {
+    "output": "Take the largest absolute difference of all numbers: .abs().max().",
+    "gradients": "Compare p.grad of all parameters, after backward() on the mean of the output's squares.",
+    "buffers": "Compare all named_buffers(), after the forward pass.",
+}
+
+
+def compare_differences(student, change="", *, training=True, left=0, says, why=None):
+    with case(f"{says}, in {'training' if training else 'evaluation'} mode"):
+        seen = student.run(look_at_differences, *student.devices, change, training, left, small_images())
+        need("values" in seen, f"differences returned {seen.get('kind')}. Return a dict.")
+        found, right = seen["values"], right_differences(change, training)
+        need(
+            sorted(found) == sorted(KINDS),
+            f"the dict has the keys {', '.join(sorted(found))}. It needs {', '.join(KINDS)}.",
+        )
+        for kind in KINDS:
+            mine, is_ = found[kind], right[kind]
+            need(not isinstance(mine, str), f"{kind!r} is {mine}. Return a number: .item().")
+            need(
+                abs(mine - is_) <= 0.01 * is_ + 1e-4,
+                f"the largest absolute difference of {kind!r} is {is_:.3g}, yours says {mine:.3g}. {why or WHY[kind]}",
+            )
+        need(seen["mode kept"], "your function changes the models' mode. Without train() or eval() it stays.")
+
+
+@differences.fact("models that compute the same have no differences, whatever was in their gradients")
+def _(student):
+    compare_differences(student, says="The same model twice")
+    why = "Each parameter still has the gradient of an earlier backward pass: zero_grad() first."
+    compare_differences(student, says="The same model twice, with old gradients", left=3, why=why)
+
+
+@differences.fact("a difference counts in either direction, and the largest is told")
+def _(student):
+    for change in ("higher", "lower"):
+        compare_differences(student, change, training=False, says=f"One output is {change} by 0.5")
+
+
+@differences.fact("different gradients or running statistics are found, if outputs are equal")
+def _(student):
+    compare_differences(student, "gradients", says="A detach() halves some of split's gradients")
+    compare_differences(student, "buffers", says="split's BatchNorm has another momentum")
+
+
+@differences.fact("tensors are paired by name")
+def _(student):
+    says = "The same model, its parts registered in another order"
+    compare_differences(student, "order", says=says, why="Pair tensors by their names.")

@@ -1,4 +1,4 @@
-"""Lesson 06: a working version of its task."""
+"""Lesson 06: working versions of its tasks."""
 
 from torchvision.models.resnet import Bottleneck, ResNet
 
@@ -16,3 +16,24 @@ class SplitResNet50(ResNet):
         x = self.layer2(self.layer1(x))
         x = self.avgpool(self.layer4(self.layer3(x.to(self.device1))))  # the one move between the devices
         return self.fc(x.flatten(1))  # ResNet's own forward flattens here, and no part does it
+
+
+def differences(whole, split, images):
+    """The largest absolute differences between two models: of outputs, of gradients, of buffers."""
+    found = []
+    for model in (whole, split):
+        model.zero_grad()
+        output = model(images.to(next(model.parameters()).device))
+        output.square().mean().backward()
+        found.append(
+            {
+                "output": {"": output},
+                "gradients": {name: p.grad for name, p in model.named_parameters()},
+                "buffers": dict(model.named_buffers()),
+            }
+        )
+    one, two = found
+    return {
+        kind: max((tensor.cpu() - two[kind][name].cpu()).abs().max().item() for name, tensor in tensors.items())
+        for kind, tensors in one.items()
+    }

@@ -1,4 +1,4 @@
-"""The facts of the task in lesson 07: what backward keeps is counted by hand here, for layers that are small enough."""
+"""The facts of lesson 07's tasks: bytes that are counted by hand here, and blocks of a GPT on two devices."""
 
 import math
 
@@ -91,3 +91,84 @@ def _(student):
         "address tells two tensors apart only while both are there. Is what you have counted still there, or does "
         "pack let it go?",
     )
+
+
+# --- the blocks of a GPT on two devices ----------------------------------------------------------------------------
+
+run_blocks = lab.exercise(
+    "run_blocks",
+    points=0,
+    title="A Transformer's blocks on two devices",
+    hints=[
+        "GPT.forward has the loop: for block in self.blocks: x = block(x, cos, sin). What changes when block number "
+        "`cut` comes?",
+        "cos and sin are cut to x.shape[1] tokens, the second of x's three sizes.",
+        "x, cos, sin = x.to(device1), cos.to(device1), sin.to(device1), once, before block number `cut`.",
+    ],
+)
+
+
+def run_on_one(lab, cut, tokens):
+    from utils.exercises.tasks.lesson07 import blocks
+
+    return blocks.run_on_one(lab.run_blocks, cut, tokens)
+
+
+def run_on_two(lab, device0, device1, cuts):
+    from utils.exercises.tasks.lesson07 import blocks
+
+    return blocks.run_on_two(lab.run_blocks, device0, device1, cuts)
+
+
+def copies_of_a_run(lab, device0, device1, cut):
+    from utils.exercises.tasks.lesson07 import blocks
+
+    return blocks.copies_of_a_run(lab.run_blocks, device0, device1, cut)
+
+
+@run_blocks.fact("its output and the gradient of x are those of the model's blocks, for few tokens and for many")
+def _(student):
+    for cut, tokens in ((1, 5), (2, 32)):
+        with case(f"With 3 blocks, cut {cut} and {tokens} tokens, both devices the CPU"):
+            seen = student.run(run_on_one, cut, tokens)
+            need("output" in seen, f"run_blocks returned {seen.get('kind')}. Return the last block's output.")
+            found, right = seen["output"], seen["right"]
+            need(found.shape == right.shape, f"the output has shape {found.shape}, and it should have {right.shape}.")
+            need(np.allclose(found, right, rtol=1e-4, atol=1e-4), "the output has other numbers than the blocks give.")
+            need(seen["mine"] is not None, "x gets no gradient: something cuts the autograd graph. Use .to alone.")
+            need(np.allclose(seen["mine"], seen["gradient"], rtol=1e-3, atol=1e-3), "x gets another gradient.")
+
+
+@run_blocks.fact("blocks and output are on their devices, at a second cut too, and the model's tables stay")
+def _(student):
+    device0, device1 = student.devices
+    cuts = [2, 1, 2]
+    with case("With 3 blocks, x from the CPU, called with the cuts 2, 1 and 2"):
+        seen = student.run(run_on_two, device0, device1, cuts)
+        for cut, (output, blocks, tables) in zip(cuts, seen, strict=True):
+            right = [device0] * cut + [device1] * (3 - cut)
+            need(
+                blocks == right,
+                f"after cut {cut} the blocks are on {', '.join(blocks)}, and should be on {', '.join(right)}.",
+            )
+            need(output == device1, f"the output is on {output}, and the last block works on {device1}.")
+            need(tables == device0, f"model.cos is on {tables} now. Move what you have cut from it, not the model's.")
+
+
+@run_blocks.fact("x, cos and sin cross once")
+def _(student):
+    for cut in (1, 3):
+        with case(f"With 4 blocks, cut {cut} and x on the first device"):
+            crossed, tables = student.run(copies_of_a_run, *student.devices, cut), 5 * 4 * 4
+            need(
+                max(crossed, default=0) <= 2 * 5 * 16 * 4,
+                f"one copy has {max(crossed, default=0)} bytes, more than x: blocks move on every call.",
+            )
+            need(
+                crossed.count(32 * 4 * 4) == 0 or tables in crossed,
+                "the tables of all 32 positions cross. Cut them to x's 5 tokens first.",
+            )
+            need(
+                len(crossed) == 3,
+                f"{len(crossed)} tensors are copied between devices; 3 are enough: x, cos and sin, at the cut.",
+            )
