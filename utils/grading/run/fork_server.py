@@ -69,10 +69,10 @@ def prepare_graded() -> Callable[[int, list[str]], None]:
 
 def prepare_plain() -> Callable[[int, list[str]], None]:
     """What a lesson's kernel needs. Nobody observes it, and it has no key."""
-    from utils.grading.run.student_process import EARLY
+    from utils.grading.run.student_process import EARLY, KERNELS
 
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel sets it before any import
-    for name in EARLY:
+    for name in (*EARLY, *KERNELS):
         importlib.import_module(name)
 
     def become_kernel(_: None, arguments: list[str]) -> None:
