@@ -83,6 +83,7 @@ def test_an_answer_that_breaks_another_exercise_is_seen_to(judge, code):
     assert {"ex4", "ex5"} <= set(judge(Answer("lab01", "ex5", "wrong", "made_up", "Breaks more.", code)))
 
 
+@THOROUGH
 @pytest.mark.xdist_group("answers of lab14")
 def test_a_trainer_that_fits_is_right_also_beside_a_wrong_make_trainer(judge):
     codes = chosen("lab14", "right", ex2="four_copies_with_shards") | chosen("lab14", "wrong", ex1="two_weights")

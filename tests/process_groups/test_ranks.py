@@ -16,6 +16,7 @@ from jupyter_client.manager import start_new_kernel
 import simgpu
 from simgpu import torch_private
 from tests.support.notebooks import ROOT
+from tests.support.tiers import THOROUGH
 from utils.ranks import RankError, launch, ranks
 
 pytestmark = [
@@ -261,10 +262,11 @@ def test_no_rank_is_left_after_a_run():
     assert psutil.Process(launch.shared_fork_server()._process.pid).children() == []
 
 
-def test_where_a_fork_is_not_safe_each_rank_is_a_program_of_its_own(monkeypatch):
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=THOROUGH)])
+def test_where_a_fork_is_not_safe_each_rank_is_a_program_of_its_own(monkeypatch, count):
     process = launch.ForkServer(forks=False)
     monkeypatch.setattr(launch, "_shared", process)
-    assert ranks(2).run(dist.get_rank) == [0, 1]
+    assert ranks(count).run(dist.get_rank) == list(range(count))
     process._process.kill()
 
 
