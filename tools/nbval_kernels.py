@@ -2,6 +2,7 @@
 
 nbval runs each notebook in a kernel of its own, as ever, with the variables and the folder that it asks for: only the
 imports are done before. Kernels are reached by sockets in files, since two that start at once can take the same port.
+A test that runs a notebook gets its kernel by `kernel_manager`, too.
 """
 
 import itertools
@@ -19,7 +20,8 @@ _folder = tempfile.TemporaryDirectory(prefix="kernels-")
 _numbers = itertools.count()
 
 
-def _manager(**options) -> KernelManager:
+def kernel_manager(**options) -> KernelManager:
+    """Who starts the next kernel. `options` are Jupyter's own."""
     number = next(_numbers)
     place: dict[str, Any] = {
         "transport": "ipc",
@@ -33,4 +35,4 @@ def _manager(**options) -> KernelManager:
 
 
 if sys.platform != "win32":
-    nbval.kernel.KernelManager = _manager
+    nbval.kernel.KernelManager = kernel_manager

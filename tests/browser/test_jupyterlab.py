@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tests.support.notebooks import ROOT, grade_id, notebook_with
+from tests.support.tiers import THOROUGH
 
 # nbval runs every lesson. In a browser run again: the first that a student opens, and those with a live view in them.
 # (The questions of `predict`, which all have, are clicked in test_widgets.py, and the explorer of lesson 07 is moved.)
@@ -40,7 +41,8 @@ def page():
         end_kernels(page)
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
+# `make test` has the first: nbval runs the others, and test_widgets.py the live view.
+@pytest.mark.parametrize("lesson", [LESSONS[0], *(pytest.param(lesson, marks=THOROUGH) for lesson in LESSONS[1:])])
 def test_a_lesson_runs_from_top_to_bottom(page, address, lesson):
     from tests.browser.lab import open_notebook, run_all, screenshot, what_is_wrong
 

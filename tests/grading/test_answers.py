@@ -5,8 +5,8 @@ The answers are data: solutions/lab01/answers/ex2.py has what students write in 
 Each is judged alone, in a fork of a process that is warm (support/judging.py), with looks as strict as a submission
 meets: its own exercise, and every exercise that reads a name which the answer can change. Exercises that share
 nothing with it are not judged again for each answer. test_sealed_kernels.py judges all exercises of a few notebooks in
-real kernels. `make test` judges the first answer that fails each fact, and the right ones (support/tiers.py); of the
-capstone, where one costs many seconds, in its own exercise alone.
+real kernels. `make test` judges the first answer that fails each fact, and the right ones, most of them in their own
+exercise alone (support/tiers.py).
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from tests.support.judging import Judge
 from tests.support.misconceptions import WRITE_ANEW, known, row
 from tests.support.names import bound
 from tests.support.notebooks import LABS, notebook_with
-from tests.support.tiers import CAPSTONE, THOROUGH, is_first
+from tests.support.tiers import THOROUGH, is_first, is_first_of_its_exercise
 from utils.exercises.facts import load_lab
 
 GROUPED = {lab: pytest.mark.xdist_group(f"answers of {lab}") for lab in LABS}
@@ -30,8 +30,8 @@ def param(answer, *marks):
     return pytest.param(answer, id=name, marks=[GROUPED[answer.lab], *marks])
 
 
-IN_ALL_EXERCISES = [param(one) if is_first(one) and one.lab != CAPSTONE else param(one, THOROUGH) for one in ANSWERS]
-IN_ITS_OWN = [param(one) for one in ANSWERS if is_first(one) and one.lab == CAPSTONE]
+IN_ALL_EXERCISES = [param(one) if is_first_of_its_exercise(one) else param(one, THOROUGH) for one in ANSWERS]
+IN_ITS_OWN = [param(one) for one in ANSWERS if is_first(one) and not is_first_of_its_exercise(one)]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_a_wrong_answer_loses_its_exercise_only_and_a_right_one_nothing(judge, a
 
 
 @pytest.mark.parametrize("answer", IN_ITS_OWN)
-def test_a_wrong_answer_to_the_capstone_loses_its_exercise_and_a_right_one_does_not(judge, answer):
+def test_a_wrong_answer_loses_its_exercise_and_a_right_one_does_not(judge, answer):
     look_at(answer, judge(answer, alone=True))
 
 
@@ -83,6 +83,7 @@ def test_an_answer_that_breaks_another_exercise_is_seen_to(judge, code):
     assert {"ex4", "ex5"} <= set(judge(Answer("lab01", "ex5", "wrong", "made_up", "Breaks more.", code)))
 
 
+@THOROUGH
 @pytest.mark.xdist_group("answers of lab14")
 def test_a_trainer_that_fits_is_right_also_beside_a_wrong_make_trainer(judge):
     codes = chosen("lab14", "right", ex2="four_copies_with_shards") | chosen("lab14", "wrong", ex1="two_weights")

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from tests.support.notebooks import notebook_with
+from tests.support.tiers import THOROUGH
 from utils.common.errors import Problem
 from utils.grading import classroom
 from utils.grading.run.kernel import Limits
@@ -93,6 +94,7 @@ def test_a_submission_that_always_kills_its_worker_is_told_apart_from_a_zero(han
     assert not list((tmp_path / "out" / "results").iterdir()), "so that the next run grades it"
 
 
+@THOROUGH  # cheaper ones: what goes to another machine, and a scheduler that is not there
 def test_the_same_grades_come_from_workers_of_dask(handed_in, tmp_path):
     from distributed import LocalCluster
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.answers import chosen
 from tests.support.notebooks import LABS, ROOT, grade_id, notebook_with, source_of
+from tests.support.tiers import THOROUGH
 from utils.common.files import python_path
 from utils.course.release import lab_path, student_notebook
 
@@ -129,6 +130,7 @@ for lab in sys.argv[1:]:
 """
 
 
+@THOROUGH  # a cheaper one: its command and lab01, above
 def test_so_does_the_button_of_its_formgrader_for_every_other_lab(course):
     others = [lab for lab in LABS if lab != LAB]
     in_course(course, "-c", GENERATE, *others)
@@ -148,6 +150,7 @@ def test_a_wrong_answer_and_one_left_open_lose_their_points_and_no_others(grades
     assert all(got in (0, most) for got, most in grades["bob"].values())
 
 
+@THOROUGH  # a cheaper one: what its gradebook has, above
 def test_formgrader_shows_the_class(course, grades):
     options = ["--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0", "--IdentityProvider.token=secret"]
     options.append("--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}")

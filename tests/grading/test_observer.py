@@ -5,6 +5,8 @@ import pytest
 from utils.exercises.facts import StudentError
 from utils.grading.run.kernel_student import KernelStudent
 
+pytestmark = pytest.mark.xdist_group("kernels")  # forked from one process: to start it takes seconds
+
 NOTEBOOK = """
 import torch
 from simgpu.hardware import machine

@@ -137,6 +137,7 @@ def test_another_user_grades(another_user):
 
 
 @as_root
+@THOROUGH
 def test_where_there_are_no_user_namespaces_one_line_says_so(another_user):
     course, place, become = another_user
     # As Linux answers where its settings forbid them.

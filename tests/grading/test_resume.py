@@ -6,12 +6,14 @@ import pytest
 
 from tests.support.a_class import CELLS, FAULTS, make_class
 from tests.support.kill_and_resume import kill_and_resume
+from tests.support.tiers import THOROUGH
 
 # The mildest of each kind. What is not here is graded in test_course_grade.py: a hang, which costs its seconds each
 # time, crashes and errors of a first cell, and much output.
 KINDS = ["right", "fork_bomb", "partly", "missing", "leaves_a_process", "broken_json", "function_crashes", "partly"]
 
 
+@THOROUGH  # a cheaper one: what has a result is not graded again (test_classroom.py)
 @pytest.mark.xdist_group("resume")
 def test_a_killed_grader_goes_on_where_it_was_and_ends_with_the_same_grades(tmp_path):
     outcome = kill_and_resume(tmp_path, kinds=KINDS, seed=1)

@@ -2,7 +2,8 @@
 
 test_answers.py judges each answer alone, with the same strict looks and without a kernel. Here some of them go the way
 of a submission: the seal must cost a right answer nothing, and a wrong one its exercise and no other. `make test` has
-the model answers of every lab, which also tells that none runs out of time, and the right answers of three labs.
+the model answers of every lab but the capstone, which also tells that none runs out of time, and the right answers of
+two labs.
 """
 
 import nbformat
@@ -10,7 +11,7 @@ import pytest
 
 from tests.support.answers import answers_of
 from tests.support.notebooks import LABS, notebook_with
-from tests.support.tiers import THOROUGH
+from tests.support.tiers import CAPSTONE, THOROUGH
 from utils.exercises.facts import load_lab
 from utils.grading.grade import grade_submission
 from utils.grading.run.submissions import Submission
@@ -24,9 +25,11 @@ def answers_to_each_exercise(lab, verdict, which):
     return {exercise: codes[which] for exercise, codes in by_exercise.items()}
 
 
-FIRST = ("lab01", "lab05", "lab12")  # whose right answers are in `make test`: short, long in memory, long in time
+FIRST = ("lab01", "lab05")  # whose right answers are in `make test`: short, and long in memory
+pytestmark = pytest.mark.xdist_group("kernels")  # forked from one process: to start it takes seconds
+IN_MAKE_TEST = {(lab, "model") for lab in LABS if lab != CAPSTONE} | {(lab, "right") for lab in FIRST}
 EACH = [
-    pytest.param(lab, kind, marks=[] if kind == "model" or (kind == "right" and lab in FIRST) else THOROUGH)
+    pytest.param(lab, kind, marks=[] if (lab, kind) in IN_MAKE_TEST else THOROUGH)
     for lab in LABS
     for kind in ("model", "right", "wrong")
 ]

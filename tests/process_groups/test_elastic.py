@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from simgpu import torch_private
+from tests.support.tiers import THOROUGH
 from utils.common.files import python_path
 from utils.ranks import ranks
 
@@ -50,6 +51,7 @@ def test_after_a_worker_was_killed_all_go_on_as_if_nothing_had_been(tmp_path, un
     assert last_losses(told) == undisturbed
 
 
+@THOROUGH  # a cheaper one: a worker that was killed, above
 def test_after_a_node_was_lost_the_others_go_on_with_one_rank_less(tmp_path, undisturbed):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -16,6 +16,7 @@ from jupyter_client.manager import start_new_kernel
 import simgpu
 from simgpu import torch_private
 from tests.support.notebooks import ROOT
+from tests.support.tiers import THOROUGH
 from utils.ranks import RankError, launch, ranks
 
 pytestmark = [
@@ -273,9 +274,10 @@ def parents():
     return os.getppid()
 
 
-def test_where_a_fork_is_not_safe_each_rank_is_a_program_of_its_own(monkeypatch):
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=THOROUGH)])
+def test_where_a_fork_is_not_safe_each_rank_is_a_program_of_its_own(monkeypatch, count):
     monkeypatch.setattr(launch, "can_fork", lambda: False)
-    assert ranks(2).run(parents) == [os.getpid()] * 2
+    assert ranks(count).run(parents) == [os.getpid()] * count
 
 
 # --- in a notebook --------------------------------------------------------------------------------------------------

@@ -5,7 +5,9 @@ A test with the marker `thorough` is in `make test-more` only: it claims once mo
 
 * wrong answers: the first of its page that fails a fact first, for each fact that one fails first.
   (solutions/lab01/misconceptions.json says which fact a wrong answer fails first.)
-* right answers: all, and two of each exercise of the capstone, where each costs many seconds.
+* right answers: all, and one of each exercise of the capstone, where each costs many seconds.
+* of these, in all exercises that they can change: the first right and the first wrong one of each exercise. The others
+  in their own exercise only, as are all of the capstone.
 * attacks: those in the table of tests/attacks/README.md, one or more for each promise of the guide for instructors.
 
 tests/unit/test_tiers.py holds it.
@@ -24,7 +26,7 @@ from .notebooks import ROOT
 
 THOROUGH = pytest.mark.thorough
 CAPSTONE = "lab14"
-RIGHT_OF_THE_CAPSTONE = 2  # of each exercise
+RIGHT_OF_THE_CAPSTONE = 1  # of each exercise; its model answer is right, too
 ATTACKS = ROOT / "tests" / "attacks"
 ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<attacks>(?:`\w+`(?:, )?)+) \|$", re.MULTILINE)
 
@@ -46,6 +48,20 @@ def first_answers(lab: str) -> frozenset[tuple[str, str, str]]:
 def is_first(answer: Answer) -> bool:
     """Whether `make test` judges this answer."""
     return (answer.exercise, answer.verdict, answer.name) in first_answers(answer.lab)
+
+
+@cache
+def _first_of_exercises(lab: str) -> frozenset[Answer]:
+    found: dict[tuple[str, str], Answer] = {}
+    for verdict in ("wrong", "right"):
+        for answer in filter(is_first, answers_of(lab, verdict)):
+            found.setdefault((answer.exercise, verdict), answer)
+    return frozenset(found.values())
+
+
+def is_first_of_its_exercise(answer: Answer) -> bool:
+    """Whether `make test` judges every exercise that this answer can change, and not only its own."""
+    return answer.lab != CAPSTONE and answer in _first_of_exercises(answer.lab)
 
 
 @cache

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 
 from tests.support.notebooks import ROOT
+from tests.support.tiers import THOROUGH
 from utils.common.files import python_path
 from utils.course import colab as anywhere
 from utils.course.release import bundle
@@ -57,7 +58,7 @@ def test_on_colab_the_uploaded_zip_is_found(course_zip, tmp_path):
     assert "child: /content/course/utils\n" in said
 
 
-@pytest.mark.parametrize("inside", ["dataset", "datasets/somebody/name"])
+@pytest.mark.parametrize("inside", [pytest.param("dataset", marks=THOROUGH), "datasets/somebody/name"])
 def test_on_kaggle_an_attached_dataset_is_used_where_it_is(course_zip, tmp_path, inside):
     with zipfile.ZipFile(course_zip) as archive:
         archive.extractall(tmp_path / "input" / inside)

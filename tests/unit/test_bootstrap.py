@@ -15,6 +15,7 @@ import uv
 import bootstrap
 from tests.support.notebooks import ROOT
 from tests.support.package_index import refusing, served, silent, stand_in_wheel
+from tests.support.tiers import THOROUGH
 
 VERSIONS = dict(line.split("==") for line in bootstrap.tested())
 PYTHON = f"cp{sys.version_info[0]}{sys.version_info[1]}"
@@ -118,6 +119,7 @@ def test_the_cpu_build_is_set_up_and_stays(place, tmp_path):
 
 
 @pytest.mark.slow
+@THOROUGH
 def test_pytorchs_own_index_is_asked_for_this_machine_and_silence_is_no_end(place):
     code, said = place.set_up(COURSE_TORCH_INDEX="", HTTPS_PROXY=refusing())
     assert code == 0, said
@@ -127,7 +129,9 @@ def test_pytorchs_own_index_is_asked_for_this_machine_and_silence_is_no_end(plac
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("index", ["silent", "another", "nowhere"])
+@pytest.mark.parametrize(
+    "index", [pytest.param("silent", marks=THOROUGH), "another", pytest.param("nowhere", marks=THOROUGH)]
+)
 def test_an_index_without_the_build(place, tmp_path, monkeypatch, index):
     says = {
         "silent": r"operation timed out|does not answer",
@@ -149,6 +153,7 @@ def test_an_index_without_the_build(place, tmp_path, monkeypatch, index):
 
 
 @pytest.mark.slow
+@THOROUGH
 def test_a_wheel_that_arrives_broken_is_no_end(place, tmp_path):
     wheel = next((tmp_path / "cpu" / "torch").iterdir())
     wheel.write_bytes(wheel.read_bytes()[:100])
@@ -174,7 +179,7 @@ def test_where_there_is_no_uv_pip_installs_the_usual_build(place, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("has_uv", [True, False])
+@pytest.mark.parametrize("has_uv", [True, pytest.param(False, marks=THOROUGH)])
 def test_what_the_python_has_is_kept(place, tmp_path, has_uv):
     if not has_uv:
         shutil.rmtree(tmp_path / "usual" / "uv")

@@ -12,6 +12,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from tests.support.notebooks import ROOT
+from tests.support.tiers import THOROUGH
 from utils.common.files import python_path
 from utils.common.notebook_format import nbformat
 from utils.common.settings import WIDGETS
@@ -37,6 +38,7 @@ TRIES = 3  # what the clock on the wall says may be spoilt by a pause of the who
 
 
 @pytest.mark.slow
+@THOROUGH  # nbval runs these lessons without a load
 @pytest.mark.parametrize("number", STATED)
 def test_what_a_lesson_states_holds_beside_a_load(number, load, tmp_path, monkeypatch):
     [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")

@@ -33,10 +33,10 @@ def graded() -> Children:
 
 def plain() -> Children:
     """Kernels for lessons: not observed, and without a key."""
-    from utils.grading.run.student_process import EARLY
+    from utils.grading.run.student_process import EARLY, KERNELS
 
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel sets it before any import
-    for name in EARLY:
+    for name in (*EARLY, *KERNELS):
         importlib.import_module(name)
 
     def begin(_: list[int], arguments: list[str]) -> None:

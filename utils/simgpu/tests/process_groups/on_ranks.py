@@ -1,6 +1,8 @@
 """What each rank runs for test_backend.py: every check by name, plain PyTorch, nothing of ours but the devices.
 
-    torchrun --standalone --nproc-per-node 2 utils/simgpu/tests/process_groups/on_ranks.py RESULTS
+    cd utils/simgpu/tests/process_groups
+    torchrun --standalone --nproc-per-node 2 on_ranks.py RESULTS
+    python forked.py 2 on_ranks.py RESULTS
 
 A check returns plain data. RESULTS/0.json and so on have what each check returned on each rank, or how it failed.
 """
@@ -393,7 +395,8 @@ def main(folder):
 
     simgpu.enable(count=WORLD, link="pcie3")
     torch.simgpu.set_device(RANK)
-    dist.init_process_group()
+    meet = os.environ.get("RENDEZVOUS")  # none under torchrun, which gives an address
+    dist.init_process_group(init_method=meet, **({"rank": RANK, "world_size": WORLD} if meet else {}))
     results = {"backend": str(dist.get_backend_config()), "took": {}}
     chosen = sys.argv[2:] or CHECKS.keys() - {"checkpoint_saved"}
     for name, function in CHECKS.items():

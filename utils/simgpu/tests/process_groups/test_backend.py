@@ -1,4 +1,7 @@
-"""torch.distributed on simulated GPUs, under torchrun: PyTorch's own API, unmodified, against one process."""
+"""torch.distributed on simulated GPUs: PyTorch's own API, unmodified, against one process.
+
+The ranks are forked from one process (forked.py). Under torchrun each loads PyTorch anew: one test does that, too.
+"""
 
 import json
 import os
@@ -27,10 +30,17 @@ CHEAP = (
 ON_FOUR = (*CHEAP, "sequence_parallel", "two_dimensions", "checkpoint_saved")
 
 
-def torchrun(ranks, folder, checkpoint, *checks, **more):
+def forked(ranks):
+    return [str(HERE / "forked.py"), str(ranks)]
+
+
+def torchrun(ranks):
+    return ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+
+
+def told_by(ranks, folder, checkpoint, *checks, launched=forked, **more):
     """What each rank has told, by rank. AssertionError, with the output, where one has failed."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    command += [str(HERE / "on_ranks.py"), str(folder), *checks]
+    command = [sys.executable, *launched(ranks), str(HERE / "on_ranks.py"), str(folder), *checks]
     # The loopback's address: a machine's own name need not be known where tests run.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": SIMGPU, "GLOO_SOCKET_IFNAME": "lo"}
     environment |= {"CHECKPOINT": str(checkpoint), **more}
@@ -50,12 +60,12 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory, checkpoint):
-    return torchrun(4, tmp_path_factory.mktemp("four"), checkpoint, *ON_FOUR)
+    return told_by(4, tmp_path_factory.mktemp("four"), checkpoint, *ON_FOUR)
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory, checkpoint, four):  # after four ranks have saved their checkpoint
-    return torchrun(2, tmp_path_factory.mktemp("two"), checkpoint)
+    return told_by(2, tmp_path_factory.mktemp("two"), checkpoint)
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torchrun")]
@@ -129,8 +139,16 @@ def test_ops_that_nccl_has_not_are_refused(two):
 
 
 def test_collectives_are_the_same_where_pytorch_looks_in_detail(two, checkpoint, tmp_path):
-    looked_at = torchrun(2, tmp_path, checkpoint, "collectives", TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    looked_at = told_by(2, tmp_path, checkpoint, "collectives", TORCH_DISTRIBUTED_DEBUG="DETAIL")
     assert [told["collectives"] for told in looked_at] == [told["collectives"] for told in two]
+
+
+@pytest.mark.thorough  # a cheaper one: test_standalone.py trains under torchrun
+def test_under_torchrun_all_is_the_same(two, checkpoint, tmp_path):
+    launched = told_by(2, tmp_path, checkpoint, launched=torchrun)
+    for ours, theirs in zip(two, launched, strict=True):
+        assert theirs.keys() == ours.keys()
+        assert all(theirs[name] == ours[name] for name in CHEAP if name != "pipelines")
 
 
 def test_views_and_other_dtypes_are_reduced_where_they_are(two):
