@@ -23,7 +23,7 @@ from utils.processes.fork_server import Children, forget_random_numbers
 Begin = Callable[[list[int], list[str]], None]  # a kernel, of its files and its arguments
 
 
-def graded() -> Children:
+def load_graded() -> Children:
     """Sealed kernels, each with one file: its key."""
     from utils.grading.run import student_process
 
@@ -31,7 +31,7 @@ def graded() -> Children:
     return _kernels(lambda files, arguments: student_process.become_kernel(begin, files[0], arguments))
 
 
-def plain() -> Children:
+def load_plain() -> Children:
     """Kernels for lessons: not observed, and without a key."""
     from utils.grading.run.student_process import EARLY, KERNELS
 

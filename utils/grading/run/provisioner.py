@@ -34,7 +34,7 @@ class KernelForkServer(ForkServer):
         def in_sandbox(command: list[str]) -> list[str]:
             return sandbox.in_nesting_sandbox(command, sandbox.Resources(), environment, folder)
 
-        load, wrapped = f"utils.grading.run.forked_kernels:{purpose}", in_sandbox if sandboxed else list
+        load, wrapped = f"utils.grading.run.forked_kernels:load_{purpose}", in_sandbox if sandboxed else list
         quiet = {name: subprocess.DEVNULL for name in ("stdout", "stderr")}
         super().__init__(load, environment, wrapped=wrapped, folder=folder, cwd=folder, **quiet)
 
