@@ -311,7 +311,7 @@ def manual_seed_gives_all_gpus_one_seed():
     assert "default_generator.manual_seed(seed)" in source
 
 
-@claim("explanation 02/2", "02: follow-nodes-note", "lab02: lab02-ex3-task")
+@claim("explanation 02/2", "02: follow-nodes-ask", "lab02: lab02-ex3-task")
 def a_copy_leaves_a_node_if_a_gradient_goes_back_over_it():
     assert torch.ones(2).to(META).grad_fn is None
     copied = torch.ones(2, requires_grad=True).to(META)
@@ -368,7 +368,7 @@ def a_layer_may_save_nothing_and_may_save_buffers():
     assert norm.running_mean.data_ptr() in {tensor.data_ptr() for tensor in saved}
 
 
-@claim("02: follow-picture-note")
+@claim("explanation 02/3")
 def a_layer_whose_input_needs_a_gradient_multiplies_twice_backward():
     for wanted, products in ((False, 1), (True, 2)):
         output = nn.Linear(4, 4)(torch.ones(2, 4, requires_grad=wanted)).sum()
@@ -391,7 +391,7 @@ def a_gradient_has_shape_and_dtype_of_what_it_belongs_to():
     assert (x.grad.shape, x.grad.dtype) == (x.shape, x.dtype)
 
 
-@claim("explanation 02/4", "02: follow-cut-error-note", "lab02: lab02-ex5-task")
+@claim("02: follow-peer", "lab02: lab02-ex5-task")
 def a_detach_cuts_silently_and_the_rest_learns():
     first, second = nn.Linear(4, 4), nn.Linear(4, 4)
     optimizer = torch.optim.Adam([*first.parameters(), *second.parameters()])
@@ -403,7 +403,7 @@ def a_detach_cuts_silently_and_the_rest_learns():
     assert not torch.equal(second.weight, before[1])
 
 
-@claim("02: follow-cut-error-note")
+@claim("02: follow-peer")
 def backward_raises_where_nothing_needs_a_gradient():
     with says(RuntimeError, "element 0 of tensors does not require grad and does not have a grad_fn"):
         torch.ones(2).sum().backward()
@@ -422,13 +422,28 @@ def a_buffer_moves_with_the_module_and_gets_no_gradient():
     assert module.unsaved.device == META
 
 
-@claim("02: follow-peer-note")
-def a_device_cannot_be_called():
-    with says(TypeError, "'torch.device' object is not callable"):
-        torch.ones(1).device("cuda:1")
+@claim("02: follow-bridge-task")
+def a_function_keeps_on_ctx_and_returns_a_gradient_for_each_argument():
+    class Move(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, device):
+            ctx.home = x.device
+            return x.to(device)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return torch.ones(gradient.shape, device=ctx.home), *(None for _ in range(Move.others))
+
+    x = torch.ones(2, requires_grad=True)
+    Move.others = 1
+    Move.apply(x, META).sum().backward()
+    assert x.grad.device == x.device
+    Move.others = 0
+    with says(RuntimeError, r"incorrect number of gradients \(expected 2, got 1\)"):
+        Move.apply(x, META).sum().backward()
 
 
-@claim("02: follow-picture-note", "04: time-perfetto")
+@claim("04: time-perfetto")
 def the_profiler_writes_chromes_format_and_a_linear_layer_is_addmm():
     with profile(activities=[ProfilerActivity.CPU]) as recorded:
         nn.Linear(4, 4)(torch.ones(2, 4))
@@ -538,7 +553,7 @@ def a_foreach_optimizer_takes_device_by_device_and_its_source_promises_no_order(
     assert "using FlatMap = std::unordered_map<" in header
 
 
-@claim("03: train-two-note", "explanation 02/4")
+@claim("03: train-two-note", "02: follow-peer")
 def an_optimizer_skips_a_parameter_without_a_gradient():
     for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
         parameter = nn.Parameter(torch.ones(2))

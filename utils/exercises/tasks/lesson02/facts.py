@@ -1,15 +1,156 @@
-"""What `check("Untangled")` in lesson 02 tells the learner: values, and the bytes that moved."""
+"""Lesson 02's tasks: what `check` tells the learner of each."""
 
 import numpy as np
 import torch
 from torch import nn
 
-from utils.exercises.facts import Lab, case, need, orders_of
+from utils.exercises.facts import Lab, StudentError, case, need, orders_of
 from utils.exercises.facts.probes import fill, forward_and_backward
 
 lab = Lab("lesson02", "Follow the data")
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
+
+# --- the nodes of the autograd graph --------------------------------------------------------------------------------
+
+walking = lab.exercise(
+    "graph_nodes",
+    points=0,
+    title="Walk the autograd graph",
+    hints=[
+        "Keep a list of nodes that wait, which begins as [output.grad_fn], and take one out until it is empty.",
+        "for next_node, _ in node.next_functions: the list gets next_node.",
+        "Skip None, and a node that is in a set of nodes already seen.",
+    ],
+)
+
+JOINS = 9
+
+
+def names_of_nodes(lab, device0, device1, joins):
+    """What graph_nodes says of two layers with a move between them, and of sums in which two paths join."""
+    import torch
+    from torch import nn
+
+    from utils.exercises.facts.probes import kind_of
+
+    first, last = nn.Linear(3, 4).to(device0), nn.Linear(4, 2).to(device1)
+    hidden = first(torch.ones(2, 3).to(device0))
+    output = last(hidden.relu().to(device1)).relu()
+    joined = torch.ones(2, device=device0).requires_grad_()
+    for _ in range(joins):
+        joined = joined + joined.tanh()
+    told = {}
+    for name, tensor in (("two layers", output), ("sums", joined)):
+        found = lab.graph_nodes(tensor)
+        is_list = isinstance(found, (list, tuple))
+        told[name] = [kind_of(found), [str(node) for node in found] if is_list else []]
+    return told
+
+
+def nodes_of(student, name):
+    try:
+        kind, found = student.run(names_of_nodes, *student.devices, JOINS)[name]
+    except StudentError as error:
+        need("NoneType" not in str(error), "next_functions has None where no gradient is needed. Skip it.")
+        raise
+    need(kind in ("a list", "a tuple"), f"it returned {kind}, not a list.")
+    return [name.rpartition("::")[2] for name in found]  # torch::autograd::AccumulateGrad
+
+
+@walking.fact("of two layers with a move between them it returns all nodes")
+def _(student):
+    found = nodes_of(student, "two layers")
+    right = ["ReluBackward0", "AddmmBackward0", "ToCopyBackward0", "ReluBackward0", "AddmmBackward0"]
+    right += ["TBackward0"] * 2 + ["AccumulateGrad"] * 4
+    need(not any(" object at " in name for name in found), "it returned nodes. node.name() is a node's name.")
+    need(bool(found), "it returned an empty list. output.grad_fn is the first node.")
+    missing = [name for name in dict.fromkeys(right) if name not in found]
+    need(not missing, f"{', '.join(missing)} is missing. Do you follow all of next_functions, and then theirs?")
+    for name in dict.fromkeys(right):
+        count, there = found.count(name), right.count(name)
+        need(count >= there, f"it has {name} once; the graph has {there} such nodes. Nodes count, not names.")
+        need(count == there, f"it has {name} {count} times; the graph has {there} such nodes.")
+    need(len(found) == len(right), "it has names that are not in the graph.")
+
+
+@walking.fact("where several paths lead to a node, it is there once")
+def _(student):
+    found = nodes_of(student, "sums")
+    count = 2 * JOINS + 1
+    need(
+        len(found) <= count,
+        f"of a graph with {count} nodes it returned {len(found)}. Keep a set of the nodes that you have seen.",
+    )
+    need(len(found) == count, f"of a graph with {count} nodes it returned {len(found)}.")
+
+
+# --- a bridge in bfloat16 --------------------------------------------------------------------------------------------
+
+bridge = lab.exercise(
+    "Bridge",
+    points=0,
+    title="Cross in bfloat16",
+    hints=[
+        "bfloat16() before the move, float() after it: then two bytes a number cross.",
+        "Backward does not know where x was. Store x.device on ctx in forward.",
+        "backward returns two values, because forward is given two: the gradient of x, and None for the device.",
+    ],
+)
+
+
+def cross(lab, device0, device1, x, gradient):
+    from utils.exercises.tasks.lesson02.measured import crossed
+
+    return crossed(lab.Bridge, device0, device1, x, gradient)
+
+
+def crossing(student, device0, device1):
+    x, gradient = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(2)).numpy()
+    found = student.run(cross, device0, device1, x, gradient)
+    need(found["kind"] == "a tensor", f"forward returned {found['kind']}, not a tensor.")
+    return found, x, gradient
+
+
+def near(found, right):
+    return found.shape == right.shape and np.allclose(found, right, rtol=0.01, atol=0.01)
+
+
+@bridge.fact("forward returns x on the other device, in float32")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            found, x, _ = crossing(student, device0, device1)
+            place, dtype, values = found["output"]
+            need(place == device1, f"x was to go to {device1}, and the output is on {place}.")
+            need(dtype == "torch.float32", f"the output is {dtype}. float() makes it float32 again.")
+            need(near(values, x), "the output has other values than x.")
+
+
+@bridge.fact("backward returns the gradient to where x is")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            found, _, gradient = crossing(student, device0, device1)
+            need(found["gradient"] is not None, "x has no gradient. Does backward return it first?")
+            need(near(found["gradient"], gradient), "the gradient has other values than the one that arrived.")
+
+
+@bridge.fact("both cross with two bytes a number")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order, case(f"With {6 * 8} numbers"):
+            found, _, _ = crossing(student, device0, device1)
+            for name, way in (("forward", (device0, device1)), ("backward", (device1, device0))):
+                sent = sum(size for *ends, size in found[name] if tuple(ends) == way)
+                whole = f"{name} sends {sent} bytes, four a number. bfloat16() comes before the move."
+                need(sent != 4 * 6 * 8, whole)
+                need(sent == 2 * 6 * 8, f"{name} sends {sent} bytes; {2 * 6 * 8} are enough and needed.")
+                detour = [ends for *ends, size in found[name] if size and tuple(ends) != way]
+                need(not detour, f"{name} also copies from {' to '.join(detour[0] if detour else [])}.")
+
+
+# --- needless crossings ----------------------------------------------------------------------------------------------
 
 untangled = lab.exercise(
     "Untangled",

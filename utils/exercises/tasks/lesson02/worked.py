@@ -1,7 +1,31 @@
-"""What the task of lesson 02 asks for."""
+"""What lesson 02's tasks ask for."""
 
 import torch
 from torch import nn
+
+
+def graph_nodes(output):
+    names, seen, waiting = [], set(), [output.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        names.append(node.name())
+        for next_node, _ in node.next_functions:
+            waiting.append(next_node)
+    return names
+
+
+class Bridge(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, device):
+        ctx.home = x.device
+        return x.bfloat16().to(device).float()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.bfloat16().to(ctx.home).float(), None
 
 
 class Untangled(nn.Module):
