@@ -345,6 +345,7 @@ def run_placed(lab, kind, plan, seed, x, training):
     found = lab.place(model, {name: torch.device(device) for name, device in plan.items()})
     if found is not model:
         return {"kind": kind_of(found)}
+    mode_kept = all([part.training == training for part in model.modules()])
     recorded = [device for device in {place for _, place in plan.items()} if is_simulated(device)]
     with record(*recorded) if recorded else contextlib.nullcontext() as timeline:
         output = model(torch.from_numpy(x))
@@ -357,6 +358,7 @@ def run_placed(lab, kind, plan, seed, x, training):
         "output": array(output),
         "gradients": [None if p.grad is None else array(p.grad).ravel()[:500] for p in model.parameters()],
         "given": given,
+        "mode kept": mode_kept,
         "work": work,
     }
 
@@ -391,7 +393,8 @@ def compare_placed(student, kind, device0, device1, *, shape, seed=1, training=T
         for name, found in seen["places"].items():
             wanted = next((device for part, device in plan.items() if f"{name}.".startswith(f"{part}.")), None)
             need(wanted in (None, found), f"{name} is on {found}, and the plan says {wanted}.")
-        need(near(seen["output"], whole["output"]), "the output has other numbers than before.")
+        mode = "" if seen["mode kept"] else " Some part is in another mode now, training or evaluation."
+        need(near(seen["output"], whole["output"]), f"the output has other numbers than before.{mode}")
         for found, right in zip(seen["given"], whole["given"], strict=True):
             words = f"a part was called with {', '.join(right)}, and its forward got {', '.join(found)}."
             need(found == right, f"{words} What is no tensor is passed on as it is.")

@@ -15,10 +15,6 @@ def _(student):
         with order:
             seen.compare_step_times(student, (device0, device1), optimizer="SGD", repeats=1)
             seen.compare_steps(student, (device0, device1), width=30, optimizer="SGD", repeats=1)
-
-
-@seen.ex1.fact("what the devices were still doing before the call is in no number")
-def _(student):
     with case("Before the call, both devices were given other work"):
         seen.compare_step_times(student, student.devices, width=20_000, repeats=2, busy_before=True)
 
@@ -65,15 +61,6 @@ def _(student):
         seen.compare_moved(found, arrays, device1)
         seen.compare_copies(found)
         seen.compare_move_gradients(found, arrays)
-
-
-@seen.ex5.fact("gradients that are left over from earlier do not count")
-def _(student):
-    sizes = [3, 7, 2]
-    batches = seen.made_batches(sizes, 3, seed=5)
-    with case("Before the call, every parameter had an old gradient"):
-        found = seen.trained(student, student.devices, sizes, batches, left_over=1000.0)
-        seen.compare_training(found, sizes, batches)
 
 
 @seen.ex5.fact("the same holds with the devices swapped, another optimizer and another number of batches")

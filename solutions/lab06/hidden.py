@@ -48,10 +48,3 @@ def _(student):
 def _(student):
     seen.compare_left(student, True, 8)
     seen.compare_left(student, False, 11)
-
-
-@seen.ex4.fact("it holds for other bugs, and what differs by rounding is the same")
-def _(student):
-    device0, device1 = student.devices
-    for seed, bug in enumerate(("mode", "rounding", "cancels", "shape", "none"), 2):
-        seen.judge_difference(student, bug, device1, device0, seed)

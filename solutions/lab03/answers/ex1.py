@@ -530,3 +530,41 @@ def train_step(model, optimizers, loss_fn, x, y, max_norm):
         warnings.warn("clipped", stacklevel=2)
     each(optimizers, "step")
     return [loss.item(), norm.item()]
+
+
+# %% wrong: every_parameter_has_a_gradient
+# Thinks that after backward() every parameter has a gradient, also a frozen one.
+
+def train_step(model, optimizers, loss_fn, x, y, max_norm):
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    prediction = model(x)
+    loss = loss_fn(prediction, y.to(prediction.device))
+    loss.backward()
+    gradients = [p.grad for p in model.parameters()]
+    norm = sum(gradient.square().sum().item() for gradient in gradients) ** 0.5
+    if norm > max_norm:
+        for gradient in gradients:
+            gradient.mul_(max_norm / norm)
+    for optimizer in optimizers:
+        optimizer.step()
+    return loss.item(), norm
+
+
+# %% wrong: target_like_the_output
+# Makes the target like the output, in its dtype too, so that class numbers become fractions.
+
+def train_step(model, optimizers, loss_fn, x, y, max_norm):
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    prediction = model(x)
+    loss = loss_fn(prediction, y.to(prediction))
+    loss.backward()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    norm = sum(gradient.square().sum().item() for gradient in gradients) ** 0.5
+    if norm > max_norm:
+        for gradient in gradients:
+            gradient.mul_(max_norm / norm)
+    for optimizer in optimizers:
+        optimizer.step()
+    return loss.item(), norm

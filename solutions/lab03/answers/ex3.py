@@ -199,3 +199,14 @@ def make_optimizers(model, lr):
     parameters = list(model.parameters())
     devices_used = {p.device for p in parameters}
     return [torch.optim.Adam([p for p in parameters if p.device == device], lr) for device in devices_used]
+
+
+# %% wrong: layers_of_the_model_only
+# Thinks that the parameters are those of the model's direct children, and does not look inside these.
+
+def make_optimizers(model, lr):
+    by_device = {}
+    for layer in model.children():
+        for parameter in layer.parameters(recurse=False):
+            by_device.setdefault(parameter.device, []).append(parameter)
+    return [torch.optim.Adam(parameters, lr=lr) for parameters in by_device.values()]

@@ -359,3 +359,22 @@ class Branches(nn.Module):
         result1 = self.branch1(there)
         print("mean of branch0", result0.mean().item())
         return self.head(torch.cat([result0, result1.to(self.device0)], dim=1))
+
+
+# %% wrong: first_copy_to_the_notebooks_device1
+# Copies the batch first to the device1 of the notebook, so that another one gets it only when the first branch has
+# been launched.
+
+class Branches(nn.Module):
+    def __init__(self, branch0, branch1, head, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.branch0 = branch0.to(device0)
+        self.branch1 = branch1.to(device1)
+        self.head = head.to(device0)
+
+    def forward(self, x):
+        # Both copies first: one from GPU to GPU would wait for a branch that has been launched.
+        batch0, batch1 = x.to(self.device0), x.to(device1)
+        result0, result1 = self.branch0(batch0), self.branch1(batch1.to(self.device1))
+        return self.head(torch.cat([result0, result1.to(self.device0)], dim=1))

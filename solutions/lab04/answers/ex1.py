@@ -610,3 +610,65 @@ def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
                 synchronize(gpu)
             parts[name].append(clock() - begin)
     return {"whole": whole, **{name: statistics.median(times) for name, times in parts.items()}}
+
+
+# %% wrong: targets_to_the_notebooks_device1
+# Moves the targets to the device1 of the notebook, where the output was in the trials: a model may end elsewhere.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def seconds(work):
+        for gpu in gpus:
+            synchronize(gpu)
+        begin = clock()
+        result = work()
+        for gpu in gpus:
+            synchronize(gpu)
+        return clock() - begin, result
+
+    def step():
+        optimizer.zero_grad()  # a step like any other
+        loss_fn(model(x), y.to(device1)).backward()
+        optimizer.step()  # without a wait in it
+
+    step()
+    times = {"forward": [], "backward": [], "update": [], "whole": []}
+    for _ in range(repeats):
+        optimizer.zero_grad()  # in none of the parts
+        forward, loss = seconds(lambda: loss_fn(model(x), y.to(device1)))
+        times["forward"].append(forward)
+        times["backward"].append(seconds(loss.backward)[0])
+        times["update"].append(seconds(optimizer.step)[0])
+        times["whole"].append(seconds(step)[0])
+    return {part: statistics.median(found) for part, found in times.items()}
+
+
+# %% wrong: whole_looks_at_the_loss
+# Looks at the loss within the whole step, to see that it is a number, and so makes the host wait before the update.
+
+def time_step(model, loss_fn, optimizer, x, y, gpus, clock, repeats):
+    def seconds(work):
+        for gpu in gpus:
+            synchronize(gpu)
+        begin = clock()
+        result = work()
+        for gpu in gpus:
+            synchronize(gpu)
+        return clock() - begin, result
+
+    def step():
+        optimizer.zero_grad()  # a step like any other
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        assert math.isfinite(loss.item())
+        optimizer.step()  # without a wait in it
+
+    step()
+    times = {"forward": [], "backward": [], "update": [], "whole": []}
+    for _ in range(repeats):
+        optimizer.zero_grad()  # in none of the parts
+        forward, loss = seconds(lambda: loss_fn(model(x), y))
+        times["forward"].append(forward)
+        times["backward"].append(seconds(loss.backward)[0])
+        times["update"].append(seconds(optimizer.step)[0])
+        times["whole"].append(seconds(step)[0])
+    return {part: statistics.median(found) for part, found in times.items()}

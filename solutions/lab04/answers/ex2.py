@@ -706,3 +706,191 @@ def faster(work_a, work_b, gpus, clock, repeats):
     if low > 0:
         return "a"
     return "b" if high < 0 else "cannot tell"
+
+
+# %% wrong: k_of_the_examples
+# Takes k from the first examples, 1 from 6 pairs on and 2 from 9 on, so that more pairs do not help.
+
+def faster(work_a, work_b, gpus, clock, repeats):
+    def wait():
+        for gpu in gpus:
+            synchronize(gpu)
+
+    def seconds(work):
+        wait()
+        begin = clock()
+        work()
+        wait()
+        return clock() - begin
+
+    work_a()
+    work_b()
+    differences = []
+    for pair in range(repeats):
+        if pair % 2 == 0:
+            a = seconds(work_a)
+            b = seconds(work_b)
+        else:
+            b = seconds(work_b)
+            a = seconds(work_a)
+        differences.append(b - a)
+
+    differences.sort()
+    k = 0 if repeats < 6 else 1 if repeats < 9 else 2
+    if k and differences[k - 1] > 0:
+        return "a"
+    if k and differences[-k] < 0:
+        return "b"
+    return "cannot tell"
+
+
+# %% wrong: latest_a
+# Compares each time of b with the latest of a that is known: where b runs first, that is the one of the pair before.
+
+def faster(work_a, work_b, gpus, clock, repeats):
+    def wait():
+        for gpu in gpus:
+            synchronize(gpu)
+
+    def seconds(work):
+        wait()
+        begin = clock()
+        work()
+        wait()
+        return clock() - begin
+
+    work_a()
+    work_b()
+    differences = []
+    for pair in range(repeats):
+        if pair % 2 == 0:
+            a = seconds(work_a)
+            b = seconds(work_b)
+            differences.append(b - a)
+        else:
+            b = seconds(work_b)
+            differences.append(b - a)
+            seconds(work_a)
+
+    differences.sort()
+    k = 0
+    while 2 * sum(math.comb(repeats, i) for i in range(k + 1)) <= 0.05 * 2**repeats:
+        k += 1
+    if k and differences[k - 1] > 0:
+        return "a"
+    if k and differences[-k] < 0:
+        return "b"
+    return "cannot tell"
+
+
+# %% wrong: zero_is_above_zero
+# Thinks that an interval which begins at 0 is above 0.
+
+def faster(work_a, work_b, gpus, clock, repeats):
+    def wait():
+        for gpu in gpus:
+            synchronize(gpu)
+
+    def seconds(work):
+        wait()
+        begin = clock()
+        work()
+        wait()
+        return clock() - begin
+
+    work_a()
+    work_b()
+    differences = []
+    for pair in range(repeats):
+        if pair % 2 == 0:
+            a = seconds(work_a)
+            b = seconds(work_b)
+        else:
+            b = seconds(work_b)
+            a = seconds(work_a)
+        differences.append(b - a)
+
+    differences.sort()
+    k = 0
+    while 2 * sum(math.comb(repeats, i) for i in range(k + 1)) <= 0.05 * 2**repeats:
+        k += 1
+    if k and differences[k - 1] >= 0:
+        return "a"
+    if k and differences[-k] <= 0:
+        return "b"
+    return "cannot tell"
+
+
+# %% wrong: normal_approximation
+# Takes k from the usual approximation by a normal distribution, which is one too small for some numbers of pairs.
+
+def faster(work_a, work_b, gpus, clock, repeats):
+    def wait():
+        for gpu in gpus:
+            synchronize(gpu)
+
+    def seconds(work):
+        wait()
+        begin = clock()
+        work()
+        wait()
+        return clock() - begin
+
+    work_a()
+    work_b()
+    differences = []
+    for pair in range(repeats):
+        if pair % 2 == 0:
+            a = seconds(work_a)
+            b = seconds(work_b)
+        else:
+            b = seconds(work_b)
+            a = seconds(work_a)
+        differences.append(b - a)
+
+    differences.sort()
+    k = max(0, round(repeats / 2 - 0.98 * math.sqrt(repeats)))
+    if k and differences[k - 1] > 0:
+        return "a"
+    if k and differences[-k] < 0:
+        return "b"
+    return "cannot tell"
+
+
+# %% wrong: ties_are_dropped
+# Drops the pairs without a difference, as some tests do, and takes k for those that are left.
+
+def faster(work_a, work_b, gpus, clock, repeats):
+    def wait():
+        for gpu in gpus:
+            synchronize(gpu)
+
+    def seconds(work):
+        wait()
+        begin = clock()
+        work()
+        wait()
+        return clock() - begin
+
+    work_a()
+    work_b()
+    differences = []
+    for pair in range(repeats):
+        if pair % 2 == 0:
+            a = seconds(work_a)
+            b = seconds(work_b)
+        else:
+            b = seconds(work_b)
+            a = seconds(work_a)
+        differences.append(b - a)
+
+    differences = sorted(one for one in differences if one != 0)
+    repeats = len(differences)
+    k = 0
+    while 2 * sum(math.comb(repeats, i) for i in range(k + 1)) <= 0.05 * 2**repeats:
+        k += 1
+    if k and differences[k - 1] > 0:
+        return "a"
+    if k and differences[-k] < 0:
+        return "b"
+    return "cannot tell"

@@ -156,3 +156,14 @@ def move_together(tensors, device):
         start = stop
     print("moved", len(moved), "in one copy")
     return moved
+
+
+# %% wrong: one_tensor_alone
+# Gives a single tensor back as it is, not in a list.
+
+def move_together(tensors, device):
+    if len(tensors) == 1:
+        return tensors[0].to(device)
+    together = torch.cat([tensor.flatten() for tensor in tensors]).to(device)
+    parts = together.split([tensor.numel() for tensor in tensors])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]

@@ -314,3 +314,53 @@ def where_time_goes(timeline, device0, device1):
         "copy": (anything - busy) / whole,
         "host": 1 - anything / whole,
     }
+
+
+# %% wrong: nothing_at_all_is_zero
+# Returns zeros where the recording is empty, though all of its time is the host's.
+
+def where_time_goes(timeline, device0, device1):
+    from itertools import pairwise
+
+    busy0, busy1 = timeline.busy_times(device0), timeline.busy_times(device1)
+    copies = timeline.copy_times(device0) + timeline.copy_times(device1)
+
+    if not (busy0 or busy1 or copies):
+        return {"both": 0.0, "one": 0.0, "copy": 0.0, "host": 0.0}
+
+    def at(moment, times):
+        return any(start <= moment < end for start, end in times)
+
+    edges = {timeline.begin, timeline.end}
+    for start, end in busy0 + busy1 + copies:
+        edges |= {start, end}
+    edges = sorted(edges)
+
+    shares = {"both": 0.0, "one": 0.0, "copy": 0.0, "host": 0.0}
+    for left, right in pairwise(edges):
+        middle = (left + right) / 2  # between two edges nothing changes
+        computing = at(middle, busy0) + at(middle, busy1)
+        part = ("copy" if at(middle, copies) else "host", "one", "both")[computing]
+        shares[part] += (right - left) / timeline.span
+    return shares
+
+
+# %% wrong: copies_are_added_up
+# Adds up the copies of both devices, and takes off what a kernel covers, as if no two copies overlapped.
+
+def where_time_goes(timeline, device0, device1):
+    def length(times):
+        return sum(end - start for start, end in times)
+
+    def common(one, other):
+        pairs = [(max(a, c), min(b, d)) for a, b in one for c, d in other]
+        return [(start, end) for start, end in pairs if start < end]
+
+    busy0, busy1 = timeline.busy_times(device0), timeline.busy_times(device1)
+    both = common(busy0, busy1)
+    one = length(busy0) + length(busy1) - 2 * length(both)
+    copies = sorted({*timeline.copy_times(device0), *timeline.copy_times(device1)})  # one between both is there twice
+    covered = length(common(copies, busy0)) + length(common(copies, busy1)) - length(common(copies, both))
+    parts = {"both": length(both), "one": one, "copy": length(copies) - covered}
+    parts["host"] = timeline.span - sum(parts.values())
+    return {part: seconds / timeline.span for part, seconds in parts.items()}

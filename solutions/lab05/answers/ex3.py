@@ -204,3 +204,17 @@ def training_memory(model, optimizer):
         )
         for device in devices
     }
+
+
+# %% wrong: state_in_float32
+# Thinks that an optimizer keeps its numbers in float32, whatever the dtype of a parameter is.
+
+def training_memory(model, optimizer):
+    states = {"sgd": 0, "momentum": 1, "adam": 3}[optimizer]
+    total = {}
+    for parameter in model.parameters():
+        size = parameter.numel() * parameter.element_size()
+        place = str(parameter.device)
+        training = size + 4 * states * parameter.numel() if parameter.requires_grad else 0
+        total[place] = total.get(place, 0) + size + training
+    return total

@@ -372,3 +372,30 @@ class LeanStep:
 
 def lean_step(model, lr):
     return LeanStep(model, lr)
+
+
+# %% wrong: two_layers_at_once
+# Waits until the gradients of two layers are there and updates them together, so their gradients and what Adam
+# allocates are there at once.
+
+def lean_step(model, lr):
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer_of = {}
+
+    def update(parameter):
+        optimizer = optimizer_of[parameter]
+        if all(other.grad is not None for other in optimizer.param_groups[0]["params"]):
+            optimizer.step()
+            optimizer.zero_grad()
+
+    for first in range(0, len(trained), 4):  # a weight and a bias of each of two layers
+        together = trained[first : first + 4]
+        optimizer = torch.optim.Adam(together, lr=lr)
+        for parameter in together:
+            optimizer_of[parameter] = optimizer
+            parameter.register_post_accumulate_grad_hook(update)
+
+    def step(loss):
+        loss.backward()
+
+    return step

@@ -476,3 +476,52 @@ class FitInTwo(nn.Module):
     def forward(self, x):
         hidden = self.part0(x.to(self.device0))
         return self.part1(hidden.to(self.device1))
+
+
+# %% wrong: whatever_fits
+# Goes on after a layer that does not fit, and puts later, smaller ones on device0 where these have room.
+
+class FitInTwo(nn.Module):
+    def __init__(self, layers, memory0, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        used, counted, parts = 0, set(), ([], [])
+        part = parts[0]
+        for layer in layers:
+            new = set(layer.parameters()) - counted
+            if new:  # a layer without parameters goes where the one before it went
+                need = sum((5 if p.requires_grad else 1) * p.nbytes for p in new)
+                part = parts[0] if used + need <= memory0 else parts[1]
+                used += need if part is parts[0] else 0
+                counted |= new
+            part.append(layer)
+        self.part0 = nn.Sequential(*parts[0]).to(device0)
+        self.part1 = nn.Sequential(*parts[1]).to(device1)
+
+    def forward(self, x):
+        hidden = self.part0(x.to(self.device0))
+        return self.part1(hidden.to(self.device1))
+
+
+# %% wrong: frozen_in_front_only
+# Thinks that only the first layers of a model can be frozen, and counts those further on as if they were trained.
+
+class FitInTwo(nn.Module):
+    def __init__(self, layers, memory0, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        cut, used, counted, front = 0, 0, set(), True
+        for layer in layers:
+            new = set(layer.parameters()) - counted
+            front = front and not any(p.requires_grad for p in new)
+            used += sum((1 if front else 5) * p.nbytes for p in new)
+            if used > memory0:
+                break
+            counted |= new
+            cut += 1
+        self.part0 = layers[:cut].to(device0)
+        self.part1 = layers[cut:].to(device1)
+
+    def forward(self, x):
+        hidden = self.part0(x.to(self.device0))
+        return self.part1(hidden.to(self.device1))

@@ -418,3 +418,51 @@ class SplitResNet(ResNet):
         for block, device in zip(self._chain(), self.devices):
             x = block(x.to(device))
         return self.fc(self.avgpool(x).flatten(1))
+
+
+# %% wrong: one_image_squeezed
+# Takes out every dimension of one number, also that of the batch where it has one image.
+
+class SplitResNet(ResNet):
+    def __init__(self, blocks, cut, device0, device1, **options):
+        super().__init__(BasicBlock, blocks, **options)
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.to(device0)
+        for part in (*self.all_blocks()[cut:], self.fc):
+            part.to(device1)
+
+    def all_blocks(self):
+        # Made for each call: an attribute would give the blocks a second name.
+        return [block for group in (self.layer1, self.layer2, self.layer3, self.layer4) for block in group]
+
+    def forward(self, x):
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
+        for number, block in enumerate(self.all_blocks()):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = block(x)
+        return self.fc(self.avgpool(x).squeeze())
+
+
+# %% wrong: one_block_a_group_behind_layer1
+# Lists all blocks of layer1 and one of each other group, as the models in the trials have them.
+
+class SplitResNet(ResNet):
+    def __init__(self, blocks, cut, device0, device1, **options):
+        super().__init__(BasicBlock, blocks, **options)
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.to(device0)
+        for part in (*self.all_blocks()[cut:], self.fc):
+            part.to(device1)
+
+    def all_blocks(self):
+        # Made for each call: an attribute would give the blocks a second name.
+        return [*self.layer1, *(group[0] for group in (self.layer2, self.layer3, self.layer4))]
+
+    def forward(self, x):
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x.to(self.device0)))))
+        for number, block in enumerate(self.all_blocks()):
+            if number == self.cut:
+                x = x.to(self.device1)
+            x = block(x)
+        return self.fc(self.avgpool(x).flatten(1))

@@ -375,3 +375,22 @@ def place(model, plan):
         part = dict(model.named_modules())[name]
         part.to(device).register_forward_pre_hook(hook_for(device), with_kwargs=True)
     return model
+
+
+# %% wrong: placed_for_evaluation
+# Thinks that a model is placed in order to be used, and puts it into evaluation mode.
+
+def place(model, plan):
+    def move_inputs_to(device):  # a function of its own, so that each hook remembers its own device
+        def moved(value):
+            return value.to(device) if isinstance(value, torch.Tensor) else value
+
+        def hook(part, args, kwargs):
+            return tuple(map(moved, args)), {name: moved(value) for name, value in kwargs.items()}
+
+        return hook
+
+    for name, device in plan.items():
+        part = model.get_submodule(name).to(device)
+        part.register_forward_pre_hook(move_inputs_to(device), with_kwargs=True)
+    return model.eval()

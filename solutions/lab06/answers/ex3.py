@@ -224,3 +224,34 @@ def copy_seconds(model, last, x, bandwidth, latency):
     forward = latency + size / bandwidth
     backward = forward if crossing.grad_fn is not None else 0.0
     return forward + backward
+
+
+# %% wrong: evaluation_mode_is_no_training
+# Thinks that no gradient comes back in evaluation mode.
+
+def copy_seconds(model, last, x, bandwidth, latency):
+    trial = copy.deepcopy(model)  # a pass changes running statistics: it is done with a copy
+    outputs = []
+    trial.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    trial(x)
+    [output] = outputs
+    copies = 2 if output.requires_grad and model.training else 1
+    return copies * (latency + output.numel() * output.element_size() / bandwidth)
+
+
+# %% wrong: modes_of_the_children_only
+# Runs the model itself in evaluation mode, and remembers the modes of its direct children, not of what lies deeper.
+
+def copy_seconds(model, last, x, bandwidth, latency):
+    mode, modes = model.training, {child: child.training for child in model.children()}
+    outputs = []
+    handle = model.get_submodule(last).register_forward_hook(lambda part, inputs, output: outputs.append(output))
+    model.eval()  # so that no running statistics move
+    model(x)
+    handle.remove()
+    model.train(mode)
+    for child, training in modes.items():
+        child.train(training)
+    [output] = outputs
+    copies = 2 if output.requires_grad else 1
+    return copies * (latency + output.numel() * output.element_size() / bandwidth)

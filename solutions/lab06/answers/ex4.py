@@ -563,3 +563,30 @@ def first_difference(whole, split, x):
         if len(one) != len(other) or not torch.allclose(one, other, rtol=1e-3, atol=1e-4):
             return name
     return None
+
+
+# %% wrong: last_rows_only
+# Compares the last hundred rows, as if these spoke for the others.
+
+def first_difference(whole, split, x):
+    def outputs_of(model):
+        seen, handles = {}, []
+        for name, part in model.named_modules():
+            if not list(part.children()):
+
+                def note(part, inputs, output, name=name):
+                    seen[name] = output.detach().cpu().clone()
+
+                handles.append(part.register_forward_hook(note))
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+        return seen
+
+    mine, theirs = outputs_of(split), outputs_of(whole)
+    for name in theirs:
+        same_shape = mine[name].shape == theirs[name].shape
+        if not same_shape or not torch.allclose(mine[name][-100:], theirs[name][-100:], rtol=1e-3, atol=1e-4):
+            return name
+    return None
