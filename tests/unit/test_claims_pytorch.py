@@ -909,7 +909,7 @@ def a_reentrant_checkpoint_of_data_without_a_gradient_gets_none():
     assert not output.requires_grad
 
 
-@claim("10: sched-cut", "explanation 10/1")
+@claim("10: sched-cut")
 def a_detached_tensor_has_the_same_numbers_and_nothing_behind_it_gets_a_gradient():
     part0, part1 = nn.Linear(2, 2), nn.Linear(2, 2)
     hidden = part0(torch.ones(1, 2))
@@ -926,7 +926,7 @@ def a_detached_tensor_has_the_same_numbers_and_nothing_behind_it_gets_a_gradient
     assert torch.equal(mine, part0.weight.grad)
 
 
-@claim("10: sched-carry-note")
+@claim("10: sched-cut")
 def only_a_scalar_needs_no_gradient_to_begin_with():
     with says(RuntimeError, "grad can be implicitly created only for scalar outputs"):
         (torch.ones(2, requires_grad=True) * 2).backward()

@@ -1,4 +1,4 @@
-"""The facts about lesson 10's task."""
+"""The facts about lesson 10's tasks: one step through a cut, and an executor."""
 
 import math
 
@@ -12,6 +12,63 @@ from utils.exercises.facts.probes import build, fill
 lab = Lab("lesson10", "Build a schedule")
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-6}  # a real GPU adds up in another order than a CPU
+
+cut = lab.exercise(
+    "cut_step",
+    points=0,
+    title="Two backward passes",
+    hints=[
+        "received = hidden.detach().to(target.device).requires_grad_(): requires_grad_() last.",
+        "After loss.backward() the gradient of hidden is in received.grad, on part1's device.",
+    ],
+)
+
+
+def step_through_a_cut(lab, device0, device1, seed):
+    from utils.exercises.tasks.lesson10.cut import step_through_a_cut
+
+    return step_through_a_cut(lab.cut_step, device0, device1, seed)
+
+
+def compare_steps(student, device0, device1, seed):
+    with case(f"With part0 on {device0} and part1 on {device1}, whose gradients are ones before"):
+        seen = student.run(step_through_a_cut, device0, device1, seed)
+        need(len(seen["calls of part1"]) == 1, f"part1 was called {len(seen['calls of part1'])} times, not once.")
+        [[begins_a_graph, requires_grad]] = seen["calls of part1"]
+        need(
+            begins_a_graph,
+            "part1 is called with a tensor that has a graph behind it. Detach what part0 gave, copy it, and call "
+            "requires_grad_() last.",
+        )
+        need(requires_grad, "part1 is called with a tensor that gets no gradient. Call requires_grad_() on the copy.")
+        for name, mine, right in zip(seen["names"], seen["gradients"], seen["right"], strict=True):
+            need(
+                not np.allclose(mine, np.ones_like(right), **CLOSE),
+                f"{name} gets no gradient. Who carries it over the cut?",
+            )
+            need(
+                not np.allclose(mine, right - 1, **CLOSE),
+                f"the gradient of {name} is not added to the one that was there. Leave zero_grad() to the caller.",
+            )
+            need(
+                np.allclose(mine, right, **CLOSE),
+                f"{name} has another gradient than in the uncut model. What you pass on is received.grad.",
+            )
+        need(seen["loss"] is not None, "it returns no loss.")
+        need(np.isclose(seen["loss"], seen["right loss"], rtol=1e-4), "it returns another number than the loss.")
+
+
+@cut.fact("part1 begins a graph of its own, and all gradients are those of the uncut model")
+def _(student):
+    compare_steps(student, *student.devices, 1)
+
+
+@cut.fact("so they are with the devices swapped")
+def _(student):
+    compare_steps(student, *student.devices[::-1], 2)
+
+
+# --- the executor --------------------------------------------------------------------------------------------------
 
 task = lab.exercise(
     "run_actions",
