@@ -2,17 +2,16 @@
 
 # ruff: noqa: F821  (the names are the lesson's)
 
-assert without < 0.1 * waited, (waited, without)
+assert without < 0.3 * waited, (waited, without)
 assert none < one < 0.9 * both, (none, one, both)
-assert 1e3 * first_call > statistics.median(runs), (first_call, runs)
+assert first_call > statistics.median(runs), (first_call, runs)
 assert statistics.mean(disturbed) > 1.5 * statistics.median(disturbed), disturbed
-for (launches, _), (first_device, _), (forward, _) in zip(*timed.values(), strict=True):
-    assert launches < 0.1 * forward, timed
-    assert 0.35 < first_device / forward < 0.65, timed
+assert low <= high, (low, high)
 assert sum(took[line] > 200e-6 for line in lines) == 5, took
 assert between < 0.9 * complete, (between, complete)
+assert abs(sum(parts) - complete) < 0.05 * complete, (parts, complete)
 assert gap > 0
 launches, forward = curves.values()
 assert len(set(launches)) == 1, launches
-assert forward[3] < 1.05 * forward[0], "flat at first"
-assert 3 < forward[5] / forward[4] < 4, "four times the rows, nearly four times as long"
+assert forward[3] < 1.05 * forward[0], "host-bound up to 64"
+assert 3 < forward[6] / forward[5] < 4, "four times the rows, nearly four times as long"

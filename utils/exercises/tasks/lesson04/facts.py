@@ -1,20 +1,22 @@
-"""What lesson 04's task is judged by: whether the devices were idle whenever the timer read its clock.
+"""What lesson 04's tasks are judged by.
 
-The clock is made up, and so are the costs: it goes on by the cost of what was launched, but only when it is read while
-the devices are really idle. So the right times are known, and no fact depends on how fast a computer is.
+`time_it`: whether the devices were idle whenever the timer read its clock. The clock is made up, and so are the costs:
+it goes on by the cost of what was launched, but only when it is read while the devices are really idle. So the right
+times are known, and no fact depends on how fast a computer is. `split_times`: the simulator's log of the same pass.
+`six_pairs`: such a clock again, with costs that drift.
 """
 
 import math
 import statistics
 
-from utils.exercises.facts import Lab, case, need
+from utils.exercises.facts import Lab, case, need, orders_of
 
 lab = Lab("lesson04", "Measure time")
 
 time_it = lab.exercise(
     "time_it",
     points=0,
-    title="An honest timer",
+    title="Your timer",
     hints=[
         "There are two loops, one after the other. Which of them fills a list?",
         "A device may still be busy when a timed run begins. What has to happen before you read the clock?",
@@ -140,3 +142,208 @@ def _(student):
 @time_it.fact("with an empty list of devices it does not wait")
 def _(student):
     compare_times(student, [10.0, 30.0], warm_up=0, repeats=2, waited_for=())
+
+
+# --- the parts of a forward pass, by events ------------------------------------------------------------------------
+
+split_times = lab.exercise(
+    "split_times",
+    points=0,
+    title="The parts by events",
+    hints=[
+        "Five events, each gpu.Event(enable_timing=True): three in device0's stream, two in device1's.",
+        "gpu.current_stream(device) is a device's stream, and stream.record_event(event) records an event in it.",
+        "The event that ends part0 begins the copy, which is model.part0's output.to(device1).",
+        "Record the event that begins part1 after the copy: device1's stream waits for the copy first.",
+    ],
+)
+
+LAUNCHES = 0.13  # milliseconds that a part's launches may take where its stream is empty
+
+
+def use_events(lab, device0, device1, busy_before):
+    from utils.exercises.tasks.lesson04.measured import one_pass
+
+    return one_pass(lab.split_times, device0, device1, busy_before)
+
+
+def compare_parts(student, device0, device1, busy_before=False):
+    seen = student.run(use_events, device0, device1, busy_before)
+    wanted = "Return a list of three times in milliseconds: of part0, the copy and part1."
+    need("told" in seen, f"it returned {seen['kind']}. {wanted}")
+    told = seen["told"]
+    need(len(told) == 3 and all(isinstance(value, float) for value in told), f"it returned {told}. {wanted}")
+    need(seen["ran"] == [1, 1], "part0 ran {} and part1 {} times. One forward pass is wanted.".format(*seen["ran"]))
+    if "copies" not in seen:
+        return seen  # real GPUs: their times are not known beforehand
+    need(seen["copies"] == 1, f"{seen['copies']} tensors were copied from device to device. One is wanted.")
+    compare_milliseconds(told, seen["right"])
+    return seen
+
+
+def compare_milliseconds(told, right):
+    if all(one_near(mine, part) for mine, part in zip(told, right, strict=True)):
+        return
+    where = f"the three took {in_words(right)} ms, and yours says {in_words(told)}."
+    part0, copy, part1 = right
+    need(not one_near(told[1] * 1e3, copy), f"{where} elapsed_time gives milliseconds: change nothing about them.")
+    need(told[0] >= 0 and told[1] >= 0 and told[2] >= 0, f"{where} A start and an end have changed places.")
+    need(
+        not one_near(told[1], part0 + copy),
+        f"{where} The copy's time has part0 in it: its first event belongs in device0's stream, behind part0.",
+    )
+    need(
+        told[2] < copy + part1,
+        f"{where} part1's first event is too early: device1 had not got the copy yet. Record it after .to(device1).",
+    )
+    need(
+        told[1] > copy / 2,
+        f"{where} The copy runs in device0's stream. Are its two events in that stream, right around .to(device1)?",
+    )
+    need(one_near(told[0], part0), f"{where} Are part0's events in device0's stream, right around part0?")
+    need(False, f"{where} Are part1's events in device1's stream, right around part1?")
+
+
+def one_near(mine, part) -> bool:
+    return -1e-3 <= mine - part <= LAUNCHES
+
+
+def in_words(values) -> str:
+    return ", ".join(f"{value:.3g}" for value in values)
+
+
+@split_times.fact("part0, the copy and part1 are timed by events, each in its own device's stream")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            compare_parts(student, device0, device1)
+
+
+@split_times.fact("the host launches the whole pass before it waits")
+def _(student):
+    waited = compare_parts(student, *student.devices).get("waited", [])
+    need(not waited, f"the host waits after {' and '.join(waited)}. Synchronize when all five events are recorded.")
+
+
+@split_times.fact("what a device was still doing before is in no time")
+def _(student):
+    with case("Before the call, both devices were given other work"):
+        compare_parts(student, *student.devices, busy_before=True)
+
+
+# --- two programs, in pairs ----------------------------------------------------------------------------------------
+
+six_pairs = lab.exercise(
+    "six_pairs",
+    points=0,
+    title="Six pairs",
+    hints=[
+        "time_it returns two numbers. You need the first.",
+        "pair % 2 says which of the two runs first.",
+        "Append b - a to a list in each pair, whichever ran first. min and max of the list are the interval.",
+    ],
+)
+
+
+def use_pairs(lab, device0, device1, cost_a, cost_b, drift):
+    """The order of the runs and what six_pairs makes of them. Run n takes its cost and n * n * `drift` seconds.
+
+    The clock goes on by that when it is read while both devices are idle.
+    """
+    import torch
+
+    from utils.exercises.facts.probes import kind_of
+    from utils.observe.devices import is_idle
+
+    devices = [torch.device(device0), torch.device(device1)]
+    tall = [torch.zeros(16, 20_000, device=device) for device in devices]
+    wide = [torch.zeros(20_000, 16, device=device) for device in devices]
+    now, pending, order = 0.0, 0.0, []
+
+    def work(name, cost):
+        def run():
+            nonlocal pending
+            pending += cost + drift * len(order) ** 2
+            order.append(name)
+            for left, right in zip(tall, wide, strict=True):
+                torch.mm(left, right)
+
+        return run
+
+    def clock():
+        nonlocal now, pending
+        if all([is_idle(device) for device in devices]):
+            now, pending = now + pending, 0.0
+        return now
+
+    found = lab.six_pairs(work("a", cost_a), work("b", cost_b), list(devices), clock)
+    told = {"order": order, "kind": kind_of(found)}
+    if isinstance(found, (tuple, list)):
+        told["found"] = [float(part) if isinstance(part, (int, float)) else kind_of(part) for part in found]
+    return told
+
+
+def medians_in_order(order, costs, drift):
+    """(name, median) of each of the twelve times, from the runs in their order; time_it's warm-up is two of seven."""
+    times = [costs[name] + drift * number**2 for number, name in enumerate(order)]
+    return [(order[first], statistics.median(times[first + 2 : first + 7])) for first in range(0, len(order), 7)]
+
+
+def compare_pairs(student, cost_a, cost_b, drift=0.0):
+    seen = student.run(use_pairs, *student.devices, cost_a, cost_b, drift)
+    order = "".join(seen["order"])
+    need(
+        len(order) == 84,
+        f"the two ran {len(order)} times. Six pairs of time_it with its defaults run 2 * 6 * (2 + 5) = 84 times.",
+    )
+    need(
+        order != 6 * (7 * "a" + 7 * "b"),
+        "work_a runs first in each pair, so a drift favors it each time. Let work_b run first in every other pair.",
+    )
+    need(
+        order == 3 * (7 * "a" + 14 * "b" + 7 * "a"),
+        f"the order of the times is {' '.join(order[first] for first in range(0, 84, 7))}: each pair has work_a and "
+        "work_b once, and work_a is first in pairs 0, 2 and 4 alone.",
+    )
+    wanted = "Return the smallest and the largest of the six differences."
+    need("found" in seen, f"it returned {seen['kind']}. {wanted}")
+    found = seen["found"]
+    need(len(found) == 2 and all(isinstance(part, float) for part in found), f"it returned {found}. {wanted}")
+    times = medians_in_order(order, {"a": cost_a, "b": cost_b}, drift)
+    pairs = [dict(times[first : first + 2]) for first in range(0, 12, 2)]
+    differences = [pair["b"] - pair["a"] for pair in pairs]
+    compare_interval(found, differences)
+
+
+def compare_interval(found, differences):
+    right = min(differences), max(differences)
+    if near(found[0], right[0]) and near(found[1], right[1]):
+        return
+    listed = ", ".join(f"{each:.4g}" for each in differences)
+    where = f"the differences b - a are {listed} s, and yours says {found[0]:.4g} and {found[1]:.4g}."
+    need(not all(near(part, 0.0) for part in found), f"{where} Do you pass gpus to time_it?")
+    need(not near(found[0], -right[1]) or not near(found[1], -right[0]), f"{where} You subtract b from a.")
+    need(found[0] <= found[1], f"{where} The smallest comes first.")
+    firsts = [each if pair % 2 == 0 else -each for pair, each in enumerate(differences)]
+    swapped = near(found[0], min(firsts)) and near(found[1], max(firsts))
+    need(not swapped, f"{where} You subtract the first from the second. In every other pair b is the first.")
+    inner = sorted(differences)[1:-1]
+    need(
+        not (near(found[0], inner[0]) and near(found[1], inner[-1])),
+        f"{where} With six pairs the interval reaches from the smallest to the largest.",
+    )
+    need(False, f"{where} Is each difference one of time_it's medians, less the other in its pair?")
+
+
+@six_pairs.fact("the interval reaches from the smallest to the largest of six differences")
+def _(student):
+    compare_pairs(student, 10.0, 14.0)
+    with case("Now work_b is faster"):
+        compare_pairs(student, 14.0, 10.0)
+
+
+@six_pairs.fact("a drift turns no equal programs into different ones: the order changes from pair to pair")
+def _(student):
+    with case("Each run takes longer than the one before"):
+        compare_pairs(student, 10.0, 10.0, drift=0.01)
+        compare_pairs(student, 10.0, 13.0, drift=0.01)
