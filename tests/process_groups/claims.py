@@ -221,7 +221,7 @@ def the_gradient_of_all_reduce_is_summed_as_if_losses_were_added():
     assert x.grad.tolist() == [float(dist.get_world_size())] * 2
 
 
-@claim("13: beyond-hang", "13: beyond-hang-real", "13: beyond-hang-mend")
+@claim("13: beyond-hang", "13: beyond-hang-real")
 def two_that_receive_first_wait_for_each_other_until_one_sends():
     taken, other = torch.empty(2), 1 - dist.get_rank()
     receiving = beside(dist.recv, taken, other)
@@ -233,7 +233,7 @@ def two_that_receive_first_wait_for_each_other_until_one_sends():
     assert taken.tolist() == [other] * 2
 
 
-@claim("13: beyond-hang-real", "13: beyond-faulthandler")
+@claim("13: beyond-hang-real")
 def gloo_gives_up_after_the_time_out():
     group = dist.new_group()  # it is of no use afterwards
     if dist.get_rank() == 0:
@@ -242,7 +242,7 @@ def gloo_gives_up_after_the_time_out():
     dist.barrier()
 
 
-@claim("13: beyond-hang-mend", "13: beyond-torch")
+@claim("13: beyond-hang-real", "13: beyond-torch")
 def a_batch_of_messages_ends_in_any_order():
     other = 1 - dist.get_rank()
     for receive_first in (True, False):

@@ -1333,7 +1333,7 @@ def a_tensor_on_meta_has_a_shape_and_no_memory():
 # --- 13: several machines ------------------------------------------------------------------------------------------
 
 
-@claim("13: beyond-hang-mend")
+@claim("13: beyond-hang-real")
 def batched_messages_are_started_together_and_no_order_is_looked_for():
     source = inspect.getsource(dist.batch_isend_irecv)
     assert "supports_coalescing" in source
