@@ -141,7 +141,7 @@ def ddp_means_the_gradients_and_ranks_stay_equal():
     assert all(everywhere_equal(parameter.detach()) for parameter in model.parameters())
 
 
-@claim("11: copies-not", "11: copies-norm")
+@claim("11: copies-limits", "11: copies-norm")
 def batchnorm_sees_the_rows_of_its_rank_and_forward_begins_with_the_buffers_of_rank_0():
     norm = nn.BatchNorm1d(8)
     norm.running_mean.fill_(float(dist.get_rank() + 1))
@@ -157,7 +157,7 @@ def batchnorm_sees_the_rows_of_its_rank_and_forward_begins_with_the_buffers_of_r
     assert everywhere_equal(norm.running_mean)
 
 
-@claim("12: shards-end", "11: copies-ddp-note")
+@claim("12: shards-end", "11: copies-not")
 def ddp_sends_after_each_backward_pass_and_once_with_no_sync():
     for skip, sends in ((False, 4), (True, 1)):
         model, sent = counted(network())
@@ -203,7 +203,7 @@ def a_distributed_sampler_gives_all_ranks_as_many_rows():
     assert len(set(torch.cat(parts).tolist())) == 2 * dist.get_world_size() + 1  # the others come twice
 
 
-@claim("11: copies-ring-code", "12: shards-choose", "12: shards-task")
+@claim("12: shards-choose", "12: shards-task")
 def an_all_reduce_is_a_reduce_scatter_and_an_all_gather():
     world = dist.get_world_size()
     mine = torch.arange(4.0 * world) * (dist.get_rank() + 1)
