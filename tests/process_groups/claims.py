@@ -141,7 +141,7 @@ def ddp_means_the_gradients_and_ranks_stay_equal():
     assert all(everywhere_equal(parameter.detach()) for parameter in model.parameters())
 
 
-@claim("11: copies-not", "11: copies-norm")
+@claim("11: copies-limits", "11: copies-norm")
 def batchnorm_sees_the_rows_of_its_rank_and_forward_begins_with_the_buffers_of_rank_0():
     norm = nn.BatchNorm1d(8)
     norm.running_mean.fill_(float(dist.get_rank() + 1))
@@ -157,7 +157,7 @@ def batchnorm_sees_the_rows_of_its_rank_and_forward_begins_with_the_buffers_of_r
     assert everywhere_equal(norm.running_mean)
 
 
-@claim("12: shards-end", "11: copies-ddp-note")
+@claim("12: shards-end", "11: copies-not")
 def ddp_sends_after_each_backward_pass_and_once_with_no_sync():
     for skip, sends in ((False, 4), (True, 1)):
         model, sent = counted(network())
@@ -203,7 +203,7 @@ def a_distributed_sampler_gives_all_ranks_as_many_rows():
     assert len(set(torch.cat(parts).tolist())) == 2 * dist.get_world_size() + 1  # the others come twice
 
 
-@claim("11: copies-ring-code", "12: shards-choose", "12: shards-task")
+@claim("12: shards-choose", "12: shards-task")
 def an_all_reduce_is_a_reduce_scatter_and_an_all_gather():
     world = dist.get_world_size()
     mine = torch.arange(4.0 * world) * (dist.get_rank() + 1)
@@ -221,7 +221,7 @@ def the_gradient_of_all_reduce_is_summed_as_if_losses_were_added():
     assert x.grad.tolist() == [float(dist.get_world_size())] * 2
 
 
-@claim("13: beyond-hang", "13: beyond-hang-real", "13: beyond-hang-mend")
+@claim("13: beyond-hang", "13: beyond-hang-real")
 def two_that_receive_first_wait_for_each_other_until_one_sends():
     taken, other = torch.empty(2), 1 - dist.get_rank()
     receiving = beside(dist.recv, taken, other)
@@ -233,7 +233,7 @@ def two_that_receive_first_wait_for_each_other_until_one_sends():
     assert taken.tolist() == [other] * 2
 
 
-@claim("13: beyond-hang-real", "13: beyond-faulthandler")
+@claim("13: beyond-hang-real")
 def gloo_gives_up_after_the_time_out():
     group = dist.new_group()  # it is of no use afterwards
     if dist.get_rank() == 0:
@@ -242,7 +242,7 @@ def gloo_gives_up_after_the_time_out():
     dist.barrier()
 
 
-@claim("13: beyond-hang-mend", "13: beyond-torch")
+@claim("13: beyond-hang-real", "13: beyond-torch")
 def a_batch_of_messages_ends_in_any_order():
     other = 1 - dist.get_rank()
     for receive_first in (True, False):

@@ -1,75 +1,202 @@
-"""The facts about lesson 11's task."""
+"""The facts about lesson 11's tasks."""
 
 import numpy as np
 
 from utils.exercises.facts import Lab, case, need
+from utils.exercises.tasks.lesson11.measured import LAYERS, on_one_device
 
 lab = Lab("lesson11", "Copies of a model")
 
-task = lab.exercise(
-    "average_gradients",
+
+def close(one, other):
+    return np.allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+# --- a data-parallel step ------------------------------------------------------------------------------------------
+
+step = lab.exercise(
+    "train_step",
     points=0,
-    title="The mean of all gradients, on every copy",
+    title="A data-parallel step",
     hints=[
-        "The third parameter of every copy belongs together: zip(*(copy.parameters() for copy in copies)).",
-        "Tensors on two devices cannot be added. Send each gradient to the first copy's device first.",
-        "Divide once, when all have been added; then every copy has to get the result, on its own device.",
+        "x.chunk(dist.get_world_size())[dist.get_rank()] is this rank's share.",
+        "dist.all_reduce(p.grad, dist.ReduceOp.AVG) replaces a gradient by the mean over ranks, between backward and "
+        "step.",
+        "The mean loss needs an all-reduce too, of loss.detach().",
     ],
 )
 
 
-def average(lab, places, seed):
-    """Each copy's weights and gradients before and after, and where the gradients are."""
-    import torch
+def stepped(lab, ranks, seed, samples):
+    from utils.exercises.tasks.lesson11 import measured
+    from utils.exercises.tasks.on_ranks import on_ranks
 
-    from utils.exercises.facts.probes import array, build, fill
-
-    copies = [build([["Linear", 3, 5], ["Tanh"], ["Linear", 5, 2]]) for _ in places]
-    for number, (copy, place) in enumerate(zip(copies, places, strict=True)):
-        fill(copy, seed)
-        copy.to(place)
-        for index, weight in enumerate(copy.parameters()):
-            numbers = torch.Generator().manual_seed(seed + 100 * number + index)
-            weight.grad = torch.randn(weight.shape, generator=numbers).to(place)
-    before = [[[array(p), array(p.grad)] for p in copy.parameters()] for copy in copies]
-    lab.average_gradients(copies)
-    after = [[[array(p), None if p.grad is None else array(p.grad)] for p in copy.parameters()] for copy in copies]
-    held = [[None if p.grad is None else str(p.grad.device) for p in copy.parameters()] for copy in copies]
-    return {"before": before, "after": after, "held": held}
+    return on_ranks(ranks, measured.stepped, lab.train_step, seed, samples, 2)
 
 
-def compare(student, places, seed):
-    with case(f"With copies on {', '.join(places)}"):
-        run = student.run(average, places, seed)
-        means = [np.mean([gradient for _, gradient in each], axis=0) for each in zip(*run["before"], strict=True)]
-        for number, (place, before, after, held) in enumerate(
-            zip(places, run["before"], run["after"], run["held"], strict=True)
-        ):
-            for index, mean in enumerate(means):
-                who = f"parameter {index} of copy {number}"
-                weight, gradient = after[index]
-                need(np.array_equal(weight, before[index][0]), f"the weights of {who} have changed.")
-                need(gradient is not None, f"{who} has no gradient any more.")
-                need(held[index] == place, f"the gradient of {who} is on {held[index]}, and the copy is on {place}.")
-                if np.allclose(gradient, mean, rtol=1e-4, atol=1e-6):
-                    continue
-                kept = np.allclose(gradient, before[index][1])
-                need(not kept, f"{who} has kept its own gradient. Every copy needs the mean.")
-                times = np.linalg.norm(gradient) / np.linalg.norm(mean)
-                need(
-                    False,
-                    f"the gradient of {who} is not the mean of the {len(places)} copies' gradients: it is "
-                    f"{times:.2f} times as large.",
-                )
+def compare_steps(student, ranks, seed):
+    samples = 4 * ranks
+    told = student.run(stepped, ranks, seed, samples)
+    (before, *right), losses = on_one_device(seed, samples, 2)
+    with case(f"On {ranks} ranks"):
+        for rank, one in enumerate(told):
+            need(not close(one["weights"][0], before), f"the weights of rank {rank} are those of the beginning.")
+        apart = max(np.abs(one["weights"][0] - told[0]["weights"][0]).max() for one in told)
+        need(apart == 0, f"weights differ from rank to rank by {apart:.0e}. Which call gives all the same gradient?")
+        [_, summed], _ = on_one_device(seed, samples, 1, scale=ranks)
+        need(
+            not close(told[0]["weights"][0], summed),
+            "the step is made with the sum of the ranks' gradients. It takes their mean: ReduceOp.AVG.",
+        )
+        for number, weights in enumerate(right):
+            need(
+                close(told[0]["weights"][number], weights),
+                f"after step {number} the weights are not those of one device with the whole batch. Is zero_grad "
+                "called, and does all_reduce come between backward and step?",
+            )
+    return told, losses
 
 
-@task.fact("two copies have the mean of their gradients, each on its own device, and the weights that they had")
+@step.fact("two steps on two ranks give the weights of one device with the whole batch")
 def _(student):
-    compare(student, student.devices, 1)
+    compare_steps(student, 2, 1)
 
 
-@task.fact("so have two copies on the devices swapped, and three")
+@step.fact("so do they on three ranks")
 def _(student):
-    device0, device1 = student.devices
-    compare(student, [device1, device0], 2)
-    compare(student, [device0, device1, device1], 3)
+    compare_steps(student, 3, 2)
+
+
+@step.fact("each rank computes its share of the batch alone")
+def _(student):
+    told, _ = compare_steps(student, 2, 1)
+    for rank, one in enumerate(told):
+        need(one["given"] == [4, 4], f"The model of rank {rank} is given {one['given'][0]} of 8 samples in a step.")
+
+
+@step.fact("every rank returns the mean loss of the whole batch")
+def _(student):
+    told, losses = compare_steps(student, 2, 1)
+    for rank, one in enumerate(told):
+        need(
+            not isinstance(one["losses"][0], str),
+            f"Rank {rank} returns a {one['losses'][0]}, not a loss.",
+        )
+        need(close(one["losses"], losses), f"Rank {rank} returns {one['losses'][0]:.4f}, and not {losses[0]:.4f}.")
+
+
+# --- behind the backward pass ----------------------------------------------------------------------------------------
+
+hooks = lab.exercise(
+    "overlapped",
+    points=0,
+    title="All-reduces behind the backward pass",
+    hints=[
+        "p.register_post_accumulate_grad_hook(function) calls function(p) when p.grad is ready.",
+        "dist.all_reduce(p.grad, dist.ReduceOp.AVG, async_op=True) returns at once, with an object to wait() for.",
+        "finish() waits for each of these objects, and forgets them before the next step.",
+    ],
+)
+
+
+def watched(lab, ranks, seed):
+    from utils.exercises.tasks.lesson11 import measured
+    from utils.exercises.tasks.on_ranks import on_ranks
+
+    return on_ranks(ranks, measured.watched, lab.overlapped, seed)
+
+
+def compare_gradients(student, ranks, seed):
+    told = student.run(watched, ranks, seed)
+    kind = told[0]["kind"]
+    need(kind is None, f"It returns a {kind}. Return finish itself, without a call.")
+    with case(f"On {ranks} ranks"):
+        for number, each in enumerate(zip(*(one["steps"] for one in told), strict=True)):
+            mean = np.mean([alone for alone, _, _ in each], axis=0)
+            for rank, (alone, found, _) in enumerate(each):
+                need(not close(found, alone), f"in step {number} rank {rank} keeps its own gradients.")
+                need(not close(found, ranks * mean), "the gradients are sums over ranks, not means: ReduceOp.AVG.")
+                need(close(found, mean), f"in step {number} the gradients of rank {rank} are not the mean over ranks.")
+    return [happened for _, _, happened in told[0]["steps"]]
+
+
+@hooks.fact("after finish() every gradient is the mean over ranks, in two steps")
+def _(student):
+    compare_gradients(student, 2, 1)
+    compare_gradients(student, 3, 2)
+
+
+@hooks.fact("each all-reduce is launched as soon as its gradient is ready")
+def _(student):
+    for happened in compare_gradients(student, 2, 1):
+        during = happened[: happened.index("backward ends")]
+        reduces = [at for at, what in enumerate(during) if what.startswith("all-reduce")]
+        need(bool(reduces), "All all-reduces are launched after the backward pass: nothing hides them.")
+        last = len(during) - 1 - during[::-1].index("layer")
+        need(
+            reduces[0] < last,
+            f"The first all-reduce is launched in the last of {LAYERS} layers of the backward pass. Use a hook of each "
+            "parameter.",
+        )
+
+
+@hooks.fact("the backward pass waits for none of them, and finish() for all")
+def _(student):
+    for happened in compare_gradients(student, 2, 1):
+        end = happened.index("backward ends")
+        waits = [what for what in happened[:end] if what.endswith("waits for") or what == "wait"]
+        need(not waits, "The backward pass waits for an all-reduce. async_op=True, and wait() in finish only.")
+        missing = happened.count("all-reduce") - happened[end:].count("wait")
+        need(missing <= 0, f"finish() returns while {missing} all-reduces may be running. Call wait() on each.")
+
+
+# --- several micro-batches -------------------------------------------------------------------------------------------
+
+once = lab.exercise(
+    "one_sync_step",
+    points=0,
+    title="Several micro-batches, one all-reduce",
+    hints=[
+        "with model.no_sync(): forward and backward passes in it add to gradients, and DDP all-reduces none.",
+        "The last micro-batch runs outside of no_sync: its backward pass all-reduces the sums.",
+        "Divide each loss by len(micro_batches), and call zero_grad once, before the first.",
+    ],
+)
+
+
+def accumulated(lab, seed, count):
+    from utils.exercises.tasks.lesson11 import measured
+    from utils.exercises.tasks.on_ranks import on_ranks
+
+    return on_ranks(2, measured.accumulated, lab.one_sync_step, seed, count, 2)
+
+
+def compare_accumulated(student, seed, count):
+    told = student.run(accumulated, seed, count)
+    (_, *right), _ = on_one_device(seed, 4 * count, 2)
+    with case(f"With {count} micro-batches"):
+        apart = max(np.abs(a - b).max() for a, b in zip(*(one["weights"] for one in told), strict=True))
+        need(apart == 0, "the ranks' weights differ: the last backward pass has to all-reduce, outside of no_sync.")
+        for number, weights in enumerate(right):
+            need(
+                close(told[0]["weights"][number], weights),
+                f"after step {number} the weights are not those of one device with the whole batch. Is each loss "
+                "divided by the number of micro-batches, and zero_grad called once?",
+            )
+    return told[0]["reduced"]
+
+
+@once.fact("two steps give the weights of one device with the whole batch")
+def _(student):
+    compare_accumulated(student, 1, 3)
+    compare_accumulated(student, 2, 1)
+
+
+@once.fact("gradients are all-reduced once a step")
+def _(student):
+    for times in compare_accumulated(student, 3, 4):
+        need(
+            times < 1.1,
+            f"In a step of 4 micro-batches gradients are all-reduced {times:.0f} times. Do forward passes run in "
+            "no_sync, too?",
+        )

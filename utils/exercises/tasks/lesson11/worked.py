@@ -1,36 +1,45 @@
 import torch
+import torch.distributed as dist
 
 
-def average_gradients(copies):
-    for first, *others in zip(*(copy.parameters() for copy in copies), strict=True):
-        for other in others:
-            first.grad += other.grad.to(first.device)
-        first.grad /= len(copies)
-        for other in others:
-            other.grad.copy_(first.grad)
+def train_step(model, optimizer, loss_fn, x, y):
+    rank, count = dist.get_rank(), dist.get_world_size()
+    loss = loss_fn(model(x.chunk(count)[rank]), y.chunk(count)[rank])
+    optimizer.zero_grad()
+    loss.backward()
+    for p in model.parameters():
+        dist.all_reduce(p.grad, dist.ReduceOp.AVG)
+    optimizer.step()
+    mean = loss.detach()
+    dist.all_reduce(mean, dist.ReduceOp.AVG)
+    return mean
 
 
-def ring_sum_(flats, giving, taking):
-    """Each of `flats`, one a device, all of one length that their number divides, becomes the sum of all."""
-    count = len(flats)
-    gpu = torch.get_device_module(flats[0].device)
-    pieces = [flat.chunk(count) for flat in flats]
-    for step in range(2 * (count - 1)):
-        arrived = []
-        for rank, flat in enumerate(flats):
-            there, piece = (rank + 1) % count, (rank - step) % count  # each sends another piece, all at once
-            target = flats[there].device
-            giving[rank].wait_stream(gpu.current_stream(flat.device))
-            with gpu.stream(giving[rank]), gpu.stream(taking[there]):
-                arrived.append((there, piece, pieces[rank][piece].to(target, non_blocking=True)))
-        for rank, piece, received in arrived:
-            computing = gpu.current_stream(received.device)
-            computing.wait_stream(taking[rank])
-            received.record_stream(computing)  # CUDA: do not give this memory away before that stream has read it
-            if step < count - 1:
-                pieces[rank][piece].add_(received)
-            else:  # all have added to it by now
-                pieces[rank][piece].copy_(received)
+def overlapped(model):
+    running = []
+
+    def reduce(p):
+        running.append(dist.all_reduce(p.grad, dist.ReduceOp.AVG, async_op=True))
+
+    def finish():
+        while running:
+            running.pop().wait()
+
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(reduce)
+    return finish
+
+
+def one_sync_step(model, optimizer, micro_batches, loss_fn):
+    *others, (last_x, last_y) = micro_batches
+    optimizer.zero_grad()
+    with model.no_sync():
+        for x, y in others:
+            loss = loss_fn(model(x), y) / len(micro_batches)
+            loss.backward()
+    loss = loss_fn(model(last_x), last_y) / len(micro_batches)
+    loss.backward()
+    optimizer.step()
 
 
 class Broadcast(torch.autograd.Function):

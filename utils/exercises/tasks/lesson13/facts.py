@@ -1,10 +1,11 @@
-"""The facts about lesson 13's task."""
+"""The facts about lesson 13's tasks."""
 
 from itertools import pairwise
 
 import numpy as np
 
 from utils.exercises.facts import Lab, case, need
+from utils.exercises.tasks.lesson13.measured import HALF, STEPS
 
 lab = Lab("lesson13", "Beyond one machine")
 
@@ -196,3 +197,116 @@ def _(student):
 @task.fact("so it is with two ranks, another device, and a last micro-batch that is smaller")
 def _(student):
     compare(student, student.devices[1], [4, 4, 4, 1], 2, 2)
+
+
+# --- a checkpoint ----------------------------------------------------------------------------------------------------
+
+checkpoint = lab.exercise(
+    "train",
+    points=0,
+    title="Train, save and resume",
+    hints=[
+        "torch.save([step + 1, model.state_dict(), optimizer.state_dict()], name) writes a list to a file.",
+        "torch.load(file, map_location='cpu') returns it; load_state_dict copies to where the weights are.",
+        "Save to another name first, then os.replace(name, file): a crash leaves the old file or the new one.",
+    ],
+)
+
+
+def on_two(lab, measure):
+    from tempfile import TemporaryDirectory
+
+    from utils.exercises.tasks.lesson13 import measured
+    from utils.exercises.tasks.on_ranks import on_ranks
+
+    with TemporaryDirectory() as folder:
+        return on_ranks(2, getattr(measured, measure), lab.train, folder)
+
+
+def close(one, other):
+    return np.allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+@checkpoint.fact("without a file it trains on all batches, and leaves a file")
+def _(student):
+    for rank, told in enumerate(student.run(on_two, "trained")):
+        once = told["once"]
+        need(
+            once["computed"] == STEPS,
+            f"Rank {rank} runs the model {once['computed']} times for {STEPS} batches.",
+        )
+        need(not close(once["weights"], told["before"]), "The weights are those of the beginning.")
+        need(close(once["weights"], told["right"]), "The weights are not those of a plain loop. Is zero_grad called?")
+        need(once["file"], "There is no file at the end.")
+
+
+@checkpoint.fact("a second job resumes from the file, and ends with the weights of one job")
+def _(student):
+    told = student.run(on_two, "trained")[0]
+    again = told["again"]
+    need(
+        again["computed"] == STEPS - HALF,
+        f"After a checkpoint of {HALF} of {STEPS} batches it trains on {again['computed']} more. Which one comes next?",
+    )
+    need(not close(again["weights"], told["forgot"]), "The weights are resumed; Adam's state begins at zero again.")
+    need(close(again["weights"], told["right"]), "The second job ends with other weights. Are the saved ones loaded?")
+
+
+@checkpoint.fact("rank 0 saves after each batch, and other ranks do not")
+def _(student):
+    saves = [told["once"]["saves"] for told in student.run(on_two, "trained")]
+    need(not saves[1], "Rank 1 writes to the same file as rank 0: one rank has to save.")
+    need(saves[0] >= STEPS, f"Rank 0 saves {saves[0]} times for {STEPS} batches.")
+
+
+@checkpoint.fact("a crash in the middle of a save leaves the file before it whole")
+def _(student):
+    broken = student.run(on_two, "crashed")[0]
+    need(
+        not broken,
+        f"After a crash in torch.save, torch.load raises {broken}: it has overwritten the only checkpoint. "
+        "Save to another name, then os.replace.",
+    )
+
+
+# --- an exchange that cannot hang ------------------------------------------------------------------------------------
+
+ring = lab.exercise(
+    "ring_shift",
+    points=0,
+    title="Send to the next rank, receive from the one before",
+    hints=[
+        "dist.P2POp(dist.isend, tensor, (rank + 1) % count) describes a send; one with dist.irecv fills a tensor.",
+        "dist.batch_isend_irecv([send, receive]) starts both and returns what to wait for.",
+        "Call wait() on each before you return the tensor.",
+    ],
+)
+
+
+def shift(lab, ranks):
+    from utils.exercises.tasks.lesson13.measured import shifted
+    from utils.exercises.tasks.on_ranks import on_ranks
+
+    return on_ranks(ranks, shifted, lab.ring_shift)
+
+
+def compare_rings(student, ranks):
+    with case(f"On {ranks} ranks"):
+        for rank, told in enumerate(student.run(shift, ranks)):
+            before, after = (rank - 1) % ranks, (rank + 1) % ranks
+            need(told["got"] is not None, f"Rank {rank} returns a {told['kind']}. Which tensor was filled?")
+            got = told["got"]
+            need(told["left"] == [rank] * 3, f"Rank {rank}'s own tensor is overwritten before it is sent.")
+            need(got != [rank] * 3, f"Rank {rank} returns its own tensor.")
+            need(got != [after] * 3 or before == after, f"Rank {rank} has rank {after}'s tensor: that is the next one.")
+            need(got == [before] * 3, f"Rank {rank} has not rank {before}'s tensor. Does it wait for both?")
+
+
+@ring.fact("each of two ranks has the other's tensor")
+def _(student):
+    compare_rings(student, 2)
+
+
+@ring.fact("each of three ranks has the tensor of the one before")
+def _(student):
+    compare_rings(student, 3)

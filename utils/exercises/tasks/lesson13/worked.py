@@ -1,4 +1,7 @@
+import os
+
 import torch
+import torch.distributed as dist
 
 
 def run_stage(stage, micro_batches, loss_fn, rank, count, send, recv):
@@ -23,3 +26,31 @@ def run_stage(stage, micro_batches, loss_fn, rank, count, send, recv):
             out.backward()
         if rank > 0:
             send(x.grad, rank - 1)
+
+
+def train(file, model, optimizer, loss_fn, batches):
+    done = 0
+    if file.exists():
+        done, weights, state = torch.load(file, map_location="cpu")
+        model.load_state_dict(weights)
+        optimizer.load_state_dict(state)
+    for step in range(done, len(batches)):
+        x, y = batches[step]
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+        if dist.get_rank() == 0:
+            torch.save([step + 1, model.state_dict(), optimizer.state_dict()], f"{file}.new")
+            os.replace(f"{file}.new", file)  # at once: a crash leaves the old file or the new one
+
+
+def ring_shift(tensor):
+    rank, count = dist.get_rank(), dist.get_world_size()
+    received = torch.empty_like(tensor)
+    both = [
+        dist.P2POp(dist.isend, tensor, (rank + 1) % count),
+        dist.P2POp(dist.irecv, received, (rank - 1) % count),
+    ]
+    for work in dist.batch_isend_irecv(both):
+        work.wait()
+    return received
