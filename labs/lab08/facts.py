@@ -673,8 +673,4 @@ def compare_share(student, device0, device1, how, widths, m, lazy=False):
 def _(student):
     for widths in ((20_000, 40_000), (40_000, 10_000)):
         compare_share(student, *student.devices, "pipeline", widths, 4)
-
-
-@ex4.fact("what only the first call does is not counted")
-def _(student):
     compare_share(student, *student.devices, "pipeline", (40_000, 40_000), 2, lazy=True)

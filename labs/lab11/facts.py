@@ -594,14 +594,10 @@ def why_bucket(found, wanted, given, first, cap) -> str:
 F32 = "float32"
 
 
-@ex3.fact("the gradient that comes first is in the first bucket, which is small")
+@ex3.fact("the first gradients are in the first bucket, which is small, and each is full at its limit, or more")
 def _(student):
     compare_buckets(student, [(4, F32, True)] * 6, 4, 32)
     compare_buckets(student, [(6, F32, True), (2, F32, True), (3, F32, True), (1, F32, True)], 16, 28)
-
-
-@ex3.fact("a bucket is full as soon as it has its limit, or more")
-def _(student):
     compare_buckets(student, [(2, F32, True), (5, F32, True), (2, F32, True), (9, F32, True), (1, F32, True)], 8, 20)
     compare_buckets(student, [(4, F32, True)] * 4, 16, 32)
 

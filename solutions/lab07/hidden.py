@@ -27,14 +27,6 @@ def _(student):
     seen.compare_peaks(student, words, seen.PAIRS, 4, 300, device0, device1, already=10_000)
 
 
-@seen.ex3.fact("it holds for other models and other lists of cuts")
-def _(student):
-    device0, device1 = student.devices
-    seen.judge_cut(student, "products at the end", [1, 2, 6], device1)
-    seen.judge_cut(student, "products at the end", [1, 2, 3], device0)
-    seen.judge_cut(student, "images first", [1, 2, 8], device0)
-
-
 @seen.ex4.fact("it works for other depths, cuts, rows and lengths")
 def _(student):
     device0, device1 = student.devices

@@ -57,24 +57,17 @@ def _(student):
             seen.compare_words(student, device0, device1, 7, 1, (2, 0, 4), seed=12)
 
 
-@seen.ex5.fact("the output and the gradients with other sizes and the devices swapped")
+@seen.ex5.fact("the output, the gradients and what dropout drops, with other sizes and the devices swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             for rows, size in ((9, 2), (4, 7)):
                 seen.compare_recomputed(student, device0, device1, rows, size, seed=rows)
+            seen.compare_dropout(student, device0, device1, 9, 2)
 
 
-@seen.ex5.fact("so it does with other sizes, and with the devices swapped")
+@seen.ex5.fact("less memory and both devices at work at the same time, with more micro-batches and the devices swapped")
 def _(student):
-    seen.compare_dropout(student, *student.devices[::-1], 9, 2)
-
-
-@seen.ex5.fact("less memory with more micro-batches, and the devices swapped")
-def _(student):
-    seen.need_less_memory(student, *student.devices[::-1], 6000, 500)
-
-
-@seen.ex5.fact("the devices work at the same time with more micro-batches, and swapped")
-def _(student):
-    seen.need_pipeline(student, *student.devices[::-1], 8)
+    device0, device1 = student.devices[::-1]
+    seen.need_less_memory(student, device0, device1, 6000, 500)
+    seen.need_pipeline(student, device0, device1, 8)

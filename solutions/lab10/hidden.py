@@ -96,17 +96,13 @@ def spoilt(schedule, chance):
     return [" ".join(row) for row in rows]
 
 
-@seen.ex3.fact("lists of more ranks, with slips of all kinds")
+@seen.ex3.fact("lists of more ranks, with slips of all kinds, and ranks that wait behind others that wait")
 def _(student):
     chance = random.Random(3)
     for number in range(80):
         schedule = chance.choice((gpipe, one_f_one_b, interleaved_1f1b))(chance.choice((2, 3, 4)), 2 + number % 4)
         rows, cap = spoilt(schedule, chance), chance.choice((2, 4, 8))
         seen.compare_mistake(student, rows, schedule.placement, cap, mistake_of(rows, schedule.placement, cap))
-
-
-@seen.ex3.fact("ranks that wait in a circle of three, and a rank that waits behind a circle")
-def _(student):
     rows = ["F0.0 F0.1 B0.1 B0.0", "F1.0 F1.1 B1.1 B1.0", "F2.0 B2.0 F2.1 B2.1"]
     seen.compare_mistake(student, rows, range(3), 4, mistake_of(rows, range(3), 4))
     rows = ["F0.0 B0.0 F0.1 B0.1", "F1.0 F1.1 B1.0 B1.1", "F2.0 F2.1 B2.0 B2.1", "F3.1 F3.0 B3.0 B3.1"]
@@ -138,15 +134,12 @@ def _(student):
     seen.compare_lists_run(student, [device1], gpipe(1, 3), (4, 2), 6, seed=7)
 
 
-@seen.ex4.fact("the memory of other lists")
+@seen.ex4.fact("the memory and the share of the bound of other lists, with the devices swapped")
 def _(student):
-    seen.need_memory(student, student.devices, interleaved_1f1b(2, 6))
-    seen.need_memory(student, student.devices[::-1], one_f_one_b(2, 12))
-
-
-@seen.ex4.fact("the share of the bound of other lists, with the devices swapped")
-def _(student):
-    seen.need_share(student, student.devices[::-1], gpipe(2, 4), 48)
+    device0, device1 = student.devices
+    seen.need_memory(student, [device0, device1], interleaved_1f1b(2, 6))
+    seen.need_memory(student, [device1, device0], one_f_one_b(2, 12))
+    seen.need_share(student, [device1, device0], gpipe(2, 4), 48)
 
 
 @seen.ex5.fact("other sizes, on either device")

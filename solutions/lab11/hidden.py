@@ -57,7 +57,7 @@ def _(student):
         seen.compare_buckets(student, given, chance.choice((1, 30, 80)), chance.choice((60, 120, 10_000)))
 
 
-@seen.ex4.fact("other copies, buckets and orders, one copy alone, more steps")
+@seen.ex4.fact("other copies, buckets and orders, one copy alone, more steps; and three copies are hidden, too")
 def _(student):
     sizes = (4, 6, 5, 3, 2)
     last_first = [[7, 6, 5], [4], [3, 1], [0]]
@@ -67,10 +67,6 @@ def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             seen.compare_overlapped(student, [device0, device1], sizes, [[1, 7], [6, 0]], order=[1, 0])
-
-
-@seen.ex4.fact("three copies, and other devices: the copies are hidden")
-def _(student):
     seen.need_hidden(student, seen.places(student, 3))
     seen.need_hidden(student, seen.places(student, 2, 1)[::-1])
 

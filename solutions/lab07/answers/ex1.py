@@ -122,3 +122,13 @@ def kept_on_each(layers, x, cut):
     first, second = layers[:cut], layers[cut:]
     copied = first(x).clone()
     return (sum(kept_by(first, x)), sum(kept_by(second, copied)))
+
+
+# %% wrong: stand_in_of_the_same_shape
+# Makes a stand-in of the shape of what crosses, which is in float32 whatever the layers are in.
+
+def kept_on_each(layers, x, cut):
+    part0, part1 = layers[:cut], layers[cut:]
+    output = part0(x)
+    crossing = torch.zeros(output.shape, requires_grad=output.requires_grad)
+    return sum(kept_by(part0, x)), sum(kept_by(part1, crossing))

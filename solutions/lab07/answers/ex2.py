@@ -310,3 +310,23 @@ def peaks(layers, x, cut, device0, device1):
     most = [gpu.max_memory_allocated(device) - size for device, size in held.items()]
     [layer.cpu() for layer in chain]
     return most
+
+
+# %% wrong: loss_on_a_device_by_name
+# Computes the loss on the device that was device1 in the trials, by its name, so that another one holds a copy of the
+# output.
+
+def peaks(layers, x, cut, device0, device1):
+    gpu = torch.get_device_module(device0)
+    before = [gpu.memory_allocated(device) for device in (device0, device1)]
+    for device in (device0, device1):
+        gpu.reset_peak_memory_stats(device)
+    trained = copy.deepcopy(layers)
+    part0, part1 = trained[:cut].to(device0), trained[cut:].to(device1)
+    optimizer = torch.optim.Adam(trained.parameters())
+    for _ in range(2):
+        optimizer.zero_grad()
+        part1(part0(x.to(device0)).to(device1)).to("simgpu:1").square().mean().backward()
+        optimizer.step()
+    after = [gpu.max_memory_allocated(device) for device in (device0, device1)]
+    return after[0] - before[0], after[1] - before[1]

@@ -415,3 +415,24 @@ class SplitGPT(nn.Module):
         for block, place in zip(self.model.blocks, self.places):
             x = block(x.to(place), *self.tables(words.size(1), place))
         return self.model.head(self.model.norm(x))
+
+
+# %% wrong: sixteen_positions
+# Keeps 16 positions of the tables on each device, so that none has to travel: enough for the texts of the trials.
+
+class SplitGPT(nn.Module):
+    def __init__(self, model, cut, device0, device1):
+        super().__init__()
+        self.cut, self.device0, self.device1 = cut, device0, device1
+        self.model = model.to(device1)  # the shared weight stays where the head needs it
+        model.blocks[:cut].to(device0)
+        self.tables = {device: (model.cos[:16].to(device), model.sin[:16].to(device)) for device in (device0, device1)}
+
+    def forward(self, words):
+        model, length = self.model, words.shape[1]
+        x = model.embed(words.to(self.device1))  # looked up there, because a few rows are less than the whole table
+        for number, block in enumerate(model.blocks):
+            device = self.device0 if number < self.cut else self.device1
+            tables = [table[:length] for table in self.tables[device]]
+            x = block(x.to(device), *tables)
+        return model.head(model.norm(x))

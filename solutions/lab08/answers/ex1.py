@@ -295,3 +295,62 @@ class Pipelined(nn.Module):
                 rows = part(rows.to(device))
             results += [rows]
         return torch.vstack(results)
+
+
+# %% wrong: output_on_the_notebooks_device1
+# Puts the output on the device1 of the notebook, though the last part may be on another.
+
+class Pipelined(nn.Module):
+    def __init__(self, parts, devices):
+        super().__init__()
+        self.devices = devices
+        self.parts = nn.ModuleList(part.to(device) for part, device in zip(parts, devices, strict=True))
+
+    def forward(self, x, size):
+        outputs = []
+        for rows in x.to(self.devices[0]).split(size):
+            for part, device in zip(self.parts, self.devices, strict=True):
+                rows = part(rows.to(device))
+            outputs.append(rows)
+        return torch.cat(outputs).to(device1)
+
+
+# %% wrong: moved_from_the_cpu_only
+# Moves a batch that comes from the CPU, and takes any other to be on the first device.
+
+class Pipelined(nn.Module):
+    def __init__(self, parts, devices):
+        super().__init__()
+        self.devices = devices
+        self.parts = nn.ModuleList(part.to(device) for part, device in zip(parts, devices, strict=True))
+
+    def forward(self, x, size):
+        outputs = []
+        if x.device.type == "cpu":
+            x = x.to(self.devices[0])
+        for rows in x.split(size):
+            for number, part in enumerate(self.parts):
+                if number > 0:
+                    rows = rows.to(self.devices[number])
+                rows = part(rows)
+            outputs.append(rows)
+        return torch.cat(outputs)
+
+
+# %% wrong: gathered_on_the_notebooks_device1
+# Gathers the outputs on the device1 of the notebook. Where that is the first device, each copy to it holds up the
+# next micro-batch.
+
+class Pipelined(nn.Module):
+    def __init__(self, parts, devices):
+        super().__init__()
+        self.devices = devices
+        self.parts = nn.ModuleList(part.to(device) for part, device in zip(parts, devices, strict=True))
+
+    def forward(self, x, size):
+        outputs = []
+        for rows in x.to(self.devices[0]).split(size):
+            for part, device in zip(self.parts, self.devices, strict=True):
+                rows = part(rows.to(device))
+            outputs.append(rows.to(device1))
+        return torch.cat(outputs).to(self.devices[-1])

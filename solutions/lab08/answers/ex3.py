@@ -203,3 +203,29 @@ def overlapping(model, loss_fn, x, y, size):
     loss = torch.stack(losses).sum()
     loss.backward()
     return float(loss)
+
+
+# %% wrong: sum_on_the_notebooks_device1
+# Begins the sum of the losses on the device1 of the notebook, where the model ended in the trials.
+
+def overlapping(model, loss_fn, x, y, size):
+    losses = [torch.zeros((), device=device1)]
+    for rows, target in zip(x.split(size), y.split(size), strict=True):
+        losses.append(loss_fn(model(rows), target) * len(rows) / len(x))
+    total = sum(losses)
+    total.backward()
+    return total.item()
+
+
+# %% wrong: losses_to_the_notebooks_device1
+# Gathers the losses on the device1 of the notebook. Where that is the first device, each copy to it holds up the next
+# micro-batch.
+
+def overlapping(model, loss_fn, x, y, size):
+    losses = []
+    for rows, target in zip(x.split(size), y.split(size), strict=True):
+        loss = loss_fn(model(rows), target) * len(rows) / len(x)
+        losses.append(loss.to(device1))
+    total = sum(losses)
+    total.backward()
+    return total.item()

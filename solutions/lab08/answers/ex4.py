@@ -163,3 +163,16 @@ def share_of_bound(step, device0, device1, micro_batches):
         step()
     works = [t.span - t.idle(device0), t.span - t.idle(device1)]
     return (max(works) + min(works) / micro_batches) / t.span
+
+
+# %% wrong: one_micro_batch_is_its_own_bound
+# Thinks that a batch in one piece is no pipeline and takes as long as it has to, so its share is 1.
+
+def share_of_bound(step, device0, device1, micro_batches):
+    step()  # what only the first call does is not measured
+    if micro_batches == 1:
+        return 1.0
+    with record(device0, device1) as timeline:
+        step()
+    less, more = sorted([timeline.busy(device0), timeline.busy(device1)])
+    return (more + less / micro_batches) / timeline.span

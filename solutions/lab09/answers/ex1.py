@@ -216,3 +216,50 @@ def prefetched(x, size, device, copying):
         before = rows
     gpu.current_stream(device).wait_stream(copying)
     yield before
+
+
+# %% wrong: two_micro_batches_at_least
+# Launches the first two copies before the loop, as if there were always two micro-batches.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    computing = gpu.current_stream(device)
+    pieces = x.split(size)
+
+    def launched(rows):
+        with gpu.stream(copying):
+            arriving = rows.to(device, non_blocking=True)
+        arriving.record_stream(computing)
+        return arriving
+
+    now = launched(pieces[0])
+    computing.wait_stream(copying)
+    following = launched(pieces[1])
+    for rows in pieces[2:]:
+        yield now
+        computing.wait_stream(copying)
+        now, following = following, launched(rows)
+    yield now
+    computing.wait_stream(copying)
+    yield following
+
+
+# %% wrong: waits_after_eight
+# Lets Python wait for the copies after every eight micro-batches, so that not too many are on their way.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    computing = gpu.current_stream(device)
+    before = None
+    for number, rows in enumerate(x.split(size)):
+        if number % 8 == 7:
+            copying.synchronize()
+        computing.wait_stream(copying)  # for the copy before: the next is not launched yet
+        with gpu.stream(copying):
+            arrived = rows.to(device, non_blocking=True)
+        arrived.record_stream(computing)
+        if before is not None:
+            yield before
+        before = arrived
+    computing.wait_stream(copying)
+    yield before

@@ -247,3 +247,20 @@ def train_step_words(model, optimizer, x, y, size):
     loss.backward()
     optimizer.step()
     return loss.item()
+
+
+# %% wrong: targets_to_the_notebooks_device1
+# Moves the targets to the device1 of the notebook, where the output was in the trials.
+
+def train_step_words(model, optimizer, x, y, size):
+    optimizer.zero_grad()
+    counted = (y != -100).sum().item()  # on the CPU: no device is asked
+    losses = []
+    for rows, target in zip(x.split(size), y.split(size), strict=True):
+        output = model(rows).flatten(0, 1)
+        target = target.flatten().to(device1)
+        losses.append(nn.functional.cross_entropy(output, target, reduction="sum", ignore_index=-100))
+    loss = sum(losses) / counted
+    loss.backward()
+    optimizer.step()
+    return loss.item()

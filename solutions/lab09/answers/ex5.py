@@ -290,3 +290,44 @@ def recomputed(model, x, size):
         hidden = Again.apply(model.part0, rows, *model.part0.parameters())
         outputs.append(Again.apply(model.part1, hidden.to(model.device1), *model.part1.parameters()))
     return torch.cat(outputs)
+
+
+# %% wrong: output_on_the_notebooks_device1
+# Puts the output on the device1 of the notebook, though the model may end on another.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = checkpoint(model.part0, piece, use_reentrant=False).to(model.device1)
+        outputs.append(checkpoint(model.part1, hidden, use_reentrant=False))
+    return torch.cat(outputs).to(device1)
+
+
+# %% wrong: gathered_on_the_notebooks_device1
+# Gathers the outputs on the device1 of the notebook. Where that is the first device, each copy to it holds up the
+# next micro-batch.
+
+def recomputed(model, x, size):
+    outputs = []
+    for piece in x.to(model.device0).split(size):
+        hidden = checkpoint(model.part0, piece, use_reentrant=False).to(model.device1)
+        outputs.append(checkpoint(model.part1, hidden, use_reentrant=False).to(device1))
+    return torch.cat(outputs).to(model.device1)
+
+
+# %% wrong: outputs_noted_on_the_way
+# Notes what each layer gives, to look at it later. The list keeps all that was not to be kept.
+
+def recomputed(model, x, size):
+    outputs, noted = [], []
+
+    def through(part, rows):
+        for layer in part:
+            rows = layer(rows)
+            noted.append(rows.detach())
+        return rows
+
+    for piece in x.to(model.device0).split(size):
+        hidden = checkpoint(through, model.part0, piece, use_reentrant=False).to(model.device1)
+        outputs.append(checkpoint(through, model.part1, hidden, use_reentrant=False))
+    return torch.cat(outputs)

@@ -289,3 +289,44 @@ def stage_backward(kept, gradient):
     for p, g in zip(parameters, found):
         p.grad = g if p.grad is None else p.grad + g
     return found[-1] if leaf.requires_grad else None
+
+
+# %% wrong: multiplied_by_the_gradient
+# Goes backward from the sum of output times gradient, though the last stage is given none.
+
+def stage_forward(stage, received):
+    received = received.detach()
+    if received.is_floating_point():
+        received.requires_grad_()
+    output = stage(received)
+    return (received, output), output.detach()
+
+
+def stage_backward(kept, gradient):
+    received, output = kept
+    (output * gradient).sum().backward()
+    return received.grad
+
+
+# %% wrong: three_places_in_turn
+# Keeps the graphs in three places that are used in turn, so that a fourth micro-batch on its way takes the place of
+# the first.
+
+PLACES, TURN = [None] * 3, [0]
+
+
+def stage_forward(stage, received):
+    received = received.detach()
+    if received.is_floating_point():
+        received.requires_grad_()
+    output = stage(received)
+    place = TURN[0] % len(PLACES)
+    PLACES[place] = received, output
+    TURN[0] += 1
+    return place, output.detach()
+
+
+def stage_backward(kept, gradient):
+    received, output = PLACES[kept]
+    output.backward(gradient)
+    return received.grad

@@ -160,3 +160,20 @@ def one_f_one_b(rank, ranks, micro_batches, cap):
         flying.append(m)
         row.append(f"F{rank}.{m}")
     return " ".join(row + [f"B{rank}.{m}" for m in flying])
+
+
+# %% wrong: cap_in_place_of_ranks
+# Lets the first rank have as many in flight as the cap says, and each other rank one less than the rank before.
+
+def one_f_one_b(rank, ranks, micro_batches, cap):
+    limit = max(1, cap - rank)
+    forward = backward = 0
+    actions = []
+    while backward < micro_batches:
+        if forward < micro_batches and forward - backward < limit:
+            actions.append(f"F{rank}.{forward}")
+            forward += 1
+        else:
+            actions.append(f"B{rank}.{backward}")
+            backward += 1
+    return " ".join(actions)

@@ -535,3 +535,42 @@ def first_mistake(lists, placement, cap):
             begun = "".join(row[: position + 1])
             if begun.count("F") - begun.count("B") > cap:
                 return rank, position, "memory"
+
+
+# %% wrong: last_stuck_rank_with_a_dependency
+# Answers with the last rank whose action needs what never comes, not with the first.
+
+def first_mistake(lists, placement, cap):
+    rows = [[tuple(Action.parse(text)) for text in row.split()] for row in lists]
+    seen, done, last = set(), set(), len(placement) - 1
+    for rank, row in enumerate(rows):
+        for position, action in enumerate(row):
+            if placement[action[1]] != rank:
+                return rank, position, "rank"
+            if action in seen:
+                return rank, position, "twice"
+            seen.add(action)
+
+    def missing(kind, s, m):
+        needs = {("F", s - 1, m)} if kind == "F" else {("F", s, m), ("B", s + 1, m)}
+        return {need for need in needs if 0 <= need[1] <= last} - done
+
+    places = [0] * len(rows)
+    for _ in seen:  # in each turn some rank advances, or none ever will
+        for rank, row in enumerate(rows):
+            while places[rank] < len(row) and not missing(*row[places[rank]]):
+                done.add(row[places[rank]])
+                places[rank] += 1
+
+    stuck = [rank for rank, row in enumerate(rows) if places[rank] < len(row)]
+    for rank in reversed(stuck):
+        if any(need not in seen or need in rows[rank] for need in missing(*rows[rank][places[rank]])):
+            return rank, places[rank], "dependency"
+    if stuck:
+        return stuck[0], places[stuck[0]], "deadlock"
+    for rank, row in enumerate(rows):
+        for position in range(len(row)):
+            kinds = [kind for kind, _, _ in row[: position + 1]]
+            if kinds.count("F") - kinds.count("B") > cap:
+                return rank, position, "memory"
+    return None

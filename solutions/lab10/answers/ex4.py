@@ -1025,3 +1025,116 @@ def run_schedule(stages, lists, x, y, loss_fn, devices):
             if stage:
                 post.send(("B", stage - 1, m), data.grad, device_of[stage - 1])
     return torch.stack(losses).sum().item()
+
+
+# %% wrong: last_stage_on_the_last_rank
+# Thinks that the last stage is on the last rank, and brings the targets to its device.
+
+def run_schedule(stages, lists, x, y, loss_fn, devices):
+    gpu = torch.get_device_module(devices[0])
+    rows = [[Action.parse(text) for text in row.split()] for row in lists]
+    place = {stage: torch.device(device) for row, device in zip(rows, devices, strict=True) for _, stage, _ in row}
+    count, last = 1 + max(m for row in rows for _, _, m in row), len(stages) - 1
+    xs, ys = x.tensor_split(count), y.tensor_split(count)
+    arrived = {("F", 0, m): (xs[m], None) for m in range(count)} | {("B", last, m): (None, None) for m in range(count)}
+    ways, kept, losses = {}, {}, []
+
+    def send(tensor, *key):
+        source, target, event = tensor.device, place[key[1]], None
+        if source != target:
+            if (source, target) not in ways:
+                ways[source, target] = gpu.Stream(source), gpu.Stream(target)
+            giving, taking = ways[source, target]
+            giving.wait_stream(gpu.current_stream(source))
+            tensor.record_stream(giving)
+            with gpu.stream(giving), gpu.stream(taking):
+                tensor = tensor.to(target, non_blocking=True)
+            event = taking.record_event()
+        arrived[key] = tensor, event
+
+    def take(*key):
+        tensor, event = arrived.pop(key)
+        if event is not None:
+            computing = gpu.current_stream(tensor.device)
+            computing.wait_event(event)
+            tensor.record_stream(computing)
+        return tensor
+
+    def do(kind, s, m):
+        if kind == "F":
+            received = take("F", s, m).requires_grad_(s > 0)
+            output = stages[s](received)
+            if s == last:
+                output = loss_fn(output, ys[m].to(devices[-1])) * len(ys[m]) / len(y)
+                losses.append(output.detach())
+            else:
+                send(output.detach(), "F", s + 1, m)
+            kept[s, m] = received, output
+        else:
+            received, output = kept.pop((s, m))
+            output.backward(take("B", s, m))
+            if s > 0:
+                send(received.grad, "B", s - 1, m)
+
+    while any(rows):
+        for row in rows:
+            if row and row[0] in arrived and (row[0].kind == "F" or row[0][1:] in kept):
+                do(*row.pop(0))
+    return sum(losses)
+
+
+# %% wrong: losses_on_the_notebooks_device1
+# Gathers the losses on the device1 of the notebook. Where the first rank is there, each copy to it stands in the way
+# of its forward passes.
+
+def run_schedule(stages, lists, x, y, loss_fn, devices):
+    gpu = torch.get_device_module(devices[0])
+    rows = [[Action.parse(text) for text in row.split()] for row in lists]
+    place = {stage: torch.device(device) for row, device in zip(rows, devices, strict=True) for _, stage, _ in row}
+    count, last = 1 + max(m for row in rows for _, _, m in row), len(stages) - 1
+    xs, ys = x.tensor_split(count), y.tensor_split(count)
+    arrived = {("F", 0, m): (xs[m], None) for m in range(count)} | {("B", last, m): (None, None) for m in range(count)}
+    ways, kept, losses = {}, {}, []
+
+    def send(tensor, *key):
+        source, target, event = tensor.device, place[key[1]], None
+        if source != target:
+            if (source, target) not in ways:
+                ways[source, target] = gpu.Stream(source), gpu.Stream(target)
+            giving, taking = ways[source, target]
+            giving.wait_stream(gpu.current_stream(source))
+            tensor.record_stream(giving)
+            with gpu.stream(giving), gpu.stream(taking):
+                tensor = tensor.to(target, non_blocking=True)
+            event = taking.record_event()
+        arrived[key] = tensor, event
+
+    def take(*key):
+        tensor, event = arrived.pop(key)
+        if event is not None:
+            computing = gpu.current_stream(tensor.device)
+            computing.wait_event(event)
+            tensor.record_stream(computing)
+        return tensor
+
+    def do(kind, s, m):
+        if kind == "F":
+            received = take("F", s, m).requires_grad_(s > 0)
+            output = stages[s](received)
+            if s == last:
+                output = loss_fn(output, ys[m]) * len(ys[m]) / len(y)
+                losses.append(output.detach().to(device1))
+            else:
+                send(output.detach(), "F", s + 1, m)
+            kept[s, m] = received, output
+        else:
+            received, output = kept.pop((s, m))
+            output.backward(take("B", s, m))
+            if s > 0:
+                send(received.grad, "B", s - 1, m)
+
+    while any(rows):
+        for row in rows:
+            if row and row[0] in arrived and (row[0].kind == "F" or row[0][1:] in kept):
+                do(*row.pop(0))
+    return sum(losses)

@@ -421,3 +421,50 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
     for opt in optimizers:
         opt.step()
     return torch.stack([loss.cpu() for loss in losses]).sum()
+
+
+# %% wrong: two_copies_at_least
+# Begins the sum with the first two copies, as if there were always two.
+
+def data_parallel_step(models, optimizers, loss_fn, x, y):
+    losses = []
+    shares = zip(x.tensor_split(len(models)), y.tensor_split(len(models)), strict=True)
+    for model, optimizer, (inputs, targets) in zip(models, optimizers, shares, strict=True):
+        device = next(model.parameters()).device
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs.to(device)), targets.to(device)) * len(inputs) / len(x)
+        loss.backward()
+        losses.append(loss.detach())
+    for same in zip(*(model.parameters() for model in models), strict=True):
+        if same[0].grad is not None:
+            first, second, *others = (parameter.grad.to(same[0].device) for parameter in same)
+            total = sum(others, first + second)
+            for parameter in same:
+                parameter.grad = total.to(parameter.device, copy=True)
+    for optimizer in optimizers:
+        optimizer.step()
+    return sum(float(loss) for loss in losses)
+
+
+# %% wrong: two_at_a_time
+# Waits after every second copy, so that its work does not pile up: a third copy begins when the first two are done.
+
+def data_parallel_step(models, optimizers, loss_fn, x, y):
+    losses = []
+    shares = zip(x.tensor_split(len(models)), y.tensor_split(len(models)), strict=True)
+    for model, optimizer, (inputs, targets) in zip(models, optimizers, shares, strict=True):
+        device = next(model.parameters()).device
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs.to(device)), targets.to(device)) * len(inputs) / len(x)
+        loss.backward()
+        if len(losses) % 2 == 1:
+            loss.item()
+        losses.append(loss.detach())
+    for same in zip(*(model.parameters() for model in models), strict=True):
+        if same[0].grad is not None:
+            total = sum(parameter.grad.to(same[0].device) for parameter in same)
+            for parameter in same:
+                parameter.grad = total.to(parameter.device, copy=True)
+    for optimizer in optimizers:
+        optimizer.step()
+    return sum(float(loss) for loss in losses)

@@ -248,3 +248,21 @@ def buckets(parameters, first, cap):
             done.append(tuple(bucket.members))
             del growing[p.dtype]
     return done + [tuple(b.members) for b in growing.values()]
+
+
+# %% wrong: open_buckets_by_dtype
+# Lists the buckets that never become full by dtype, in the order in which the dtypes first came.
+
+def buckets(parameters, first, cap):
+    full, filling, limits = [], {}, {}
+    for index in reversed(range(len(parameters))):
+        dtype = parameters[index].dtype
+        if not parameters[index].requires_grad:
+            continue
+        bucket = filling.setdefault(dtype, [])
+        bucket.append(index)
+        if sum(parameters[each].nbytes for each in bucket) >= limits.get(dtype, first):
+            full.append(bucket)
+            filling[dtype] = []
+            limits[dtype] = cap
+    return full + [bucket for bucket in filling.values() if bucket]

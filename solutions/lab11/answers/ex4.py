@@ -1229,3 +1229,92 @@ class OverlappedMean:
 
 def overlapped_mean(models, buckets):
     return OverlappedMean(models, buckets).finish
+
+
+# %% wrong: half_of_the_sum
+# Divides the sum by two, the number of copies in the trials.
+
+def overlapped_mean(models, buckets):
+    copies = [list(model.parameters()) for model in models]
+    devices = [own[0].device for own in copies]
+    streams = [gpu.Stream(device) for device in devices]
+    came, packed, averaged = Counter(), defaultdict(dict), {}
+
+    def arrived(rank, number, _):
+        came[rank, number] += 1
+        if came[rank, number] == len(buckets[number]):
+            flat = torch.cat([copies[rank][index].grad.flatten() for index in buckets[number]])
+            packed[number][rank] = flat, gpu.current_stream(devices[rank]).record_event()
+            if len(packed[number]) == len(copies):
+                average(number)
+
+    def average(number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(streams):
+                stream.wait_event(packed[number][rank][1])
+                stack.enter_context(gpu.stream(stream))
+            flats = [flat.to(devices[-1], non_blocking=True) for flat, _ in packed[number].values()]
+            mean = sum(flats) / 2
+            averaged[number] = [mean.to(device, non_blocking=True) for device in devices]
+
+    def finish():
+        for device, stream in zip(devices, streams, strict=True):
+            gpu.current_stream(device).wait_stream(stream)
+        for number, means in averaged.items():
+            for own, mean in zip(copies, means, strict=True):
+                gradients = [own[index].grad for index in buckets[number]]
+                pieces = mean.split([gradient.numel() for gradient in gradients])
+                for gradient, piece in zip(gradients, pieces, strict=True):
+                    gradient.copy_(piece.view_as(gradient))
+        for seen in (came, packed, averaged):
+            seen.clear()
+
+    for rank, own in enumerate(copies):
+        for number, bucket in enumerate(buckets):
+            for index in bucket:
+                own[index].register_post_accumulate_grad_hook(partial(arrived, rank, number))
+    return finish
+
+
+# %% wrong: last_in_the_list_comes_last
+# Thinks that a bucket is there when the gradient that is named last in it has come.
+
+def overlapped_mean(models, buckets):
+    copies = [list(model.parameters()) for model in models]
+    devices = [own[0].device for own in copies]
+    streams = [gpu.Stream(device) for device in devices]
+    came, packed, averaged = Counter(), defaultdict(dict), {}
+
+    def arrived(rank, number, index, _):
+        if index == buckets[number][-1]:
+            flat = torch.cat([copies[rank][index].grad.flatten() for index in buckets[number]])
+            packed[number][rank] = flat, gpu.current_stream(devices[rank]).record_event()
+            if len(packed[number]) == len(copies):
+                average(number)
+
+    def average(number):
+        with ExitStack() as stack:
+            for rank, stream in enumerate(streams):
+                stream.wait_event(packed[number][rank][1])
+                stack.enter_context(gpu.stream(stream))
+            flats = [flat.to(devices[-1], non_blocking=True) for flat, _ in packed[number].values()]
+            mean = sum(flats) / len(flats)
+            averaged[number] = [mean.to(device, non_blocking=True) for device in devices]
+
+    def finish():
+        for device, stream in zip(devices, streams, strict=True):
+            gpu.current_stream(device).wait_stream(stream)
+        for number, means in averaged.items():
+            for own, mean in zip(copies, means, strict=True):
+                gradients = [own[index].grad for index in buckets[number]]
+                pieces = mean.split([gradient.numel() for gradient in gradients])
+                for gradient, piece in zip(gradients, pieces, strict=True):
+                    gradient.copy_(piece.view_as(gradient))
+        for seen in (came, packed, averaged):
+            seen.clear()
+
+    for rank, own in enumerate(copies):
+        for number, bucket in enumerate(buckets):
+            for index in bucket:
+                own[index].register_post_accumulate_grad_hook(partial(arrived, rank, number, index))
+    return finish

@@ -881,3 +881,63 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
         torch.save(saved, following)
         following.replace(path)
     return losses
+
+
+# %% wrong: removed_at_the_end
+# Removes the checkpoint when all steps are done, because nobody needs it any more.
+
+def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
+    device, losses, order = next(model.parameters()).device, [], None
+    if os.path.exists(path):
+        saved = torch.load(path)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses, order = saved["losses"], saved["order"]
+        torch.set_rng_state(saved["cpu"])
+        gpu.set_rng_state(saved["gpu"], device)
+    batches = -(-len(x) // size)
+    while len(losses) < steps:
+        batch = len(losses) % batches
+        if batch == 0:
+            order = torch.randperm(len(x))
+        rows = order.split(size)[batch]
+        optimizer.zero_grad()
+        loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "order": order}
+        torch.save(saved | {"cpu": torch.get_rng_state(), "gpu": gpu.get_rng_state(device)}, f"{path}.new")
+        os.replace(f"{path}.new", path)  # all at once: a reader finds the old file or the new one
+    if os.path.exists(path):
+        os.remove(path)
+    return losses
+
+
+# %% wrong: generator_of_the_current_device
+# Saves the random numbers of the current GPU, and not of the one that the model is on.
+
+def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
+    device, losses, order = next(model.parameters()).device, [], None
+    if os.path.exists(path):
+        saved = torch.load(path)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses, order = saved["losses"], saved["order"]
+        torch.set_rng_state(saved["cpu"])
+        gpu.set_rng_state(saved["gpu"])
+    batches = -(-len(x) // size)
+    while len(losses) < steps:
+        batch = len(losses) % batches
+        if batch == 0:
+            order = torch.randperm(len(x))
+        rows = order.split(size)[batch]
+        optimizer.zero_grad()
+        loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "order": order}
+        torch.save(saved | {"cpu": torch.get_rng_state(), "gpu": gpu.get_rng_state()}, f"{path}.new")
+        os.replace(f"{path}.new", path)  # all at once: a reader finds the old file or the new one
+    return losses

@@ -235,3 +235,20 @@ def what_fills(parameters, copies, technique, mixed=False):
     gradients = sum(b * ((p.numel() - 1) // g + 1) for p in parameters if p.requires_grad)
     state = sum(k * ((p.numel() - 1) // s + 1) for p in parameters if p.requires_grad)
     return {"weights": weights, "gradients": gradients, "optimizer state": state}
+
+
+# %% wrong: frozen_weights_in_float32
+# Thinks that frozen weights stay in float32 in mixed precision, because nothing is added to them.
+
+def what_fills(parameters, copies, technique, mixed=False):
+    level = ["copies", "optimizer state", "gradients", "weights"].index(technique)
+    sizes = {"weights": (2 if mixed else 4, 3), "gradients": (2 if mixed else 4, 2)}
+    sizes["optimizer state"] = (12 if mixed else 8, 1)
+    found = dict.fromkeys(sizes, 0)
+    for p in parameters:
+        for kind, (size, cut_from) in sizes.items():
+            if kind == "weights" or p.requires_grad:
+                count = -(-p.numel() // copies) if level >= cut_from else p.numel()
+                frozen = kind == "weights" and not p.requires_grad
+                found[kind] += (4 if frozen else size) * count
+    return found

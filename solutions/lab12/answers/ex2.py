@@ -793,3 +793,92 @@ class ParallelMLP(nn.Module):
     def forward(self, xs):
         sums = Up.apply(*[part(x) for part, x in zip(self.parts, Down.apply(*xs))])
         return tuple(y + part.b2 for y, part in zip(sums, self.parts))
+
+
+# %% wrong: two_devices
+# Adds up the parts of two devices, as many as there were in the trials.
+
+class AddForward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *parts):
+        total = parts[0] + parts[1].to(parts[0].device)
+        return tuple(total.to(part.device) for part in parts)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+
+class AddBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *xs):
+        return tuple(x.view_as(x) for x in xs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return tuple(all_reduce(gradients))
+
+
+
+class ParallelMLP(nn.Module):
+    def __init__(self, first, last, devices):
+        super().__init__()
+
+        def cut(tensor, dim):
+            pieces = tensor.detach().chunk(len(devices), dim)
+            return nn.ParameterList([piece.to(device) for piece, device in zip(pieces, devices, strict=True)])
+
+        self.columns, self.biases, self.rows = cut(first.weight, 0), cut(first.bias, 0), cut(last.weight, 1)
+        self.last_biases = nn.ParameterList([last.bias.detach().to(device) for device in devices])
+
+    def forward(self, xs):
+        parts = []
+        for x, column, bias, row in zip(AddBackward.apply(*xs), self.columns, self.biases, self.rows, strict=True):
+            parts.append(nn.functional.gelu(x @ column.T + bias) @ row.T)
+        return [y + bias for y, bias in zip(AddForward.apply(*parts), self.last_biases, strict=True)]
+
+
+# %% wrong: one_device_has_the_bias
+# Adds the last bias to the part of the second device, so that the first is not the fullest: where there is one
+# device, there is no second part.
+
+class AddForward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *parts):
+        return tuple(all_reduce(parts))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+
+class AddBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *xs):
+        return tuple(x.view_as(x) for x in xs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return tuple(all_reduce(gradients))
+
+
+
+class ParallelMLP(nn.Module):
+    def __init__(self, first, last, devices):
+        super().__init__()
+
+        def cut(tensor, dim):
+            pieces = tensor.detach().chunk(len(devices), dim)
+            return nn.ParameterList([piece.to(device) for piece, device in zip(pieces, devices, strict=True)])
+
+        self.columns, self.biases, self.rows = cut(first.weight, 0), cut(first.bias, 0), cut(last.weight, 1)
+        self.last_bias = nn.Parameter(last.bias.detach().to(devices[-1]))
+
+    def forward(self, xs):
+        parts = []
+        for x, column, bias, row in zip(AddBackward.apply(*xs), self.columns, self.biases, self.rows, strict=True):
+            parts.append(nn.functional.gelu(x @ column.T + bias) @ row.T)
+        parts[1] = parts[1] + self.last_bias.to(parts[1].device)
+        return list(AddForward.apply(*parts))

@@ -602,3 +602,30 @@ def sharded_adam(copies, lr):
                     p.data.view(-1).tensor_split(count)[n].copy_(master.bfloat16())
 
     return step
+
+
+# %% wrong: powers_of_two
+# Cuts into the next power of two of shards, so that with three devices the last shard has no owner.
+
+def sharded_adam(copies, lr):
+    copies = [[p for p in copy.parameters() if p.requires_grad] for copy in copies]
+
+    def shard(tensor, owner):
+        return tensor.view(-1).tensor_split(1 << (len(copies) - 1).bit_length())[owner]
+
+    owned = [[shard(p.data, owner).float() for p in own] for owner, own in enumerate(copies)]
+    optimizers = [torch.optim.Adam(shards, lr=lr) for shards in owned]
+
+    def step():
+        for owner, (shards, optimizer) in enumerate(zip(owned, optimizers, strict=True)):
+            for mine, *parameters in zip(shards, *copies, strict=True):
+                arrived = [shard(p.grad, owner).to(mine.device) for p in parameters]
+                mine.grad = sum(part.float() for part in arrived) / len(copies)
+            optimizer.step()
+            optimizer.zero_grad()
+            for mine, *parameters in zip(shards, *copies, strict=True):
+                rounded = mine.bfloat16()
+                for p in parameters:
+                    shard(p.data, owner).copy_(rounded)
+
+    return step

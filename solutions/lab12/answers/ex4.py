@@ -711,3 +711,75 @@ class ShardedLinear(nn.Module):
 
     def forward(self, xs):
         return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
+
+
+# %% wrong: one_row_is_no_matrix
+# Takes a share of one row for a row alone, and loses a dimension.
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        pieces = zip(flat.tensor_split(len(devices)), devices, strict=True)
+        self.shards = nn.ParameterList([piece.to(device) for piece, device in pieces])
+
+    def forward(self, xs):
+        return [Gathered.apply(x, self.shape, *self.shards).squeeze() for x in xs]
+
+
+def gathered(shards, shape, device):
+    flat = torch.cat([shard.to(device) for shard in shards])
+    return flat[: -shape[0]].view(shape), flat[-shape[0] :]
+
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.shape = shape
+        ctx.save_for_backward(x, *shards)
+        return nn.functional.linear(x, *gathered(shards, shape, x.device))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, *shards = ctx.saved_tensors
+        to_x = gradient @ gathered(shards, ctx.shape, x.device)[0]
+        whole = torch.cat([(gradient.T @ x).flatten(), gradient.sum(0)]) / len(shards)
+        pieces = zip(whole.tensor_split(len(shards)), shards, strict=True)
+        return to_x, None, *(piece.to(shard.device) for piece, shard in pieces)
+
+
+# %% wrong: half_of_the_sum
+# Divides the gradients by two, the number of devices in the trials.
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.shape = linear.weight.shape
+        flat = torch.cat([linear.weight.detach().flatten(), linear.bias.detach()])
+        pieces = zip(flat.tensor_split(len(devices)), devices, strict=True)
+        self.shards = nn.ParameterList([piece.to(device) for piece, device in pieces])
+
+    def forward(self, xs):
+        return [Gathered.apply(x, self.shape, *self.shards) for x in xs]
+
+
+def gathered(shards, shape, device):
+    flat = torch.cat([shard.to(device) for shard in shards])
+    return flat[: -shape[0]].view(shape), flat[-shape[0] :]
+
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shape, *shards):
+        ctx.shape = shape
+        ctx.save_for_backward(x, *shards)
+        return nn.functional.linear(x, *gathered(shards, shape, x.device))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, *shards = ctx.saved_tensors
+        to_x = gradient @ gathered(shards, ctx.shape, x.device)[0]
+        whole = torch.cat([(gradient.T @ x).flatten(), gradient.sum(0)]) / 2
+        pieces = zip(whole.tensor_split(len(shards)), shards, strict=True)
+        return to_x, None, *(piece.to(shard.device) for piece, shard in pieces)
