@@ -2,6 +2,7 @@
 
 Every function and class of the lessons up to a lab's own, and of their working versions, is tried as the answer to each
 of its exercises, judged as in the grade. A lesson's other lines are not tried: an answer is a function or a class.
+`make test` tries what the lab's own lesson has and the one before it, and `make test-more` that of all before, too.
 """
 
 import ast
@@ -10,6 +11,7 @@ import nbformat
 import pytest
 
 from tests.support.notebooks import LABS, ROOT, run_here, source_of
+from tests.support.tiers import THOROUGH
 from utils.course.release import student_notebook
 from utils.exercises.facts import LocalStudent, judge, load_lab
 
@@ -17,11 +19,11 @@ DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 IMPORTS = (ast.Import, ast.ImportFrom)
 
 
-def shown_before(lab: str) -> list[str]:
-    """The code of the lessons up to a lab's, cell by cell, and of the working versions of their tasks."""
+def shown_before(lab: str, first: str) -> list[str]:
+    """The code of the lessons from `first` to a lab's, cell by cell, and of the working versions of their tasks."""
     found = []
     for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
-        if path.name[:2] <= lab[-2:]:
+        if first <= path.name[:2] <= lab[-2:]:
             found += [cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
             worked = ROOT / "utils" / "exercises" / "tasks" / f"lesson{path.name[:2]}" / "worked.py"
             found += [worked.read_text()] if worked.exists() else []
@@ -47,12 +49,22 @@ def asked(notebook: nbformat.NotebookNode, exercise: str) -> list[str]:
 
 
 @pytest.mark.parametrize("lab", LABS)
+def test_no_exercise_passes_with_what_its_two_last_lessons_show(lab, monkeypatch):
+    try_all(lab, f"{int(lab[-2:]) - 1:02}", monkeypatch)
+
+
+@THOROUGH
+@pytest.mark.parametrize("lab", LABS)
 def test_no_exercise_passes_with_what_the_lessons_show(lab, monkeypatch):
+    try_all(lab, "00", monkeypatch)
+
+
+def try_all(lab, first, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "notebooks")  # where lessons run: they import scripts that lie beside them
     notebook = student_notebook(source_of(lab))
     namespace = run_here(notebook)
     as_given = dict(namespace)
-    candidates = paste(shown_before(lab), namespace)
+    candidates = paste(shown_before(lab, first), namespace)
     assert len(candidates) > 3
     passed = []
     for name, exercise in load_lab(lab, hidden=True).exercises.items():

@@ -107,7 +107,7 @@ def sigint_as_ever():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("sandboxed", [True, False])
+@pytest.mark.parametrize("sandboxed", [True, pytest.param(False, marks=THOROUGH)])
 def test_a_fork_finds_what_a_fresh_process_finds(sandboxed, sigint_as_ever):
     found = []
     for warm in (True, False):
@@ -154,6 +154,7 @@ def test_where_the_fork_server_dies_another_takes_over_and_nothing_is_lost():
         assert list(student.errors) == [2]
 
 
+@THOROUGH  # a cheaper one: where the system lets nobody fork
 def test_where_none_can_be_kept_alive_each_kernel_is_a_fresh_process(monkeypatch):
     def none(*_, **__):
         raise ForkServerEnded("no")
@@ -188,6 +189,7 @@ def test_a_submission_is_graded_without_a_sandbox_too(tmp_path):
     assert (grade.total, grade.status, grade.flags) == (lab.points, "ok", [])
 
 
+@THOROUGH  # a cheaper one: a fork finds what a fresh process finds
 def test_a_notebook_that_names_cuda_is_told_the_same_in_a_fork_and_in_a_fresh_kernel():
     cells, said = ["import torch\ntorch.zeros(1, device='cuda:0')"], []
     for warm in (True, False):

@@ -89,16 +89,8 @@ def measured(kind: str, marks: str) -> tuple[float, list[tuple[str, float]]]:
     with tempfile.NamedTemporaryFile("r") as told:
         environment = os.environ | {GROUP: str(account.folder), TOLD: told.name, "OMP_NUM_THREADS": "1"}
         environment["PYTHONPATH"] = python_path([str(ROOT)])
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "tools.benchmarks.cpu_of_tests",
-        ]
+        plugins = ["-p", "no:cacheprovider", "-p", "tools.benchmarks.cpu_of_tests"]
+        command = [sys.executable, "-m", "pytest", "-q", *plugins]
         command += ["-m", marks, *KINDS[kind]] if kind != "notebooks" else KINDS[kind]
         done = subprocess.run(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=account.join

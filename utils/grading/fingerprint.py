@@ -100,10 +100,12 @@ def _beyond(lab: str, names: frozenset[str]) -> str:
 
 def _code_of(path: Path) -> str:
     """A digest of a file: of Python the code, without its comments and its layout."""
-    if path.suffix != ".py":
-        return _bytes_of(path)
-    code = ast.dump(ast.parse(path.read_bytes()))
-    return hashlib.sha256(code.encode(errors="surrogatepass")).hexdigest()
+    return _code_in(path.read_bytes()) if path.suffix == ".py" else _bytes_of(path)
+
+
+@cache
+def _code_in(source: bytes) -> str:
+    return hashlib.sha256(ast.dump(ast.parse(source)).encode(errors="surrogatepass")).hexdigest()
 
 
 def _bytes_of(path: Path) -> str:
@@ -113,10 +115,15 @@ def _bytes_of(path: Path) -> str:
 def _imports(path: Path, root: Path) -> set[str]:
     """The course's modules that a module imports, or that it has the names of."""
     package = _module(path, root).split(".")[: None if path.name == "__init__.py" else -1]
-    return set(_named_in(ast.parse(path.read_bytes()), package))
+    return set(_imports_in(path.read_bytes(), tuple(package)))
 
 
-def _named_in(tree: ast.AST, package: list[str]) -> Iterator[str]:
+@cache
+def _imports_in(source: bytes, package: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(_named_in(ast.parse(source), package))
+
+
+def _named_in(tree: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
