@@ -12,7 +12,8 @@ from .tensor import SimTensor, refuse_if_retired, tensors_among
 INDEX_ELSEWHERE = "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
 
 
-def common_gpu(operator: Operator, args, kwargs) -> Gpu:
+def common_gpu(operator: Operator, args, kwargs) -> Gpu | None:
+    """That GPU; None where nothing among the operands is simulated. RuntimeError where they are on several devices."""
     __tracebackhide__ = True
     gpu = None
     for tensor in tensors_among((*args, *kwargs.values())):

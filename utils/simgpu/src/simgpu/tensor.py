@@ -36,7 +36,10 @@ class SimTensor(torch.Tensor):
     def __init__(self, data, requires_grad=False):
         """Nothing: `__new__` has done it."""
 
-    # Each operator that meets one comes in by its `__torch_dispatch__`: `dispatch` gives it to the class.
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        """Where each operator that meets one comes in: `dispatch.dispatch`, which takes this one's place."""
+        raise NotImplementedError
 
     @property
     def data(self):
