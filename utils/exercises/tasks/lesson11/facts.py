@@ -42,7 +42,11 @@ def compare_steps(student, ranks, seed):
         for rank, one in enumerate(told):
             need(not close(one["weights"][0], before), f"the weights of rank {rank} are those of the beginning.")
         apart = max(np.abs(one["weights"][0] - told[0]["weights"][0]).max() for one in told)
-        need(apart == 0, f"weights differ from rank to rank by {apart:.0e}. Which call gives all the same gradient?")
+        need(
+            apart == 0,
+            f"weights differ from rank to rank by {apart:.0e}. Which call, before the step, gives "
+            "all the same gradient?",
+        )
         [_, summed], _ = on_one_device(seed, samples, 1, scale=ranks)
         need(
             not close(told[0]["weights"][0], summed),
@@ -51,8 +55,8 @@ def compare_steps(student, ranks, seed):
         for number, weights in enumerate(right):
             need(
                 close(told[0]["weights"][number], weights),
-                f"after step {number} the weights are not those of one device with the whole batch. Is zero_grad "
-                "called, and does all_reduce come between backward and step?",
+                f"after step {number} the weights are not those of one device with the whole batch. "
+                + ("Is zero_grad called?" if number else "Does each rank take a share of its own?"),
             )
     return told, losses
 
@@ -82,7 +86,10 @@ def _(student):
             not isinstance(one["losses"][0], str),
             f"Rank {rank} returns a {one['losses'][0]}, not a loss.",
         )
-        need(close(one["losses"], losses), f"Rank {rank} returns {one['losses'][0]:.4f}, and not {losses[0]:.4f}.")
+        need(
+            close(one["losses"], losses),
+            f"Rank {rank} returns {one['losses'][0]:.4f}, and not {losses[0]:.4f}. Of which samples?",
+        )
 
 
 # --- behind the backward pass ----------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def in_turns(log, what, other, to) -> bool:
 
 
 def compare(student, place, rows, cut, seed):
-    with case(f"With {cut} ranks and micro-batches of {', '.join(map(str, rows))} rows"):
+    with case(f"With {cut} ranks and micro-batches of {', '.join(map(str, rows))} samples"):
         run = student.run(staged, 6, place, rows, cut, seed)
         for rank, told in enumerate(run["ranks"]):
             who = f"rank {rank} of {cut}"
@@ -296,7 +296,7 @@ def compare_rings(student, ranks):
             before, after = (rank - 1) % ranks, (rank + 1) % ranks
             need(told["got"] is not None, f"Rank {rank} returns a {told['kind']}. Which tensor was filled?")
             got = told["got"]
-            need(told["left"] == [rank] * 3, f"Rank {rank}'s own tensor is overwritten before it is sent.")
+            need(told["left"] == [rank] * 3, f"Rank {rank}'s own tensor is overwritten. Receive into a new one.")
             need(got != [rank] * 3, f"Rank {rank} returns its own tensor.")
             need(got != [after] * 3 or before == after, f"Rank {rank} has rank {after}'s tensor: that is the next one.")
             need(got == [before] * 3, f"Rank {rank} has not rank {before}'s tensor. Does it wait for both?")
