@@ -141,7 +141,7 @@ def to_another_device_copies_and_leaves_the_tensor():
     assert (x.to(META).device, x.device) == (META, torch.device("cpu"))
 
 
-@claim("explanation 00/3", "explanation 03/1")
+@claim("explanation 00/3", "03: train-forum-error-note")
 def to_where_it_is_already_returns_the_tensor_itself():
     x = torch.ones(3)
     assert x.to(x.device) is x
@@ -463,7 +463,7 @@ def a_slice_of_a_sequential_keeps_the_names_of_its_layers():
 # --- 03: training --------------------------------------------------------------------------------------------------
 
 
-@claim("explanation 03/2")
+@claim("03: train-cnn")
 def a_linear_layer_refuses_another_number_of_inputs():
     with says(RuntimeError, r"\(8x16384 and 4096x10\)"):
         nn.Linear(4096, 10)(torch.ones(8, 16384))
@@ -514,7 +514,7 @@ def trained(kind, one_for_each, clip):
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-@claim("explanation 03/4")
+@claim("explanation 03/2")
 def sgd_and_adam_treat_each_parameter_by_itself_and_clipping_does_not():
     for kind in (torch.optim.SGD, torch.optim.Adam):
         assert torch.equal(trained(kind, False, False), trained(kind, True, False))
@@ -553,7 +553,7 @@ def a_foreach_optimizer_takes_device_by_device_and_its_source_promises_no_order(
     assert "using FlatMap = std::unordered_map<" in header
 
 
-@claim("03: train-two-note", "02: follow-peer")
+@claim("03: train-two", "02: follow-peer")
 def an_optimizer_skips_a_parameter_without_a_gradient():
     for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
         parameter = nn.Parameter(torch.ones(2))
@@ -561,7 +561,7 @@ def an_optimizer_skips_a_parameter_without_a_gradient():
         assert parameter.tolist() == [1, 1]
 
 
-@claim("03: train-two-note")
+@claim("03: train-two")
 def one_optimizer_can_have_several_learning_rates():
     a, b = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
     a.grad = b.grad = torch.ones(1)
@@ -569,7 +569,7 @@ def one_optimizer_can_have_several_learning_rates():
     assert (a.item(), b.item()) == (0.75, 0.5)
 
 
-@claim("lab03: lab03-ex1-task", "explanation 03/4")
+@claim("lab03: lab03-ex1-task", "explanation 03/2")
 def clip_grad_norm_looks_at_all_gradients_at_once_and_returns_the_norm_before():
     parameters = [nn.Parameter(torch.zeros(1)) for _ in range(2)]
     for parameter, value in zip(parameters, (3.0, 4.0), strict=True):
@@ -606,14 +606,14 @@ def synchronize_without_a_device_means_the_current_one():
     assert "uses the current device" in torch.cuda.synchronize.__doc__
 
 
-@claim("04: time-it-sweep-note")
+@claim("04: time-more-runs-note")
 def pytorchs_timer_warms_up_and_waits_for_the_current_device():
     assert "torch.accelerator.synchronize()" in inspect.getsource(timer.timer)
     assert inspect.signature(torch.accelerator.synchronize).parameters["device"].default is None
     assert "# Warmup" in inspect.getsource(timer.Timer.timeit)
 
 
-@claim("explanation 04/3")
+@claim("explanation 04/1")
 def the_shape_of_nonzero_depends_on_values():
     assert torch.nonzero(torch.tensor([0, 1, 1])).shape == (2, 1)
     assert torch.ones(3)[torch.tensor([True, False, True])].shape == (2,)

@@ -1,4 +1,6 @@
-"""What `check("train_step")` in lesson 03 tells the learner: losses and parameters, compared with one device."""
+"""What `check` in lesson 03 tells the learner: losses, parameters and gradients, compared with one device."""
+
+import math
 
 import numpy as np
 import torch
@@ -124,3 +126,124 @@ def _(student):
         with order:
             compare(student, device0, device1, device1, device0, together=False)
             compare(student, device0, device1, device0, device1)
+
+
+# --- gradients, compared with one device ---------------------------------------------------------------------------
+
+gradients = lab.exercise(
+    "gradient_differences",
+    points=0,
+    title="The gradients of both models, name by name",
+    hints=[
+        "One backward pass for each model. dict(model.named_parameters()) has the same names in both.",
+        "p.grad of the two is on two devices. Which method brings both to the CPU?",
+        "p.grad is None where the backward pass has not come. Ask for that before you subtract.",
+    ],
+)
+
+
+def take_differences(lab, stack, place0, place1, detached, seed, seed_of_split, x, y):
+    """What the student's function says of a stack on one device and of one in two parts, both with old gradients.
+
+    `detached`: the split model cuts the graph at its move. `seed_of_split` other than `seed`: it has other weights.
+    """
+    import torch
+    from torch import nn
+
+    from utils.exercises.facts.probes import array, build, fill, kind_of
+
+    class Parts(nn.Module):
+        def __init__(self, second, seed):
+            super().__init__()
+            layers = build(stack)
+            self.second = second
+            self.part0, self.part1 = layers[:2].to(place0), layers[2:].to(second)
+            fill(self, seed)
+
+        def forward(self, x):
+            hidden = self.part0(x.to(place0))
+            if detached and self.second != place0:
+                hidden = hidden.detach()
+            return self.part1(hidden.to(self.second))
+
+    whole, split = Parts(place0, seed), Parts(place1, seed_of_split)
+    for parameter in (*whole.parameters(), *([] if detached else split.parameters())):
+        parameter.grad = torch.full_like(parameter, 0.5)
+    before = [array(p).copy() for model in (whole, split) for p in model.parameters()]
+    found = lab.gradient_differences(whole, split, nn.MSELoss(), torch.from_numpy(x), torch.from_numpy(y))
+    after = [array(p) for model in (whole, split) for p in model.parameters()]
+    told = {"kind": kind_of(found), "before": before, "after": after}
+    if isinstance(found, dict):
+        told["found"] = [
+            [str(name), float(value) if isinstance(value, (int, float)) else kind_of(value)]
+            for name, value in found.items()
+        ]
+    return told
+
+
+NAMES = ["part0.0.weight", "part0.0.bias", "part1.2.weight", "part1.2.bias"]
+
+
+def gradients_on_the_cpu(seed, x, y, old=0.0):
+    model = build(STACK)
+    fill(model, seed)
+    torch.nn.functional.mse_loss(model(torch.from_numpy(x)), torch.from_numpy(y)).backward()
+    return [p.grad + old for p in model.parameters()]
+
+
+def expected_differences(seed, seed_of_split, x, y, old=0.0, turned=False):
+    """The differences name by name, or with a mistake: old gradients in them, or the other model as the measure."""
+    pairs = zip(gradients_on_the_cpu(seed, x, y, old), gradients_on_the_cpu(seed_of_split, x, y, old), strict=True)
+    return [((mine - right).norm() / (mine if turned else right).norm()).item() for right, mine in pairs]
+
+
+def compare_differences(student, place0, place1, detached=False, seed_of_split=1):
+    generator = torch.Generator().manual_seed(2)
+    x, y = (torch.randn(16, size, generator=generator).numpy() for size in (6, 3))
+    seen = student.run(take_differences, STACK, place0, place1, detached, 1, seed_of_split, x, y)
+    need("found" in seen, f"it returned {seen['kind']}. Return a dict: a float for each parameter's name.")
+    found = dict(seen["found"])
+    need(
+        all(map(same, seen["after"], seen["before"])),
+        "it changed weights. Compare gradients only: no optimizer's step.",
+    )
+    need(sorted(found) == sorted(NAMES), f"the names are {', '.join(found) or 'none'}, not named_parameters()'s.")
+    wrong = [f"{name}: {value}" for name, value in found.items() if not isinstance(value, float)]
+    need(not wrong, f"{wrong[0] if wrong else ''}. Python floats are wanted: .item().")
+    right = expected_differences(1, seed_of_split, x, y)
+    if detached:
+        right[:2] = [math.inf, math.inf]
+    told = [found[name] for name in NAMES]
+    for name, mine, theirs in zip(NAMES, told, right, strict=True):
+        if near_difference(mine, theirs):
+            continue
+        where = f"{name} differs by {theirs:.3g}, and yours says {mine:.3g}."
+        need(theirs != math.inf, f"{where} The split model has no gradient there: float('inf').")
+        with_old = expected_differences(1, seed_of_split, x, y, old=0.5)
+        need(not all(map(near_difference, told, with_old)), f"{where} Old gradients are in it: zero_grad() first.")
+        turned = expected_differences(1, seed_of_split, x, y, turned=True)
+        need(not all(map(near_difference, told, turned)), f"{where} Divide by the norm of the whole model's gradient.")
+        need(False, f"{where} Is it the norm of the difference, divided by the norm of the whole model's gradient?")
+
+
+def near_difference(mine, theirs) -> bool:
+    return math.isclose(mine, theirs, rel_tol=1e-3, abs_tol=1e-4)  # infinity is close to itself only
+
+
+@gradients.fact("a right split has the gradients of the one-device model")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            compare_differences(student, device0, device1)
+
+
+@gradients.fact("other gradients differ by the norm of the difference, as a share of the right one's")
+def _(student):
+    with case("The split model has other weights, and both have old gradients"):
+        compare_differences(student, *student.devices, seed_of_split=2)
+
+
+@gradients.fact("a parameter that the backward pass does not reach is infinitely far off")
+def _(student):
+    with case("The split model detaches what it moves"):
+        compare_differences(student, *student.devices, detached=True)
