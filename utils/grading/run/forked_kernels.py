@@ -35,7 +35,7 @@ def plain() -> Children:
     from utils.grading.run import student_process
 
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel sets it before any import
-    student_process.load()
+    student_process.load_for_kernels()
 
     def begin(_: list[int], arguments: list[str]) -> None:
         sys.argv = ["kernel", *arguments]

@@ -96,7 +96,7 @@ def look_strictly(known: Callable[[type], bool]) -> None:
     _strict_probes()
 
 
-def load() -> None:
+def load_for_kernels() -> None:
     """Load what notebooks and kernels need."""
     quiet = "PYDEVD_DISABLE_FILE_VALIDATION"  # else the debugger warns of what Python has frozen
     before = os.environ.get(quiet)
@@ -110,7 +110,7 @@ def load() -> None:
 
 def prepare() -> list[Callable[[bytes], None]]:
     """Load what a notebook will need, and remember it. The one in the answer begins the observing, with a key."""
-    load()
+    load_for_kernels()
     import torch
 
     import simgpu
