@@ -2,8 +2,7 @@
 
 test_answers.py judges each answer alone, with the same strict looks and without a kernel. Here some of them go the way
 of a submission: the seal must cost a right answer nothing, and a wrong one its exercise and no other. `make test` has
-the model answers of every lab but the capstone, which also tells that none runs out of time, and the right answers of
-two labs.
+those of a few labs, `make test-more` of all.
 """
 
 import nbformat
@@ -11,7 +10,7 @@ import pytest
 
 from tests.support.answers import answers_of
 from tests.support.notebooks import LABS, notebook_with
-from tests.support.tiers import CAPSTONE, THOROUGH
+from tests.support.tiers import THOROUGH
 from utils.exercises.facts import load_lab
 from utils.grading.grade import grade_submission
 from utils.grading.run.submissions import Submission
@@ -25,11 +24,11 @@ def answers_to_each_exercise(lab, verdict, which):
     return {exercise: codes[which] for exercise, codes in by_exercise.items()}
 
 
-FIRST = ("lab01", "lab05")  # whose right answers are in `make test`: short, and long in memory
+# In `make test`: a short lab, one long in memory, two long in time.
+FIRST = {("lab01", "model"), ("lab01", "right"), ("lab05", "model"), ("lab09", "model"), ("lab12", "model")}
 pytestmark = pytest.mark.xdist_group("kernels")  # forked from one process: to start it takes seconds
-IN_MAKE_TEST = {(lab, "model") for lab in LABS if lab != CAPSTONE} | {(lab, "right") for lab in FIRST}
 EACH = [
-    pytest.param(lab, kind, marks=[] if (lab, kind) in IN_MAKE_TEST else THOROUGH)
+    pytest.param(lab, kind, marks=[] if (lab, kind) in FIRST else THOROUGH)
     for lab in LABS
     for kind in ("model", "right", "wrong")
 ]

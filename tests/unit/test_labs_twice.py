@@ -65,7 +65,7 @@ def test_a_right_answer_is_shown_the_same_after_a_wrong_one_and_once_more(lab, m
     monkeypatch.setenv(WIDGETS, "0")
     order, compared = tries(lab)
     cells = [nbformat.v4.new_code_cell(source) for _, source in order]
-    place = {"metadata": {"path": source_of(lab).parent}}
+    place = {"metadata": {"path": str(source_of(lab).parent)}}
     notebook = nbformat.v4.new_notebook(cells=cells)
     NotebookClient(notebook, km=kernel_manager(), timeout=300, allow_errors=True, resources=place).execute()
     ran = {name: cell for (name, _), cell in zip(order, notebook.cells, strict=True) if name}

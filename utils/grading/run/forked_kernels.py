@@ -10,7 +10,6 @@ namespaces of its own (isolation.py):
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import sys
@@ -33,11 +32,10 @@ def load_graded() -> Children:
 
 def load_plain() -> Children:
     """Kernels for lessons: not observed, and without a key."""
-    from utils.grading.run.student_process import EARLY, KERNELS
+    from utils.grading.run import student_process
 
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel sets it before any import
-    for name in (*EARLY, *KERNELS):
-        importlib.import_module(name)
+    student_process.load_for_kernels()
 
     def begin(_: list[int], arguments: list[str]) -> None:
         sys.argv = ["kernel", *arguments]

@@ -96,10 +96,21 @@ def look_strictly(known: Callable[[type], bool]) -> None:
     _strict_probes()
 
 
-def prepare() -> list[Callable[[bytes], None]]:
-    """Load what a notebook will need, and remember it. The one in the answer begins the observing, with a key."""
+def load_for_kernels() -> None:
+    """Load what notebooks and kernels need."""
+    quiet = "PYDEVD_DISABLE_FILE_VALIDATION"  # else the debugger warns of what Python has frozen
+    before = os.environ.get(quiet)
+    os.environ[quiet] = "1"
     for name in (*EARLY, *KERNELS):
         importlib.import_module(name)
+    del os.environ[quiet]
+    if before is not None:
+        os.environ[quiet] = before
+
+
+def prepare() -> list[Callable[[bytes], None]]:
+    """Load what a notebook will need, and remember it. The one in the answer begins the observing, with a key."""
+    load_for_kernels()
     import torch
 
     import simgpu
