@@ -1,5 +1,7 @@
 """What `check("train_step")` in lesson 03 tells the learner: losses and parameters, compared with one device."""
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -8,7 +10,7 @@ from utils.exercises.facts.probes import build, fill
 
 lab = Lab("lesson03", "Train across devices")
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
 
 step = lab.exercise(
     "train_step",

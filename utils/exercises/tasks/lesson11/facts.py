@@ -22,7 +22,7 @@ def average(lab, places, seed):
     """Each copy's weights and gradients before and after, and where the gradients are."""
     import torch
 
-    from utils.exercises.facts.probes import array, build, fill
+    from utils.exercises.facts.probes import array, build, fill, gradient_of
 
     copies = [build([["Linear", 3, 5], ["Tanh"], ["Linear", 5, 2]]) for _ in places]
     for number, (copy, place) in enumerate(zip(copies, places, strict=True)):
@@ -31,7 +31,7 @@ def average(lab, places, seed):
         for index, weight in enumerate(copy.parameters()):
             numbers = torch.Generator().manual_seed(seed + 100 * number + index)
             weight.grad = torch.randn(weight.shape, generator=numbers).to(place)
-    before = [[[array(p), array(p.grad)] for p in copy.parameters()] for copy in copies]
+    before = [[[array(p), gradient_of(p)] for p in copy.parameters()] for copy in copies]
     lab.average_gradients(copies)
     after = [[[array(p), None if p.grad is None else array(p.grad)] for p in copy.parameters()] for copy in copies]
     held = [[None if p.grad is None else str(p.grad.device) for p in copy.parameters()] for copy in copies]
