@@ -11,6 +11,9 @@ from torch import nn
 
 
 class GPT(nn.Module):
+    cos: torch.Tensor
+    sin: torch.Tensor
+
     def __init__(self, words: int, width: int, heads: int, blocks: int, longest: int = 1024):
         super().__init__()
         self.embed = nn.Embedding(words, width)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import platform
+from typing import Any
 
 import torch
 
@@ -103,7 +104,7 @@ def _simulated_count() -> int:
 
 
 def _simulated(count: int, paced: bool = False, compute: bool = True, memory: int | None = None) -> list[torch.device]:
-    slow = {"gpu": "Instructional", "link": "instructional", "clock": "paced"} if paced else {}
+    slow: dict[str, Any] = {"gpu": "Instructional", "link": "instructional", "clock": "paced"} if paced else {}
     # A machine that already has enough stays as it is: another cell may hold tensors on it.
     if slow or not compute or memory is not None or _simulated_count() < count:
         simgpu.enable(count=count, compute=compute, memory=memory, **slow)

@@ -15,29 +15,40 @@ def timing(gpu: GpuProfile) -> GpuProfile:
     return replace(gpu, memory=1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Cluster:
     """So many GPUs of a kind, `per_node` in a node. Profiles are those of simgpu or their names."""
 
-    gpu: GpuProfile | str = "H100"
-    gpus: int = 8
-    per_node: int = 8
-    link: LinkProfile | str = "nvlink4"
-    network: LinkProfile | str = "400G"
+    gpu: GpuProfile
+    gpus: int
+    per_node: int
+    link: LinkProfile
+    network: LinkProfile
 
-    def __post_init__(self):
-        for name in ("gpus", "per_node"):
-            number = getattr(self, name)
+    def __init__(
+        self,
+        gpu: GpuProfile | str = "H100",
+        gpus: int = 8,
+        per_node: int = 8,
+        link: LinkProfile | str = "nvlink4",
+        network: LinkProfile | str = "400G",
+    ):
+        numbers = {"gpus": gpus, "per_node": per_node}
+        for name, number in numbers.items():
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise Problem(f"{name}={number!r}: give a whole number, 1 or more")
-        if self.gpus > self.per_node and self.gpus % self.per_node:
-            raise Problem(f"{self.gpus} GPUs do not fill nodes of {self.per_node}: give a multiple of {self.per_node}")
-        profiles: dict[str, dict] = {"gpu": GPUS, "link": LINKS, "network": NETWORKS}
-        for name, known in profiles.items():
-            try:
-                object.__setattr__(self, name, find(name, known, getattr(self, name)))
-            except ValueError as error:
-                raise Problem(str(error)) from None
+        if gpus > per_node and gpus % per_node:
+            raise Problem(f"{gpus} GPUs do not fill nodes of {per_node}: give a multiple of {per_node}")
+        try:
+            profiles = {
+                "gpu": find("gpu", GPUS, gpu),
+                "link": find("link", LINKS, link),
+                "network": find("network", NETWORKS, network),
+            }
+        except ValueError as error:
+            raise Problem(str(error)) from None
+        for name, value in (numbers | profiles).items():
+            object.__setattr__(self, name, value)
 
     @cached_property
     def nodes(self) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from simgpu import PAIR, Fabric
-from simgpu.profiles import GpuProfile
+from simgpu.profiles import GpuProfile, LinkProfile
 from utils.schedules import Costs, Memory, Schedule, interleaved_1f1b, one_f_one_b
 from utils.schedules.clock import clock
 
@@ -65,7 +65,7 @@ def untimed(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
     found = Estimate(layout, nan, nan, memory, {}, nan, nan)
     if found.peak + found.reserve <= cluster.gpu.memory:
         return found
-    most = max(memory, key=memory.get)
+    most = max(memory, key=memory.__getitem__)
     gib = {"needs": found.peak, "most": memory[most], "reserve": found.reserve, "has": cluster.gpu.memory}
     gib = {name: f"{size / 2**30:.1f}" for name, size in gib.items()}
     reason = (
@@ -294,6 +294,7 @@ def _replayed(blocks: Blocks, groups: Groups, gpu: GpuProfile, fsdp: bool) -> _S
     """Three micro-batches: the second counts, the first and the last have more to do."""
     replay = Replay(gpu, groups, fsdp)
     marks = [0.0]
+    busy, talked, steady, each = 0.0, {}, 0.0, {}
     for number in range(3):
         replay.forward(blocks, held=number > 0 or not fsdp)
         marks.append(replay.finish())
@@ -343,7 +344,7 @@ def _piped(layout: Layout, stages, cluster: Cluster) -> StepTime:
 class _Way(NamedTuple):
     """A link as `play` wants it: what a send and its receive take."""
 
-    link: object
+    link: LinkProfile
 
     @property
     def latency(self) -> float:

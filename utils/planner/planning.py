@@ -63,7 +63,7 @@ class Plan:
 
     def reasons(self) -> pd.Series:
         """How many layouts failed for which reason, without their numbers."""
-        words = [f"does not fit, above all {max(each.memory, key=each.memory.get)}" for each in self.too_large]
+        words = [f"does not fit, above all {max(each.memory, key=each.memory.__getitem__)}" for each in self.too_large]
         return pd.Series([*words, *(reason for _, reason in self.refused)], dtype=object).value_counts()
 
     def simulated(self, n: int = 3) -> pd.DataFrame:

@@ -28,7 +28,7 @@ def simulate(model: Model, cluster: Cluster, layouts: Sequence[Layout]) -> list[
         "PYTHONPATH": python_path(sys.path),
     }
     run = [sys.executable, "-m", "utils.planner.simulation"]
-    asked = pickle.dumps((dict(model.sizes), cluster, layouts))  # a model's blocks are made by functions
+    asked = pickle.dumps((dict(model.sizes or ()), cluster, layouts))  # a model's blocks are made by functions
     done = subprocess.run(run, env=environment, input=asked, capture_output=True)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {done.returncode}"]

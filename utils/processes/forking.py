@@ -176,10 +176,10 @@ class Forked:
             if timeout is not None and not select.select([self._life], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("a forked process", timeout)
             self._life.settimeout(None)
-            self._hear()
+            return self._hear()
         return self.returncode
 
-    def _hear(self) -> None:
+    def _hear(self) -> int:
         try:
             word, *codes = self._life.recv(MESSAGE).decode().split()
         except (OSError, ValueError):
@@ -187,8 +187,9 @@ class Forked:
         if word != ENDED:
             self.why, self._parent.doubted = "the process that forks others has ended", True
         self.codes = [int(code) for code in codes if code.lstrip("-").isdigit()]
-        self.returncode = self.codes[0] if self.codes else 1
+        self.returncode = code = self.codes[0] if self.codes else 1
         self._life.close()
+        return code
 
     @property
     def lost(self) -> bool:

@@ -75,5 +75,5 @@ def run_cell(source: str, name: str, given: dict) -> None:
     body = ast.parse(source, name).body
     last = body.pop() if body and isinstance(body[-1], ast.Expr) and not source.rstrip().endswith(";") else None
     exec(compile(ast.Module(body, []), name, "exec"), namespace)
-    if last is not None:
+    if isinstance(last, ast.Expr):
         sys.displayhook(eval(compile(ast.Expression(last.value), name, "eval"), namespace))

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 
-from torch.distributed import TCPStore
+from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]  # it is documented there
 
 from utils.common.files import python_path
 from utils.processes.forking import Forked, ForkServer, ForkServerEnded, can_fork
@@ -108,23 +108,21 @@ def results_of(count: int, machine: dict, call: bytes) -> list:
     except KeyboardInterrupt:
         them = list(range(count))
         raise RanksInterrupted(f"{name_ranks(them)} {was(them)} interrupted, and {was(them)} ended.") from None
-    troubles = {rank.number: rank.said for rank in ranks if not isinstance(rank.said, Result)}
+    results = [rank.said for rank in ranks if isinstance(rank.said, Result)]
+    troubles = {rank.number: rank.said for rank in ranks if isinstance(rank.said, Trouble)}
     if troubles:
         first = min(troubles, key=lambda rank: ranks[rank].at)
         tracebacks = {rank: trouble.text for rank, trouble in troubles.items() if isinstance(trouble, Failure)}
         raise RankError(told(troubles, first, GRACE), tracebacks)
-    return [pickle.loads(rank.said.packed) for rank in ranks]
+    return [pickle.loads(result.packed) for result in results]
 
 
 def _run(server: ForkServer | None, count: int, order: bytes) -> list[Rank]:
     """Ranks that have had this order, and have ended. However it goes, none is left."""
     ends = [(*socket.socketpair(), *os.pipe()) for _ in range(count)]
     ranks = [Rank(number, Connection(ours.detach()), output) for number, (ours, _, output, _) in enumerate(ends)]
-    theirs, shown, processes = (
-        [file for _, words, _, output in ends for file in (words.detach(), output)],
-        Output(count),
-        None,
-    )
+    theirs = [file for _, words, _, output in ends for file in (words.detach(), output)]
+    shown, processes = Output(count), None
     try:
         try:
             processes = _begin(server, count, theirs)
@@ -141,7 +139,7 @@ def _run(server: ForkServer | None, count: int, order: bytes) -> list[Rank]:
         for rank in ranks:
             shown.rest_of(rank.number, rank.output)
             rank.close()
-    if processes.lost:
+    if processes is None or processes.lost:
         raise RuntimeError(ENDED)
     for rank, code in zip(ranks, processes.codes, strict=True):
         rank.has_ended(code)
@@ -168,10 +166,10 @@ def _hear(ranks: list[Rank], shown: Output) -> None:
         if left is not None and left <= 0:
             return
         for ready in wait([*waited, *outputs], left):
-            if ready in outputs:
-                if not shown.more_of(outputs[ready], ready):
-                    del outputs[ready]
-                continue
-            waited[ready].listen()
-            if until is None and not isinstance(waited[ready].said, Result):
-                until = time.monotonic() + GRACE
+            if isinstance(ready, Connection):
+                rank = waited[ready]
+                rank.listen()
+                if until is None and not isinstance(rank.said, Result):
+                    until = time.monotonic() + GRACE
+            elif isinstance(ready, int) and not shown.more_of(outputs[ready], ready):
+                del outputs[ready]

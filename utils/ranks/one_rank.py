@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import cloudpickle
 import torch
@@ -133,7 +133,7 @@ def _take_files(output: int) -> None:
         os.dup2(file, number)
     os.close(nothing)
     os.close(output)
-    sys.stdout.reconfigure(line_buffering=True)
+    cast(io.TextIOWrapper, sys.stdout).reconfigure(line_buffering=True)
 
 
 def _as_torchrun(rank: int, order: Order) -> None:
@@ -156,12 +156,12 @@ def _as_torchrun(rank: int, order: Order) -> None:
 class _Packing(cloudpickle.Pickler):
     """Pickles a result with its simulated tensors as tensors of the CPU: the notebook need not have such GPUs."""
 
-    def reducer_override(self, thing):
-        if isinstance(thing, torch.Tensor) and thing.device.type == "simgpu":
-            there = thing.detach().cpu()
-            kept = nn.Parameter(there, thing.requires_grad) if isinstance(thing, nn.Parameter) else there
+    def reducer_override(self, obj):
+        if isinstance(obj, torch.Tensor) and obj.device.type == "simgpu":
+            there = obj.detach().cpu()
+            kept = nn.Parameter(there, obj.requires_grad) if isinstance(obj, nn.Parameter) else there
             return kept.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-        return super().reducer_override(thing)
+        return super().reducer_override(obj)
 
 
 def _packed(result: object) -> Result:

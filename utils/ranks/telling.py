@@ -84,7 +84,8 @@ def told(troubles: dict[int, Trouble], first: int, grace: float) -> str:
     Where all have only waited, the rank that was `first` to give up knows why; then others wait for that one.
     """
     late = [rank for rank, trouble in troubles.items() if isinstance(trouble, Unfinished)]
-    waited = {rank: trouble.waited_in for rank, trouble in troubles.items() if getattr(trouble, "waited_in", "")}
+    failures = {rank: trouble for rank, trouble in troubles.items() if isinstance(trouble, Failure)}
+    waited = {rank: failure.waited_in for rank, failure in failures.items() if failure.waited_in}
     causes = [rank for rank in troubles if rank not in waited and rank not in late]
     if causes:
         alikes = alike(causes, lambda rank: _what(troubles[rank]))
@@ -129,13 +130,14 @@ def _lines_on(ranks: list[int], trouble: Trouble, troubles: dict[int, Trouble]) 
     if isinstance(trouble, Lost):
         yield f"{name_ranks(ranks)} {how_ended(trouble.code, ranks)}"
         return
+    assert isinstance(trouble, Failure), "a rank that has not finished has met with nothing"
     if trouble.waited_in:
         yield f"{name_ranks(ranks)} waited in {trouble.waited_in}, which {trouble.reason}"
     else:
         yield f"{name_ranks(ranks)}: {trouble.kind}{': ' * bool(trouble.message)}{trouble.message}"
     if advice := advice_on(trouble.message, [function for _, _, function in trouble.frames]):
         yield f"    {advice}"
-    places = {rank: place(troubles[rank].frames) for rank in ranks}
+    places = {rank: place(found.frames) for rank in ranks if isinstance(found := troubles[rank], Failure)}
     for some in alike(places, places.get):
         yield f"    {'' if len(some) == len(ranks) else name_ranks(some) + ': '}{places[some[0]]}"
 

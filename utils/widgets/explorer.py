@@ -6,6 +6,7 @@ import base64
 import math
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from utils.widgets import front_end
 from utils.widgets.front_end import mimebundle, show, widgets_here
@@ -75,14 +76,18 @@ class SplitExplorer:
         self.layers, self._x, self.devices = layers, x, devices
         self._gpu, self._link, self._overlap = gpu, link, overlap
         self.choices = [n for n in range(1, min(len(x), MOST_MICRO_BATCHES) + 1) if len(x) % n == 0]
-        self.cut = self.micro_batches = None
+        self.cut: Any = None
+        self.micro_batches: Any = None
         self.source = (
             f"simulated: 2 x {gpu.name}, {link.name}; computed from costs, not run; "
             "backward as 2 x forward (1 x without weights)"
         )
         self._costs = {}
-        self._box = self._picture_html = self._strip_html = self._text_html = None
-        self._sliders = ()
+        self._box: Any = None  # made of widgets when it is shown first, as what lies in it
+        self._picture_html: Any = None
+        self._strip_html: Any = None
+        self._text_html: Any = None
+        self._sliders: tuple = ()
 
     def costs(self, micro_batches: int):
         """What each layer costs for one of so many micro-batches."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import replace
 from html import escape
+from typing import Any
 
 from utils.common.errors import Problem
 from utils.widgets import front_end
@@ -74,7 +75,9 @@ class LayoutExplorer:
     def __init__(self, model, cluster, limits):
         self.model, self.at = model, {}
         self._cluster, self._limits, self._plans = cluster, limits, {}
-        self._box = self._picture_html = self._text_html = None
+        self._box: Any = None  # made of widgets when it is shown first, as what lies in it
+        self._picture_html: Any = None
+        self._text_html: Any = None
         self._sliders = {}
 
     def move(self, **to) -> None:

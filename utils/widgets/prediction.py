@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from utils.common.cell_tags import FOLDED
 from utils.widgets.explanations import explanation
@@ -54,7 +55,9 @@ class Prediction:
         self._why = why
         self.options = None if options is None else list(options)
         self._key = key
-        self._field = self._note = self._box = None
+        self._field: Any = None  # a widget when it is shown first, as the others
+        self._note: Any = None
+        self._box: Any = None
         if not self._fits(_answers.get(key)):  # the question has changed since
             del _answers[key]
 
@@ -68,7 +71,7 @@ class Prediction:
         if isinstance(value, str) and self.options is None:
             value = _number_or_text(value)
         if not self._fits(value):
-            raise ValueError(f"{value!r} is not one of the answers: {', '.join(map(repr, self.options))}")
+            raise ValueError(f"{value!r} is not one of the answers: {', '.join(map(repr, self.options or ()))}")
         if value is None:
             _answers.pop(self._key, None)
         else:

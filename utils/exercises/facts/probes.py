@@ -48,6 +48,12 @@ def array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().cpu().numpy()
 
 
+def gradient_of(tensor: torch.Tensor) -> np.ndarray:
+    """The numbers of the gradient that a tensor has got."""
+    assert tensor.grad is not None, "it has no gradient"
+    return array(tensor.grad)
+
+
 def parameters(module: nn.Module) -> list[dict]:
     """Each parameter's name, shape and device, in the module's order."""
     return [{"name": name, "shape": list(p.shape), "device": str(p.device)} for name, p in module.named_parameters()]

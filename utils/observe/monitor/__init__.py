@@ -215,8 +215,8 @@ class GpuMonitor:
         }
         if not means:
             return Imbalance(None, None, "No device has a value of utilisation, so there is nothing to compare.")
-        high = max(means, key=means.get)
-        low = min((name for name in means if name != high), key=means.get, default=high)
+        high = max(means, key=means.__getitem__)
+        low = min((name for name in means if name != high), key=means.__getitem__, default=high)
         busy = f"{high} was busy {means[high]:.0f}% of the time"
         if low == high:
             text = f"{busy}, and no other device has a value: comparing needs two."

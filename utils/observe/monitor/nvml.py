@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from utils.observe.monitor.samples import Trouble, counted, device_index
 
@@ -113,7 +114,7 @@ class NvmlSource:
     def __init__(self, uuids: dict[str, str]):
         self._uuids = uuids
         self.trouble = Trouble()
-        self._nvml = None
+        self._nvml: Any = None
         self._start()
 
     def _start(self) -> None:

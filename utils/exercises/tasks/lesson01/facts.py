@@ -1,5 +1,7 @@
 """Lesson 01's tasks: what `check` tells the learner of each."""
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -8,7 +10,7 @@ from utils.exercises.facts.probes import build, forward_and_backward
 
 lab = Lab("lesson01", "Split a model")
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
 
 # --- where each layer computes ---------------------------------------------------------------------------------------
 
@@ -292,7 +294,7 @@ def _(student):
 def _(student):
     for by in (0.25, -0.25):
         with case(f"Where one output of the split model is changed by {by}"):
-            found = differing(student, *student.devices, by)
+            found = differing(student, *student.devices, by=by)
             need(abs(found - 0.05) > 1e-3, f"it returned {found:.3g}, the mean of all five outputs. Take the largest.")
             need(found > -1e-3, f"it returned {found:.3g}. A difference has no sign: abs().")
             need(abs(found - 0.25) < 1e-3, f"it returned {found:.3g}. Is it abs() first, then max()?")

@@ -1,5 +1,7 @@
 """Lesson 02's tasks: what `check` tells the learner of each."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import nn
@@ -9,7 +11,7 @@ from utils.exercises.facts.probes import fill, forward_and_backward
 
 lab = Lab("lesson02", "Follow the data")
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
 
 # --- the nodes of the autograd graph --------------------------------------------------------------------------------
 
@@ -168,6 +170,8 @@ SIZES, BATCH = (5, 8, 3), 4
 
 class OneDevice(nn.Module):
     """What Tangled computes, on one device."""
+
+    scale: torch.Tensor
 
     def __init__(self, sizes):
         super().__init__()

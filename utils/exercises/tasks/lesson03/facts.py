@@ -1,6 +1,7 @@
 """What `check` in lesson 03 tells the learner: losses, parameters and gradients, compared with one device."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from utils.exercises.facts.probes import build, fill
 
 lab = Lab("lesson03", "Train across devices")
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
 
 step = lab.exercise(
     "train_step",

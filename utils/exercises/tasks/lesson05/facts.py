@@ -124,7 +124,7 @@ def _(student):
 
 @event_times.fact("whichever device finishes last, all have finished when the clock is read again")
 def _(student):
-    compare_times(student, *student.devices, [[0, 2], [1, 6], [0, 1]])
+    compare_times(student, *student.devices, jobs=[[0, 2], [1, 6], [0, 1]])
 
 
 memory_of_step = lab.exercise(

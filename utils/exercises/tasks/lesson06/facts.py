@@ -8,6 +8,7 @@ from torch import nn
 from torchvision.models import resnet50
 
 from utils.exercises.facts import Lab, case, need
+from utils.exercises.facts.probes import gradient_of
 from utils.exercises.tasks.lesson06.models import Small
 
 lab = Lab("lesson06", "Split ResNet50")
@@ -82,11 +83,11 @@ def the_whole_model(count, seed, training):
     whole = resnet50(num_classes=10)
     for module in whole.modules():
         if isinstance(module, nn.BatchNorm2d):
-            module.running_mean.normal_(std=0.1)
-            module.running_var.uniform_(0.5, 2.0)
+            module.get_buffer("running_mean").normal_(std=0.1)
+            module.get_buffer("running_var").uniform_(0.5, 2.0)
     output = whole.train(training)(torch.from_numpy(images(count, seed)))
     output.square().mean().backward()
-    gradients = {n: p.grad.numpy().ravel()[:: max(1, p.grad.numel() // 100)] for n, p in whole.named_parameters()}
+    gradients = {n: gradient_of(p).ravel()[:: max(1, p.numel() // 100)] for n, p in whole.named_parameters()}
     return output.detach().numpy(), gradients, {n: b.numpy() for n, b in whole.named_buffers()}
 
 

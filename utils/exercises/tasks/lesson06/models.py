@@ -12,6 +12,10 @@ class Small(nn.Module):
     "buffers" (running statistics move faster), "order" (parts registered the other way round).
     """
 
+    first: nn.Conv2d
+    norm: nn.BatchNorm2d
+    second: nn.Linear
+
     def __init__(self, device0, device1, change=""):
         super().__init__()
         self.device0, self.device1, self.change = device0, device1, change

@@ -2,7 +2,7 @@
 
 import torch
 
-from utils.exercises.facts.probes import array, device_of, fill, kind_of
+from utils.exercises.facts.probes import array, device_of, fill, gradient_of, kind_of
 from utils.models.gpt import GPT
 from utils.observe.trace import record
 
@@ -27,7 +27,7 @@ def run_on_one(run_blocks, cut: int, tokens: int) -> dict:
         right = block(right, model.cos[:tokens], model.sin[:tokens])
     right.square().sum().backward()
     mine = None if x.grad is None else array(x.grad)
-    return {"output": array(output), "right": array(right), "mine": mine, "gradient": array(same.grad)}
+    return {"output": array(output), "right": array(right), "mine": mine, "gradient": gradient_of(same)}
 
 
 def run_on_two(run_blocks, device0: str, device1: str, cuts: list[int]) -> list:

@@ -1,17 +1,18 @@
 """The facts about lesson 08's tasks. Lab 08 asks the same of more than two parts, so it uses these words too."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from utils.exercises.facts import Lab, case, need
-from utils.exercises.facts.probes import build, fill
+from utils.exercises.facts.probes import build, fill, gradient_of
 
 lab = Lab("lesson08", "Pipeline the batch")
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-6}  # a real GPU adds up in another order than a CPU
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-6}  # a real GPU adds up in another order than a CPU
 
 
 def same(mine, theirs) -> bool:
@@ -74,7 +75,7 @@ def whole_batch(parts, seed, x):
     fill(model, seed)
     output = model(torch.from_numpy(x))
     output.square().mean().backward()
-    return output.detach().numpy(), [p.grad.numpy() for p in model.parameters()]
+    return output.detach().numpy(), [gradient_of(p) for p in model.parameters()]
 
 
 # --- which launches made a run what it is ---------------------------------------------------------------------------
@@ -229,12 +230,12 @@ def compare_accumulated(student, device0, device1, samples, size, seed=1):
 
 @accumulation.fact("loss and gradients are those of the whole batch, and one micro-batch is in flight at a time")
 def _(student):
-    compare_accumulated(student, *student.devices, 12, 4)
+    compare_accumulated(student, *student.devices, samples=12, size=4)
 
 
 @accumulation.fact("so they are with other sizes, and with the devices swapped")
 def _(student):
-    compare_accumulated(student, *student.devices[::-1], 10, 2, seed=2)
+    compare_accumulated(student, *student.devices[::-1], samples=10, size=2, seed=2)
 
 
 # --- the pipeline ---------------------------------------------------------------------------------------------------
@@ -292,17 +293,18 @@ def compare_pipelined(student, device0, device1, samples, size, seed=1):
 
 @task.fact("the output and every gradient are those of the whole batch")
 def _(student):
-    compare_pipelined(student, *student.devices, 12, 4)
+    compare_pipelined(student, *student.devices, samples=12, size=4)
 
 
 @task.fact("so they are with a smaller last micro-batch, and with the devices swapped")
 def _(student):
-    compare_pipelined(student, *student.devices[::-1], 10, 4, seed=2)
+    compare_pipelined(student, *student.devices[::-1], samples=10, size=4, seed=2)
 
 
 def watch_pipelined(lab, device0, device1, micro_batches):
     """The share of the shorter device's work that is done while the other works too. Simulated devices only."""
     import warnings
+    from operator import attrgetter
 
     import torch
 
@@ -325,9 +327,10 @@ def watch_pipelined(lab, device0, device1, micro_batches):
     both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))
     least = min(timeline.busy(device0), timeline.busy(device1))
     # The parts are products of matrices: what the host does before the first or after the last is not in the loop.
-    products = [event.launched for event in timeline.events if event.flops]
+    products = [event.launched for event in timeline.events if event.flops and event.launched is not None]
     first, last = min(products, default=0.0), max(products, default=0.0)
-    inside = sorted((e for e in timeline.events if first <= e.launched <= last), key=lambda e: e.launched)
+    launched = [e for e in timeline.events if e.launched is not None and first <= e.launched <= last]
+    inside = sorted(launched, key=attrgetter("launched"))
     kernels, copies = {device0: "0", device1: "1"}, {device0: "c", device1: "b"}
     return {
         "watched": True,

@@ -1,5 +1,7 @@
 """The facts about lesson 12's tasks."""
 
+from typing import Any
+
 import numpy as np
 
 from utils.exercises.facts import Lab, case, need
@@ -7,7 +9,7 @@ from utils.exercises.tasks.lesson12.measured import WIDTH, on_one_device
 
 lab = Lab("lesson12", "Shards of a model")
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 
 # --- the optimizer's state in shards -------------------------------------------------------------------------------
 

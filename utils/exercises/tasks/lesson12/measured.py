@@ -8,7 +8,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.utils import parameters_to_vector
 
-from utils.exercises.facts.probes import array, fill
+from utils.exercises.facts.probes import array, fill, gradient_of
 from utils.observe.trace import record
 
 WIDTH = 128  # of the model that is sharded
@@ -39,7 +39,7 @@ def steps_with_shards(sharded_step, seed, steps):
     for step in range(steps):
         for index, weight in enumerate(model.parameters()):
             weight.grad = numbers(seed + 1000 * step + 100 * rank + index, *weight.shape).to(place())
-        given.append(np.concatenate([array(p.grad).ravel() for p in model.parameters()]))
+        given.append(np.concatenate([gradient_of(p).ravel() for p in model.parameters()]))
         with record() as timeline:
             sharded_step(model, shard, optimizer)
         after.append(vector(model))

@@ -227,7 +227,7 @@ MOST_TENSORS = (110, 64, 48, 36, 30)
 ONLY_WRITE_LISTS = {aten._foreach_zero_, aten._foreach_copy_}
 
 
-def _lists(args) -> list[list[torch.Tensor]]:
+def _lists(args) -> Sequence[Sequence[torch.Tensor]]:
     """The lists of tensors among arguments that are as large as the first: not those of steps."""
     lists = [arg for arg in args if isinstance(arg, (list, tuple)) and arg and isinstance(arg[0], torch.Tensor)]
     return [each for each in lists if each[0].shape == lists[0][0].shape]
@@ -433,7 +433,7 @@ def recurrent(
     describe it. Layers and directions are charged one after another; cuDNN lets some of them overlap.
     """
     rows = sum(batch * steps for batch, steps in batches)
-    kernels = [_dense(rows, *(shape if backward else shape[::-1]), dtype) for shape in of_inputs]
+    kernels = [_dense(rows, *(shape if backward else (shape[1], shape[0])), dtype) for shape in of_inputs]
     kernels += [_step(batch, steps, shape, dtype, backward) for shape in of_states for batch, steps in batches]
     if backward:
         weights = [_dense(results, rows, operands, dtype) for results, operands in (*of_inputs, *of_states)]

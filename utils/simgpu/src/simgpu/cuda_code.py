@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from types import FunctionType, MethodType
-from typing import Any, cast
+from typing import Any
 from unittest import mock
 
 import torch
@@ -368,7 +368,7 @@ def _note_fork() -> None:
         device_module.in_bad_fork = True
         machine.gpus = _NotAfterAFork(machine.gpus)
         refuse: Any = _NotAfterAFork.refuse
-        SimTensor.__torch_dispatch__ = cast(Any, classmethod(refuse))
+        SimTensor.__torch_dispatch__ = classmethod(refuse)
 
 
 class _NotAfterAFork(tuple):

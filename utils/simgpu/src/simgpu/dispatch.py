@@ -80,13 +80,14 @@ def _run_planned(operator, args, kwargs):
         key, gpu, values, storages = key_of(operator, args, kwargs)
         plan = operator.plans.get(key)
     except Uncommon as uncommon:
-        plan = key = None
+        key = None
         note_unplanned(uncommon.reason)
     except TypeError:
-        plan = key = None
+        key = None
         note_unplanned(NO_KEY)
-    if plan is not None and not gpu.retired:
-        return replay(plan, operator, gpu, values, storages, args, kwargs)
+    else:
+        if plan is not None and not gpu.retired:
+            return replay(plan, operator, gpu, values, storages, args, kwargs)
     if machine.several_streams:
         return _run_in_order(partial(_run_as_given, operator, key), operator, args, kwargs or {})
     return run_the_long_way(operator, args, kwargs or {}, key)

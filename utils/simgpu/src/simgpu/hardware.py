@@ -156,6 +156,12 @@ class Machine:
         # auditing event "simgpu.record" (and "simgpu.cleared" where a machine begins), for who has to trust a log.
         self.log: deque[tuple] | None = deque(maxlen=LOG_LENGTH)
 
+    @property
+    def known_settings(self) -> Settings:
+        """The settings, of a machine that has GPUs."""
+        assert self.settings is not None, "without settings there is no GPU"
+        return self.settings
+
     def configure(self, settings: Settings) -> None:
         """Become the machine that `settings` describe; the same settings again change nothing."""
         if settings == self.settings:
@@ -334,8 +340,7 @@ class Machine:
 
     def link_between(self, one: Gpu, other: Gpu) -> LinkProfile:
         """What two GPUs of this process are linked by: GPUs of one node have consecutive numbers."""
-        settings = self.settings
-        assert settings is not None, "without settings there is no GPU"
+        settings = self.known_settings
         per_node = settings.count // settings.nodes
         same = one.index // per_node == other.index // per_node
         return settings.link if same else settings.network
@@ -347,8 +352,7 @@ class Machine:
 
     def copy_with_host(self, gpu: Gpu, size: int, *, to_host: bool, pinned: bool = False, wait: bool = True) -> None:
         """A copy between a GPU and the host, whose memory is pinned or not; the host waits for its end if told to."""
-        assert self.settings is not None, "without settings there is no GPU"
-        link = self.settings.host_link
+        link = self.known_settings.host_link
         ends = ((self.queue(gpu), gpu.copy_out if to_host else gpu.copy_in),)
         kind = "d2h" if to_host else "h2d"
         end = self._copy(gpu, ends, link.seconds(size, pageable=not pinned), kind, size, "cpu")

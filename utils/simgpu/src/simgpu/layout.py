@@ -48,7 +48,8 @@ _layouts: dict[tuple, Layout] = {}
 
 def layout_of(value: torch.Tensor) -> Layout:
     known = not machine.compute and value.is_cpu
-    parts = (value.shape, value.stride(), value.storage_offset(), value.dtype, value.is_conj(), value.is_neg(), known)
+    marks = value.is_conj(), value.is_neg(), known
+    parts: tuple = (value.shape, value.stride(), value.storage_offset(), value.dtype, *marks)
     layout = _layouts.get(parts)
     if layout is None:
         layout = _layouts[parts] = Layout(*parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import torch_private
-from .hardware import DEVICE_TYPE, machine
+from .hardware import DEVICE_TYPE, Gpu, machine
 from .layout import layout_of
 from .memory import Storage
 from .operators import SPECIAL
@@ -18,11 +18,11 @@ PRIORITY = 5
 class LoadedStorage(torch.UntypedStorage):
     """The bytes of a loaded storage, with the simulated GPU that they are wanted on. Tensors of the file share it."""
 
-    gpu = None
+    gpu: Gpu
     counted: Storage
 
-    @property
-    def device(self) -> torch.device:
+    @property  # as in PyTorch, which declares an attribute
+    def device(self) -> torch.device:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.gpu.device
 
 

@@ -117,7 +117,7 @@ class Storage:
         size = -(-size // BLOCK) * BLOCK  # `_whole`, without its call
         self.size = 0  # nothing to give back if `take` refuses
         self._memory = memory
-        self.written = None  # by which queue, and until when: kept once a GPU has several streams
+        self.written: tuple | None = None  # by which queue, and until when: kept once a GPU has several streams
         memory.take(size)
         self.size = size
 

@@ -30,13 +30,14 @@ aten = torch.ops.aten
 
 def _charge(source: Gpu | None, target: Gpu | None, size: int, *, pinned: bool, wait: bool = True) -> None:
     """Charge a copy of `size` bytes; None is the host: its memory is pinned or not, it waits unless told not to."""
-    if source is target:
-        seconds = seconds_for(source.profile, streaming(2 * size))
-        machine.launch(source, seconds, "copy_", 2 * size, 0)
-    elif source is None:
+    if source is None:
+        assert target is not None, "a copy within the host is none of ours"
         machine.copy_with_host(target, size, to_host=False, pinned=pinned, wait=wait)
     elif target is None:
         machine.copy_with_host(source, size, to_host=True, pinned=pinned, wait=wait)
+    elif source is target:
+        seconds = seconds_for(source.profile, streaming(2 * size))
+        machine.launch(source, seconds, "copy_", 2 * size, 0)
     else:
         machine.copy_between(source, target, size)
 
@@ -59,8 +60,8 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
     if gpu is None and not are_known([source]):
         raise refusals.no_values(f"Copying to {target}")
     key = (source._layout, dtype, memory_format) if gpu and layout in (None, torch.strided) else None
-    planned = _made.get(key)
-    if planned is not None:
+    planned = None if key is None else _made.get(key)
+    if gpu is not None and planned is not None:
         outside, size = planned
         storage, value = Storage(gpu.memory, size), None
         if machine.compute:
@@ -104,7 +105,7 @@ def _copy(destination, source, non_blocking=False):
     else:
         forget(destination)
     is_pinned = pinned.has(source if ends[0] is None else destination)
-    _charge(*ends, size_of(destination), pinned=is_pinned, wait=not (non_blocking and is_pinned))
+    _charge(ends[0], ends[1], size_of(destination), pinned=is_pinned, wait=not (non_blocking and is_pinned))
     return destination
 
 

@@ -7,7 +7,7 @@ calls look them up here and replay them.
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,7 +19,7 @@ from .tensor import SimTensor, tensors_among, wrap_planned
 
 # What a result is: a new tensor, a view of an argument, that argument itself, or no tensor.
 NEW, VIEW, SAME, OTHER = range(4)
-SEVERAL = (None, None, None, 0)  # in place of the one result that there is not
+SEVERAL: tuple = (None, None, None, 0)  # in place of the one result that there is not
 # Kept calls of one operator. A learning rate that changes each step is no new call; a changing shape is.
 MOST_PLANS = 1000
 
@@ -94,7 +94,7 @@ PLAIN = {int, str, type(None), torch.dtype, torch.layout, torch.memory_format}
 NUMBERS = {int, bool}
 
 
-def key_of(operator, args, kwargs):
+def key_of(operator, args, kwargs) -> tuple[tuple, Any, list, list]:
     """(what a call is known by, its GPU, its arguments with values for tensors, the storages of its tensors).
 
     Equal keys have equal shapes and costs. Raises Uncommon for a call that is not planned.
@@ -135,7 +135,7 @@ def key_of(operator, args, kwargs):
                 raise Uncommon(TENSOR_BY_NAME)
             key.append(name)
             key.append(kind if kind is float else arg if kind is not bool else _TRUE if arg else _FALSE)
-    if operator.switch is not None and gpu.profile.tf32:
+    if operator.switch is not None and gpu is not None and gpu.profile.tf32:
         key.append(torch_private.rounds_float32(operator.switch))
     return tuple(key), gpu, values, storages
 
@@ -180,6 +180,7 @@ def replay(plan, operator, gpu, values, storages, args, kwargs):
         func = machine.stopwatch.around(func)
     # Nearly all operators give one new tensor: its way is all in here, for each call of a function takes time.
     what, position, layout, size = plan.results[0] if plan.single else SEVERAL
+    storage, new = None, ()
     if what == NEW:
         storage = Storage(gpu.memory, size)
     elif what is None:
@@ -189,7 +190,7 @@ def replay(plan, operator, gpu, values, storages, args, kwargs):
         out = func(*values, **kwargs) if kwargs else func(*values)
     if plan.seconds is not None:
         machine.launch(gpu, plan.seconds, operator.name, plan.bytes, plan.flops, queue)
-    if what == NEW:
+    if storage is not None:
         if queue is not None:
             storage.written = queue, queue.free, False
             if operator.written:

@@ -92,7 +92,8 @@ def _as_one_call(func, packed: bool):
     """A recurrent operator of PyTorch's, charged as one."""
 
     def run(x, *args):
-        batch_sizes, args = (args[:1], args[1:]) if packed else ((), args)
+        first = 1 if packed else 0
+        batch_sizes, args = args[:first], args[first:]
         hidden, params, _, layers, _, _, bidirectional, *batch_first = args
         states = list(hidden) if isinstance(hidden, (list, tuple)) else [hidden]
         operands = [x, *states, *params]

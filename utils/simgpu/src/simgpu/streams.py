@@ -155,18 +155,21 @@ class Event:
     @property
     def _moment(self) -> float | None:
         """When it happens, as it is known now."""
-        return self._recorded if self._after is None else max(self._recorded, self._after.end)
+        recorded, after = self._recorded, self._after
+        return recorded if recorded is None or after is None else max(recorded, after.end)
 
     def wait(self, stream: Stream | None = None) -> None:
         """What `stream` (default: the current one) is given from now on waits for this event."""
         queue = machine.queue(machine.gpu(None)) if stream is None else queue_of(stream)
-        if self._moment is not None and queue is not self._queue:
-            machine.settle(self._queue.gpu, self._moment)
-            queue.wait_until(self._moment)
+        moment, recorder = self._moment, self._queue
+        if moment is not None and recorder is not None and queue is not recorder:
+            machine.settle(recorder.gpu, moment)
+            queue.wait_until(moment)
 
     def query(self) -> bool:
         """Whether it has happened. One that was never recorded has. A no costs the host what a launch costs it."""
-        return self._moment is None or _is_past(self._moment, self._queue.gpu)
+        moment, recorder = self._moment, self._queue
+        return moment is None or recorder is None or _is_past(moment, recorder.gpu)
 
     def synchronize(self) -> None:
         """The host waits until it has happened."""

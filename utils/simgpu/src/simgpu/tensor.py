@@ -7,6 +7,7 @@ above this and needs nothing from it: it sees tensors of an ordinary device.
 from __future__ import annotations
 
 import copy
+from typing import Any, ClassVar
 
 import torch
 
@@ -15,8 +16,10 @@ from .hardware import Gpu, machine
 from .layout import Layout, layout_of
 from .memory import Storage
 
-make_wrapper = torch_private.make_wrapper
+make_wrapper: Any = torch_private.make_wrapper
 STRIDED = torch.strided
+_data: Any = torch.Tensor.data  # what reads and sets it
+_set: Any = torch.Tensor.set_
 
 
 class SimTensor(torch.Tensor):
@@ -27,7 +30,9 @@ class SimTensor(torch.Tensor):
     """
 
     # Subclass behaviour is not wanted above autograd: functions return what they would for any device.
-    __torch_function__ = torch_private.disabled_torch_function
+    __torch_function__: ClassVar[Any] = torch_private.disabled_torch_function
+    # What each operator that meets one comes in by: `dispatch` gives it to the class.
+    __torch_dispatch__: ClassVar[Any]
 
     def __new__(cls, data, requires_grad=False):
         """A parameter. Libraries make one by `type(parameter)(data, requires_grad=...)`: nn.Parameter, on CUDA."""
@@ -36,14 +41,9 @@ class SimTensor(torch.Tensor):
     def __init__(self, data, requires_grad=False):
         """Nothing: `__new__` has done it."""
 
-    @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        """Where each operator that meets one comes in: `dispatch.dispatch`, which takes this one's place."""
-        raise NotImplementedError
-
     @property
     def data(self):
-        return torch.Tensor.data.__get__(self)
+        return _data.__get__(self)
 
     @data.setter
     def data(self, new):
@@ -53,31 +53,31 @@ class SimTensor(torch.Tensor):
                 f"{self.device}. Use x.copy_(...), or module.to(device) and the tensors that it has then."
             )
         # PyTorch moves the outside (shape, device) from `new`; the numbers have to follow.
-        torch.Tensor.data.__set__(self, new)
+        _data.__set__(self, new)
         self._value, self._gpu, self._storage, self._layout = new._value, new._gpu, new._storage, new._layout
 
-    def untyped_storage(self):
-        """The memory behind this tensor, as far as it has one: its size, its address, freeing and taking it."""
+    def untyped_storage(self) -> Any:
+        """The memory behind this tensor, a SimStorage: its size, its address, freeing and taking it."""
         return SimStorage(self)
 
     def data_ptr(self) -> int:
         """An address that only tensors in the same place of the same memory have: for telling tensors apart."""
         start = self.untyped_storage().data_ptr()
-        return start + self.storage_offset() * self.element_size() if start else 0
+        return start + int(self.storage_offset()) * self.element_size() if start else 0
 
-    def set_(self, source=None, *args, **kwargs):
+    def set_(self, source: Any = None, *args, **kwargs):
         """As `torch.Tensor.set_`; of a storage a tensor is made that has all of it."""
         source = source.untyped() if hasattr(source, "untyped") else source
         if isinstance(source, SimStorage):
             source = source.tensor(self.dtype)
         if type(source) is SimTensor and (args or kwargs):
-            source, args, kwargs = source.detach()._part(*args, **kwargs), (), {}
-        return torch.Tensor.set_(self, *(() if source is None else (source,)), *args, **kwargs)
+            source, args, kwargs = source._part(*args, **kwargs), (), {}
+        return _set(self, *(() if source is None else (source,)), *args, **kwargs)
 
     def _part(self, storage_offset: int, size, stride=None):
         """What is at these places from this tensor's first number on, as `set_` has it: in rows, without strides."""
         stride = torch.empty(size, device="meta").stride() if stride is None or not len(stride) else stride
-        return self.as_strided(size, stride, self.storage_offset() + storage_offset)
+        return self.detach().as_strided(size, stride, self.storage_offset() + storage_offset)
 
     def tolist(self):
         return self.cpu().tolist()
@@ -85,7 +85,7 @@ class SimTensor(torch.Tensor):
     def __format__(self, spec):
         return format(self.item(), spec) if self.dim() == 0 else object.__format__(self, spec)
 
-    def record_stream(self, stream) -> None:
+    def record_stream(self, s) -> None:
         """Nothing: memory here is given away again when the last reference goes, whatever streams still do."""
 
     def numpy(self, *, force=False):
@@ -161,7 +161,7 @@ class SimStorage:
         self._of, self._counted, self._values = tensor, tensor._storage, value_of(tensor).untyped_storage()
         self.device = tensor.device
 
-    def tensor(self, dtype: torch.dtype) -> SimTensor:
+    def tensor(self, dtype: torch.dtype) -> torch.Tensor:
         """All numbers in it, of the type that they have. RuntimeError for another type."""
         of = self._of.detach()
         if of.dtype != dtype:
@@ -219,7 +219,9 @@ def wrap_planned(value: torch.Tensor | None, gpu: Gpu, storage: Storage, layout:
     tensor._gpu = gpu
     tensor._storage = storage
     tensor._layout = layout
-    return layout.mark(tensor) if layout.lazy else tensor
+    if layout.lazy:
+        layout.mark(tensor)
+    return tensor
 
 
 def _text(tensor: SimTensor) -> str:

@@ -19,6 +19,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -93,7 +94,7 @@ class Waiting:
     def __init__(self, store, members: list[int], group_rank: int):
         self._members = members
         self._me = members[group_rank]
-        self._gloo = None
+        self._gloo: Any = None
         self._store = store
         self._what = ""
         self._reason = ""
@@ -245,7 +246,7 @@ class _Guard:
         self._lock = threading.Lock()
         self._mine = _State()
         self._waits: tuple[Waiting, str, float] | None = None
-        self._others: dict[int, tuple[_State, float]] = {}  # what each has shown, and when that was new
+        self._others: dict[int, tuple[_State | None, float]] = {}  # what each has shown, and when that was new
         self._seen: dict[int, str] = {}
         self._given_up = ""  # what this rank waited for in vain, last of all
         atexit.register(self._end)

@@ -106,7 +106,7 @@ class SimBackend(torch_private.Backend):
     def allreduce_coalesced(self, tensors, opts=None) -> SimWork:
         return self.allreduce(tensors, opts)
 
-    def reduce(self, tensors, opts=None) -> SimWork:
+    def reduce(self, tensors, opts) -> SimWork:
         self._check.root(opts, "reduce")
         op = reduction_of(opts, tensors)
 
@@ -119,7 +119,7 @@ class SimBackend(torch_private.Backend):
 
         return self._collective("reduce", tensors, tensors, data, f"to {opts.rootRank}, {op}")
 
-    def broadcast(self, tensors, opts=None) -> SimWork:
+    def broadcast(self, tensors, opts) -> SimWork:
         self._check.root(opts, "broadcast")
 
         def data():
@@ -199,7 +199,7 @@ class SimBackend(torch_private.Backend):
 
     _allgather_base, _reduce_scatter_base = all_gather_single, reduce_scatter_single
 
-    def gather(self, outputs, inputs, opts=None) -> SimWork:
+    def gather(self, outputs, inputs, opts) -> SimWork:
         self._check.root(opts, "gather")
         for parts in outputs if self.group_rank == opts.rootRank else ():
             self._check.parts(parts, inputs[0], "gather's list of outputs")
@@ -213,7 +213,7 @@ class SimBackend(torch_private.Backend):
         details = f"to {opts.rootRank}"
         return self._collective("all_gather", inputs, outputs, data, details, times=self.ranks, called="gather")
 
-    def scatter(self, outputs, inputs, opts=None) -> SimWork:
+    def scatter(self, outputs, inputs, opts) -> SimWork:
         self._check.root(opts, "scatter")
         for parts in inputs if self.group_rank == opts.rootRank else ():
             self._check.parts(parts, outputs[0], "scatter's list of inputs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import torch
 
@@ -27,12 +28,12 @@ class Group:
         self.free = 0.0  # when the group's own stream is
         self.among = f"ranks {ranks_in_words(self.members)}"
         if not self.alone:
-            store = torch.distributed.PrefixStore(of_this_life("group"), options.store)
+            store = torch_private.c10d.PrefixStore(of_this_life("group"), options.store)
             self.waiting = Waiting(store, self.members, self.rank)
-        if self.alone or self.ranks == 1:
-            self.gloo = AllEqual(self.rank, self.ranks)
-        else:
-            self.gloo = self.waiting.connect(self.ranks, options.timeout)
+        by_itself = self.alone or self.ranks == 1
+        self.gloo: Any = (
+            AllEqual(self.rank, self.ranks) if by_itself else self.waiting.connect(self.ranks, options.timeout)
+        )
 
     def ready(self, gpu: Gpu, ways: tuple[str, ...]) -> tuple[float, float]:
         """(when this rank can begin on these ways, when its host has launched it)."""
@@ -49,10 +50,11 @@ class Group:
 
     def _place(self, gpu: Gpu) -> int:
         """What no other rank may have: a GPU of the node; -1 where a process sees one GPU only, as it may its own."""
-        if machine.settings.count == 1:
+        count = machine.known_settings.count
+        if count == 1:
             return -1
         node = self.members[self.rank] // _per_node(_world())
-        return gpu.index + node * machine.settings.count
+        return gpu.index + node * count
 
     def take(self, gpu: Gpu, ways, name: str, ready: float, end: float, size: int, launched: float, among: str) -> None:
         self.free = max(self.free, end)
@@ -104,8 +106,9 @@ class AllEqual:
 
 def _per_node(world: int) -> int:
     """How many ranks a node has: as torchrun says, else as the machine was made."""
-    if machine.settings.nodes > 1:
-        return max(1, world // machine.settings.nodes)
+    nodes = machine.known_settings.nodes
+    if nodes > 1:
+        return max(1, world // nodes)
     local = int(os.environ.get("LOCAL_WORLD_SIZE", world))
     return local if 0 < local < world else world
 
@@ -121,7 +124,8 @@ def _fabric(members: list[int]) -> Fabric:
     global _ranks_known
     _ranks_known = max(_ranks_known, len(members), max(members) + 1)
     nodes = len({rank // _per_node(_world()) for rank in members})
-    return Fabric(len(members), nodes, machine.settings.link, machine.settings.network)
+    settings = machine.known_settings
+    return Fabric(len(members), nodes, settings.link, settings.network)
 
 
 def _ways(fabric: Fabric) -> tuple[str, ...]:
@@ -132,5 +136,5 @@ def _ways(fabric: Fabric) -> tuple[str, ...]:
 
 
 def link_between_ranks(one: int, other: int):
-    per_node = _per_node(_world())
-    return machine.settings.link if one // per_node == other // per_node else machine.settings.network
+    per_node, settings = _per_node(_world()), machine.known_settings
+    return settings.link if one // per_node == other // per_node else settings.network

@@ -77,7 +77,7 @@ class PointToPoint:
     def _message(self, tensors, source: int, target: int, name: str, what: str, tag: int) -> Message:
         gpu = gpu_of(tensors)
         link = link_between_ranks(self._group.members[source], self._group.members[target])
-        ways = ("link",) if link is machine.settings.link else ("network",)
+        ways = ("link",) if link is machine.known_settings.link else ("network",)
         seconds = PAIR + link.seconds(bytes_in(tensors))
         if source == target:  # a copy, which reads and writes
             ways, seconds = (), PAIR + 2 * bytes_in(tensors) / gpu.profile.bandwidth

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -13,6 +14,7 @@ from ..tensor import SimTensor, storage_of
 from .arguments import flattened
 
 WAIT = torch_private.WAIT_FOR_COLLECTIVE
+_wait_in_pytorch: Any = torch_private.kernel_of_collectives(WAIT)
 
 
 class SimWork(torch_private.Work):
@@ -87,6 +89,6 @@ def wait_tensor(tensor: torch.Tensor) -> torch.Tensor:
         end, known = arrival
         machine.queue(tensor._gpu).wait_until(end)
         if (made := known()) is not None:
-            torch_private.kernel_of_collectives(WAIT)(made)
+            _wait_in_pytorch(made)
             return tensor
-    return torch_private.kernel_of_collectives(WAIT)(tensor)
+    return _wait_in_pytorch(tensor)

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
+from typing import Any
 
 import torch
 
@@ -81,7 +82,7 @@ def keep_backward_on_calling_thread() -> None:
         of_this_thread.done = True
 
 
-def when_backward_ends(call: Callable[[], object]) -> None:
+def when_backward_ends(call: Callable[[], Any]) -> None:
     """Call this when the backward pass that runs on this thread has ended."""
     torch.autograd.Variable._execution_engine.queue_callback(call)
 
@@ -111,7 +112,7 @@ def also_in_calls_back(mode: torch.overrides.TorchFunctionMode) -> Iterator[None
 
     PyTorch takes a mode away while the mode calls a function, and `Tensor.backward` is such a function.
     """
-    autograd = torch.autograd  # when a process ends, the module is gone before the mode is
+    autograd: Any = torch.autograd  # when a process ends, the module is gone before the mode is
     run_backward = autograd._engine_run_backward
 
     def run(*args, **kwargs):
@@ -134,8 +135,9 @@ _translation: torch.overrides.TorchFunctionMode | None = None
 
 def _translated() -> AbstractContextManager:
     """A context with the mode of `also_in_calls_back`, where PyTorch has taken it away."""
-    is_on = _translation is None or _translation in torch.overrides._get_current_function_mode_stack()
-    return nullcontext() if is_on else _translation
+    mode = _translation
+    is_on = mode is None or mode in torch.overrides._get_current_function_mode_stack()
+    return nullcontext() if mode is None or is_on else mode
 
 
 def translating(call):

@@ -81,6 +81,8 @@ class _Awaited(MetaPathFinder):
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
         execute = spec.loader.exec_module
 
         def exec_module(module) -> None:

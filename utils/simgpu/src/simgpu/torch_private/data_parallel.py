@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import wraps
+from typing import Any
 
 import torch
 
@@ -20,7 +21,7 @@ def let_fsdp_move_models(kind: str) -> None:
     PyTorch swaps such tensors itself where a class says that it can be traced.
     """
     for name in ("_fully_shard._fsdp_init", "_init_utils"):
-        init = importlib.import_module(f"torch.distributed.fsdp.{name}")
+        init: Any = importlib.import_module(f"torch.distributed.fsdp.{name}")
         if not hasattr(init._move_states_to_device, "swaps"):
             init._move_states_to_device = _swapping(init._move_states_to_device, kind)
 
@@ -47,7 +48,7 @@ def let_fsdp1_run(kind: str, simulated: Callable[[torch.device], torch.device], 
 
     Raises RuntimeError, with the words `offloading`, where it is to keep its weights on the CPU.
     """
-    init = importlib.import_module("torch.distributed.fsdp._init_utils")
+    init: Any = importlib.import_module("torch.distributed.fsdp._init_utils")
     make, chosen = init._init_param_handle_from_params, init._get_device_from_device_id
     if hasattr(make, "refuses"):
         return

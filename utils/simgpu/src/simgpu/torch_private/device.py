@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial, wraps
+from typing import Any
 
 import torch
 from torch.utils import _device, backend_registration
@@ -54,7 +55,8 @@ def register_device_type(name: str, device_module: object, backward: Callable[[]
     hooks, guard = Hooks(), Guard()
     backend_registration._setup_privateuseone_for_python_backend(name, device_module, hooks, guard)
     _kept_alive.extend([hooks, guard])
-    torch.autograd._engine_run_backward = raising_what_was_taken(torch.autograd._engine_run_backward, name, backward)
+    autograd: Any = torch.autograd
+    autograd._engine_run_backward = raising_what_was_taken(autograd._engine_run_backward, name, backward)
 
 
 def let_accelerator_ask(module) -> None:

@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import cache, partial, wraps
+from typing import Any
 
 import torch
 
@@ -15,7 +16,10 @@ from .autograd import when_backward_ends
 from .versions import torch_version
 
 FIRST_WITH_PYTHON_BACKENDS = (2, 15)
-c10d = getattr(torch._C, "_distributed_c10d", None)  # None where PyTorch was built without
+c10d: Any = getattr(torch._C, "_distributed_c10d", None)  # None where PyTorch was built without
+Backend: Any
+Work: Any
+ReduceOp: Any
 Backend, Work, ReduceOp = (getattr(c10d, name, object) for name in ("Backend", "Work", "ReduceOp"))
 
 
@@ -126,7 +130,7 @@ def kernel_of_fsdp(func) -> Callable | None:
 _awaited: dict[int, dict[object, weakref.WeakMethod]] = {}  # by thread: what completes open futures, the oldest first
 
 
-def await_in_backward(complete: Callable[[], object]) -> None:
+def await_in_backward(complete: Callable[[], Any]) -> None:
     """Call this, a method, when the backward pass of this thread has ended, or a future is waited for before then.
 
     A future may be one of PyTorch's own, made from another in C++ (`then`, a hook of DDP's reducer): so its class

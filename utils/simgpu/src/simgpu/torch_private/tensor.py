@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import wraps
 
 import torch
+import torch._utils
 import torch.multiprocessing.reductions
+import torch.utils.dlpack
 from torch import _tensor_str
 
 disabled_torch_function = torch._C._disabled_torch_function_impl
