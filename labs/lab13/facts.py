@@ -840,19 +840,15 @@ def _(student):
     compare_plan(student, Case("7B on H100", 4, 8, 80e9, "nvlink4", "400G", 64))
 
 
-@ex5.fact("a large model")
+@ex5.fact("large models, also in nodes of four, where little fits")
 def _(student):
     compare_plan(student, LARGE)
+    compare_plan(student, Case("30B on A100", 8, 4, 80e9, "nvlink3", "100G", 32))
 
 
 @ex5.fact("two nodes with a slow network")
 def _(student):
     compare_plan(student, Case("7B on H100", 2, 8, 80e9, "nvlink4", "25G", 32))
-
-
-@ex5.fact("nodes of four, where little fits")
-def _(student):
-    compare_plan(student, Case("30B on A100", 8, 4, 80e9, "nvlink3", "100G", 32))
 
 
 @ex5.fact("a small model, where short micro-batches have their price")

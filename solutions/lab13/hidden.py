@@ -74,26 +74,14 @@ def _(student):
         seen.compare_stages(student, widths, rows, seed=9, sends_wait=True)
 
 
-@seen.ex5.fact("PCIe in one node")
+@seen.ex5.fact("slow links: nodes of two with few rows, and PCIe in one node")
 def _(student):
     seen.compare_plan(student, seen.Case("7B on H100", 1, 8, 80e9, "pcie5", "400G", 32))
-
-
-@seen.ex5.fact("nodes of two, and few rows")
-def _(student):
     seen.compare_plan(student, seen.Case("7B on H100", 8, 2, 80e9, "pcie5", "100G", 8))
 
 
-@seen.ex5.fact("small memory")
+@seen.ex5.fact("small memory, and a large and a small model in nodes of four")
 def _(student):
     seen.compare_plan(student, seen.Case("7B on H100", 4, 8, 24e9, "nvlink4", "200G", 64))
-
-
-@seen.ex5.fact("a large model in nodes of four")
-def _(student):
     seen.compare_plan(student, seen.Case("70B on H100", 16, 4, 96e9, "nvlink4", "400G", 128))
-
-
-@seen.ex5.fact("a small model in four nodes")
-def _(student):
     seen.compare_plan(student, seen.Case("1B on H100", 4, 4, 24e9, "nvlink4", "100G", 128))

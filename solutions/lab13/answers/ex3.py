@@ -201,3 +201,40 @@ def finished(work, every, save, restart, failures):
         done += min(int((failure - begin) // (every + save)), stretches - done)
         begin = failure + restart
     return begin + (stretches - done) * (every + save) + tail
+
+
+# %% wrong: last_save_that_is_not_made
+# Lets a failure count that comes in the time of a save after the last part, which is not made.
+
+def finished(work, every, save, restart, failures):
+    now, saved = 0, 0
+    for failure in [*failures, math.inf]:
+        while True:
+            part = min(every, work - saved)
+            is_last = saved + part == work
+            end = now + part + (0 if is_last else save)
+            if now + part + save > failure:
+                break
+            if is_last:
+                return end
+            now, saved = end, saved + part
+        now = failure + restart
+
+
+# %% wrong: half_seconds
+# Counts the time in half seconds, and rounds other moments.
+
+def finished(work, every, save, restart, failures):
+    now, saved = 0, 0
+    failures = [round(2 * moment) / 2 for moment in failures]
+    for failure in [*failures, math.inf]:
+        while True:
+            part = min(every, work - saved)
+            is_last = saved + part == work
+            end = now + part + (0 if is_last else save)
+            if end > failure:
+                break
+            if is_last:
+                return end
+            now, saved = end, saved + part
+        now = failure + restart

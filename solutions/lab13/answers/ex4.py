@@ -779,3 +779,82 @@ def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
     if aside is not None:
         send(aside, rank - 1)
     return loss if last else None
+
+
+# %% wrong: three_in_flight
+# Lets no rank have more than three micro-batches in flight, as many as in the trials.
+
+def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
+    is_first, is_last = rank == 0, rank == ranks - 1
+    most, total, in_flight = min(ranks - rank, len(rows), 3), 0, []
+
+    def receive(number):
+        if is_first:
+            return x.split(rows)[number]
+        room = torch.empty(rows[number], width)
+        recv(room, rank - 1)
+        return room.requires_grad_()
+
+    received = receive(0)
+    for turn in range(len(rows) + most - 1):
+        if turn < len(rows):
+            output = part(received)
+            if is_last:
+                output = loss_fn(output, y.split(rows)[turn]) * rows[turn] / sum(rows)
+                total += output.detach()
+            else:
+                send(output.detach(), rank + 1)
+            in_flight.append((received, output))
+        oldest = None
+        if turn >= most - 1:
+            oldest, output = in_flight.pop(0)
+            gradient = None if is_last else torch.empty_like(output)
+            if not is_last:
+                recv(gradient, rank + 1)
+            output.backward(gradient)
+        if turn + 1 < len(rows):
+            received = receive(turn + 1)  # before the gradient is sent: the rank before sends this first
+        if oldest is not None and not is_first:
+            send(oldest.grad, rank - 1)
+    return total if is_last else None
+
+
+# %% wrong: fetched_first_if_there_are_many
+# Fetches the next input before it sends a gradient only where there are as many micro-batches as ranks. With fewer,
+# two neighbours wait for each other.
+
+def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
+    is_first, is_last = rank == 0, rank == ranks - 1
+    most, total, in_flight = min(ranks - rank, len(rows)), 0, []
+
+    def receive(number):
+        if is_first:
+            return x.split(rows)[number]
+        room = torch.empty(rows[number], width)
+        recv(room, rank - 1)
+        return room.requires_grad_()
+
+    early, received = len(rows) >= ranks, receive(0)
+    for turn in range(len(rows) + most - 1):
+        if turn < len(rows):
+            if turn and not early:
+                received = receive(turn)
+            output = part(received)
+            if is_last:
+                output = loss_fn(output, y.split(rows)[turn]) * rows[turn] / sum(rows)
+                total += output.detach()
+            else:
+                send(output.detach(), rank + 1)
+            in_flight.append((received, output))
+        oldest = None
+        if turn >= most - 1:
+            oldest, output = in_flight.pop(0)
+            gradient = None if is_last else torch.empty_like(output)
+            if not is_last:
+                recv(gradient, rank + 1)
+            output.backward(gradient)
+        if early and turn + 1 < len(rows):
+            received = receive(turn + 1)  # before the gradient is sent: the rank before sends this first
+        if oldest is not None and not is_first:
+            send(oldest.grad, rank - 1)
+    return total if is_last else None
