@@ -17,6 +17,7 @@ from tests.support.tiers import (
     is_first_of_its_exercise,
     promises,
 )
+from utils.exercises.facts import load_lab
 
 
 @pytest.mark.parametrize("lab", LABS)
@@ -25,6 +26,20 @@ def test_each_fact_that_an_answer_fails_first_is_failed_in_the_first_tier(lab):
     wrong = {(exercise, name) for exercise, verdict, name in first_answers(lab) if verdict == "wrong"}
     assert {(row["exercise"], row["claim"]) for row in known(lab) if (row["exercise"], row["answer"]) in wrong} == every
     assert len(wrong) == len(every)
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_each_fact_is_seen_failing(lab):
+    """A fact, visible or hidden, that no wrong answer fails first is untested or needless.
+
+    Where one is new, write the wrong answer that it is there for; where none can be found because a fact before it
+    always fails first, leave it out or join the two.
+    """
+    failed_first = {(row["exercise"], row["claim"]) for row in known(lab)}
+    facts = [(name, fact.claim) for name, one in load_lab(lab, hidden=True).exercises.items() for fact in one.facts]
+    assert [fact for fact in facts if fact not in failed_first] == []
+    assert len(set(facts)) == len(facts), "the table tells facts apart by their claims"
+    assert failed_first <= set(facts), "the table has a claim that is no fact's"
 
 
 @pytest.mark.parametrize("lab", LABS)
