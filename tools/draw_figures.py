@@ -146,7 +146,7 @@ def two_streams() -> str:
             below.annotate("", (moment, until - 0.4), (moment, since + 0.4), arrowprops={"arrowstyle": "->"}, zorder=5)
     for axes, names, title in (
         (above, ["device0", "device1"], "one stream a device: during a copy neither computes"),
-        (below, ["device0 computes", "device0 gives", "device1 takes", "device1 computes"], "two streams a device"),
+        (below, ["device0 computes", "device0 copies", "device1 copies", "device1 computes"], "two streams a device"),
     ):
         axes.set_title(title, loc="left", fontsize=10, color=plots.INK)
         axes.set_yticks(range(len(names)), names, fontsize=9)

@@ -1,7 +1,9 @@
-"""The facts about lesson 09's task."""
+"""The facts about lesson 09's tasks."""
 
 import math
 import re
+
+import numpy as np
 
 from utils.exercises.facts import Lab, case, need, visible
 from utils.exercises.facts.probes import gradient_of
@@ -11,16 +13,104 @@ from utils.observe.trace import Event, Timeline
 lab = Lab("lesson09", "Fast and right")
 lesson = visible("lesson08")
 
+error = lab.exercise(
+    "gradient_error",
+    points=0,
+    title="How far are the gradients?",
+    hints=[
+        "Twice the same: p.grad = None for each parameter, run, collect the gradients.",
+        "torch.cat joins tensors of one device only: p.grad.cpu().flatten().",
+        "tensor.norm() is the root of the sum of squares.",
+    ],
+)
+
+REFERENCE, STEP = ([3.0, 0.0], [4.0]), ([3.0, 2.0], [1.0])  # the gradients of two parameters, on a device each
+EARLIER = ([7.0, -2.0], [5.0])
+
+
+def run_error(lab, device0, device1, reference, step, earlier):
+    import torch
+
+    from utils.exercises.facts.probes import array, kind_of
+
+    devices = [torch.device(device0), torch.device(device1)]
+    parameters = [torch.nn.Parameter(torch.ones(len(g)).to(d)) for g, d in zip(reference, devices, strict=True)]
+    if earlier:
+        for p, values in zip(parameters, earlier, strict=True):
+            p.grad = torch.tensor(values).to(p.device)
+    calls = []
+
+    def backward_with(name, gradients):
+        def run():
+            calls.append(name)
+            for p, values in zip(parameters, gradients, strict=True):
+                (p * torch.tensor(values).to(p.device)).sum().backward()
+
+        return run
+
+    found = lab.gradient_error(parameters, backward_with("step", step), backward_with("reference", reference))
+    if isinstance(found, torch.Tensor):
+        found = array(found)
+    elif not isinstance(found, float):
+        found = kind_of(found)
+    return {"found": found, "calls": sorted(calls)}
+
+
+def norm(*parts):
+    return float(np.linalg.norm(np.concatenate(parts)))
+
+
+def compare_error(student, earlier=()):
+    told = student.run(run_error, *student.devices, list(REFERENCE), list(STEP), list(earlier))
+    found = told["found"]
+    need(told["calls"] == ["reference", "step"], f"it called {told['calls'] or 'neither'}. Call each function once.")
+    need(not isinstance(found, str) and np.size(found) == 1, f"it returned {found}. Return the error as a number.")
+    found = float(np.ravel(found)[0])
+    right, other, before = (np.concatenate(each) for each in (REFERENCE, STEP, earlier or ([0.0] * 2, [0.0])))
+    far = norm(other - right)
+    uncleared = "backward() adds to what .grad holds: set p.grad = None before each of the two runs."
+    why = [
+        (norm(other) / norm(right), uncleared),
+        (norm(other) / norm(right + before), uncleared),
+        (norm(other - right - before) / norm(right + before), uncleared),
+        (norm(right) / norm(other + before), uncleared),
+        (norm(other - right - before) / norm(right), uncleared),
+        (0.0, "Both lists hold the same tensors: gradients that are zeroed in place need a clone()."),
+        (far, "That is the norm of the difference. Divide it by the norm of the reference's gradients."),
+        (far / norm(other), "That is relative to the step's gradients. Divide by the norm of the reference's."),
+        (abs(norm(other) - norm(right)) / norm(right), "Take the norm of the difference, not a difference of norms."),
+        ((2 / 3 + 3 / 4) / 2, "That is a mean over parameters. Join all gradients in one vector first."),
+    ]
+    near = [hint for value, hint in why if math.isclose(found, value, rel_tol=1e-3, abs_tol=1e-6)]
+    need(
+        math.isclose(found, far / norm(right), rel_tol=1e-4),
+        f"the error is {far / norm(right):.4f}, and it returned {found:.4f}. {near[0] if near else ''}",
+    )
+
+
+@error.fact("it is the norm of the difference over the norm of the reference's gradients")
+def _(student):
+    compare_error(student)
+
+
+@error.fact("gradients from before do not count")
+def _(student):
+    with case("With gradients left from an earlier step"):
+        compare_error(student, EARLIER)
+
+
+# --- fast, and right ------------------------------------------------------------------------------------------------
+
 task = lab.exercise(
     "fast_and_right",
     points=0,
     title="Fast, and right",
     hints=[
-        "Two things are read too early. What does the copy read, and who writes it? What does part1 read?",
+        "Two things are read too early. What does the copy read, and who writes it? What does stage1 read?",
         "a.wait_stream(b): what a is given from now on waits for what b has been given until now. The streams that "
         "compute are the current streams of the two devices.",
-        "Three losses are means over 400, 400 and 200 rows. How much of the whole batch's mean is each?",
-        "Does anything in the loop need a number on the host? Then nothing has to be synchronised either.",
+        "Three losses are means over 40, 40 and 10 samples. How much of the whole batch's mean is each?",
+        "Does anything in the loop need a number on the host? Then nothing has to be synchronized either.",
     ],
 )
 
@@ -34,20 +124,20 @@ def run_step(lab, device0, device1, widths, x, y, size):
     from simgpu.streams import Stream
     from utils.exercises.facts.probes import array, fill, kind_of
 
-    part0 = nn.Sequential(nn.Linear(widths[0], widths[1]), nn.Tanh())
-    part1 = nn.Linear(widths[1], widths[2])
-    whole = nn.Sequential(part0, part1)
+    stage0 = nn.Sequential(nn.Linear(widths[0], widths[1]), nn.Tanh())
+    stage1 = nn.Linear(widths[1], widths[2])
+    whole = nn.Sequential(stage0, stage1)
     fill(whole, 4)
-    part0.to(device0)
-    part1.to(device1)
+    stage0.to(device0)
+    stage1.to(device1)
     sizes = []
-    part0[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
+    stage0[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
     stream = torch.cuda.Stream if device0.startswith("cuda") else Stream
     streams = [stream(torch.device(device)) for device in (device0, device1)]
     x, y = torch.from_numpy(x).to(device0), torch.from_numpy(y).to(device1)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        loss = lab.fast_and_right(part0, part1, nn.MSELoss(), x, y, size, *streams)
+        loss = lab.fast_and_right(stage0, stage1, nn.MSELoss(), x, y, size, *streams)
     return {
         "sizes": sizes,
         "loss": array(loss.reshape(-1)) if isinstance(loss, torch.Tensor) else kind_of(loss),
@@ -56,19 +146,24 @@ def run_step(lab, device0, device1, widths, x, y, size):
     }
 
 
-def compare_step(student, device0, device1, rows, size, widths=(5, 9, 3)):
+def compare_step(student, device0, device1, samples, size, widths=(5, 9, 3)):
     import torch
     from torch import nn
 
-    x, y = lesson.numbers(rows, widths[0], seed=5), lesson.numbers(rows, widths[2], seed=6)
+    x, y = lesson.numbers(samples, widths[0], seed=5), lesson.numbers(samples, widths[2], seed=6)
     whole = nn.Sequential(nn.Linear(widths[0], widths[1]), nn.Tanh(), nn.Linear(widths[1], widths[2]))
     lesson.fill(whole, 4)
     loss = nn.functional.mse_loss(whole(torch.from_numpy(x)), torch.from_numpy(y))
     loss.backward()
-    with case(f"With {rows} rows, size={size}, x on {device0} and y on {device1}"):
+    with case(f"With {samples} samples, size={size}, x on {device0} and y on {device1}"):
         run = student.run(run_step, device0, device1, list(widths), x, y, size)
+<<<<<<< HEAD
         lesson.compare_sizes(run["sizes"], rows, size)
         lesson.compare_gradients(run["gradients"], [gradient_of(p) for p in whole.parameters()])
+=======
+        lesson.compare_sizes(run["sizes"], samples, size)
+        lesson.compare_gradients(run["gradients"], [p.grad.numpy() for p in whole.parameters()])
+>>>>>>> w6
         need(not isinstance(run["loss"], str), f"it returned {run['loss']}. Return the loss as a tensor.")
         need(
             run["loss"].size == 1 and math.isclose(run["loss"][0], loss.item(), rel_tol=1e-4),
@@ -104,12 +199,12 @@ def watch_step(lab, device0, device1, micro_batches):
     if not (is_simulated(device0) and is_simulated(device1)):
         return {"watched": False}
     # In simgpu's cost model a sum of very many numbers for very few results is slow; this computer does it quickly.
-    part0 = nn.Sequential(nn.Linear(8, 60_000), nn.Linear(60_000, 8)).to(device0)
-    part1 = nn.Sequential(nn.Linear(8, 60_000), nn.Linear(60_000, 8)).to(device1)
-    giving, taking = Stream(torch.device(device0)), Stream(torch.device(device1))
+    stage0 = nn.Sequential(nn.Linear(8, 60_000), nn.Linear(60_000, 8)).to(device0)
+    stage1 = nn.Sequential(nn.Linear(8, 60_000), nn.Linear(60_000, 8)).to(device1)
+    copy0, copy1 = Stream(torch.device(device0)), Stream(torch.device(device1))
     x, y = torch.randn(16 * micro_batches, 8).to(device0), torch.randn(16 * micro_batches, 8).to(device1)
     with record(device0, device1) as timeline:
-        lab.fast_and_right(part0, part1, nn.MSELoss(), x, y, 16, giving, taking)
+        lab.fast_and_right(stage0, stage1, nn.MSELoss(), x, y, 16, copy0, copy1)
     return {"watched": True, "timeline": asdict(timeline)}
 
 
@@ -136,7 +231,7 @@ def _(student):
                 f"on the simulated clock both devices worked at once for {share:.0%} of the time that they "
                 "work. Does something wait for more than it needs?",
             )
-            for device, stream, during in zip(student.devices, ("giving", "taking"), hidden, strict=True):
+            for device, stream, during in zip(student.devices, ("copy0", "copy1"), hidden, strict=True):
                 need(
                     during > 0.5,
                     f"{device} computed during {during:.0%} of the time of the copies. It is not wrong, and not "
