@@ -157,13 +157,8 @@ def compare_step(student, device0, device1, samples, size, widths=(5, 9, 3)):
     loss.backward()
     with case(f"With {samples} samples, size={size}, x on {device0} and y on {device1}"):
         run = student.run(run_step, device0, device1, list(widths), x, y, size)
-<<<<<<< HEAD
-        lesson.compare_sizes(run["sizes"], rows, size)
-        lesson.compare_gradients(run["gradients"], [gradient_of(p) for p in whole.parameters()])
-=======
         lesson.compare_sizes(run["sizes"], samples, size)
-        lesson.compare_gradients(run["gradients"], [p.grad.numpy() for p in whole.parameters()])
->>>>>>> w6
+        lesson.compare_gradients(run["gradients"], [gradient_of(p) for p in whole.parameters()])
         need(not isinstance(run["loss"], str), f"it returned {run['loss']}. Return the loss as a tensor.")
         need(
             run["loss"].size == 1 and math.isclose(run["loss"][0], loss.item(), rel_tol=1e-4),
@@ -174,13 +169,13 @@ def compare_step(student, device0, device1, samples, size, widths=(5, 9, 3)):
 
 @task.fact("the loss and every gradient are those of the whole batch, also with a smaller last micro-batch")
 def _(student):
-    compare_step(student, *student.devices, rows=12, size=4)
-    compare_step(student, *student.devices[::-1], rows=10, size=4)
+    compare_step(student, *student.devices, samples=12, size=4)
+    compare_step(student, *student.devices[::-1], samples=10, size=4)
 
 
 @task.fact("no stream reads what another has not finished writing (seen where devices are simulated)")
 def _(student):
-    races = compare_step(student, *student.devices, rows=12, size=4)["races"]
+    races = compare_step(student, *student.devices, samples=12, size=4)["races"]
     # Without the numbers of streams: this check has made them.
     said = re.sub(r" on stream \d+", "", races[0].partition("'On ")[2].partition(". A real")[0]) if races else ""
     need(not races, f"on {said}. On CUDA it would read whatever is there, and say nothing. What has to wait for what?")
