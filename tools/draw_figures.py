@@ -208,10 +208,10 @@ def ring() -> str:
 
 QUESTIONS = [
     ("Is one GPU enough?", "use one, and measure it", "lessons 04, 05"),
-    ("Does training fit on one GPU,\nand is it too slow?", "copies: DDP", "lesson 11"),
+    ("Does training fit on one GPU,\nand is it too slow?", "data parallelism: DDP", "lesson 11"),
     (
         "Do weights and gradients fit,\nand the optimizer's state not?",
-        "copies, the state\nin shards: ZeRO-1",
+        "data parallelism, with\nsharded state: ZeRO-1",
         "lesson 12",
     ),
     (
@@ -219,14 +219,14 @@ QUESTIONS = [
         "FSDP, as long as its\nall-gathers stay hidden",
         "lesson 12",
     ),
-    ("Is one layer too large, or are\nthere too few rows to share?", "tensor parallel,\ninside a machine", "lesson 12"),
+    ("Is one layer too large, or are\nthere too few samples to split?", "tensor parallelism,\nwithin a node", "lesson 12"),
     (
-        "Are all-gathers between machines\nexposed, or is it still too large?",
-        "stages of a pipeline,\nbetween machines",
+        "Are all-gathers between nodes\nexposed, or is it still too large?",
+        "stages of a pipeline,\nbetween nodes",
         "lessons 01, 06 to 10",
     ),
     (
-        "More than one machine, or\nseveral of these at once?",
+        "More than one node, or\nseveral of these at once?",
         "plan it, then measure\nwhat the choice hangs on",
         "lesson 13",
     ),
