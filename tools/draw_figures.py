@@ -219,7 +219,11 @@ QUESTIONS = [
         "FSDP, as long as its\nall-gathers stay hidden",
         "lesson 12",
     ),
-    ("Is one layer too large, or are\nthere too few samples to split?", "tensor parallelism,\nwithin a node", "lesson 12"),
+    (
+        "Is one layer too large, or are\nthere too few samples to split?",
+        "tensor parallelism,\nwithin a node",
+        "lesson 12",
+    ),
     (
         "Are all-gathers between nodes\nexposed, or is it still too large?",
         "stages of a pipeline,\nbetween nodes",
