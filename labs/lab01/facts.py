@@ -40,10 +40,14 @@ def look_at_layers(lab, device0, device1):
 
     from utils.exercises.facts.probes import device_of, kind_of
 
+    torch.set_default_device(None)
     layers = lab.make_layers(torch.device(device0), torch.device(device1))
+    default = torch.get_default_device()
+    torch.set_default_device(None)  # what an answer leaves set is no trouble for other exercises
     if not isinstance(layers, (tuple, list)):
         return {"kind": kind_of(layers)}
     return {
+        "default": str(default),
         "kind": "layers",
         "types": [type(layer).__name__ for layer in layers],
         "sizes": [list(layer.weight.shape)[::-1] for layer in layers if isinstance(layer, nn.Linear)],
@@ -68,8 +72,14 @@ def _(student):
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            found = student.run(look_at_layers, device0, device1)["devices"]
+            seen = student.run(look_at_layers, device0, device1)
+            found, default = seen["devices"], seen["default"]
             need(found == [device0, device1], f"layer1 is on {found[0]} and layer2 is on {found[1]}.")
+            need(
+                default == "cpu",
+                f"make_layers leaves {default} as the default device: from then on, what is made without a device "
+                "is made there. Give each layer its device.",
+            )
 
 
 def copies_while_making(lab, device0, device1):

@@ -65,6 +65,20 @@ def _(student):
         seen.compare_placement(student.run(place_nested_model, device), dict.fromkeys(names, device))
 
 
+def tear_a_norm(lab, device0, device1):
+    from torch import nn
+
+    from utils.exercises.facts.probes import kind_of
+
+    norm = nn.BatchNorm1d(3).to(device0)
+    for name, buffer in list(norm.named_buffers()):
+        setattr(norm, name, buffer.to(device1))
+    found = lab.torn_layers(nn.Sequential(nn.Linear(3, 3).to(device0), norm))
+    if not isinstance(found, (list, tuple, set)):
+        return kind_of(found)
+    return [str(name) for name in found]
+
+
 @seen.ex4.fact("torn_layers finds a torn layer around others, also the model itself, or nothing if all are whole")
 def _(student):
     for device0, device1, order in orders_of(student):
@@ -72,6 +86,8 @@ def _(student):
             seen.compare_torn(student.run(seen.tear_a_nested_model, device0, device1), ["scaled", "block.1.0"])
             with case("A model that has a layer, and two parameters of its own on two devices"):
                 seen.compare_torn(student.run(seen.tear_a_nested_model, device0, device1, True), [""])
+            with case("A BatchNorm with all its parameters on one device and all its buffers on another"):
+                seen.compare_torn(student.run(tear_a_norm, device0, device1), ["1"])
     seen.compare_torn(student.run(seen.tear_a_nested_model, "cpu", "cpu"), [])
 
 

@@ -153,3 +153,14 @@ def make_layers(device0, device1):
 def make_layers(device0, device1):
     layer1 = nn.Linear(1000, 2000, device=device0)
     layer2 = nn.Linear(2000, 1000, device=device1)
+
+
+# %% wrong: default_device_stays
+# Sets the default device and never sets it back, so that what comes later is made on device1, too.
+
+def make_layers(device0, device1):
+    torch.set_default_device(device0)
+    layer1 = nn.Linear(1000, 2000)
+    torch.set_default_device(device1)
+    layer2 = nn.Linear(2000, 1000)
+    return layer1, layer2

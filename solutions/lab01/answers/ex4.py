@@ -313,3 +313,22 @@ def torn_layers(model):
         if len({tensor.device for tensor in own}) > 1:
             torn.append(name)
     return torn
+
+
+# %% wrong: two_kinds_apart
+# Looks at the parameters and at the buffers, each for itself: all weights here and all buffers there is missed.
+
+def placement(model):
+    places = {name: str(p.device) for name, p in model.named_parameters()}
+    places.update({name: str(b.device) for name, b in model.named_buffers()})
+    return places
+
+
+def torn_layers(model):
+    torn = []
+    for name, module in model.named_modules():
+        of_parameters = {p.device for p in module.parameters(recurse=False)}
+        of_buffers = {b.device for b in module.buffers(recurse=False)}
+        if len(of_parameters) > 1 or len(of_buffers) > 1:
+            torn.append(name)
+    return torn
