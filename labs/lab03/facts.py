@@ -272,13 +272,13 @@ ex2 = lab.exercise(
 )
 
 
-def run_cnn(lab, stack, image_size, classes, device0, device1, seed, x):
+def run_cnn(lab, stack, state, image_size, classes, device0, device1, seed, x):
     import torch
     from torch import nn
 
     from utils.exercises.facts.probes import array, build, fill, forward_and_backward, kind_of
 
-    model = lab.SplitCNN(build(stack), image_size, classes, torch.device(device0), torch.device(device1))
+    model = lab.SplitCNN(build(stack, state), image_size, classes, torch.device(device0), torch.device(device1))
     if not isinstance(model, nn.Module):
         return {"kind": kind_of(model)}
     asked = {
@@ -300,12 +300,16 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
     whole.train().append(nn.Linear(size, classes))
     fill(whole, seed)
     x = numbers(batch, 3, image_size, image_size, seed=seed)
+    fresh, given = build(stack), build(stack)
+    for buffer in given.buffers():  # statistics of features that have been trained
+        buffer.add_(2)
+    state = {name: values.numpy() for name, values in given.state_dict().items()}
     pools = sum(kind == "MaxPool2d" for kind, *_ in stack)
     with case(
         f"{batch} images of {image_size} x {image_size}, features with {pools} pooling layer(s), {classes} classes, "
         f"device0={device0}, device1={device1}"
     ):
-        run = student.run(run_cnn, stack, image_size, classes, device0, device1, seed, x)
+        run = student.run(run_cnn, stack, state, image_size, classes, device0, device1, seed, x)
         need(run["kind"] == "model", f"SplitCNN gave {run['kind']}. Is it still a class, an nn.Module?")
         need("wrong output" not in run, f"forward returned {run.get('wrong output')}. Does it end with return?")
         shape = list(run["output"].shape)
@@ -316,8 +320,13 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
         need(
             run["in training"], "a part of the new model is in evaluation mode. What eval() sets, stays until train()."
         )
-        same_buffers = all_same(run["buffers"], [buffer.numpy() for buffer in build(stack).buffers()])
-        need(same_buffers, "asking has moved the running statistics. In which mode does a layer leave them alone?")
+        lost, kept = (all_same(run["buffers"], [b.numpy() for b in one.buffers()]) for one in (fresh, given))
+        need(
+            kept or not lost,
+            "the running statistics that features came with are gone: they are those of a new layer. In which mode "
+            "does a layer leave them alone?",
+        )
+        need(kept, "asking has moved the running statistics. In which mode does a layer leave them alone?")
         left = list(run["parameters"])
         for parameter in wanted:
             need(

@@ -389,3 +389,23 @@ class SplitCNN(nn.Module):
 
     def forward(self, images):
         return self.classifier(self.flatten(self.features(images.to(self.device0))).to(self.device1))
+
+
+# %% wrong: resets_the_statistics
+# Asks in training mode and resets the statistics, so that those of trained features are lost.
+
+class SplitCNN(nn.Module):
+    def __init__(self, features, image_size, classes, device0, device1):
+        super().__init__()
+        self.device0, self.device1 = device0, device1
+        self.features = features.to(device0)
+        with torch.no_grad():
+            found = self.features(torch.zeros(2, 3, image_size, image_size, device=device0))
+        for module in self.features.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.reset_running_stats()
+        self.classifier = nn.Linear(found[0].numel(), classes).to(device1)
+
+    def forward(self, images):
+        x = self.features(images.to(self.device0)).flatten(1)
+        return self.classifier(x.to(self.device1))
