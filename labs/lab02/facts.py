@@ -757,9 +757,9 @@ def report_on_a_model(lab, device0, device1, kind):
 NAMES = ("part0.0.weight", "part0.0.bias", "part0.2.weight", "part0.2.bias", "part1.weight", "part1.bias")
 
 
-def compare_report(student, kind, words, description, swapped=False):
+def compare_report(student, kind, words, description, devices=None):
     """`words` says what is right where it is not a device: {name: "cut" or "frozen"}."""
-    device0, device1 = student.devices[::-1] if swapped else student.devices
+    device0, device1 = devices or student.devices
     found = student.run(report_on_a_model, device0, device1, kind)
     expected = {name: device0 if name.startswith("part0") else device1 for name in NAMES} | words
     with case(description):

@@ -106,8 +106,11 @@ def _(student):
             seen.compare_all(student, batch_size, sizes, swapped, start)
 
 
-@seen.ex5.fact("it holds before any backward, and with the devices swapped")
+@seen.ex5.fact("it holds before any backward, with the devices swapped, and on other devices than the notebook's two")
 def _(student):
     seen.compare_report(student, "before backward", dict.fromkeys(seen.NAMES, "cut"), "Before any backward")
-    seen.compare_report(student, "whole", {}, "With the devices swapped", swapped=True)
-    seen.compare_report(student, "cut", dict.fromkeys(seen.NAMES[:4], "cut"), "Cut and swapped", swapped=True)
+    swapped = student.devices[::-1]
+    seen.compare_report(student, "whole", {}, "With the devices swapped", swapped)
+    seen.compare_report(student, "cut", dict.fromkeys(seen.NAMES[:4], "cut"), "Cut and swapped", swapped)
+    part_on_cpu = ["cpu", student.devices[1]]
+    seen.compare_report(student, "whole", {}, "With part0 on neither of the notebook's two devices", part_on_cpu)

@@ -183,3 +183,18 @@ def gradient_report(model):
         else:
             report[name] = "cut" if parameter.requires_grad else "frozen"
     return report
+
+
+# %% wrong: device_of_this_notebook
+# Thinks that a gradient is always on one of the two devices of this notebook.
+
+def gradient_report(model):
+    report = {}
+    for name, p in model.named_parameters():
+        if p.grad is None:
+            report[name] = "cut" if p.requires_grad else "frozen"
+        elif p.grad.device == device0:
+            report[name] = str(device0)
+        else:
+            report[name] = str(device1)
+    return report
