@@ -51,6 +51,8 @@ def _(student):
     seen.compare_events(student, [device0, device1, device0], rounds=2)
     seen.compare_events(student, [device1, device0, device1], order=[2, 0, 1])
     seen.compare_events(student, [device0, device1, device0], order=[1])
+    with case("The input is on the CPU, and the first part moves it to its own device"):
+        seen.compare_events(student, [device0, device1], start="cpu")
 
 
 @seen.ex4.fact("it holds for other shapes, one number alone, a single tensor and many")

@@ -413,3 +413,64 @@ def by_events(model, parts, x):
     for _, end in pairs:
         end.synchronize()
     return [start.elapsed_time(end) / 1000 for start, end in pairs]
+
+
+# %% wrong: clears_all_hooks
+# Clears the dicts of hooks, so that those that others have put there are gone, too.
+
+def by_events(model, parts, x):
+    def stamp(event, device):
+        def hook(*_):
+            torch.get_device_module(device).current_stream(device).record_event(event)
+
+        return hook
+
+    pairs = []
+    for part in parts:
+        device = next(part.parameters()).device
+        gpu = torch.get_device_module(device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+        part.register_forward_pre_hook(stamp(start, device))
+        part.register_forward_hook(stamp(end, device))
+        pairs.append((start, end))
+    try:
+        model(x)
+    finally:
+        for part in parts:
+            part._forward_pre_hooks.clear()
+            part._forward_hooks.clear()
+    for _, end in pairs:
+        end.synchronize()
+    return [start.elapsed_time(end) / 1000 for start, end in pairs]
+
+
+# %% wrong: device_of_the_input
+# Takes the device from the input of the part, not from its parameters. A part may move its own input.
+
+def by_events(model, parts, x):
+    pairs, handles = [], []
+
+    def watch(part):
+        gpu = torch.get_device_module(next(part.parameters()).device)
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+
+        def before(module, args):
+            gpu.current_stream(args[0].device).record_event(start)
+
+        def behind(module, args, output):
+            gpu.current_stream(args[0].device).record_event(end)
+
+        handles.append(part.register_forward_pre_hook(before))
+        handles.append(part.register_forward_hook(behind))
+        pairs.append((start, end))
+
+    for part in parts:
+        watch(part)
+    try:
+        model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    for _, end in pairs:
+        end.synchronize()
+    return [start.elapsed_time(end) / 1000 for start, end in pairs]
