@@ -27,17 +27,17 @@ def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def compare_sizes(found, samples, size):
-    """`found` has how many samples each call of stage0 was given."""
-    need(found, "the first part was never called.")
+def compare_sizes(found, samples, size, first="stage0", unit="samples"):
+    """`found` has how many samples each call of stage0 was given. `first` and `unit`: what a lab calls these."""
+    need(found, f"{first} was never called.")
     need(
         max(found) <= size,
-        f"stage0 was given {max(found)} samples at once, and a micro-batch has {size} at most.",
+        f"{first} was given {max(found)} {unit} at once, and a micro-batch has {size} at most.",
     )
     wanted = [min(size, samples - start) for start in range(0, samples, size)]
     need(
         sorted(found, reverse=True) == wanted,
-        f"stage0 was given {', '.join(map(str, found))} samples. {samples} samples with size={size} make micro-batches "
+        f"{first} was given {', '.join(map(str, found))} {unit}. {samples} {unit} with size={size} make micro-batches "
         f"of {', '.join(map(str, wanted))}.",
     )
 
