@@ -3,7 +3,7 @@
     python3 tools/bootstrap.py lab     what a student needs
     python3 tools/bootstrap.py site    that, and what makes the site
     python3 tools/bootstrap.py test    all of that, and what the tests need, also from the system
-    python3 tools/bootstrap.py constraints [--upgrade]    in that environment: write constraints.txt anew
+    python3 tools/bootstrap.py constraints [--upgrade]    in that environment: write constraints.txt again
 
 Safe to repeat. The second time it finds a stamp and returns at once. uv installs, and takes the build of PyTorch for
 the driver that is here; where uv cannot be had, pip installs the usual build. COURSE_TORCH overrides the choice:
@@ -163,10 +163,10 @@ def make_venv(wish: str) -> None:
     if usable and not other and (here or wish != "keep"):
         return
     if before:
-        say(f"{VENV} was made as {before}, which its programs name: making it anew")
+        say(f"{VENV} was made as {before}, which its programs name: making it again")
     if other:
         choose_torch(wish)  # or stop, with what is there as it was
-        say(f"{VARIABLE}={wish}, and {VENV.name}/ has torch {here}: making it anew")
+        say(f"{VARIABLE}={wish}, and {VENV.name}/ has torch {here}: making it again")
     kept = existing_torch()
     kept = None if contradicts(wish, kept) else kept
     if wish == "keep" and not kept:

@@ -85,3 +85,13 @@ def test_the_command_ends_as_a_program_asks(monkeypatch, capsys, works, code):
         cli.main()
     assert int(ended.value.code) == code
     assert "PyTorch  2.15" in capsys.readouterr().out
+
+
+def test_what_tests_need_is_set_up_by_another_command(monkeypatch):
+    def missing(name):
+        raise doctor.PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "version", missing)
+    for name, how in (("jupyterlab", {}), ("pytest", {"set_up": "make setup-test"})):
+        with pytest.raises(doctor.Sick, match=f"{name} is missing. Run {how.get('set_up', 'make lab')}"):
+            doctor._version(name, **how)

@@ -112,7 +112,7 @@ def _tests() -> str:
     for name in TESTS_NEED:
         if not shutil.which(name):
             raise Sick(f"the program {name} is missing. make test installs it where it may, or says how")
-    return f"make test runs them (pytest {_version('pytest')})"
+    return f"make test runs them (pytest {_version('pytest', 'make setup-test')})"
 
 
 def _machine() -> str:
@@ -130,11 +130,11 @@ def _folder() -> str:
     return "answers can be saved in it"
 
 
-def _version(name: str) -> str:
+def _version(name: str, set_up: str = "make lab") -> str:
     try:
         return version(name)
     except PackageNotFoundError:
-        raise Sick(f"{name} is missing. Run make lab") from None
+        raise Sick(f"{name} is missing. Run {set_up}") from None
 
 
 # The subject, whether lessons and labs need it, and how it is tried.

@@ -126,7 +126,7 @@ class Lent(ForkServer):
 
 
 def _end(process: subprocess.Popen, control: socket.socket, ready: threading.Event, folder: str | None) -> None:
-    control.close()  # it ends when nobody is there to ask, or, while it loads, when it has loaded
+    control.close()  # it ends when no client is left, or, while it loads, when it has loaded
     if ready.is_set():
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)

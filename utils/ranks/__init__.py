@@ -13,8 +13,8 @@ On each rank the process group is there, and the current device is the rank's ow
 print is shown by rank. Each run is a program of its own, with new processes, which begin with copies of what the
 function or the cell uses of the notebook. They are forked from a process that has loaded PyTorch and waits beside the
 notebook (utils/processes), so that all but the first run begin at once. Where a fork is not safe (macOS), each rank is
-started anew, and takes as long as importing PyTorch. All of them end when a run ends, when it is interrupted, and when
-the notebook's process ends, however it does.
+a program of its own, and takes as long as importing PyTorch. All of them end when a run ends, when it is interrupted,
+and when the notebook's process ends, however it does.
 """
 
 from __future__ import annotations
