@@ -3,6 +3,8 @@
 A probe runs beside the student's code and tells plain data; the fact judges it here.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import nn
@@ -15,7 +17,7 @@ lab = Lab("lab01", "Split a model")
 
 BATCH = 32
 SEED = 7  # of the numbers that a model is given
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
 
 
 # --- ex1: two layers, two devices -----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Losses and parameters are compared with those of the same layers on one device, 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from utils.exercises.facts.probes import build, fill, forward_and_backward
 
 lab = Lab("lab03", "Train across devices")
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
 
 
 def same(mine, theirs) -> bool:

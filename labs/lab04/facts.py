@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from utils.exercises.facts import Lab, case, need, orders_of
 
 lab = Lab("lab04", "Measure time")
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
 
 
 def listed(numbers) -> str:
@@ -508,8 +509,8 @@ def use_events(lab, places, widths, order, rounds, busy_before, start):
     from utils.observe.trace import record
 
     class Part(nn.Sequential):
-        def forward(self, x):
-            return super().forward(x.to(self[0].weight.device))
+        def forward(self, input):
+            return super().forward(input.to(self[0].weight.device))
 
     class Chain(nn.Module):
         def __init__(self):

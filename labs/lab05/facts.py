@@ -4,6 +4,7 @@ A probe runs beside the student's code and tells plain data; the fact judges it 
 """
 
 from itertools import accumulate, count
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from utils.exercises.facts.probes import build, forward_and_backward, tensors_of
 
 lab = Lab("lab05", "Watch the idle GPU")
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in another order than a CPU
 
 
 # --- ex1: watch your own model train --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ numbers of the unsplit model, made in this process from the same seed.
 
 from functools import cache
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from utils.exercises.facts import Lab, case, need, orders_of
 
 lab = Lab("lab06", "Split an existing model")
 
-CLOSE = {"rtol": 1e-3, "atol": 1e-4}  # a real GPU adds up in another order than a CPU
+CLOSE: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-4}  # a real GPU adds up in another order than a CPU
 LEAST_WORK = 0.9  # of the operations of the unsplit model: those of its products, which are nearly all
 
 
@@ -585,8 +586,8 @@ def ask_difference(lab, bug, device0, device1, seed, x):
     nudge[0] = 0.3 if bug == "one row" else 0.0
 
     class Scaled(nn.Sequential):
-        def forward(self, x):
-            return super().forward(x) * inside
+        def forward(self, input):
+            return super().forward(input) * inside
 
     class Split(Whole):
         def __init__(self):

@@ -8,6 +8,7 @@ looked at, for libraries need memory of their own there.
 import math
 from collections import Counter
 from itertools import cycle, permutations
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ lab = Lab("lab12", "Shards of a model")
 lesson = visible("lesson08")
 numbers = lesson.numbers
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 BLOCK = 512  # bytes: a tensor takes whole blocks of memory
 ROUNDED = 1.05  # times the bytes that have to be moved: what does not divide is rounded up somewhere
 MOST_OF = 0.9  # of the bytes that have to be moved: whoever moves fewer has not moved all, or not between the devices

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import accumulate, pairwise, permutations, product
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ lab = Lab("lab13", "Beyond one machine")
 lesson = visible("lesson08")
 numbers = lesson.numbers
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 
 
 def close(mine, theirs) -> bool:
