@@ -398,7 +398,7 @@ ex3 = lab.exercise(
 )
 
 
-def run_overlapping(lab, device0, device1, widths, x, y, size):
+def run_overlapping(lab, device0, device1, widths, x, y, size, loss):
     import torch
     from torch import nn
 
@@ -422,7 +422,7 @@ def run_overlapping(lab, device0, device1, widths, x, y, size):
     model.part0[0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
     model.part1.register_forward_hook(lambda module, inputs, output: note1(len(inputs[0])))
     x, y = torch.from_numpy(x).to(device0), torch.from_numpy(y).to(device1)
-    loss = lab.overlapping(model, nn.MSELoss(), x, y, size)
+    loss = lab.overlapping(model, getattr(nn, loss)(), x, y, size)
     return {
         "sizes": sizes,
         "sizes of the second part": sizes1,
@@ -432,14 +432,16 @@ def run_overlapping(lab, device0, device1, widths, x, y, size):
     }
 
 
-def compare_overlapping(student, device0, device1, rows, size, *, widths=(4, 9, 2), seed=5):
+def compare_overlapping(student, device0, device1, rows, size, *, widths=(4, 9, 2), loss="MSELoss", seed=5):
     x, y = numbers(rows, widths[0], seed=seed), numbers(rows, widths[2], seed=seed + 1)
     whole = chain(widths, 6)
-    mistakes = list(mistaken_steps(whole, nn.MSELoss(), x, y, size))
-    loss = nn.functional.mse_loss(whole(torch.from_numpy(x)), torch.from_numpy(y))
-    loss.backward()
-    with case(f"With {rows} rows and size={size}"):
-        run = student.run(run_overlapping, device0, device1, list(widths), x, y, size)
+    loss_fn = getattr(nn, loss)()
+    mistakes = list(mistaken_steps(whole, loss_fn, x, y, size))
+    squares = nn.functional.mse_loss(whole(torch.from_numpy(x)), torch.from_numpy(y)).item()
+    right_loss = loss_fn(whole(torch.from_numpy(x)), torch.from_numpy(y))
+    right_loss.backward()
+    with case(f"With {rows} rows, size={size} and loss_fn=nn.{loss}()"):
+        run = student.run(run_overlapping, device0, device1, list(widths), x, y, size, loss)
         compare_sizes(run["sizes"], rows, size)
         second = run["sizes of the second part"]
         need(
@@ -449,9 +451,13 @@ def compare_overlapping(student, device0, device1, rows, size, *, widths=(4, 9, 
         )
         need(isinstance(run["loss"], float), f"overlapping returned {run['loss']}. Return a Python float.")
         need(
-            math.isclose(run["loss"], loss.item(), rel_tol=1e-4),
-            f"the loss of the whole batch is {loss.item():.4f}, and overlapping says {run['loss']:.4f}."
-            + why_loss(run["loss"], loss.item(), [(when, mistaken) for when, mistaken, _ in mistakes]),
+            loss == "MSELoss" or not math.isclose(run["loss"], squares, rel_tol=1e-4),
+            f"overlapping returned the mean squared error, {squares:.4f}. Compute the loss by the loss_fn it is given.",
+        )
+        need(
+            math.isclose(run["loss"], right_loss.item(), rel_tol=1e-4),
+            f"the loss of the whole batch is {right_loss.item():.4f}, and overlapping says {run['loss']:.4f}."
+            + why_loss(run["loss"], right_loss.item(), [(when, mistaken) for when, mistaken, _ in mistakes]),
         )
         right = [p.grad.numpy() for p in whole.parameters()]
         need_gradients(run["gradients"], right, [(when, mistaken) for when, _, mistaken in mistakes])
@@ -462,7 +468,7 @@ def compare_overlapping(student, device0, device1, rows, size, *, widths=(4, 9, 
 @ex3.fact("the loss and the gradients are those of the whole batch, as in the given loop")
 def _(student):
     compare_overlapping(student, *student.devices, 12, 4)
-    compare_overlapping(student, *student.devices, 7, 3)
+    compare_overlapping(student, *student.devices, 7, 3, loss="L1Loss")
 
 
 def watch_overlapping(lab, device0, device1, rows, size):
