@@ -61,6 +61,13 @@ def test_without_simgpu_in_the_environment_nothing_is_loaded(installed):
     assert run(installed, "-c", code, SIMGPU="").stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("first", ["torch", "simgpu", "simgpu.streams"])
+def test_whichever_is_imported_first_simgpu_is_enabled_as_asked(installed, first):
+    code = f"import {first}, torch; print(torch.ones(2, device='cuda:1').device)"
+    done = run(installed, "-c", code, SIMGPU="2", SIMGPU_AS_CUDA="1")
+    assert (done.returncode, done.stdout.strip()) == (0, "cuda:1"), done.stderr
+
+
 def test_what_cannot_be_read_ends_the_program_with_one_line(installed):
     done = run(installed, "-c", "import torch", SIMGPU="4,gpu=K9")
     assert done.returncode == 1
