@@ -272,7 +272,9 @@ def count_bytes(lab, stack, places, dtype, frozen, training, x, devices):
     for device in watched:
         gpu.reset_peak_memory_stats(device)
         before.append(gpu.memory_allocated(device))
+    wanted = [[p.requires_grad for p in layer.parameters()] for layer in layers]
     found = lab.bytes_moved(layers, list(places), batch, training)
+    wanted_now = [[p.requires_grad for p in layer.parameters()] for layer in layers]
     peaks = [gpu.max_memory_allocated(device) for device in watched]
     if not isinstance(found, dict):
         return {"kind": kind_of(found)}
@@ -281,7 +283,7 @@ def count_bytes(lab, stack, places, dtype, frozen, training, x, devices):
         if not isinstance(way, tuple) or len(way) != 2:
             return {"kind": f"a dict in which {kind_of(way)} stands where (from, to) should"}
         told.append([str(way[0]), str(way[1]), size if isinstance(size, (int, float)) else kind_of(size)])
-    return {"kind": "dict", "told": told, "took": sum(peaks) - sum(before)}
+    return {"kind": "dict", "told": told, "took": sum(peaks) - sum(before), "refrozen": wanted_now != wanted}
 
 
 def bytes_of_a_step(stack, places, dtype, frozen, training, x, mistake=""):
@@ -333,6 +335,11 @@ def compare_bytes(student, stack, places, description, *, rows=8, dtype="float32
             need(says == right, f"from {here} to {there} it says {says}, and a timeline has {right}.{why}")
         took = found["took"]
         need(not took, f"the numbers are right, and it took {took} bytes on the devices. Make no tensor there.")
+        need(
+            not found["refrozen"],
+            "the numbers are right, and afterwards other parameters have requires_grad=True than before. Leave the "
+            "layers as they were: torch.no_grad() does without gradients, and freezes nothing.",
+        )
 
 
 CHAIN = [["Linear", 20, 30], ["ReLU"], ["Linear", 30, 10], ["Linear", 10, 7]]
@@ -749,10 +756,15 @@ def report_on_a_model(lab, device0, device1, kind):
         (output.sum() * (0 if kind == "zero" else 1)).backward()
     if kind == "frozen since":
         model.part1.requires_grad_(False)
+    before = [None if p.grad is None else p.grad.detach().clone() for p in model.parameters()]
     found = lab.gradient_report(model)
     if not isinstance(found, dict):
         return kind_of(found)
-    return {str(name): text_or_kind(value) for name, value in found.items()}
+    kept = all(
+        (old is None) == (p.grad is None) and (old is None or torch.equal(old, p.grad))
+        for old, p in zip(before, model.parameters(), strict=True)
+    )
+    return {"report": {str(name): text_or_kind(value) for name, value in found.items()}, "kept": kept}
 
 
 NAMES = ("part0.0.weight", "part0.0.bias", "part0.2.weight", "part0.2.bias", "part1.weight", "part1.bias")
@@ -765,12 +777,18 @@ def compare_report(student, kind, words, description, devices=None):
     expected = {name: device0 if name.startswith("part0") else device1 for name in NAMES} | words
     with case(description):
         need(isinstance(found, dict), f"gradient_report returned {found}. Return a dict.")
+        found, kept = found["report"], found["kept"]
         missing = [name for name in expected if name not in found]
         need(not missing, f"these are not in it: {', '.join(missing)}. It has: {', '.join(found) or 'nothing'}.")
         extra = [name for name in found if name not in expected]
         need(not extra, f"these are no parameters of the model: {', '.join(extra)}.")
         for name, right in expected.items():
             need(found[name] == repr(right), f"{name} should have {right!r}, and has {found[name]}.")
+        need(
+            kept,
+            "the report is right, and it has changed the gradients. It is made between backward() and "
+            "optimizer.step(), which needs them: leave them as they are.",
+        )
 
 
 @ex5.fact("it tells the device of each gradient, by the name of its parameter, as text")

@@ -185,6 +185,24 @@ def bytes_moved(layers, places, batch, training):
     return moved
 
 
+# %% wrong: freezes_for_inference
+# Without training, the layers are frozen so that nothing needs a gradient. They stay frozen.
+
+def bytes_moved(layers, places, batch, training):
+    if not training:
+        for layer in layers:
+            layer.requires_grad_(False)
+    moved, here, data = {}, "cpu", batch
+    for layer, place in zip(layers, places, strict=True):
+        if place != here:
+            size = data.numel() * data.element_size()
+            moved[here, place] = moved.get((here, place), 0) + size
+            if data.requires_grad:
+                moved[place, here] = moved.get((place, here), 0) + size
+        here, data = place, layer(data)
+    return moved
+
+
 # %% right: counter
 # A Counter of ways, and a helper that adds one crossing.
 

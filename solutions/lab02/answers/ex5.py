@@ -127,6 +127,20 @@ def gradient_report(model):
     return report
 
 
+# %% wrong: clears_afterwards
+# Tidies up: the gradients are gone when the report is made, before optimizer.step() could use them.
+
+def gradient_report(model):
+    report = {}
+    for name, p in model.named_parameters():
+        if p.grad is not None:
+            report[name] = str(p.grad.device)
+        else:
+            report[name] = "cut" if p.requires_grad else "frozen"
+    model.zero_grad()
+    return report
+
+
 # %% right: conditional
 # One dict comprehension with two conditions.
 

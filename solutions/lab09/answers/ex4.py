@@ -165,6 +165,22 @@ def train_step_words(model, optimizer, x, y, size):
     return total.item()
 
 
+# %% wrong: old_gradients_count
+# zero_grad after the step, "so that the next step begins clean": gradients from before the first call count.
+
+def train_step_words(model, optimizer, x, y, size):
+    count, total = (y != -100).sum().item(), 0.0
+    for rows, targets in zip(x.split(size), y.split(size), strict=True):
+        output = model(rows).flatten(0, 1)
+        target = targets.flatten().to(output.device)
+        loss = nn.functional.cross_entropy(output, target, ignore_index=-100, reduction="sum") / count
+        loss.backward()
+        total += loss.item()
+    optimizer.step()
+    optimizer.zero_grad()
+    return total
+
+
 # %% right: joined
 # Joins the outputs, and takes one loss over all words.
 
