@@ -761,7 +761,7 @@ def report_on_a_model(lab, device0, device1, kind):
     if not isinstance(found, dict):
         return kind_of(found)
     kept = all(
-        (old is None) == (p.grad is None) and (old is None or torch.equal(old, p.grad))
+        p.grad is None if old is None else p.grad is not None and torch.equal(old, p.grad)
         for old, p in zip(before, model.parameters(), strict=True)
     )
     return {"report": {str(name): text_or_kind(value) for name, value in found.items()}, "kept": kept}

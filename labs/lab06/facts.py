@@ -537,7 +537,7 @@ def _(student):
 @ex3.fact("of frozen parts no gradient comes back")
 def _(student):
     early = ("conv1", "bn1", "layer1")
-    link = {"bandwidth": 2e9, "latency": 1e-5}
+    link: dict[str, Any] = {"bandwidth": 2e9, "latency": 1e-5}
     compare_seconds(student, SMALL, "layer1", (4, 3, 32, 64), frozen=early, trained_before=False, **link)
     compare_seconds(student, SMALL, "layer1", (4, 3, 32, 64), frozen=("layer1",), **link)
     compare_seconds(student, SMALL, "layer1", (4, 3, 32, 64), frozen=("conv1", "bn1"), **link)
