@@ -41,7 +41,14 @@ def imported(path):
     nodes = list(ast.walk(ast.parse(path.read_text())))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
-    own = {"utils", "simgpu", "tools", "tests", *(file.stem for file in (ROOT / "tools").glob("*.py"))}
+    own = {
+        "utils",
+        "simgpu",
+        "simgpu_autoload",
+        "tools",
+        "tests",
+        *(file.stem for file in (ROOT / "tools").glob("*.py")),
+    }
     return {name.split(".")[0] for name in names} - own - sys.stdlib_module_names
 
 
