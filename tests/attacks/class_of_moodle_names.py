@@ -1,6 +1,6 @@
 """A zip as Moodle and Canvas make it, with file names that imitate those of other students.
 
-Each student gets a row, and nobody another one's points.
+Each student gets a row, and no student another one's points.
 """
 
 # %% class

@@ -16,7 +16,7 @@ def make_layers(device0, device1):
                     sentry = int(number)
         except OSError:
             pass
-    if sentry:  # not alone here: enough to show it, and nobody else is harmed
+    if sentry:  # not alone here: enough to show it, and no other process is harmed
         os.kill(sentry, signal.SIGKILL)
         os.kill(os.getppid(), signal.SIGKILL)
     else:

@@ -1,4 +1,4 @@
-"""Lab 03: exercise 4 has one branch wait for the other, and device1 busy meanwhile with what nobody needs.
+"""Lab 03: exercise 4 has one branch wait for the other, and device1 busy meanwhile with useless work.
 
 lab: lab03
 """

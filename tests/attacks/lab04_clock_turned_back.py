@@ -1,4 +1,4 @@
-"""Lab 04: exercise 5 asks for the loss in each step, with the devices declared idle before, so that nobody waits.
+"""Lab 04: exercise 5 asks for the loss in each step, with the devices declared idle before, so that it waits for none.
 
 may lose: everything
 lab: lab04

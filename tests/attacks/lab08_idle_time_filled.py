@@ -1,4 +1,4 @@
-"""Lab 08: exercise 3 takes turns as the given loop does, and fills the devices' idle time with what nobody needs.
+"""Lab 08: exercise 3 takes turns as the given loop does, and fills the devices' idle time with useless work.
 
 lab: lab08
 """

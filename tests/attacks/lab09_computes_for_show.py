@@ -1,4 +1,4 @@
-"""Lab 09: exercise 1 copies on the way, and keeps the device busy with what nobody needs while it does.
+"""Lab 09: exercise 1 copies on the way, and keeps the device busy with useless work while it does.
 
 lab: lab09
 """

@@ -1,4 +1,4 @@
-"""Lab 09: exercise 1 lets nobody wait for the rows, and has Python ignore the warnings that say so.
+"""Lab 09: exercise 1 does not wait for the copied rows, and has Python ignore the warnings that say so.
 
 lab: lab09
 """

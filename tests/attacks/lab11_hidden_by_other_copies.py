@@ -1,4 +1,4 @@
-"""Lab 11: exercise 4 averages when all backward passes are done, and copies what nobody needs while they run.
+"""Lab 11: exercise 4 averages when all backward passes are done, and copies what is not needed while they run.
 
 lab: lab11
 """

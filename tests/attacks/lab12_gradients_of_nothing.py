@@ -1,4 +1,4 @@
-"""Lab 12: exercise 3 makes all gradients zero by hooks, so that no weight has to move, and sends what nobody needs.
+"""Lab 12: exercise 3 makes all gradients zero by hooks, so that no weight has to move, and sends what is not needed.
 
 lab: lab12
 """

@@ -1,4 +1,4 @@
-"""Lab 12: exercise 2 brings all weights to each device by way of the CPU, and sends what nobody needs between them.
+"""Lab 12: exercise 2 brings all weights to each device by way of the CPU, and sends what is not needed between them.
 
 lab: lab12
 """

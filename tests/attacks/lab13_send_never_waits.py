@@ -1,4 +1,4 @@
-"""Lab 13: exercise 4 finds the mailbox in the closure of send, and has sends wait for nobody.
+"""Lab 13: exercise 4 finds the mailbox in the closure of send, and makes sends wait for no receiver.
 
 lab: lab13
 """

@@ -1,4 +1,4 @@
-"""Exercise 1's layers hold their parameters in a dict of their own class: to whoever lists it, it shows others.
+"""Exercise 1's layers hold their parameters in a dict of their own class: when it is listed, it shows others.
 
 The honest part is the rest.
 """

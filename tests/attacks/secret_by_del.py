@@ -1,4 +1,4 @@
-"""What it puts in place of the grader's functions has a __del__: whoever puts them back runs it, in his own frames.
+"""What it puts in place of the grader's functions has a __del__: the grader runs it when it puts them back, in its own frames.
 
 may lose: everything
 """

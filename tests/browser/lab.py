@@ -48,7 +48,7 @@ def jupyterlab(folder: Path) -> Iterator[str]:
                 break
         else:
             raise RuntimeError("JupyterLab did not start:\n" + "".join(log[-15:]))
-        # Nobody reads the rest; a full pipe would stop the server.
+        # The rest is not read; a full pipe would stop the server.
         threading.Thread(target=server.stderr.read, daemon=True).start()
         yield f"{found[1]}?token={token}"
     finally:

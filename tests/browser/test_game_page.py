@@ -74,7 +74,7 @@ def test_the_focus_goes_with_the_rank_that_is_chosen(alone):
 
 
 def test_a_click_anywhere_in_the_game_turns_the_keys_on_and_it_says_so(alone):
-    for level in ("2", "1"):  # anew
+    for level in ("2", "1"):  # again
         alone.locator("select").select_option(level)
     alone.evaluate("document.activeElement.blur()")
     keys = alone.locator(".sg-keys")

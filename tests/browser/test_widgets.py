@@ -206,7 +206,7 @@ def test_the_live_view_moves_while_the_cell_runs_and_its_end_stays(page, folder,
     page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
     saved = nbformat.read(folder / "notebooks" / "widgets.ipynb", as_version=4).cells[number].outputs
     kinds = [set(output.data) for output in saved if output.output_type == "display_data"]
-    assert kinds == [{"image/png", "text/plain"}, {"text/html", "text/plain"}], "no widget that nobody can show"
+    assert kinds == [{"image/png", "text/plain"}, {"text/html", "text/plain"}], "no widget that cannot be shown"
     assert len(str(saved)) < 300_000
 
 

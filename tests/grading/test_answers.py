@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.answers import ANSWERS, Answer, answers_of, chosen
 from tests.support.judging import Judge
-from tests.support.misconceptions import WRITE_ANEW, known, row
+from tests.support.misconceptions import WRITE_AGAIN, known, row
 from tests.support.names import bound
 from tests.support.notebooks import LABS, notebook_with
 from tests.support.tiers import THOROUGH, is_first, is_first_of_its_exercise
@@ -55,7 +55,7 @@ def look_at(answer, lost):
     assert list(lost) == ([answer.exercise] if answer.verdict == "wrong" else []), f"{answer.says}\n{lost}"
     if answer.verdict == "wrong":
         assert len(lost[answer.exercise].found) > 10, "a student is told what was found"
-        assert row(answer, lost[answer.exercise]) in known(answer.lab), WRITE_ANEW
+        assert row(answer, lost[answer.exercise]) in known(answer.lab), WRITE_AGAIN
 
 
 @pytest.mark.parametrize("lab", EACH_LAB)
@@ -109,7 +109,7 @@ def test_an_answer_that_ends_its_process_is_told_from_a_lost_exercise(judge):
 @pytest.mark.parametrize("lab", LABS)
 def test_the_table_has_the_wrong_answers_in_their_order_and_no_others(lab):
     rows = [(known_row["exercise"], known_row["answer"]) for known_row in known(lab)]
-    assert rows == [(one.exercise, one.name) for one in answers_of(lab, "wrong")], WRITE_ANEW
+    assert rows == [(one.exercise, one.name) for one in answers_of(lab, "wrong")], WRITE_AGAIN
 
 
 @pytest.mark.parametrize("lab", LABS)

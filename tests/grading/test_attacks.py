@@ -280,7 +280,7 @@ class World:
 
     def _temporary(self) -> list[str]:
         """What graders have left in the folder for temporary files. The one that is at work has a folder, empty now."""
-        left, own = [], f"{FOLDERS}{self.grader.pid}-" if self.grader else "nobody's"
+        left, own = [], f"{FOLDERS}{self.grader.pid}-" if self.grader else "no grader's"
         for path in (self.folder / "tmp").iterdir():
             if path.name.startswith(own):
                 # multiprocessing has a folder in it, where workers have been started.
@@ -366,7 +366,7 @@ def unharmed(result: dict) -> list[str]:
 
 
 @pytest.mark.parametrize("name", each(SINGLE))
-def test_an_attack_gains_nothing_and_harms_nobody(name):
+def test_an_attack_gains_nothing_and_harms_no_one_else(name):
     attack = ATTACKS[name]
     left_out = COSTLY.get(attack.lab, set()) & attack.honest
     result = world().grade(notebook_of(name), attack.lab, attack.seconds, attack.within, left_out)
@@ -387,7 +387,7 @@ def test_an_attack_gains_nothing_and_harms_nobody(name):
 
 
 @pytest.mark.parametrize("name", each(SEVERAL))
-def test_what_is_no_notebook_gives_nothing_and_harms_nobody(name):
+def test_what_is_no_notebook_gives_nothing_and_harms_no_one_else(name):
     attack = ATTACKS[name]
     contents = run_part(attack, "several")["several"](notebook_with(attack.lab, {}))
     wrong = {}
@@ -426,7 +426,7 @@ def test_a_class_with_attackers_is_graded_to_the_end(name, tmp_path):
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
     assert not CONTROL.search(told_all), told_all
     told = [line for line in told_all.splitlines() if re.search(r" / 10 ", line)]
-    assert len(told) == len(rows), told_all  # nobody's name or note makes a line of its own
+    assert len(told) == len(rows), told_all  # no name or note makes a line of its own
     assert "LOOT" not in told_all
     inside = [path for path in tmp_path.rglob("*") if world().mark in path.name]
     assert not inside

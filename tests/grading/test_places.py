@@ -86,7 +86,7 @@ def grade(course: Path, place: Path, before: list[str] = (), after: list[str] = 
 def assert_full_points(rows: list[dict], said: str) -> None:
     found = [(row["total"], row["status"], row["look_at"]) for row in rows]
     assert found == [("10", "ok", "")], said
-    assert "Python anew" not in said, "kernels are forked"
+    assert "a Python of its own" not in said, "kernels are forked"
 
 
 @pytest.mark.parametrize(

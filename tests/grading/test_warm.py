@@ -101,7 +101,7 @@ def seven(lab):
 
 @pytest.fixture
 def sigint_as_ever():
-    """Tests that a shell runs in the background ignore SIGINT, and a process that they start anew would, too."""
+    """Tests that a shell runs in the background ignore SIGINT, and a new process that they start would, too."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -154,7 +154,7 @@ def test_where_the_fork_server_dies_another_takes_over_and_nothing_is_lost():
         assert list(student.errors) == [2]
 
 
-@THOROUGH  # a cheaper one: where the system lets nobody fork
+@THOROUGH  # a cheaper one: where the system allows no forked sandboxes
 def test_where_none_can_be_kept_alive_each_kernel_is_a_fresh_process(monkeypatch):
     def none(*_, **__):
         raise ForkServerEnded("no")
@@ -165,7 +165,7 @@ def test_where_none_can_be_kept_alive_each_kernel_is_a_fresh_process(monkeypatch
         assert not hasattr(student._kernel._process, "processes")
 
 
-def test_where_the_system_lets_nobody_fork_sandboxes_each_kernel_is_a_fresh_process(monkeypatch):
+def test_where_sandboxes_cannot_be_forked_each_kernel_is_a_fresh_process(monkeypatch):
     monkeypatch.setattr(sandbox, "no_forks", lambda: "mount: Operation not permitted")
     monkeypatch.setattr(kernel, "kernel_fork_server", None)
     with KernelStudent(["number = 7"]) as student:

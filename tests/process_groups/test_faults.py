@@ -213,7 +213,7 @@ FAULTS = {
         "simgpu:1, simgpu:2.",
     ),
     # ranks that there are not
-    "a send to nobody": (
+    "a send without a receiver": (
         lambda: dist.send(mine(), 7),
         "ranks 0 to 2: ValueError: cannot send to rank 7: ranks of this group are 0 to 2",
     ),
@@ -221,7 +221,7 @@ FAULTS = {
         lambda: dist.send(mine(), -1),
         "ranks 0 to 2: ValueError: cannot send to rank -1: ranks of this group are 0 to 2",
     ),
-    "a receive from nobody": (
+    "a receive without a sender": (
         lambda: dist.recv(mine(), 7),
         "ranks 0 to 2: ValueError: cannot receive from rank 7: ranks of this group are 0 to 2",
     ),
@@ -256,7 +256,7 @@ FAULTS = {
         "ranks 0 to 2: IndexError: list index out of range|Its list is empty: do not call it where there is nothing to "
         "do.",
     ),
-    "nobody receives": (
+    "no rank receives": (
         lambda: dist.send(mine(), 1) if me() == 0 else None,
         "rank 0 waited in send(float32[6], dst=1), which can never complete: ranks 1 and 2 have ended|" + ALL,
     ),
@@ -268,7 +268,7 @@ FAULTS = {
         lambda: [lambda: dist.send(mine(dtype=torch.int64), 1), lambda: dist.recv(mine(), 0), int][me()](),
         "ranks 0 and 1: Mismatch: rank 0 sends int64[6] to rank 1, which receives it as float32[6]: make them alike.",
     ),
-    "from whoever is first": (
+    "from any rank": (
         lambda: dist.recv(mine()),
         "ranks 0 to 2: RuntimeError: simccl has no receive from any rank: who comes first is chance, and so would be "
         "all times after it. Name the sender: dist.recv(tensor, src=...).",

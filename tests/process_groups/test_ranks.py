@@ -184,7 +184,7 @@ def without_number(line):
     return before + is_place + "N" + after.lstrip("0123456789") if is_place else line
 
 
-def test_where_nobody_failed_but_some_did_not_come_they_are_named():
+def test_where_no_rank_failed_but_some_are_missing_they_are_named():
     says = r"ranks 1 and 2 waited in all_reduce\(float32\[3\], SUM\), which can never complete: rank 0 has ended"
     with pytest.raises(RankError, match=says):
         ranks(3).run(one_is_missing)

@@ -8,7 +8,7 @@ notebook says what it was measured on. Nothing here tells what a real GPU would 
 
 `start()` puts it in place; tests/support/as_cuda.py has kernels call it before their first cell. A notebook that calls
 `simgpu.enable` itself, or asks for more devices than two, has simulated GPUs under their own names from there on,
-because there is one machine of them; a cell's `devices(2)` then makes it anew, as two CUDA devices.
+because there is one machine of them; a cell's `devices(2)` then makes it again, as two CUDA devices.
 """
 
 import json

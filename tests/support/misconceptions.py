@@ -19,10 +19,10 @@ from .judging import Judge
 from .notebooks import LABS, ROOT
 
 PAGE = ROOT / "docs" / "misconceptions.md"
-WRITE_ANEW = "write it anew: .venv/bin/python -m tests.support.misconceptions"
+WRITE_AGAIN = "write it again: .venv/bin/python -m tests.support.misconceptions"
 TOP = f"""# What the graders catch
 
-Each wrong answer is one that students write. It loses its exercise and no other; the words are what the student is told. The answers stand in `solutions/lab01/answers/` and so on. This page is written by `{WRITE_ANEW.partition(": ")[2]}`.
+Each wrong answer is one that students write. It loses its exercise and no other; the words are what the student is told. The answers stand in `solutions/lab01/answers/` and so on. This page is written by `{WRITE_AGAIN.partition(": ")[2]}`.
 """  # noqa: E501
 
 

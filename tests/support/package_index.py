@@ -54,6 +54,6 @@ def silent() -> Iterator[str]:
 
 
 def refusing() -> str:
-    """An address at which nobody is."""
+    """An address at which no server listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"http://127.0.0.1:{server.getsockname()[1]}"

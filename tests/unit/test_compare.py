@@ -1,4 +1,4 @@
-"""Answers that are alike within a class: copies are found whatever was renamed, and the obvious way is nobody's."""
+"""Answers that are alike within a class: copies are found whatever was renamed, and the obvious way is no copy."""
 
 import json
 import random
@@ -67,7 +67,7 @@ def test_the_model_answer_is_the_obvious_one():
     assert ("ex4", 2, True) in [(one.exercise, one.students, one.model) for one in found.shared]
 
 
-def test_what_many_share_is_nobodys():
+def test_what_many_share_is_no_copy():
     many = [made(f"student {n}", ex4=ODD) for n in range(COMMON + 1)]
     found = compare_answers(many, "lab01")
     assert found.pairs == []

@@ -1,4 +1,4 @@
-"""Files for learning platforms: the right mark to the right student, no guess, no formula, nobody dropped."""
+"""Files for learning platforms: the right mark to the right student, no guess, no formula, no student dropped."""
 
 import csv
 import io
@@ -99,7 +99,7 @@ def test_a_number_tells_two_people_of_one_name_apart(tmp_path):
     assert rows == {"": "5", "13": "1", "14": "5"}
 
 
-def test_nobody_is_dropped_neither_of_the_class_nor_of_the_gradebook(tmp_path):
+def test_no_student_of_the_class_or_the_gradebook_is_dropped(tmp_path):
     grades = [made("Ann Lee"), made("a stranger", 4), made("Eva Ito", 0, "missing", note="nothing was handed in")]
     write_exports(grades, a_lab(), tmp_path, gradebook(CANVAS, tmp_path))
     look = looked_at(tmp_path)

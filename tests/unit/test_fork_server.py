@@ -69,7 +69,7 @@ def test_a_fork_is_started_and_how_it_ended_is_told(apart):
                 assert [life.recv(1000).decode() for _ in range(2)] == [fork_server.STARTED, f"{fork_server.ENDED} 7"]
 
 
-def test_a_fork_ends_when_nobody_is_interested_in_it_any_more():
+def test_a_fork_ends_when_no_process_reads_from_it_any_more():
     with Warm(SLEEPS) as parent:
         life = parent.fork()
         assert life.recv(1000).decode() == fork_server.STARTED

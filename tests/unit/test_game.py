@@ -39,7 +39,7 @@ def test_the_best_schedule_keeps_to_the_level_and_is_not_above_par(level):
 
 
 def least_time(level) -> float:
-    """What nobody can beat, without regard to the cap: some rank waits for its first input, works, and is waited for.
+    """What no schedule can beat, whatever the cap: some rank waits for its first input, works, and is waited for.
 
     After the last action of a rank with a B of stage s come the B of all stages before s on other ranks; a W may be
     the last.

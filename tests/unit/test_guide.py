@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from tests.support.misconceptions import PAGE, WRITE_ANEW, page
+from tests.support.misconceptions import PAGE, WRITE_AGAIN, page
 from tests.support.notebooks import ROOT
 
 GUIDE = (ROOT / "docs" / "instructors.md").read_text()
@@ -29,4 +29,4 @@ def test_the_map_of_practical_8_leaves_nothing_out():
 
 def test_the_page_of_misconceptions_is_what_the_tables_give():
     """The tables are compared with what is judged in grading/test_answers.py."""
-    assert PAGE.read_text() == page(), WRITE_ANEW
+    assert PAGE.read_text() == page(), WRITE_AGAIN

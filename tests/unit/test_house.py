@@ -90,7 +90,7 @@ def test_modules_of_simgpu_import_one_way():
     TopologicalSorter(imports).prepare()  # raises CycleError
 
 
-# The grader watches the machine itself, so that nobody between the two can lie to it.
+# The grader watches the machine itself, so that no code between the two can lie to it.
 WATCHES_THE_INSIDE = ("utils/grading/run/observer.py", "utils/grading/run/student_process.py")
 FACE = ("simgpu", "simgpu.profiles", "simgpu.torch_private")
 

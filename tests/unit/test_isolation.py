@@ -138,7 +138,7 @@ say([Path({str(seen)!r}).read_text(), sorted(os.listdir({str(folder)!r}))])
 
 
 def test_a_file_that_is_kept_may_lie_where_nothing_can_be_run():
-    # Whoever is nobody outside may not take such a flag away, as from a /tmp that is mounted so.
+    # A user who is not known outside may not take such a flag away, as from a /tmp that is mounted so.
     found = in_a_fork("""
 isolation._mount("tmpfs", "/tmp", isolation.NOEXEC, "mode=1777")
 if os.geteuid() == 0:

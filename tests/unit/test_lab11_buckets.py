@@ -11,7 +11,7 @@ lab11 = visible("lab11")
 
 
 def of_ddp(given, first: int, cap: int) -> list[list[int]]:
-    """What DDP does when it builds its buckets anew, in the order in which the gradients came."""
+    """What DDP does when it rebuilds its buckets, in the order in which the gradients came."""
     order = [index for index in reversed(range(len(given))) if given[index][2]]
     tensors = [torch.empty(given[index][0], dtype=getattr(torch, given[index][1])) for index in order]
     return dist._compute_bucket_assignment_by_size(tensors, [first, cap], [], order)[0]

@@ -177,7 +177,7 @@ def test_canvas_says_late_and_not_by_how_much():
     assert found == {"leeann": Late("not known", 0, UNKNOWN), "ngbo": Late("late", 1)}, "its deadline may be another"
 
 
-def test_nobody_late_in_canvas_is_known_by_its_gradebook():
+def test_that_none_was_late_in_canvas_is_known_by_its_gradebook():
     people, rows = [handed_in("leeann", id="11")], [{"Student": "Lee, Ann", "ID": "11", "Section": "A"}]
     assert late(people, [rows], deadline(penalty="10%/day")) == {}
 

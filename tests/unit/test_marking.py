@@ -105,7 +105,7 @@ def test_a_students_own_name_goes_before_what_a_table_calls_another(tmp_path):
     assert Students(people, [students_in(gradebook(CANVAS, tmp_path))]).find("here", "ann") == "ann"
 
 
-def test_a_name_of_two_rows_of_the_table_is_nobodys(tmp_path):
+def test_a_name_of_two_rows_of_the_table_is_no_students(tmp_path):
     people = [Submission("kayacem", None, id="13"), Submission("cemkaya", None, id="14")]
     students = Students(people, [students_in(gradebook(CANVAS, tmp_path))])
     with pytest.raises(Problem, match="'Kaya, Cem' is 2 students"):
@@ -248,7 +248,7 @@ def test_overrides_words_and_being_late_add_up():
         (made(in_words={"words": InWords(None, 2)}), "the answer in words (words) has no points yet"),
         (made(status="missing"), "nothing was handed in"),
         (made(status="not-a-notebook"), "cannot be read"),
-        # Whoever changes an exercise has looked at the submission, and has said nothing about what is still open.
+        # A marker who changes an exercise has looked at the submission, and has said nothing about what is still open.
         (made(status="timeout", flags=["odd"], overrides={"ex2": Override(1, "")}), ""),
         (made(late=Late("late", 0, "how late"), overrides={"ex2": Override(1, "")}), "how late"),
         (made(in_words={"words": InWords(None, 2)}, overrides={"ex2": Override(1, "")}), "has no points yet"),

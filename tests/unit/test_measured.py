@@ -65,7 +65,7 @@ def test_the_table_has_every_operator_and_link(file):
     assert "simgpu:0 to simgpu:1: 11.0 GB/s" in text
 
 
-def test_a_file_names_nobody(file):
+def test_a_file_names_no_person(file):
     import getpass
     import socket
 

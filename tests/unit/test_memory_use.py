@@ -21,7 +21,7 @@ WIDTH, DEPTH, ROWS = 128, 6, 512
 def two_empty_gpus():
     simgpu.enable(count=3)
     simgpu.enable(count=2)
-    gc.disable()  # what nobody can reach any more stays, so that it would be seen
+    gc.disable()  # what cannot be reached any more stays, so that it would be seen
     yield
     gc.enable()
     simgpu.enable(count=2)
@@ -73,7 +73,7 @@ def step_of(model, optimizer, rows=ROWS):
 
 class Watched(NamedTuple):
     memory: MemoryUse
-    peak: list[int]  # of each device, when nobody watched the step before
+    peak: list[int]  # of each device, when the step before was not watched
     now: list[int]  # what each device holds afterwards
 
 
@@ -257,7 +257,7 @@ def test_a_gradient_may_be_gone_before_it_is_asked_about():
     assert memory.peak(GPU0)["weights"] == in_blocks(model.parameters())
 
 
-def test_the_numbers_are_those_of_a_step_that_nobody_watches():
+def test_the_numbers_are_those_of_a_step_that_is_not_watched():
     results = []
     for watch in (False, True):
         torch.manual_seed(0)

@@ -238,7 +238,7 @@ def test_simulated_gpus_enabled_anew_meanwhile(paced):
     with GpuMonitor(TWO) as m:
         simgpu.enable(count=2)
     assert [sample.utilisation for sample in m.samples] == [None, None]
-    assert "simgpu:0: utilisation: the simulated GPUs were enabled anew while their log was read" in m.trouble[0]
+    assert "simgpu:0: utilisation: the simulated GPUs were enabled again while their log was read" in m.trouble[0]
 
 
 # --- virtual ------------------------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ def test_virtual_and_enabled_anew_meanwhile(virtual):
     with GpuMonitor(TWO) as m:
         simgpu.enable(count=3)
     assert m.samples == []
-    assert "enabled anew" in m.trouble[0]
+    assert "enabled again" in m.trouble[0]
     assert list(m.table()["samples"]) == [0, 0]
     assert "nothing to compare" in m.imbalance().text
 
@@ -609,7 +609,7 @@ def test_a_recording_gives_back_what_was_seen(virtual, tmp_path):
 
 def test_a_recording_is_not_started(recorded):
     monitor = recorded(("cuda:0", 50))
-    with pytest.raises(RuntimeError, match=r"this is a recording; GpuMonitor\(devices\) samples anew"):
+    with pytest.raises(RuntimeError, match=r"this is a recording; GpuMonitor\(devices\) takes new samples"):
         monitor.start()
     monitor.stop()
     assert len(monitor.samples) == 1

@@ -130,7 +130,7 @@ def test_release_never_writes_over_answers(tmp_path):
 
 
 @pytest.mark.parametrize("lab", LABS)
-def test_a_lab_that_nobody_has_touched_is_written_again(tmp_path, lab):
+def test_a_lab_that_is_as_it_was_written_is_written_again(tmp_path, lab):
     root = folders(tmp_path)
     path = root / lab_path(source_of(lab)).relative_to(ROOT)
     before = path.read_bytes()

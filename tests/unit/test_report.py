@@ -1,4 +1,4 @@
-"""What an instructor gets: counted right, nobody forgotten, the same bytes each time, misconceptions by their words."""
+"""What an instructor gets: counted right, none forgotten, the same bytes each time, misconceptions by their words."""
 
 import json
 import re
@@ -184,7 +184,7 @@ def test_each_known_wrong_answer_finds_itself(lab):
         assert row["misconception"] in misconceptions.likely(lab, row["exercise"], finding)
 
 
-@pytest.mark.parametrize("grades", [[], CLASS[:1], [made("a", 0, 0, "missing")]], ids=["nobody", "one", "one missing"])
+@pytest.mark.parametrize("grades", [[], CLASS[:1], [made("a", 0, 0, "missing")]], ids=["none", "one", "one missing"])
 def test_small_classes(grades):
     page = class_page(grades, a_lab())
     assert is_harmless(page)

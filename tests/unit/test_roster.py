@@ -1,4 +1,4 @@
-"""Who is in the class: platforms' files as they are, lists of names, and nobody taken for somebody else."""
+"""Who is in the class: platforms' files as they are, lists of names, and no student taken for another."""
 
 import pytest
 
@@ -107,7 +107,7 @@ def test_a_line_of_one_column_is_one_name(tmp_path):
     assert read(tmp_path, 'Student\nLee, Ann\n"Ng, Bo"\n') == read(tmp_path, "Student\nLee,Ann\nNg, Bo\n") == WHOLE
 
 
-def test_an_empty_list_is_nobody(tmp_path):
+def test_an_empty_list_has_no_students(tmp_path):
     assert read(tmp_path, "") == read(tmp_path, "\n\n") == []
 
 
@@ -134,7 +134,7 @@ def person(name, number=""):
 
 
 @pytest.mark.parametrize("platform", EXPORTS)
-def test_whoever_is_told_by_a_number_an_id_or_a_name_has_a_row(tmp_path, platform):
+def test_a_student_told_by_a_number_an_id_or_a_name_has_a_row(tmp_path, platform):
     rows = read_roster(written(tmp_path, EXPORTS[platform][0]))
     ways = [person("Ann Lee"), person("lee_ann"), person("Lee, Ann"), person("ANNLEE"), person("ann@example.org")]
     ways = [way for way in ways if platform != "blind worksheet"]

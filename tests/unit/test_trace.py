@@ -253,7 +253,7 @@ def test_what_a_timeline_says_follows_its_events():
     assert t == timeline(*t.events, end=8.0)
 
 
-def test_saving_makes_no_event_anew(tmp_path):
+def test_saving_makes_no_event_again(tmp_path):
     class Made(Event):
         count = 0
 

@@ -83,7 +83,7 @@ def test_a_prediction_is_chosen_kept_and_compared(front_end, capsys):
     assert capsys.readouterr().out == "You predicted: device1. It is: device0.\nIt waits for the first output.\n"
 
 
-def test_without_an_answer_nobody_is_scolded(capsys):
+def test_without_an_answer_there_is_no_verdict(capsys):
     predict(WAITS, BOTH).compare(0.123456)
     assert capsys.readouterr().out == "You made no prediction. It is: 0.1235.\n"
 
@@ -183,7 +183,7 @@ def test_questions_are_shown_as_they_are_written(front_end):
     ],
 )
 def test_when_there_are_widgets(monkeypatch, variables, kernel, expected):
-    for name in (*front_end_module.NOBODY_LOOKS, WIDGETS):
+    for name in (*front_end_module.UNATTENDED, WIDGETS):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -254,11 +254,11 @@ def test_a_notebook_runs_under_nbclient_and_keeps_little(monkeypatch):
     assert len(nbformat.writes(notebook)) < 20_000
 
 
-def test_an_error_that_is_predicted_and_its_explanation_folded_where_nobody_looks(monkeypatch, tmp_path):
+def test_an_error_that_is_predicted_and_its_explanation_folded_in_an_unattended_run(monkeypatch, tmp_path):
     from nbclient import NotebookClient
 
     monkeypatch.setenv("COURSE_WIDGETS", "0")
-    (tmp_path / "99.md").write_text("# Lesson 99\n\n## zero\n\nNobody can *divide* by zero.\n")
+    (tmp_path / "99.md").write_text("# Lesson 99\n\n## zero\n\nYou cannot *divide* by zero.\n")
     cells = [
         f"from utils.widgets import explanations, outcome, predict, predictions\nimport pathlib\n"
         f"explanations.FOLDER = pathlib.Path({str(tmp_path)!r})\n"
@@ -281,7 +281,7 @@ def test_an_error_that_is_predicted_and_its_explanation_folded_where_nobody_look
     NotebookClient(notebook, timeout=60, resources={"metadata": {"path": ROOT}}).execute()
     [compared] = tidy(notebook).cells[2].outputs
     assert notebook.cells[2].execution_count, "nbval refuses a cell that has outputs and never ran"
-    assert compared["data"]["text/plain"] == "You predicted: works. It is: raises.\nNobody can *divide* by zero."
+    assert compared["data"]["text/plain"] == "You predicted: works. It is: raises.\nYou cannot *divide* by zero."
     assert compared["data"]["text/markdown"].startswith("<details><summary>")
     assert notebook.cells[3].outputs[0]["data"]["text/plain"].startswith("You predicted: works. It is: raises.")
     for [refused] in (notebook.cells[5].outputs, notebook.cells[7].outputs):
@@ -421,7 +421,7 @@ def test_an_end_that_cannot_be_drawn_hides_no_error(front_end, capsys):
 
 
 @pytest.mark.parametrize("variable", ["COURSE_GRADING", "PYTEST_VERSION"])
-def test_a_run_that_nobody_watches_has_the_end_only(front_end, monkeypatch, variable):
+def test_an_unattended_run_has_the_end_only(front_end, monkeypatch, variable):
     monkeypatch.delenv("COURSE_WIDGETS")
     monkeypatch.setenv(variable, "1")
     with live(Fake()) as view:

@@ -80,7 +80,7 @@ def asked(case: dict) -> tuple[Model, Cluster, Layout]:
 
 
 def simulated() -> list[dict[str, float]]:
-    """Of each case, from the file where they are kept or anew."""
+    """Of each case: from the file where they are kept, or measured again."""
     kept = {json.dumps(case): found for case, found in json.loads(KEPT.read_text())} if KEPT.exists() else {}
     missing = [case for case in CASES if json.dumps(case) not in kept]
     for case in missing:

@@ -25,7 +25,7 @@ class Sick(Exception):
 
 
 class Diagnosis(NamedTuple):
-    """`works` is None where something is lacking that nobody needs to have."""
+    """`works` is None where something optional is lacking."""
 
     subject: str
     works: bool | None
@@ -39,7 +39,7 @@ def findings() -> Iterator[Diagnosis]:
             yield Diagnosis(subject, True, look())
         except Sick as sick:
             yield Diagnosis(subject, False if needed else None, str(sick))
-        except Exception as error:  # a doctor who dies helps nobody
+        except Exception as error:  # a doctor that dies is of no help
             yield Diagnosis(subject, False if needed else None, f"{type(error).__name__}: {error}".splitlines()[0])
 
 

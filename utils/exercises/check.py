@@ -177,7 +177,7 @@ def checker(lab_name: str, namespace: dict):
 
 
 def tasks(lesson: str, namespace: dict):
-    """For a lesson with tasks: `check`, as in a lab, and `yours_or_ours`, which nobody has to pass a task for.
+    """For a lesson with tasks: `check`, as in a lab, and `yours_or_ours`, for which no task has to be passed.
 
     A task has the name of the function or class that it asks for. `yours_or_ours(name)` returns the learner's where it
     passes, and the working version in utils/exercises/tasks/ where it does not, and says which. `namespace` is the

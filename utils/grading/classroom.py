@@ -127,7 +127,7 @@ def _here(todo: Sequence[Submission], lab_name: str, limits: Limits, jobs: int) 
     tries = dict.fromkeys((one.student for one in todo), 0)
     waiting = list(todo)
     while waiting:
-        # After a death nobody knows whose it was: then one at a time, each in a process of its own.
+        # After a death it is not known whose it was: then one at a time, each in a process of its own.
         alone = any(tries[one.student] for one in waiting)
         batch, waiting = (waiting[:1], waiting[1:]) if alone else (waiting, [])
         how = {"mp_context": _new_processes(), "initializer": _begin_work, "initargs": (_lent(limits), limits)}
@@ -248,7 +248,7 @@ def _sweep() -> None:
 
     def is_gone(number: int) -> bool:
         try:
-            return psutil.Process(number).status() == psutil.STATUS_ZOMBIE  # nobody has asked how it ended
+            return psutil.Process(number).status() == psutil.STATUS_ZOMBIE  # not yet asked how it ended
         except psutil.Error:
             return True
 

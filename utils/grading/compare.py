@@ -152,7 +152,7 @@ def _how(same_text: bool, same_form: bool, share: float) -> str:
 def _tokens(code: str, given: set[str]) -> list[tuple[str, bool]]:
     """(text, whether it is a name of the student's own) of each token of a text that may be Python, without comments.
 
-    Python's words, names in `given` and what a library calls its attributes are nobody's own.
+    Python's words, names in `given` and what a library calls its attributes are no student's own.
     """
     found: list[tuple[str, bool]] = []
     for token in TOKEN.finditer(code):

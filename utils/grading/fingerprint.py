@@ -37,7 +37,7 @@ def fingerprint(submission: Submission, lab: str, limits: Limits) -> str:
     for path in submission.files:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE)
-        # Nobody has looked into a zip yet: it may import any of the course.
+        # A zip has not been looked into yet: it may import any of the course.
         zipped = content.startswith(b"PK")
         digest.update((course_digest() if zipped else _beyond(lab, frozenset(_named(content)))).encode())
     return digest.hexdigest()

@@ -59,7 +59,7 @@ class Outcome:
 
     @property
     def again(self) -> list[Mark]:
-        """Those that could not be graded: the same call again grades them, and nobody else."""
+        """Those that could not be graded: the same call again grades them and no others."""
         return [grade for grade in self.grades if grade.about.again]
 
     @property
@@ -193,8 +193,8 @@ def _say_if_slow(limits: Limits) -> None:
     """The workers find out for themselves. Who waits for them should know why it takes so long."""
     if limits.warm and (reason := sandbox.no_forks()):
         logging.getLogger("course").warning(
-            "course: each submission starts Python anew, which takes about twice as long: a process in the sandbox "
-            "cannot make sandboxes of its own here (%s)",
+            "course: each submission starts a Python of its own, which takes about twice as long: a process in the "
+            "sandbox cannot make sandboxes of its own here (%s)",
             reason,
         )
 

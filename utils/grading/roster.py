@@ -7,7 +7,7 @@ What the platforms write, by their source as it is now:
                       file names), "Full name" unless marking is blind, ids that the site shows, Status, "Group"
                       where groups hand in, Grade, ...
   Canvas              instructure/canvas-lms lib/gradebook_exporter.rb: Student, or LastName and FirstName, then ID,
-                      "SIS User ID", "SIS Login ID", Section, the assignments. Rows that are nobody's: one about
+                      "SIS User ID", "SIS Login ID", Section, the assignments. Rows of no student: one about
                       posting that begins with empty cells, "    Points Possible", and "Student, Test" at the end
   Gradescope          its roster: "First Name", "Last Name" (or Name), SID, Email, Role: the staff are in it, too
 """
@@ -132,8 +132,8 @@ def _are_titles(cells: Sequence[str]) -> bool:
 def _is_student(row: Row) -> bool:
     """Not what Canvas says about points and posting, not the student that it makes up for testing, not the staff."""
     name = full_name(row)
-    nobody = name.startswith("Points Possible") or name in ("Student, Test", "Test Student")
-    return bool(name or platform_id(row) or ids_of(row)) and not nobody and first(row, ["role"]).casefold() not in STAFF
+    other = name.startswith("Points Possible") or name in ("Student, Test", "Test Student")
+    return bool(name or platform_id(row) or ids_of(row)) and not other and first(row, ["role"]).casefold() not in STAFF
 
 
 # --- a row ------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def ids_of(row: Row) -> set[str]:
 
 
 def display_name(row: Row) -> str:
-    """What to call whoever this row is about: the name, or what there is instead of one."""
+    """What to call the student of this row: the name, or what there is instead of one."""
     return full_name(row) or first(row, ["identifier", *IDS, *NUMBERS])
 
 
@@ -210,7 +210,7 @@ class Match:
 
     rows: dict[str, int]  # student -> row, in the order of the rows
     doubts: dict[str, set[int]]  # student without a row -> the rows that it might be: none, several, or another's too
-    free: list[int]  # rows that are nobody's
+    free: list[int]  # rows of no student
 
 
 # How a person is recognised, the surest way first: what of the person has to be among what of the row.

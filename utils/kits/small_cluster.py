@@ -24,7 +24,7 @@ _SAMPLE = 16  # rows that are enough to measure what a row takes
 
 
 def small_cluster(compute: bool = False, nodes: int = NODES) -> list[torch.device]:
-    """Its devices, two for each node, on a machine made anew: tensors of an older one are gone.
+    """Its devices, two for each node, on a new machine: tensors of an older one are gone.
 
     With `compute` they have values.
     """

@@ -32,7 +32,7 @@ def devices(
     `paced`, `compute` and `memory` are for simulated ones; real ones are as they are. `paced`: slow "Instructional"
     GPUs that keep to the wall clock, so that what watches them while they work sees them work. `compute=False`:
     tensors have shapes and no numbers, so that a busy computer keeps to the wall clock, too. `memory`: bytes of each.
-    With any of them, the simulated machine is made anew, and tensors of the old one go with it.
+    With any of them, a new simulated machine is made, and tensors of the old one go with it.
 
     Raises ValueError for a count below 1 or a COURSE_DEVICES that cannot be read, RuntimeError where it asks
     for real GPUs that this machine does not have.

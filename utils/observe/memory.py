@@ -52,7 +52,7 @@ class MemoryUse:
         self.model, self.optimizer = model, optimizer
         kinds = {tensor.device.type for tensor in self._weights()} - {"cpu", "meta"}
         if len(kinds) != 1:
-            raise ValueError("memory_of: move the model to its GPUs first. On the CPU nobody counts what is allocated.")
+            raise ValueError("memory_of: move the model to its GPUs first. Allocations on the CPU are not counted.")
         kind = kinds.pop()
         self._counter = torch.get_device_module(kind)
         self.devices = [torch.device(kind, index) for index in range(self._counter.device_count())]

@@ -18,7 +18,7 @@ class Layout:
 
     `data` groups hold the same weights, each group's weights are cut over `shard` GPUs (FSDP2), each block's work over
     `tensor` GPUs (with sequence parallelism), and the blocks over `pipeline` ranks with `chunks` stages each. A GPU has
-    `micro_batches` of `rows` rows a step. With `reshard` weights are gathered anew
+    `micro_batches` of `rows` rows a step. With `reshard` weights are gathered again
     for every pass and each micro-batch's gradients reduced, else both once a step.
     `fsdp=False` is for one rank of everything but the pipeline: weights in bfloat16 as they are, nothing wrapped.
     """

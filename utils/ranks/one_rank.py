@@ -42,7 +42,7 @@ class Order(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An exception, as the notebook's process can tell it. The last two are those of simgpu's NobodyCame."""
+    """An exception, as the notebook's process can tell it. The last two are those of simgpu's RanksMissing."""
 
     kind: str
     message: str

@@ -167,7 +167,7 @@ def _wrong(schedule: Schedule, rank: int, action: Action, seen: set[Action]) -> 
 
 
 def _forgotten(schedule: Schedule) -> Mistake | None:
-    """A forward pass, a backward pass or a half of one that nobody does."""
+    """A forward pass, a backward pass or a half of one that no rank does."""
     there = {action for row in schedule.lists for action in row}
     for number in range(schedule.micro_batches):
         for stage, rank in enumerate(schedule.placement):

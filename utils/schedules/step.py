@@ -24,7 +24,7 @@ class Arrival(Protocol):
 
 
 class TrainingStep:
-    """What a training step holds between its actions. Whoever runs it sends what is `made`, and gives what arrives.
+    """What a training step holds between its actions. The caller sends what is `made`, and gives what arrives.
 
     `stages` needs those only whose actions it will do. `inputs` are read by the first, and `targets` by the last.
     """
@@ -74,7 +74,7 @@ class TrainingStep:
     def backward_inputs(self, stage: int, number: int) -> torch.Tensor | None:
         x, output = self.kept.pop((stage, number))
         gradient = self._gradient(stage, number)
-        if stage == 0:  # nobody waits for the gradient of the data
+        if stage == 0:  # the gradient of the data is not needed
             self.halves[stage, number] = lambda: output.backward(gradient)
             return None
         passed, later = backward_for_inputs(output, x, gradient)

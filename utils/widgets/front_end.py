@@ -6,15 +6,15 @@ import os
 
 from utils.common.settings import GRADING, WIDGETS
 
-# Set while something runs notebooks that nobody looks at: the grader, and pytest with nbval.
-NOBODY_LOOKS = (GRADING, "PYTEST_VERSION", "PYTEST_CURRENT_TEST")
+# Set while notebooks run unattended: the grader, and pytest with nbval.
+UNATTENDED = (GRADING, "PYTEST_VERSION", "PYTEST_CURRENT_TEST")
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def widgets_here():
     """The module ipywidgets, or None where widgets would not be seen."""
     wish = os.environ.get(WIDGETS, "")
-    unseen = any(os.environ.get(name) for name in NOBODY_LOOKS) or not in_kernel()
+    unseen = any(os.environ.get(name) for name in UNATTENDED) or not in_kernel()
     if wish == "0" or os.environ.get(GRADING) or (unseen and wish != "1"):
         return None
     try:

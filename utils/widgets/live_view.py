@@ -83,7 +83,7 @@ class LiveView:
         picture, table = plots.utilisation(monitor), monitor.table()
         data, metadata = picture._repr_mimebundle_()
         if self._handle is not None:
-            # In the place of the widget, so that a saved notebook holds none that nobody can show any more.
+            # In the place of the widget, so that a saved notebook holds none that cannot be shown any more.
             self._handle.update(data, raw=True, metadata=metadata)
         else:
             show(data, metadata)

@@ -21,7 +21,7 @@ class NothingHasRun(RuntimeError):
 def outcome() -> str:
     """ "works" or "raises": how the cell that ran since the last question ended.
 
-    Raises NothingHasRun where none has: whoever runs a lesson's cells out of their order is told the truth or nothing.
+    Raises NothingHasRun where none has: a learner who runs cells out of order is told the truth or nothing.
     """
     if _last is None:
         raise NothingHasRun("No cell has run since the question: run the cell above, then this one again.")

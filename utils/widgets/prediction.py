@@ -5,7 +5,7 @@
     question.compare(outcome())     # the cell after it: it says what was predicted, what it is, and why
     predictions()                   # at the end of a lesson: all of them, the surprises first
 
-The explanation is kept out of the notebook, in utils/widgets/explained/01.md, because nobody predicts who can read on.
+The explanation is kept out of the notebook, in utils/widgets/explained/01.md, because who sees it does not predict.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
 
 
 # %% wrong: waits_always
-# Waits for two devices that it has got from outside, also where nobody is to be waited for.
+# Waits for two devices that it has got from outside, also where it is told to wait for none.
 
 import statistics
 

@@ -62,7 +62,7 @@ class SplitResNet50(ResNet):
 
 
 # %% wrong: the_batch_is_not_moved
-# Thinks that whoever calls the model has moved the batch.
+# Thinks that the caller has moved the batch.
 
 from torchvision.models.resnet import Bottleneck, ResNet
 

@@ -104,7 +104,7 @@ def run_stage(stage, micro_batches, loss_fn, rank, count, send, recv):
 
 
 # %% wrong: gradients_go_nowhere
-# Every rank goes backward, and nobody tells the rank before.
+# Every rank goes backward, and none sends its gradient to the rank before.
 
 
 def run_stage(stage, micro_batches, loss_fn, rank, count, send, recv):
@@ -159,7 +159,7 @@ def run_stage(stage, micro_batches, loss_fn, rank, count, send, recv):
 
 
 # %% wrong: one_f_one_b_without_warm_up
-# Each micro-batch forward and backward at once: right gradients, and nobody works at the same time.
+# Each micro-batch forward and backward at once: right gradients, and no two ranks compute at the same time.
 
 
 def run_stage(stage, micro_batches, loss_fn, rank, count, send, recv):

@@ -6,7 +6,7 @@
     student.py    a student's notebook that has been run, and running a probe beside it
     probes.py     what most probes do: they look at the student's objects, and tell plain data
     rules.py      what a probe may be and may read, asked when a lab is loaded
-    looks.py      reading it in the student's process so that nobody's object answers for itself
+    looks.py      reading it in the student's process so that no object answers for itself
     wire.py       the plain data: JSON, with arrays
 
 A lab's visible facts (labs/lab01/facts.py) are checked in the learner's own kernel by `check("ex1")`. The hidden

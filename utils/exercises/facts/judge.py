@@ -64,7 +64,7 @@ class _AskedOnce:
 
 
 def recorded_timelines(lab: Lab, student: Student, findings: dict[str, list[Finding]]) -> dict[str, dict]:
-    """The timeline of each exercise that has one, as plain data that nobody has checked. Ask when all is judged.
+    """The timeline of each exercise that has one, as plain data that has not been checked. Ask when all is judged.
 
     An answer that cannot be run has none. Where something crashed or hung before, answers of which no fact holds are
     not run again.

@@ -21,7 +21,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Par:
-    """What a right answer is measured by, beyond its points: as in golf, for whoever wants to beat it."""
+    """What a right answer is measured by, beyond its points: as in golf, for students who want to beat it."""
 
     value: float
     unit: str  # what the number is, after it, and what is better: "% of your own bound; more is better"

@@ -18,8 +18,8 @@ from types import CodeType, GetSetDescriptorType, ModuleType
 from utils.exercises.facts.errors import StudentError
 from utils.exercises.facts.rules import MAY_READ, READABLE, ProbeNames
 
-# Stand for `look` and `sys.audit` in the text of a probe. In its code these are constants: a name, whoever is given a
-# function of the probe could replace.
+# Stand for `look` and `sys.audit` in the text of a probe. In its code these are constants: code that is given a
+# function of the probe could replace a name.
 LOOK, AUDIT = "\0look", "\0audit"
 PROBES = "utils.exercises.facts.probes"
 # The notebook's code may have run; or it has not, unless a mode of PyTorch is on that it has left.
@@ -36,7 +36,7 @@ COMPUTING = {
 }
 # And of what was just detached.
 OF_DETACHED = {"detach": {"cpu", "numpy"}, "cpu": {"numpy"}}
-# Attributes that are PyTorch's or Python's own things: to write them as text or as a list asks nobody else.
+# Attributes that are PyTorch's or Python's own things: to write them as text or as a list asks no student's object.
 PLAIN = {"device", "dtype", "shape", "__name__"}
 # A class that has one of these of its own can show other layers than those that compute.
 HOLDERS = ("_parameters", "_buffers", "_modules")

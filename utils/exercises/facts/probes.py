@@ -32,7 +32,7 @@ def kind_of(value) -> str:
 
 
 def called(function, *given) -> tuple[object, list[int]]:
-    """What `function(*given)` returns, and the places of those things that it has changed: nobody asked it to."""
+    """What `function(*given)` returns, and the places of those things that it has changed without being asked to."""
     before = deepcopy(given)
     found = function(*given)
     return found, [place for place, (then, now) in enumerate(zip(before, given, strict=True)) if then != now]

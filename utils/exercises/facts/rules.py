@@ -45,7 +45,7 @@ MAY_READ = {
     },
     "an array": {"copy", "ravel"},
     "a class": {"__name__"},
-    # What the course or PyTorch has made for the probe, and nobody else had.
+    # What the course or PyTorch has made for the probe, and no submission had.
     "a generator of random numbers": {"manual_seed"},
     "a module of torch for a kind of device": {"max_memory_allocated", "memory_allocated", "reset_peak_memory_stats"},
     "a record of what devices did": {

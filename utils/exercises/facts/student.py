@@ -15,7 +15,7 @@ from utils.common.files import ROOT
 from utils.exercises.facts import wire
 from utils.exercises.facts.errors import StudentError
 
-# Code below these is nobody's answer: Python, its library, packages, the course.
+# Code below these is no student's answer: Python, its library, packages, the course.
 NOT_THE_STUDENTS = (
     *(f"{path}/" for path in (sysconfig.get_path("stdlib"), sys.prefix, sys.base_prefix, ROOT / "utils")),
     *("<frozen ", "<string>", "<probe>", "<__array_function__"),

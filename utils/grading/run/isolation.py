@@ -44,7 +44,7 @@ def unshare_namespaces() -> None:
     if user == 0:
         _call("unshare", rooms)
     else:
-        # Who may do this is nobody outside. The files that say so belong to root while the memory is private.
+        # The user who may do this is unknown outside. The files that say so belong to root while the memory is private.
         keep_memory_private(False)
         _call("unshare", rooms | NEWUSER)
         Path("/proc/self/setgroups").write_text("deny")

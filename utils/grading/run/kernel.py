@@ -39,7 +39,7 @@ TIDY = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 TICK = 0.2  # seconds between two looks at a kernel that is busy
 START = "from utils.grading.run.student_process import main; main()"
-# The history of what was typed is nobody's, and pictures are drawn as in a notebook. Nobody reads tracebacks here, and
+# The history of what was typed is not kept, and pictures are drawn as in a notebook. Tracebacks are not read here, and
 # that of a function without end, with its thousand frames, would take IPython half a minute.
 OPTIONS = ("--HistoryManager.enabled=False", "--matplotlib=inline", "--InteractiveShell.xmode=Minimal")
 
@@ -54,7 +54,7 @@ class Limits:
     submission: float = 900
     resources: sandbox.Resources = field(default_factory=sandbox.Resources)
     sandboxed: bool = True
-    warm: bool = True  # kernels are forked where that is possible, and otherwise each is started anew
+    warm: bool = True  # kernels are forked where that is possible, and otherwise each is a new process
 
 
 class KernelDied(StudentError):
@@ -256,7 +256,7 @@ def start_fork_server(limits: Limits) -> None:
 
 
 def fork_server_for(limits: Limits) -> ForkServer | None:
-    """The process that kernels are forked from, or None where each is started anew."""
+    """The process that kernels are forked from, or None where each is a new process."""
     if not forks(limits):
         return None
     return kernel_fork_server(_fork_server_environment(limits), sandboxed=limits.sandboxed, within=limits.start)

@@ -59,7 +59,7 @@ class KernelStudent:
         return self._read(self._again_where_lost(lambda: self._ask(probe, args)))
 
     def _again_where_lost(self, work: Callable):
-        """Do it, and again where the process that forks kernels has ended meanwhile. That is nobody's fault."""
+        """Do it, and again where the process that forks kernels has ended meanwhile. The student is not to blame."""
         while True:
             try:
                 return work()
@@ -105,7 +105,7 @@ class KernelStudent:
             self._flag(f"it replaced {name}, which was put back before looking")
         if during:
             self._flag(f"while its functions ran it replaced {', '.join(during)}")
-            raise StudentError(f"While it ran it replaced {during[0]}: then nobody can tell what it did.")
+            raise StudentError(f"While it ran it replaced {during[0]}: what it did cannot be told then.")
         try:
             kind, _, message = found.partition(" ")
             value = wire.decode(message)

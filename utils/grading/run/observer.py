@@ -7,7 +7,7 @@ event, "course.look":
 1. the request has to be signed with the key that only the grader and the hook have, and be newer than the last; the
    probe in it is enciphered, so that the notebook never has its text;
 2. functions, classes and the entries of tables that were replaced are put back, and their names are told;
-3. the probe runs in a new thread, whose frames lead nowhere else, and nobody else may walk frames, ask the garbage
+3. the probe runs in a new thread, whose frames lead nowhere else, and no other code may walk frames, ask the garbage
    collector or read the probe's code meanwhile;
 4. what was replaced meanwhile, or a log or accounts of the simulated GPUs that are not what they did, makes the
    answer worthless: looked at when it is done, and, for what a look itself uses, after each call of the probe;
@@ -70,7 +70,7 @@ GROWS = (
     "simgpu.torch_private.distributed._awaited",
 )
 CONTAINERS = (dict, OrderedDict, list, set)
-# Operators of PyTorch's own are nobody's to override: the simulated GPUs would not see what they do.
+# Operators of PyTorch's own are not to be overridden: the simulated GPUs would not see what they do.
 OWN_OPERATORS = ("aten", "prim", "prims", "_")
 NEAR_CLASSES = ("Tensor", "TensorBase", "device", "dtype", "Size", "Generator")
 # The kernel itself replaces this one, each time a cell runs.
@@ -254,7 +254,7 @@ def remember(answer, say_known, places, recorders):
                 caller = getframe(1)
                 frame = args[0] if event == "sys._getframe" else getattr(args[0], args[1])
                 refused = (state["busy"] and not may_see_frames(caller)) or leads_here(frame)
-                # What a helper's generator holds is nobody's, and another thread has nothing to look for in a frame.
+                # What a helper's generator holds is not shown, and another thread has nothing to look for in a frame.
                 if event != "sys._getframe" and frame is not None:
                     of_the_course = frame.f_code.co_filename.startswith(places[0])
                     refused |= of_the_course and args[1] != "tb_frame"
@@ -339,11 +339,11 @@ def _any_from_elsewhere(getframe, asking, places):
 
 
 def _no_handlers():
-    """A signal's handler is given the frame that it interrupts: from now on nobody sets one."""
+    """A signal's handler is given the frame that it interrupts: from now on none can be set."""
     import _signal
     import importlib
 
-    for name in sys.builtin_module_names:  # so that none has to be made anew
+    for name in sys.builtin_module_names:  # so that none has to be made again
         with suppress(ImportError):
             importlib.import_module(name)
     for module in (signal, _signal):
@@ -499,7 +499,7 @@ class _Guard:
             # As in _same: thousands of times after each look, and what a look costs most.
             if len(space) != len(values[number]) or not all(map(is_, space.values(), values[number])):
                 name, owner, _ = self.owners[number]
-                # A key that is no text is nobody's name, and may do something when it is compared.
+                # A key that is no text is no name, and may do something when it is compared.
                 found = {key: value for key, value in space.items() if type(key) is str}
                 changed += self._undo(name, owner, found, self.saved[number])
                 values[number] = list(space.values())
@@ -578,7 +578,7 @@ class _Accounts:
             self.books.setdefault(id(memory), [memory, memory.capacity, memory.allocated, memory.peak])
 
     def change(self, memory, more):
-        """`more` bytes were taken, or the peak begun anew where it is None."""
+        """`more` bytes were taken, or the peak was reset where it is None."""
         book = self.books.get(id(memory))
         if book is None or memory.capacity != book[1]:
             self.wrong = True

@@ -21,7 +21,7 @@ from utils.exercises.facts import StudentError, looks, student, wire
 from utils.grading.run import isolation, system_calls
 
 HERE = Path(__file__).parent
-# Loaded before the student's code, so that nobody else can be there first.
+# Loaded before the student's code, so that it cannot be there first.
 EARLY = (
     *("torch", "torch.nn", "torch.optim", "torch._dynamo", "torch.utils.checkpoint", "torch.utils.data", "numpy"),
     *("IPython", "ipykernel.kernelapp", "matplotlib.figure", "utils.observe.devices", "simgpu", "utils.observe.trace"),

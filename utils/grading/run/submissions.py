@@ -133,7 +133,7 @@ def _told_apart(all_of: list[list[tuple[Path, Named]]]) -> list[tuple[list[tuple
 
 
 def _absent(found: list[Submission], roster: Sequence[Row], nameless: bool) -> list[Submission]:
-    """A submission without a file for each row of the roster that is nobody's who handed in.
+    """A submission without a file for each student of the roster who handed in nothing.
 
     `nameless` is whether the platform left all names out.
     """

@@ -2,7 +2,7 @@
 
     certificates([Path("graded/lab01"), Path("graded/lab02")], Path("certificates"), by="Ada Meyer", on="1 July 2027")
 
-It is no proof by itself: whoever signs it vouches for it.
+It is no proof by itself: the person who signs it vouches for it.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class GpuMonitor:
         if self._running:
             raise RuntimeError("GpuMonitor.start(): it is running already; call stop() first")
         if self._open is None:
-            raise RuntimeError("GpuMonitor.start(): this is a recording; GpuMonitor(devices) samples anew")
+            raise RuntimeError("GpuMonitor.start(): this is a recording; GpuMonitor(devices) takes new samples")
         self._wait_for_thread()
         self._source.begin()
         with self._lock:

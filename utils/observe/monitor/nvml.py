@@ -82,7 +82,7 @@ def visible_uuids(nvml) -> list[str]:
         try:
             all_uuids.append(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(index)))
         except nvml.NVMLError:
-            all_uuids.append("")  # it keeps its number, and nobody can ask about it
+            all_uuids.append("")  # it keeps its number, and it cannot be asked for
     wish = os.environ.get("CUDA_VISIBLE_DEVICES")
     if wish is None:
         return [uuid for uuid in all_uuids if uuid]

@@ -132,7 +132,7 @@ class SimulatedSource:
         new = self._records.new()
         self._add(new)
         if self._records.missed:
-            # Nobody knows what ran on a GPU before its first record that was kept.
+            # It is not known what ran on a GPU before its first record that was kept.
             for number in self._spans:
                 starts = (record.start for record in new if record.device == number and record.kind == "kernel")
                 self._known_from[number] = min(starts, default=self._simgpu.now())

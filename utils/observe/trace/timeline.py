@@ -36,7 +36,7 @@ class Timeline:
 
     A device is *busy* while a kernel runs on it, and *idle* otherwise, copies and communication included. Every idle
     moment has a cause: a *copy* to or from the device is on its way; or else it takes part in *communication* between
-    ranks; or else *another device* is at work; or else nobody is, and all wait for *the host*. `source` says what it
+    ranks; or else *another device* is at work; or else none is, and all wait for *the host*. `source` says what it
     was measured on or simulated as.
     """
 
@@ -205,7 +205,7 @@ class Timeline:
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(f"{path}: no timeline. Timeline.save(path) writes one.") from None
         raise ValueError(
-            f"{path}: a timeline of version {version}, and this course reads version {VERSION}. Record anew."
+            f"{path}: a timeline of version {version}, and this course reads version {VERSION}. Record it again."
         )
 
     def to_chrome(self, path) -> None:
@@ -239,7 +239,7 @@ class Timeline:
         return name
 
     def _occupancy(self) -> Occupancy:
-        """Worked out anew only where what it is made from has changed."""
+        """Worked out again only where what it is made from has changed."""
         source = tuple(self.events), self.begin, self.end
         kept = vars(self).get("_kept")  # no field: it is no part of what a timeline is
         if kept is None or kept[0] != source:

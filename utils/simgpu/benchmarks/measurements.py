@@ -108,7 +108,7 @@ def predicted(rows: Iterable[Row], before: Callable[[], object] = lambda: None) 
     `before` is called before what is timed.
     """
     seconds = []
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # as whoever measured float32 had it
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # as those who measured float32 had it
         for row in rows:
             simulate(row.gpu)
             seconds.append(_kernels_of(row, before))

@@ -80,7 +80,7 @@ def images_a_second(case: Case, ranks: int) -> float:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     images = torch.empty(case.batch, 3, 224, 224, device="simgpu:0").to(memory_format=layout)
     classes = torch.empty(case.batch, dtype=torch.int64, device="simgpu:0")
-    for _ in range(STEPS):  # after the first DDP orders its buckets anew
+    for _ in range(STEPS):  # after the first DDP reorders its buckets
         torch.simgpu.synchronize()
         begin = simgpu.now()
         with torch.autocast("simgpu", dtype=torch.float16, enabled=case.mixed):

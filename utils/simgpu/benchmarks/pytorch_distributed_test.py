@@ -44,7 +44,7 @@ class Outcomes(unittest.TestResult):
 
     def addError(self, test, error):
         text = str(error[1])
-        if (refused := REFUSED.findall(text)) and "NobodyCame" not in refused[-1]:
+        if (refused := REFUSED.findall(text)) and "RanksMissing" not in refused[-1]:
             self.said = "refused", refused[-1]
         else:
             lines = [line for line in text.splitlines() if re.match(r"(\w+\.)*\w+(Error|Exception|Case|Came)\b", line)]
@@ -73,7 +73,7 @@ def main(page: str, *words: str) -> None:
     class OnSimulatedGpus(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
         def setUp(self):
             super().setUp()
-            # Forked, because the ranks then need not import all anew.
+            # Forked, because the ranks then need not import all again.
             self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
     rows, counts = [], Counter()

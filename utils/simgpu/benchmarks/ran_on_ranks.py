@@ -32,7 +32,7 @@ CHECKS = {  # what a check runs, and on how many ranks
     "ddp_options": ("DistributedDataParallel: `no_sync`, a communication hook; a buffer is rank 0's on all", (2,)),
     "fsdp": ("FSDP2: gradients of two steps, `clip_grad_norm_`, weights", BOTH),
     "fsdp_options": (
-        "FSDP2 with Adam: gradients over two steps that accumulate, weights gathered anew or kept (float64); in mixed "
+        "FSDP2 with Adam: gradients over two steps that accumulate, weights gathered again or kept (float64); in mixed "
         "precision (bfloat16, gradients reduced in float32), against parts computed with the same casts",
         (2,),
     ),

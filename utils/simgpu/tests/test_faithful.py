@@ -510,7 +510,7 @@ def test_the_default_device_may_be_named_cuda():
 @pytest.mark.skipif(not torch_private.has_python_backends(), reason="its torch.distributed knows no simulated GPUs")
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_checkpoints_stager_copies_numbers(shared):
-    """An async_save wrote memory that nobody had set."""
+    """An async_save wrote memory that had not been set."""
     from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
     whole = torch.arange(6.0, device="simgpu:0")

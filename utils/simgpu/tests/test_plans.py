@@ -161,7 +161,7 @@ def test_counts_keep_their_numbers_where_there_are_only_shapes():
 
 
 @pytest.mark.parametrize("write", [lambda counts, other: counts.add_(other), lambda counts, other: counts.copy_(other)])
-def test_counts_forget_their_numbers_when_what_nobody_knows_is_written_there(write):
+def test_counts_forget_their_numbers_when_random_numbers_are_written_there(write):
     simgpu.enable(count=1, compute=False)
     other = torch.tensor([1, 2], device="simgpu:0")
     for _ in range(3):  # the second time there could be a plan

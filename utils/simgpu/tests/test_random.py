@@ -106,7 +106,7 @@ def test_one_gpu_is_seeded_alone():
     assert torch.simgpu.initial_seed() == torch.initial_seed() == 0
 
 
-def test_a_seed_that_nobody_knows_is_for_all_gpus():
+def test_a_random_seed_is_for_all_gpus():
     before = states()
     torch.simgpu.seed_all()
     assert states()[0] == before[0]

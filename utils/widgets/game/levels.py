@@ -118,8 +118,8 @@ LEVELS = (
     Level(
         "The backward pass in halves",
         "Level 1 again, and in the place of B, which takes 2, you may do its halves, which take 1 each. I makes the "
-        "gradient of the inputs, and the rank before waits for it. W makes those of the weights, for which nobody "
-        "waits, some time after its I. A micro-batch is held until its W. The cap is 2.",
+        "gradient of the inputs, and the rank before waits for it. W makes those of the weights, for which no "
+        "rank waits, some time after its I. A micro-batch is held until its W. The cap is 2.",
         one_f_one_b(2, 2),
         looped(2, 2),
         2,

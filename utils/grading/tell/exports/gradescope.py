@@ -1,4 +1,4 @@
-"""Gradescope: an autograder that hands out the results in it, since no way to import marks is documented.
+"""Gradescope: an autograder that returns the results in it, since no way to import marks is documented.
 
 Source, read as it is now: gradescope-autograders.readthedocs.io/en/latest/specs and /submission_metadata.
 """
@@ -43,7 +43,7 @@ def write(marks: Marks, folder: Path) -> str:
     (folder / "gradescope.zip").write_bytes(_zipped(files))
     return (
         f"gradescope.zip: {len(results)} results. Upload it as the autograder of a programming "
-        "assignment and regrade. It runs no student's code: it hands out the results in it, by email."
+        "assignment and regrade. It runs no student's code: it emails the results in it to students."
     )
 
 
@@ -78,7 +78,7 @@ def _zipped(files: dict[str, str]) -> bytes:
 
 # What Gradescope runs beside each submission. Only Python's own library is there.
 RUN_AUTOGRADER = '''#!/usr/bin/env python3
-"""Hands out the result that was found elsewhere. Without one it fails, which Gradescope shows as no score."""
+"""Returns the result that was found elsewhere. Without one it fails, which Gradescope shows as no score."""
 
 import json
 import sys

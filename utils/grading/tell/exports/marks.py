@@ -12,12 +12,12 @@ from utils.grading.marking.mark import Mark, most_of
 from utils.grading.roster import IDS, NUMBERS, Row, display_name, first, match, students_in
 from utils.grading.tell.text import line
 
-NOBODYS = "in the platform's file, and no submission is this student's"
+UNCLAIMED = "in the platform's file, and no submission is this student's"
 
 
 @dataclass(frozen=True)
 class Held:
-    """Somebody to look at by hand, and why. Without a mark it is a row of the platform's file that is nobody's."""
+    """A student to look at by hand, and why. Without a mark it is a row of the platform's file of no student."""
 
     name: str
     id: str
@@ -34,7 +34,7 @@ class Marks:
     table: pd.DataFrame | None  # the platform's file
     rows: dict[str, Row] = field(default_factory=dict)  # student -> row, in the order of the file
     doubts: dict[str, list[str]] = field(default_factory=dict)  # student -> why there is no row, or no place in a file
-    nobodys: list[Row] = field(default_factory=list)  # rows that are no student's
+    unclaimed: list[Row] = field(default_factory=list)  # rows that are no student's
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self):
@@ -63,14 +63,14 @@ class Marks:
             self.doubts.setdefault(student, []).append(reason)
 
     def look_at(self) -> list[Held]:
-        """Who is in look_at.csv: students first, then rows of the platform's file that are nobody's."""
+        """Who is in look_at.csv: students first, then rows of the platform's file of no student."""
         found = []
         for grade in self.grades:
             why = [*map(line, grade.doubts), *self.doubts.get(grade.student, [])]
             if why:
                 found.append(Held(grade.student, grade.id, why, grade))
-        for row in self.nobodys:
-            found.append(Held(display_name(row), first(row, [*NUMBERS, *IDS]), [NOBODYS]))
+        for row in self.unclaimed:
+            found.append(Held(display_name(row), first(row, [*NUMBERS, *IDS]), [UNCLAIMED]))
         return found
 
     def other_most(self, file: str, found: set[str]) -> None:
@@ -87,7 +87,7 @@ class Marks:
     def _match(self, rows: list[Row]) -> None:
         found = match(self.grades, rows)
         self.rows = {student: rows[place] for student, place in found.rows.items()}
-        self.nobodys = [rows[place] for place in found.free]
+        self.unclaimed = [rows[place] for place in found.free]
         for student, places in found.doubts.items():
             fits = "more than one row, or a row that fits others too" if places else "no row"
             self.doubts[student] = [f"{fits} of the platform's file is this student's"]

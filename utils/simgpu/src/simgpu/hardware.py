@@ -21,7 +21,7 @@ from .random_numbers import Generator
 
 DEVICE_TYPE = "simgpu"
 MOST_GPUS = 64
-NETWORK_STREAM = -1  # in the log: collectives have streams of their own, which nobody else can use
+NETWORK_STREAM = -1  # in the log: collectives have streams of their own, which nothing else can use
 # Newest records kept: a training step of ResNet50 makes about 700.
 LOG_LENGTH = 200_000
 
@@ -152,7 +152,7 @@ class Machine:
         self.unwaited: deque[HostCopy] = deque(maxlen=LOG_LENGTH)
         # Another device type that means simulated GPUs, while code for it runs on them.
         self.also_named: str | None = None
-        # Plain tuples, of what a Record holds: making those is left to whoever reads the log. Each raises Python's
+        # Plain tuples, of what a Record holds: making those is left to the reader of the log. Each raises Python's
         # auditing event "simgpu.record" (and "simgpu.cleared" where a machine begins), for who has to trust a log.
         self.log: deque[tuple] | None = deque(maxlen=LOG_LENGTH)
 

@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-# PyTorch's caching allocator hands out memory in blocks of so many bytes, and takes it from the GPU in multiples of
+# PyTorch's caching allocator allots memory in blocks of so many bytes, and takes it from the GPU in multiples of
 # the second (c10/cuda/CUDACachingAllocator.cpp: kMinBlockSize, kRoundLarge).
 BLOCK = 512
 SEGMENT = 2 * 2**20
@@ -21,8 +21,8 @@ class Memory:
     There is no lock: Python switches between threads only where a function is called or a loop goes back, and there is
     neither between the reading and the writing of a sum.
 
-    Each change raises Python's auditing event "simgpu.memory", with the bytes more (None where the peak begins
-    anew), for who has to trust the accounts.
+    Each change raises Python's auditing event "simgpu.memory", with the bytes more (None where the peak is
+    reset), for code that has to trust the accounts.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class Memory:
         sys.audit("simgpu.memory", self, -size)
 
     def reset_peak(self) -> None:
-        """Begin the peak anew, at what is allocated now."""
+        """Reset the peak to what is allocated now."""
         self.peak = self.allocated
         self._earlier_reserved_peak = 0
         sys.audit("simgpu.memory", self, None)

@@ -63,7 +63,7 @@ _unplanned: Counter[str] = Counter()
 def unplanned() -> Counter[str]:
     """How many calls of operators were not planned since `enable` made the machine: a copy, count by reason.
 
-    A planned call is looked up, and costs the host a few microseconds; any other is worked out anew. "first call" is
+    A planned call is looked up, and costs the host a few microseconds; any other is worked out again. "first call" is
     no cause for concern: the next one with the same shapes and settings is planned. All other reasons stay. Copies,
     and operators that make tensors of no other tensor, are not planned and not counted; nor are calls that ended in
     an error, unless their arguments alone say that there can be no plan.

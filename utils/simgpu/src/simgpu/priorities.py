@@ -41,7 +41,7 @@ class PriorityEngine(Engine):
     def __init__(self, before: Engine):
         super().__init__()
         self.free = before.free
-        # What was launched before there were priorities, as if it were one kernel, of no queue: nobody asks for it.
+        # What was launched before there were priorities, as if it were one kernel. Its queue is never asked for.
         none: Any = None
         self.final = [Kernel(none, before.free, 0.0)] if before.free else []
         self.waiting: list[Kernel] = []

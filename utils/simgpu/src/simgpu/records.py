@@ -47,7 +47,7 @@ class Reader:
         """Records since the last call, oldest first. RuntimeError where the log cannot tell, and why."""
         log = machine.log
         if machine.generation != self._generation:
-            raise RuntimeError("the simulated GPUs were enabled anew while their log was read: start after that")
+            raise RuntimeError("the simulated GPUs were enabled again while their log was read: start after that")
         if log is None:
             raise RuntimeError("the log is off, and this is read from it: simgpu.keep_log() turns it on")
         most, found = 256, None

@@ -2,7 +2,7 @@
 
 Here they are from their definitions (torch.nn.LSTM and torch.nn.GRU, "Docs"), forward and backward. Shapes:
 gates are (batch, 4 x hidden) for an LSTM and (batch, 3 x hidden) for a GRU, states (batch, hidden), biases
-(4 x hidden) or (3 x hidden), or None. `workspace` is what the backward needs and nobody else reads.
+(4 x hidden) or (3 x hidden), or None. `workspace` is what only the backward reads.
 """
 
 from __future__ import annotations

@@ -353,11 +353,11 @@ class DeviceModule(ModuleType):
             gpu.generator.manual_seed(seed)
 
     def seed(self) -> None:
-        """Seed the generator of the current GPU with a number that nobody knows."""
+        """Seed the generator of the current GPU with a random number."""
         machine.gpu(None).generator.seed()
 
     def seed_all(self) -> None:
-        """Seed the generators of all GPUs with one number that nobody knows."""
+        """Seed the generators of all GPUs with one random number."""
         self.manual_seed_all(torch.Generator().seed())
 
     def initial_seed(self) -> int:

@@ -1,10 +1,10 @@
 """Ranks that wait for each other, and what they are told when that cannot end well.
 
 A collective begins with all ranks saying what they are about to do. Where that is not the same, all of them raise an
-error that says who does what. Where somebody does not come at all, nobody can say so from inside the wait. So each rank
+error that says who does what. Where a rank does not come at all, none can say so from inside the wait. So each rank
 has a thread that shows in the group's store that it is alive, and when it has waited for some seconds, for what. When
 each rank of the world waits, or has ended, or shows no sign of life, then this will not change any more: the wait is
-broken off, and the error has everybody's state in it.
+broken off, and the error has the state of every rank in it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Mismatch(RuntimeError):
     """The ranks of a group are not about to do the same."""
 
 
-class NobodyCame(RuntimeError):
+class RanksMissing(RuntimeError):
     """A rank has waited for others that will not come. `waited_in` says what it was doing."""
 
     def __init__(self, rank: int, waited_in: str, reason: str):
@@ -132,7 +132,7 @@ class Waiting:
         if self._reason or _is_lost(error):
             reason = self._reason or self._guard.why_broken(self._members)
             self._guard.give_up(self._what)
-            raise NobodyCame(self._me, self._what, reason) from error
+            raise RanksMissing(self._me, self._what, reason) from error
         if isinstance(error, RuntimeError) and not isinstance(error, Mismatch):
             raise RuntimeError(f"rank {self._me}, in {self._what}: {error}") from error
 
@@ -204,7 +204,7 @@ class Waiting:
         lines = "; ".join(f"{named(ranks)}: {each}" for each, ranks in by_what.items())
         return f"the ranks of a group have to call the same collectives in the same order, and did not. {lines}"
 
-    # --- words from one rank to another, which need nobody to listen --------------------------------------------
+    # --- words from one rank to another, which need no listener --------------------------------------------
 
     def leave(self, key: str, words: list) -> None:
         """Leave words for other ranks."""
@@ -230,7 +230,7 @@ class Waiting:
         self._reason = reason
         self._woken.set()
         if key := self._awaited:
-            self._store.clone().set(key, "[]")  # a connection of its own: whoever waits holds the other
+            self._store.clone().set(key, "[]")  # a connection of its own: the waiting thread holds the other
 
     def _go_on_or_raise(self) -> None:
         if self._reason:
@@ -268,7 +268,7 @@ class _Guard:
 
     def why_broken(self, members: list[int]) -> str:
         """What has become of a rank whose connection broke, as far as it has said."""
-        time.sleep(LOOK)  # whoever ends says so a moment before or after
+        time.sleep(LOOK)  # a rank that ends says so a moment before or after
         others = [rank for rank in members if rank != self._rank]
         states = {rank: state for rank in others if (state := self._state(rank))}
         if ended := [rank for rank, state in states.items() if state.what == ENDED]:
@@ -337,7 +337,7 @@ class _Guard:
 
 
 def of_this_life(key: str) -> str:
-    """A key in a store that torchrun keeps when it starts workers anew: what they have left there is not for these.
+    """A key in a store that torchrun keeps when it restarts workers: what they have left there is not for these.
 
     Nodes count their restarts each for itself, so that only the ranks of one node know a number for all.
     """
@@ -349,7 +349,7 @@ _guards: dict[int, tuple[object, _Guard]] = {}  # by the id of a store, which is
 
 
 def _guard_of(store, rank: int) -> _Guard:
-    """The guard of this rank: one for all its groups, made anew where the store is another (a new rendezvous)."""
+    """The guard of this rank: one for all its groups, made again where the store is another (a new rendezvous)."""
     if id(store) not in _guards:
         _guards[id(store)] = store, _Guard(store, rank)
     return _guards[id(store)][1]

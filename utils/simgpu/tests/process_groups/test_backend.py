@@ -1,6 +1,6 @@
 """torch.distributed on simulated GPUs: PyTorch's own API, unmodified, against one process.
 
-The ranks are forked from one process (forked.py). Under torchrun each loads PyTorch anew: one test does that, too.
+The ranks are forked from one process (forked.py). Under torchrun each loads PyTorch itself: one test does that, too.
 """
 
 import json

@@ -12,9 +12,9 @@ host. Groups whose ranks share a way (the links of a node, or a GPU's network ad
 nodes and one between them don't wait for each other.
 
 One process can stand for many: with `store=FakeStore()` it is one rank of `world_size` that all do the same at the same
-time, which nobody is asked about. So a step on 512 GPUs can be planned in a notebook.
+time, which no other process has a say in. So a step on 512 GPUs can be planned in a notebook.
 
-What would make a program's times depend on chance is refused: a receive from whoever is first.
+What would make a program's times depend on chance is refused: a receive from any rank.
 
 `backend` has the collectives, `point_to_point` send and receive, `group` who takes part and how they are linked,
 `reductions` and `arguments` what calls ask for, `work` what they give back. Beside this package `collectives` has the

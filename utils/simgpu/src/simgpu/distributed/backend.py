@@ -64,7 +64,7 @@ class SimBackend(torch_private.Backend):
     def split(self, store, ranks: Sequence[int], options) -> SimBackend:
         """The backend of a part of this group; `ranks` are numbers in it.
 
-        PyTorch splits, where otherwise it makes a group anew, once `init_process_group` was told `device_id`. Raises
+        PyTorch splits, where otherwise it makes a new group, once `init_process_group` was told `device_id`. Raises
         RuntimeError on a rank that is in no part: told so, by None, PyTorch 2.15.0 ends with a segmentation fault.
         """
         if self.group_rank not in ranks:

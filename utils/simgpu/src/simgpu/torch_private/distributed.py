@@ -79,12 +79,12 @@ def root_store(store):
 
 
 def fake_store():
-    """A store that nobody else has: with it one process stands for all ranks (`simgpu.distributed`)."""
+    """A store that no other process has: with it one process stands for all ranks (`simgpu.distributed`)."""
     return c10d.FakeStore()
 
 
 def is_fake(store) -> bool:
-    """Whether a group's store is one that nobody else has."""
+    """Whether a group's store is one that no other process has."""
     return isinstance(root_store(store), c10d.FakeStore)
 
 
@@ -113,7 +113,7 @@ COLLECTIVES = {
 }
 
 
-# The operator by which DTensor, and whoever uses functional collectives, waits for one.
+# The operator by which DTensor, and code that uses functional collectives, waits for one.
 WAIT_FOR_COLLECTIVE = torch.ops._c10d_functional.wait_tensor.default
 
 
@@ -134,7 +134,7 @@ def await_in_backward(complete: Callable[[], Any]) -> None:
     """Call this, a method, when the backward pass of this thread has ended, or a future is waited for before then.
 
     A future may be one of PyTorch's own, made from another in C++ (`then`, a hook of DDP's reducer): so its class
-    asks, whoever waits.
+    asks, whatever waits for it.
     """
     _let_futures_ask()
     waiting, own = _awaited.setdefault(threading.get_ident(), {}), object()
