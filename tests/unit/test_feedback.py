@@ -232,8 +232,8 @@ def test_the_timeline_of_lab_05_is_that_of_the_students_own_model():
     student = LocalStudent(run_here(notebook_with("lab05", {})), ["simgpu:0", "simgpu:1"])
     recorded = timeline_from(recorded_timelines(lab, student, findings)["ex5"])
     assert recorded.source.startswith("simulated: ")
-    assert 0.1 < recorded.utilisation()["simgpu:1"] < 0.9
-    assert 0.1 < recorded.utilisation()["simgpu:0"] < 0.9
+    assert 0.1 < recorded.utilization()["simgpu:1"] < 0.9
+    assert 0.1 < recorded.utilization()["simgpu:0"] < 0.9
     assert recorded_timelines(lab, student, {}) == {}  # nothing of it was judged
 
 

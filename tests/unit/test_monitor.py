@@ -94,7 +94,7 @@ def test_samples_while_a_loop_runs(paced):
     assert first.time == second.time > 0
     assert (first.used, first.total) == (torch.simgpu.memory_allocated(1), 10**9)
     assert first.used > 0 == second.used
-    assert all(0 <= sample.utilisation <= 100 for sample in m.samples)
+    assert all(0 <= sample.utilization <= 100 for sample in m.samples)
     assert m.latest() == {"simgpu:1": m.samples[-2], "simgpu:0": m.samples[-1]}
     del x
 
@@ -105,7 +105,7 @@ def test_a_block_shorter_than_a_step_has_one_sample(paced):
     assert [sample.device for sample in m.samples] == TWO
 
 
-def test_utilisation_is_the_share_of_the_last_period(by_hand):
+def test_utilization_is_the_share_of_the_last_period(by_hand):
     source = SimulatedSource(TWO)
     source.begin()
     assert source.read("simgpu:0")[0] is None, "no time has passed"
@@ -199,21 +199,21 @@ def test_a_loop_that_logs_while_the_monitor_reads(paced):
             for _ in range(20):
                 kernel(0, 1e-5)
     assert m.trouble == []
-    assert any(sample.utilisation for sample in m.samples)
-    assert {sample.utilisation for sample in m.samples if sample.device == "simgpu:1"} <= {0.0, None}
+    assert any(sample.utilization for sample in m.samples)
+    assert {sample.utilization for sample in m.samples if sample.device == "simgpu:1"} <= {0.0, None}
 
 
-def test_without_a_log_utilisation_is_not_known(paced):
+def test_without_a_log_utilization_is_not_known(paced):
     simgpu.keep_log(0)
     with GpuMonitor(TWO) as m:
         pass
-    assert [sample.utilisation for sample in m.samples] == [None, None]
+    assert [sample.utilization for sample in m.samples] == [None, None]
     assert all(sample.used is not None for sample in m.samples)
     assert m.trouble == [
-        f"{device}: utilisation: the log is off, and this is read from it: simgpu.keep_log() turns it on"
+        f"{device}: utilization: the log is off, and this is read from it: simgpu.keep_log() turns it on"
         for device in TWO
     ]
-    assert list(m.table()["mean utilisation %"]) == ["n/a", "n/a"]
+    assert list(m.table()["mean utilization %"]) == ["n/a", "n/a"]
 
 
 def test_a_log_that_dropped_records_is_not_read_as_idle(by_hand):
@@ -226,7 +226,7 @@ def test_a_log_that_dropped_records_is_not_read_as_idle(by_hand):
     by_hand.host = 0.1
     assert [source.read(device)[0] for device in TWO] == [None, None]
     assert source.trouble.lines == [
-        "simgpu: utilisation: the log kept the newest 10 records only: simgpu.keep_log(n) keeps more"
+        "simgpu: utilization: the log kept the newest 10 records only: simgpu.keep_log(n) keeps more"
     ]
     by_hand.host = 0.5
     kernel(0, 0.1)
@@ -237,8 +237,8 @@ def test_a_log_that_dropped_records_is_not_read_as_idle(by_hand):
 def test_simulated_gpus_enabled_anew_meanwhile(paced):
     with GpuMonitor(TWO) as m:
         simgpu.enable(count=2)
-    assert [sample.utilisation for sample in m.samples] == [None, None]
-    assert "simgpu:0: utilisation: the simulated GPUs were enabled again while their log was read" in m.trouble[0]
+    assert [sample.utilization for sample in m.samples] == [None, None]
+    assert "simgpu:0: utilization: the simulated GPUs were enabled again while their log was read" in m.trouble[0]
 
 
 # --- virtual ------------------------------------------------------------------------------------------------------
@@ -260,11 +260,11 @@ def test_the_virtual_clock_needs_no_thread(virtual):
         assert m.latest() == {}
     assert called == [6]
     assert [sample.time for sample in m.samples] == pytest.approx([0.1, 0.1, 0.2, 0.2, 0.25, 0.25])
-    shares = [sample.utilisation for sample in m.samples if sample.device == "simgpu:0"]
+    shares = [sample.utilization for sample in m.samples if sample.device == "simgpu:0"]
     left_at_the_end = 0.15 - (0.25 - SAMPLE_PERIOD)
     expected = [100, 100 * (0.15 - (0.2 - SAMPLE_PERIOD)) / SAMPLE_PERIOD, 100 * left_at_the_end / SAMPLE_PERIOD]
     assert shares == pytest.approx(expected, abs=0.1)
-    shares = [sample.utilisation for sample in m.samples if sample.device == "simgpu:1"]
+    shares = [sample.utilization for sample in m.samples if sample.device == "simgpu:1"]
     assert shares[0] == pytest.approx(25, abs=0.1)
     assert shares[1] < 1
     assert [sample.used for sample in m.samples[:4]] == [None] * 4
@@ -287,7 +287,7 @@ def test_many_samples_agree_with_the_machine(virtual):
     for sample in m.samples:
         if sample.time > SAMPLE_PERIOD:
             _, near = min(seen, key=lambda pair: abs(pair[0] - sample.time))
-            assert sample.utilisation == pytest.approx(near[int(sample.device[-1])], abs=2.5)
+            assert sample.utilization == pytest.approx(near[int(sample.device[-1])], abs=2.5)
 
 
 def test_kernels_not_yet_over_at_the_end_count_until_the_end(virtual):
@@ -295,7 +295,7 @@ def test_kernels_not_yet_over_at_the_end_count_until_the_end(virtual):
         kernel(0, 100.0)
         machine.clock.host += 0.01
     assert len(m.samples) == 1
-    assert m.samples[0].utilisation == pytest.approx(100, abs=0.5)
+    assert m.samples[0].utilization == pytest.approx(100, abs=0.5)
 
 
 def test_a_run_in_which_no_time_passes(virtual):
@@ -315,14 +315,14 @@ def test_virtual_without_a_log_and_with_one_too_short(virtual):
     simgpu.keep_log(0)
     with GpuMonitor(["simgpu:0"]) as m:
         machine.clock.host += 0.2
-    assert [sample.utilisation for sample in m.samples] == [None, None]
+    assert [sample.utilization for sample in m.samples] == [None, None]
     assert "the log is off" in m.trouble[0]
     simgpu.keep_log(5)
     with GpuMonitor(["simgpu:0"]) as m:
         for _ in range(10):
             kernel(0, 0.05)  # those of the first 0.25 s are dropped
         machine.clock.host += 0.5
-    assert [sample.utilisation is None for sample in m.samples] == [True, True, True, False, False]
+    assert [sample.utilization is None for sample in m.samples] == [True, True, True, False, False]
     assert "the log kept the newest 5 records only" in m.trouble[0]
 
 
@@ -513,7 +513,7 @@ def content_of(samples=(), **changes):
 
 @pytest.fixture
 def recorded(tmp_path):
-    """A monitor that replays these samples: (device, utilisation) or (device, utilisation, used, total)."""
+    """A monitor that replays these samples: (device, utilization) or (device, utilization, used, total)."""
 
     def replay(*values, **changes):
         samples = [(0.1 * k, *value, *(None, None)[len(value) - 2 :]) for k, value in enumerate(values)]
@@ -534,8 +534,8 @@ def test_table(recorded):
         ("cuda:0", None, 700, 16 * gib),
     ).table()
     assert list(table.columns) == [
-        "mean utilisation %",
-        "highest utilisation %",
+        "mean utilization %",
+        "highest utilization %",
         "highest memory",
         "total memory",
         "samples",
@@ -578,7 +578,7 @@ def test_imbalance(recorded):
             [("cuda:0", 50), ("cuda:1", None)],
             "cuda:0 was busy 50% of the time, and no other device has a value: comparing needs two.",
         ),
-        ([("cuda:1", None)], "No device has a value of utilisation, so there is nothing to compare."),
+        ([("cuda:1", None)], "No device has a value of utilization, so there is nothing to compare."),
     ],
 )
 def test_imbalance_in_words(recorded, values, text):
@@ -661,8 +661,8 @@ GOOD = [0.5, "cuda:0", 50.0, 100, 200]
         (content_of([[math.inf, *GOOD[1:]]]), "the time of sample 1 is not"),
         (content_of([[0.5, "cuda:7", 50, 1, 2]]), "the device of sample 1 is not in 'devices'"),
         (content_of([[0.5, ["cuda:0"], 50, 1, 2]]), "the device of sample 1 is not"),
-        (content_of([[0.5, "cuda:0", 101, 1, 2]]), "the utilisation of sample 1 is not 0 to 100"),
-        (content_of([[0.5, "cuda:0", "50", 1, 2]]), "the utilisation of sample 1 is not"),
+        (content_of([[0.5, "cuda:0", 101, 1, 2]]), "the utilization of sample 1 is not 0 to 100"),
+        (content_of([[0.5, "cuda:0", "50", 1, 2]]), "the utilization of sample 1 is not"),
         (content_of([[0.5, "cuda:0", 50, 1.5, 2]]), "the memory of sample 1 is not in whole bytes"),
         (content_of([[0.5, "cuda:0", 50, 1, -2]]), "the memory of sample 1 is not"),
     ],

@@ -114,8 +114,8 @@ MONITOR = """
 with GpuMonitor({devices}, hz=20) as m:
     pass
 table = m.table()
-tell(m.source, sorted({{(s.device, s.utilisation, s.used, s.total) for s in m.samples}}, key=str), m.trouble,
-     table["mean utilisation %"].to_dict(), table["highest memory"].to_dict())
+tell(m.source, sorted({{(s.device, s.utilization, s.used, s.total) for s in m.samples}}, key=str), m.trouble,
+     table["mean utilization %"].to_dict(), table["highest memory"].to_dict())
 """
 
 
@@ -136,7 +136,7 @@ m = GpuMonitor(["cuda:0"], hz=20)
 for _ in range(3):
     with m:
         pass
-tell([s.utilisation for s in m.samples][-1], m.trouble)
+tell([s.utilization for s in m.samples][-1], m.trouble)
 """
     )
     assert told == [12, []]
@@ -208,7 +208,7 @@ CODES = {
         (["nvmlDeviceGetMemoryInfo_v2"], [32, 3 * GIB, 16 * GIB]),
         (["nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo"], [32, None, None]),
     ],
-    ids=["samples", "utilisation", "memory v2", "memory"],
+    ids=["samples", "utilization", "memory v2", "memory"],
 )
 def test_a_call_that_fails_on_one_gpu(run, calls, left, code, text):
     _, values, trouble = read_three_times(run, fail=" ".join(f"{call}:2={code}" for call in calls))

@@ -31,7 +31,7 @@ def test_two_stages_and_two_micro_batches_by_hand():
     assert times(line, "device1", "backward") == [(1, 3, 5), (0, 5, 7)]
     assert times(line, "device0", "backward") == [(1, 5, 7), (0, 7, 9)]
     assert line.span == 9
-    assert line.utilisation() == {"device0": 6 / 9, "device1": 6 / 9}
+    assert line.utilization() == {"device0": 6 / 9, "device1": 6 / 9}
 
 
 def test_copies_take_their_time_and_overlap_with_kernels():

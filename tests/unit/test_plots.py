@@ -35,7 +35,7 @@ def staircase():
 
 def monitored():
     def sample(time, device, percent):
-        return SimpleNamespace(time=time, device=device, utilisation=percent)
+        return SimpleNamespace(time=time, device=device, utilization=percent)
 
     samples = [sample(0.1, "simgpu:0", 60.0), sample(0.2, "simgpu:0", 40.0), sample(0.1, "simgpu:1", None)]
     return SimpleNamespace(devices=["simgpu:0", "simgpu:1"], samples=samples, source="simulated: paced clock")
@@ -43,7 +43,7 @@ def monitored():
 
 PICTURES = {
     "timeline": lambda: plots.timeline(staircase(), "A naive split"),
-    "utilisation": lambda: plots.utilisation(monitored()),
+    "utilization": lambda: plots.utilization(monitored()),
     "memory": lambda: plots.memory({"simgpu:0": (3 * 2**30, 16 * 2**30), "simgpu:1": (2**30, 16 * 2**30)}, SOURCE),
     "sweep": lambda: plots.sweep(
         [1, 12, 60],
@@ -58,7 +58,7 @@ PICTURES = {
 # What the summary has to say, computed by hand.
 SUMMARIES = {
     "timeline": f"simgpu:0 idle 60%, simgpu:1 idle 50% of 10 ms ({SOURCE}).",
-    "utilisation": "Utilisation: simgpu:0: mean 50%, highest 60%; simgpu:1: n/a (simulated: paced clock).",
+    "utilization": "Utilization: simgpu:0: mean 50%, highest 60%; simgpu:1: n/a (simulated: paced clock).",
     "memory": f"Memory: simgpu:0: 3.00 of 16.0 GiB; simgpu:1: 1.00 of 16.0 GiB ({SOURCE}).",
     "sweep": f"s by split. pipeline: 1.2 at 12 is best ({SOURCE}).",
     "bars": f"seconds. one GPU: 1 ± 0.02; split: 1.07 ({SOURCE}).",
@@ -82,7 +82,7 @@ def test_a_picture_says_the_same_in_words_and_names_its_source(name):
     picture = PICTURES[name]()
     assert picture.summary == SUMMARIES[name]
     assert picture.summary.split(" (")[0].split(": ", 1)[-1] in picture.alt
-    source = "simulated: paced clock" if name == "utilisation" else SOURCE
+    source = "simulated: paced clock" if name == "utilization" else SOURCE
     assert source in texts(picture.figure)
 
 

@@ -75,7 +75,7 @@ def test_busy_idle_and_causes_of_a_staircase():
     assert (t.busy("gpu:1"), t.idle("gpu:1")) == (6, 10)
     assert t.waits("gpu:0") == {"another device": 6, "a copy": 2, "the host": 1}
     assert t.waits("gpu:1") == {"another device": 7, "a copy": 2, "the host": 1}
-    assert t.utilisation() == {"gpu:0": 7 / 16, "gpu:1": 6 / 16}
+    assert t.utilization() == {"gpu:0": 7 / 16, "gpu:1": 6 / 16}
     assert t.bubble_fraction() == pytest.approx(1 - 13 / 32)
     assert t.phases("gpu:0") == {"forward": 2, "backward": 4, "optimizer": 1, "copies": 2}
     assert t.moved() == {("gpu:0", "gpu:1"): 100, ("gpu:1", "gpu:0"): 70}

@@ -1,1 +1,1 @@
-"""What devices did: devices, times, timelines, utilisation, memory, and pictures of them."""
+"""What devices did: devices, times, timelines, utilization, memory, and pictures of them."""

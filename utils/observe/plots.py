@@ -1,4 +1,4 @@
-"""Pictures of timelines, utilisation, memory, sweeps and comparisons (matplotlib).
+"""Pictures of timelines, utilization, memory, sweeps and comparisons (matplotlib).
 
 Each function gives a `Picture`: shown in a notebook it is a PNG with an alternative text, and one line below that says
 the same in words. The source ("measured on ...", "simulated: ...") is always part of the picture. Colours are Okabe
@@ -243,7 +243,7 @@ def _waiting_words(recorded) -> list[str]:
 
 
 def _timeline_summary(recorded) -> str:
-    shares = ", ".join(f"{device} idle {1 - busy:.0%}" for device, busy in recorded.utilisation().items())
+    shares = ", ".join(f"{device} idle {1 - busy:.0%}" for device, busy in recorded.utilization().items())
     unit, scale = _unit(recorded.span)
     return f"{shares} of {_three(recorded.span * scale)} {unit} ({recorded.source})."
 
@@ -258,12 +258,12 @@ def _three(value: float) -> str:
     return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
 
 
-def utilisation(monitor, title: str | None = None) -> Picture:
+def utilization(monitor, title: str | None = None) -> Picture:
     """What a `GpuMonitor` sampled: percent of each sample period with a kernel running, one line a device."""
     figure, axes = labelled_axes(2.8, monitor.source, title)
     words = []
     for (color, line, marker), device in zip(_styles(len(monitor.devices)), monitor.devices, strict=True):
-        points = [(s.time, s.utilisation) for s in monitor.samples if s.device == device and s.utilisation is not None]
+        points = [(s.time, s.utilization) for s in monitor.samples if s.device == device and s.utilization is not None]
         if points:
             times, values = zip(*points, strict=True)
             axes.plot(times, values, color=color, linestyle=line, marker=marker, markersize=3.5, label=device)
@@ -272,11 +272,11 @@ def utilisation(monitor, title: str | None = None) -> Picture:
             axes.plot([], [], color=color, linestyle=line, marker=marker, label=f"{device}: n/a")
             words.append(f"{device}: n/a")
     axes.set_ylim(-3, 103)
-    axes.set_ylabel("utilisation, %", fontsize=9, color=INK)
+    axes.set_ylabel("utilization, %", fontsize=9, color=INK)
     axes.set_xlabel("s", fontsize=9, color=INK)
     axes.legend(fontsize=9, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    summary = f"Utilisation: {'; '.join(words)} ({monitor.source})."
-    return Picture(figure, f"Utilisation over time. {summary}", summary)
+    summary = f"Utilization: {'; '.join(words)} ({monitor.source})."
+    return Picture(figure, f"Utilization over time. {summary}", summary)
 
 
 def memory(used: Mapping[str, tuple[float, float]], source: str, title: str | None = None) -> Picture:

@@ -130,7 +130,7 @@ class SplitExplorer:
     def text(self) -> str:
         """The step in one line: its time, idle shares and bytes copied."""
         m, line = self.micro_batches, self.timeline
-        idle = ", ".join(f"{device} {1 - busy:.0%}" for device, busy in line.utilisation().items())
+        idle = ", ".join(f"{device} {1 - busy:.0%}" for device, busy in line.utilization().items())
         copied = sum(line.moved().values())
         said = (
             f"{line.span * 1e3:.3g} ms a step: {self.one_device / line.span:.2f} times as fast as one device. "
@@ -150,7 +150,7 @@ class SplitExplorer:
         for cut in range(1, len(self.layers)):
             line = self.at(cut, m)
             row = {"ms": line.span * 1e3}
-            row |= {f"idle {device} %": 100 * (1 - busy) for device, busy in line.utilisation().items()}
+            row |= {f"idle {device} %": 100 * (1 - busy) for device, busy in line.utilization().items()}
             rows[cut] = row | {"MB copied": sum(line.moved().values()) / 1e6}
         table = pandas.DataFrame.from_dict(rows, orient="index").round(3)
         table.index.name = "cut"

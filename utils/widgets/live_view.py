@@ -80,7 +80,7 @@ class LiveView:
         from utils.observe import plots
 
         monitor = self._monitor
-        picture, table = plots.utilisation(monitor), monitor.table()
+        picture, table = plots.utilization(monitor), monitor.table()
         data, metadata = picture._repr_mimebundle_()
         if self._handle is not None:
             # In the place of the widget, so that a saved notebook holds none that cannot be shown any more.
@@ -111,9 +111,9 @@ def _live_html(monitor) -> str:
     rows = []
     for device in monitor.devices:
         newest = latest.get(device)
-        share = newest.utilisation if newest else None
+        share = newest.utilization if newest else None
         memory = _memory(newest.used, newest.total) if newest else "n/a"
-        past = [sample.utilisation for sample in samples if sample.device == device]
+        past = [sample.utilization for sample in samples if sample.device == device]
         cells = (
             (f"<b>{escape(device)}</b>", "left"),
             (_bar(share), "left"),

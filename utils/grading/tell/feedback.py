@@ -166,7 +166,7 @@ class _Told:
 
     @property
     def at_work(self) -> str:
-        shares = self.recorded.utilisation().items()
+        shares = self.recorded.utilization().items()
         busy = ", ".join(f"{device} works {share:.0%}" for device, share in shares)
         return f"Your own answer at work: {busy} of {self.recorded.span * 1e3:.3g} ms ({self.recorded.source})."
 

@@ -4,9 +4,9 @@
         train()
     m.table()
 
-On NVIDIA GPUs the numbers are NVML's, read by UUID. Its utilisation is the share of the last sample period, 1/6 s
+On NVIDIA GPUs the numbers are NVML's, read by UUID. Its utilization is the share of the last sample period, 1/6 s
 to 1 s, in which at least one kernel ran: one thread that never stops keeps it at 100%, so it says how long a GPU
-worked and not how well. Its memory is all that is taken on the GPU, by every process. On simulated GPUs utilisation
+worked and not how well. Its memory is all that is taken on the GPU, by every process. On simulated GPUs utilization
 means the same, over 1/6 s, and memory is what tensors hold. What cannot be read is None, shown "n/a", and
 `GpuMonitor.trouble` says why. Importing this module imports neither torch nor pynvml.
 """
@@ -27,12 +27,12 @@ from utils.observe.monitor.recording import Recorded, as_json, content_of
 from utils.observe.monitor.samples import Sample, names_of
 from utils.observe.monitor.simulated import SimulatedSource
 
-ABOUT_EQUAL = 5  # points of utilisation that two devices may differ by and still be called about equally busy
+ABOUT_EQUAL = 5  # points of utilization that two devices may differ by and still be called about equally busy
 NOT_KNOWN = "n/a"
 
 
 class Imbalance(NamedTuple):
-    """The busiest and the least busy device, each with its mean utilisation in percent, and one line about them.
+    """The busiest and the least busy device, each with its mean utilization in percent, and one line about them.
 
     Both are None where no device has a value, and the same where only one has.
     """
@@ -190,14 +190,14 @@ class GpuMonitor:
 
         rows = []
         for samples in self._by_device().values():
-            shares = [sample.utilisation for sample in samples if sample.utilisation is not None]
+            shares = [sample.utilization for sample in samples if sample.utilization is not None]
             used = [sample.used for sample in samples if sample.used is not None]
             totals = [sample.total for sample in samples if sample.total is not None]
             only_last = len(samples) > len(used) == 1 and samples[-1].used is not None
             rows.append(
                 {
-                    "mean utilisation %": round(statistics.fmean(shares), 1) if shares else NOT_KNOWN,
-                    "highest utilisation %": round(max(shares), 1) if shares else NOT_KNOWN,
+                    "mean utilization %": round(statistics.fmean(shares), 1) if shares else NOT_KNOWN,
+                    "highest utilization %": round(max(shares), 1) if shares else NOT_KNOWN,
                     "highest memory": _in_units(max(used, default=None)) + (" (last sample)" if only_last else ""),
                     "total memory": _in_units(max(totals, default=None)),
                     "samples": len(samples),
@@ -207,14 +207,14 @@ class GpuMonitor:
         return pandas.DataFrame(rows, index=pandas.Index(self.devices, name="device"), dtype=object)
 
     def imbalance(self) -> Imbalance:
-        """The busiest and the least busy device by mean utilisation. A device without values is left out."""
+        """The busiest and the least busy device by mean utilization. A device without values is left out."""
         means = {
             name: statistics.fmean(shares)
             for name, samples in self._by_device().items()
-            if (shares := [sample.utilisation for sample in samples if sample.utilisation is not None])
+            if (shares := [sample.utilization for sample in samples if sample.utilization is not None])
         }
         if not means:
-            return Imbalance(None, None, "No device has a value of utilisation, so there is nothing to compare.")
+            return Imbalance(None, None, "No device has a value of utilization, so there is nothing to compare.")
         high = max(means, key=means.__getitem__)
         low = min((name for name in means if name != high), key=means.__getitem__, default=high)
         busy = f"{high} was busy {means[high]:.0f}% of the time"

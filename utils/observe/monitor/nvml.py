@@ -103,7 +103,7 @@ def visible_uuids(nvml) -> list[str]:
 
 
 class NvmlSource:
-    """Utilisation and memory of NVIDIA GPUs by NVML. `uuids` has the UUID of each device; torch is not needed.
+    """Utilization and memory of NVIDIA GPUs by NVML. `uuids` has the UUID of each device; torch is not needed.
 
     A UUID may lack its `GPU-` or `MIG-`, as torch writes it. A call that fails makes one value None and leaves a
     line in `trouble`. RuntimeError where NVML does not start.
@@ -140,10 +140,10 @@ class NvmlSource:
             self._nvml = None
 
     def read(self, device: str) -> tuple[float | None, int | None, int | None]:
-        """Utilisation in percent, memory used and total in bytes, now; None for what cannot be read."""
+        """Utilization in percent, memory used and total in bytes, now; None for what cannot be read."""
         if self._handles[device] is None:
             return None, None, None
-        return self._utilisation(device), *self._memory(device)
+        return self._utilization(device), *self._memory(device)
 
     def _handle(self, device: str):
         uuid = self._uuids[device]
@@ -179,7 +179,7 @@ class NvmlSource:
                 self._not_again.add((call, device))
             return None
 
-    def _utilisation(self, device: str) -> float | None:
+    def _utilization(self, device: str) -> float | None:
         if samples := self._new_samples(device):
             return statistics.fmean(samples)
         rates = self._nvml.nvmlDeviceGetUtilizationRates

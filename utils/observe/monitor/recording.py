@@ -62,7 +62,7 @@ def content_of(path: str | os.PathLike) -> dict:
         at, device, share, *memory = values
         require(_is_number(at, 0), f"the time of sample {number} is not a number of seconds, 0 or more")
         require(isinstance(device, str) and device in devices, f"the device of sample {number} is not in 'devices'")
-        require(share is None or _is_number(share, 0, 100), f"the utilisation of sample {number} is not 0 to 100")
+        require(share is None or _is_number(share, 0, 100), f"the utilization of sample {number} is not 0 to 100")
         whole = all(size is None or (_is_number(size, 0) and isinstance(size, int)) for size in memory)
         require(whole, f"the memory of sample {number} is not in whole bytes")
     return content

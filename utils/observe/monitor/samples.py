@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 
 class Sample(NamedTuple):
-    """One look at one device. `time` in seconds since the start, `utilisation` in percent, memory in bytes."""
+    """One look at one device. `time` in seconds since the start, `utilization` in percent, memory in bytes."""
 
     time: float
     device: str
-    utilisation: float | None
+    utilization: float | None
     used: int | None
     total: int | None
 

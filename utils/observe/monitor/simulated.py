@@ -13,7 +13,7 @@ from utils.observe.monitor.samples import Sample, Trouble, counted, device_index
 if TYPE_CHECKING:
     from simgpu import Record
 
-SAMPLE_PERIOD = 1 / 6  # seconds over which a simulated GPU's utilisation is taken: the shortest period of NVML
+SAMPLE_PERIOD = 1 / 6  # seconds over which a simulated GPU's utilization is taken: the shortest period of NVML
 MOST_ROUNDS = 20_000  # of one run on the virtual clock, which may last for days; the samples then lie further apart
 
 
@@ -25,7 +25,7 @@ def _clock() -> str | None:
 
 
 class SimulatedSource:
-    """Utilisation and memory of simulated GPUs. Times in seconds of the machine's clock.
+    """Utilization and memory of simulated GPUs. Times in seconds of the machine's clock.
 
     `torch.simgpu.utilization` searches the log for each answer, all 200,000 records of it where a GPU is idle
     (30 ms), and fails where another thread adds a record meanwhile. So here each record is read once.
@@ -66,13 +66,13 @@ class SimulatedSource:
         """Nothing to close."""
 
     def read(self, device: str) -> tuple[float | None, int | None, int | None]:
-        """Utilisation in percent, memory used and total in bytes, now; None for what cannot be read."""
-        return self._attempt("utilisation", device, self._utilisation), *self._memory(device)
+        """Utilization in percent, memory used and total in bytes, now; None for what cannot be read."""
+        return self._attempt("utilization", device, self._utilization), *self._memory(device)
 
     def past(self, hz: float) -> list[Sample]:
         """Samples at every 1/hz s from the start until now, and one now, for which alone memory is known."""
         for device in self._devices:
-            self._attempt("utilisation", device, lambda number: self._read_log())
+            self._attempt("utilization", device, lambda number: self._read_log())
         if self._simgpu.generation() != self._generation:
             return []
         lasted = self._simgpu.now() - self._began
@@ -97,7 +97,7 @@ class SimulatedSource:
             self.trouble.add(call, device, error)
             return None
 
-    def _utilisation(self, number: int) -> float | None:
+    def _utilization(self, number: int) -> float | None:
         self._read_log()
         now = self._simgpu.now()
         begin = max(now - SAMPLE_PERIOD, self._began)
@@ -108,7 +108,7 @@ class SimulatedSource:
         return min(100.0, 100 * busy / (now - begin))
 
     def _shares(self, device: str, times: list[float]) -> list[float | None]:
-        """Utilisation in percent at many times since the start, by sums over what ran before each."""
+        """Utilization in percent at many times since the start, by sums over what ran before each."""
         if not self._simgpu.log_length():
             return [None] * len(times)
         spans = sorted(self._spans[device_index(device)])
@@ -138,7 +138,7 @@ class SimulatedSource:
                 self._known_from[number] = min(starts, default=self._simgpu.now())
             most = self._simgpu.log_length()
             error = RuntimeError(f"the log kept the newest {most} records only: simgpu.keep_log(n) keeps more")
-            self.trouble.add("utilisation", "simgpu", error)
+            self.trouble.add("utilization", "simgpu", error)
 
     def _add(self, records: Iterable[Record]) -> None:
         for record in records:

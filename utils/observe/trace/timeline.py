@@ -80,16 +80,18 @@ class Timeline:
         at = self._occupancy()
         return at.seconds(~at.kernels(self._name(device)))
 
-    def utilisation(self) -> dict[str, float]:
+    def utilization(self) -> dict[str, float]:
         """For each device the busy share of the span, 0 to 1."""
         return {device: self.busy(device) / self.span if self.span else 0.0 for device in self.devices}
+
+    utilisation = utilization  # as labs 05 and 08 spell it
 
     def bubble_fraction(self) -> float:
         """The idle share of all devices together, 0 to 1: (p x span - busy) / (p x span) for p devices.
 
         This is the bubble over the total. Over the ideal time it would be idle / busy.
         """
-        shares = self.utilisation().values()
+        shares = self.utilization().values()
         return 1 - sum(shares) / len(shares) if shares else 0.0
 
     def waits(self, device) -> dict[str, float]:
@@ -155,7 +157,7 @@ class Timeline:
         for device in self.devices:
             busy, waits = self.busy(device), self.waits(device)
             row = {"busy ms": busy * 1e3, "idle ms": self.idle(device) * 1e3}
-            row["utilisation %"] = 100 * busy / self.span if self.span else 0.0
+            row["utilization %"] = 100 * busy / self.span if self.span else 0.0
             row |= {f"waits for {cause} ms": seconds * 1e3 for cause, seconds in waits.items()}
             row |= {f"{phase} ms": seconds * 1e3 for phase, seconds in self.phases(device).items()}
             row["MB in"] = sum(size for (_, to), size in moved.items() if to == device) / 1e6

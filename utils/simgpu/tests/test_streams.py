@@ -1,4 +1,4 @@
-"""Streams, events, pinned memory, utilisation: what runs at the same time, and what waits for what."""
+"""Streams, events, pinned memory, utilization: what runs at the same time, and what waits for what."""
 
 import threading
 import warnings

@@ -20,7 +20,7 @@ from .memory import in_units
 from .profiles import GpuProfile
 from .streams import Event, Stream, make_current, stream_of
 
-# NVML's utilisation is the share of its last sample period with a kernel running; the period is 1/6 to 1 s.
+# NVML's utilization is the share of its last sample period with a kernel running; the period is 1/6 to 1 s.
 SAMPLE_PERIOD = 1 / 6
 
 
