@@ -22,9 +22,9 @@ from matplotlib.path import Path
 from simgpu.torch_private import gradients_of
 from utils.observe.plots import BLUE, INK, ORANGE
 
-COLUMN, ROW = 1.2, 0.62  # inches: a node and its arrow, a node and its gap
+COLUMN, ROW = 1.24, 0.62  # inches: a node and its arrow, a node and its gap
 LANE = 0.34  # above and below the rows of a lane
-BOX = 0.94, 0.38
+BOX = 1.0, 0.38  # wide enough for AddmmBackward0 in the browser's font
 STEP = 1.1 * BOX[1]  # from one bridge to the one below
 SIZE = re.compile(r' (width|height)="[^"]*"')
 WIDEST = 8.5  # inches that fit into a notebook: a wider drawing has no size of its own and is made to fit
