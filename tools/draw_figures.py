@@ -182,7 +182,7 @@ def ring_states(devices: int):
 
 
 def ring() -> str:
-    """A ring of four devices: who has added up what, before the first step and after each."""
+    """A ring of four ranks: whose gradients are in each piece, before the first step and after each."""
     devices = 4
     figure = Figure(figsize=(plots.WIDTH, 2.4), layout="constrained")
     for step, (axes, held) in enumerate(zip(figure.subplots(1, 2 * devices - 1), ring_states(devices), strict=True)):
@@ -191,17 +191,18 @@ def ring() -> str:
                 shade = plots.PHASE_STYLE["forward"]["facecolor"]
                 axes.add_patch(Rectangle((piece, device), 0.94, 0.9, facecolor=shade, alpha=0.12 + 0.2 * len(whose)))
                 text = "all" if len(whose) == devices else "".join(map(str, sorted(whose)))
-                axes.text(piece + 0.47, device + 0.45, text, ha="center", va="center", fontsize=7, color="black")
+                ink = "white" if text == "all" else "black"
+                axes.text(piece + 0.47, device + 0.45, text, ha="center", va="center", fontsize=7, color=ink)
         axes.set_title("before" if step == 0 else f"step {step}", fontsize=9, color=plots.INK)
         axes.set(xlim=(0, devices), ylim=(devices, 0), xticks=[], yticks=[])
         axes.set_frame_on(False)
         if step == 0:
-            axes.set_yticks([row + 0.45 for row in range(devices)], [f"device{row}" for row in range(devices)])
+            axes.set_yticks([row + 0.45 for row in range(devices)], [f"rank {row}" for row in range(devices)])
             axes.tick_params(length=0, labelsize=8)
     words = (
-        f"A ring of {devices} devices, each with its gradients in {devices} pieces. In each step each device sends one "
-        f"piece to the next device. In the first {devices - 1} steps what arrives is added, so that each device has "
-        f"one piece to which all have added. In the last {devices - 1} steps the sums go round, until all have all."
+        f"A ring of {devices} ranks, each with gradients in {devices} pieces. In each step each rank sends one piece "
+        f"to the next rank. In the first {devices - 1} steps the receiver adds it to its own, until each rank has one "
+        f"piece of the sum. In the last {devices - 1} steps the sums go round, until all ranks have all."
     )
     return svg(figure, words)
 
@@ -210,7 +211,7 @@ QUESTIONS = [
     ("Is one GPU enough?", "use one, and measure it", "lessons 04, 05"),
     ("Does training fit on one GPU,\nand is it too slow?", "data parallelism: DDP", "lesson 11"),
     (
-        "Do weights and gradients fit,\nand the optimizer's state not?",
+        "Do weights and gradients fit,\nand the optimizer state not?",
         "data parallelism, with\nsharded state: ZeRO-1",
         "lesson 12",
     ),
@@ -231,7 +232,7 @@ QUESTIONS = [
     ),
     (
         "More than one node, or\nseveral of these at once?",
-        "plan it, then measure\nwhat the choice hangs on",
+        "plan it, then measure\nwhat the choice depends on",
         "lesson 13",
     ),
 ]
