@@ -219,7 +219,7 @@ def draw_estimates(found: Sequence[Estimate], cluster: Cluster, title: str | Non
         words = f"{each.seconds:.3g} s, {each.tokens_per_second:.0f} tokens/s/GPU"
         right = max(left, cluster.gpu.memory / GIB) * 1.01
         axes.text(right, place, words, va="center", fontsize=8, color=INK)
-    there_is = axes.axvline(cluster.gpu.memory / GIB, color=INK, linewidth=1, linestyle=":", label="a GPU has")
+    there_is = axes.axvline(cluster.gpu.memory / GIB, color=INK, linewidth=1, linestyle=":", label="GPU memory")
     axes.set_yticks(range(len(found)), [_short(each.layout) for each in found], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, max([cluster.gpu.memory, *(each.peak + each.reserve for each in found)]) / GIB * 1.4)
