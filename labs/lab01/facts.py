@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils import skip_init
 
-from utils.exercises.facts import Lab, case, need, orders_of
+from utils.exercises.facts import Lab, Unmet, case, need, orders_of
 from utils.exercises.facts.probes import build, fill, forward_and_backward, tensors_of
 
 lab = Lab("lab01", "Split a model")
@@ -27,11 +27,10 @@ ex1 = lab.exercise(
     points=1,
     title="Put two layers on two devices",
     hints=[
-        "A tensor can be made on a device, without a copy: torch.zeros(3, device=...). Can a layer, too?",
-        "Look at the arguments that nn.Linear takes: help(nn.Linear), or its page in PyTorch's documentation. The "
-        "third is bias, so give the device by its name.",
-        "Each layer is made once, in one line, and no line moves it afterwards. The devices are the two that the "
-        "function is given, not cuda:0 or simgpu:0: the check also gives others.",
+        "torch.zeros(3, device=...) makes a tensor on a device, without a copy. Can a layer do the same?",
+        "Read which arguments nn.Linear takes: help(nn.Linear). The third is bias, so pass the device by its name.",
+        "Make each layer in one line, and move it in none. Use the two devices that the function is given, not cuda:0 "
+        "or simgpu:0: check passes others, too.",
     ],
 )
 
@@ -45,7 +44,7 @@ def look_at_layers(lab, device0, device1):
     torch.set_default_device(None)
     layers = lab.make_layers(torch.device(device0), torch.device(device1))
     default = torch.get_default_device()
-    torch.set_default_device(None)  # what an answer leaves set is no trouble for other exercises
+    torch.set_default_device(None)  # other exercises are not to find what an answer leaves set
     if not isinstance(layers, (tuple, list)):
         return {"kind": kind_of(layers)}
     return {
@@ -61,13 +60,18 @@ def look_at_layers(lab, device0, device1):
 def _(student):
     seen = student.run(look_at_layers, *student.devices)
     need(seen["kind"] == "layers", f"It returned {seen['kind']}. Return both layers: return layer1, layer2")
-    need(seen["types"] == ["Linear", "Linear"], f"It returned {seen['types']}.")
+    found = ", ".join(seen["types"]) or "nothing"
+    need(seen["types"] == ["Linear", "Linear"], f"It returned {found}. Return two nn.Linear.")
 
 
 @ex1.fact("layer1 takes 1000 numbers and gives 2000, layer2 takes 2000 and gives 1000")
 def _(student):
     sizes = student.run(look_at_layers, *student.devices)["sizes"]
-    need(sizes == [[1000, 2000], [2000, 1000]], f"Yours go {' and '.join(f'{a} -> {b}' for a, b in sizes)}.")
+    found = " and ".join(f"{inputs} -> {outputs}" for inputs, outputs in sizes)
+    need(
+        sizes == [[1000, 2000], [2000, 1000]],
+        f"Yours go {found}, inputs -> outputs. nn.Linear takes the number of inputs first.",
+    )
 
 
 @ex1.fact("layer1 is on device0 and layer2 is on device1")
@@ -76,12 +80,24 @@ def _(student):
         with order:
             seen = student.run(look_at_layers, device0, device1)
             found, default = seen["devices"], seen["default"]
-            need(found == [device0, device1], f"layer1 is on {found[0]} and layer2 is on {found[1]}.")
+            need(
+                found == [device0, device1],
+                f"layer1 is on {found[0]} and layer2 is on {found[1]}. {why_elsewhere(found, device0, device1)}",
+            )
             need(
                 default == "cpu",
-                f"make_layers leaves {default} as the default device: from then on, what is made without a device "
-                "is made there. Give each layer its device.",
+                f"make_layers leaves {default} as PyTorch's default device, so later tensors are made there, too. "
+                "Give each layer its device instead.",
             )
+
+
+def why_elsewhere(found, device0, device1):
+    """The likeliest mistake that puts layer1 and layer2 on these devices."""
+    if "cpu" in found:
+        return "A layer is made on the CPU unless you give it the device: device0 or device1, as passed in."
+    if found[0] == found[1]:
+        return "Give each layer its own device, and move neither afterwards."
+    return f"Expected {device0} and {device1}: use the arguments device0 and device1, in this order, not names."
 
 
 def copies_while_making(lab, device0, device1):
@@ -94,13 +110,14 @@ def copies_while_making(lab, device0, device1):
     return [[event.kind, event.bytes] for event in timeline.events if not event.is_kernel]
 
 
-@ex1.fact("the layers are made where they live: nothing is copied from the CPU or from one device to the other")
+@ex1.fact("each layer is made on its device: nothing is copied from the CPU or from the other device")
 def _(student):
     copies = student.run(copies_while_making, *student.devices)
     megabytes = sum(size for _, size in copies) / 1e6
     need(
         not copies,
-        f"make_layers copies {megabytes:.1f} MB, in {len(copies)} copies. .to(device) copies what was made elsewhere.",
+        f"make_layers copies {megabytes:.1f} MB, in {len(copies)} copies. Moving a layer copies its parameters, and so "
+        "does filling them with numbers from elsewhere. Let nn.Linear make them on the device.",
     )
 
 
@@ -111,10 +128,11 @@ ex2 = lab.exercise(
     points=3,
     title="SimpleMPModel: a shortcut across the cut",
     hints=[
-        "Draw the two ways of the batch, one through the layers and one past them. Where do they meet?",
-        "At the sum both tensors have to be on one device. Which of the two is not there by itself?",
-        "A name that you overwrite on the way no longer stands for the batch. Give what is computed another name.",
-        ".to(device) leaves a tensor where it is and gives a copy. Does your code keep each copy?",
+        "Draw the two paths of the batch, one through the layers and one around them. Where do they meet?",
+        "The two operands of the addition have to be on one device. Which of them do you have to move there?",
+        "After x = ... the name x no longer stands for the batch. Give activations another name.",
+        "x.to(device) returns a copy and leaves x where it is. Does your code keep each copy?",
+        "If backward() complains of an in-place operation: += overwrites a tensor that the backward pass needs.",
     ],
 )
 
@@ -148,19 +166,18 @@ def run_model(lab, device0, device1, seed, x):
     model = lab.SimpleMPModel(torch.device(device0), torch.device(device1))
     fill(model, seed)
     run = forward_and_backward(model, x)
-    del run["gradients"]  # four million numbers that nobody asks for
+    del run["gradients"]  # four million numbers that no fact needs
     return run
 
 
 def expected_output(seed, x):
     """What the same layers and shortcut give on one device: what a split model must equal."""
-    without = without_shortcut(seed, x)
-    return without + x
+    return np.maximum(before_last_relu(seed, x), 0) + x
 
 
-def without_shortcut(seed, x):
+def before_last_relu(seed, x):
     first, second = skip_init(nn.Linear, 1000, 2000), skip_init(nn.Linear, 2000, 1000)
-    model = nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
+    model = nn.Sequential(first, nn.ReLU(), second)
     fill(model, seed)
     with torch.no_grad():
         return model(torch.from_numpy(x)).numpy()
@@ -181,12 +198,12 @@ def _(student):
     _, shapes = layers_of(student.run(look_at_model, *student.devices))
     need(
         shapes,
-        "PyTorch sees no layers in it. Is each an attribute, self.something = nn.Linear(...)? "
-        "Layers in a plain Python list, or made in forward, cannot be seen.",
+        "The model has no parameters. Make each layer in __init__, as an attribute: self.layer1 = nn.Linear(...). "
+        "PyTorch does not find layers in a plain list, or layers made in forward.",
     )
     need(
         shapes == [[2000, 1000], [1000, 2000]],
-        f"Its layers go {', '.join(f'{s[-1]} -> {s[0]}' for s in shapes)}.",
+        f"Its linear layers go {', '.join(f'{s[-1]} -> {s[0]}' for s in shapes)}. Expected 1000 -> 2000, 2000 -> 1000.",
     )
 
 
@@ -195,7 +212,13 @@ def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             found, _ = layers_of(student.run(look_at_model, device0, device1))
-            need(found == [device0, device1], f"the layers are on {' and '.join(found)}.")
+            why = "Does a later line move the whole model?"
+            if "cpu" in found:
+                why = "Put each layer on its device in __init__; moving the batch moves no layer."
+            need(
+                found == [device0, device1],
+                f"the layers are on {' and '.join(found)}, not on {device0} and {device1}. {why}",
+            )
 
 
 @ex2.fact("a batch that starts on the CPU goes all the way through")
@@ -203,43 +226,46 @@ def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             shape = student.run(run_forward, device0, device1, SEED, batch(BATCH, 1000))["output"].shape
-            need(shape == (BATCH, 1000), f"a batch of shape ({BATCH}, 1000) came out with shape {tuple(shape)}.")
+            need(shape == (BATCH, 1000), f"a batch of shape ({BATCH}, 1000) gives an output of shape {tuple(shape)}.")
 
 
 @ex2.fact("the output is on device1")
 def _(student):
     found = student.run(run_forward, *student.devices, SEED, batch(BATCH, 1000))["output device"]
-    need(found == student.devices[1], f"The output is on {found}, and device1 is {student.devices[1]}.")
+    need(found == student.devices[1], f"The output is on {found}. Leave it on device1, {student.devices[1]}.")
 
 
 @ex2.fact("the output has the numbers that the same layers and shortcut give on one device")
 def _(student):
     x = batch(BATCH, 1000)
     found = student.run(run_forward, *student.devices, SEED, x)["output"]
-    through = without_shortcut(SEED, x)
-    need(not same(found, through), "These are the numbers of the layers alone. The batch is not added to them.")
-    need(not same(found, 2 * through), "This is twice what the layers compute. Is it the batch that you add to it?")
+    before = before_last_relu(SEED, x)
+    through = np.maximum(before, 0)
+    need(not same(found, through), "This is the output of relu2 alone. Add the batch to it.")
+    need(not same(found, 2 * through), "This is twice the output of relu2. Add the batch: did you overwrite its name?")
+    need(not same(found, np.maximum(before + x, 0)), "The batch is added before relu2. Add it to the output of relu2.")
     need(
         same(found, expected_output(SEED, x)),
-        "The numbers differ. Are there two ReLUs, one after each layer, and is the batch added after the second?",
+        "The numbers differ from relu2(layer2(relu1(layer1(batch)))) + batch. Is there a ReLU after each layer?",
     )
 
 
-@ex2.fact("of what the layers compute, only the first ReLU's result changes its device, once")
+@ex2.fact("of all activations, only that of the first ReLU changes its device, once")
 def _(student):
     copied = student.run(run_forward, *student.devices, SEED, batch(BATCH, 1000))["copied results of"]
     need(
         not any(name.startswith("AddmmBackward") for name in copied),
-        "What moves is the result of a linear layer, so the ReLU after it works on the other device.",
+        "The output of a linear layer moves before its ReLU, which then computes on the other device. Apply the ReLU "
+        "first, then move.",
     )
-    need(len(copied) < 2, f"Results of layers are copied {len(copied)} times. {what_is_copied_too_often(copied)}")
+    need(len(copied) < 2, f"Activations are copied {len(copied)} times. {what_is_copied_too_often(copied)}")
 
 
 def what_is_copied_too_often(copied):
     if any(name.startswith("AddBackward") for name in copied):
-        return "Is the sum computed on device1?"
+        return "The sum is one of them: add on device1, and leave the sum there."
     if any(name.startswith("ToCopyBackward") for name in copied):
-        return "One of them copies a copy. Does the way from device0 to device1 go straight?"
+        return "One copy is copied again: go straight from device0 to device1."
     return "One copy is enough."
 
 
@@ -260,20 +286,23 @@ def _(student):
     for name, start in zip(("device0", "device1"), student.devices, strict=True):
         with case(f"With a batch that starts on {name}"):
             run = student.run(run_from, start, *student.devices, SEED, x)
-            need(run["device"] == student.devices[1], f"the output is on {run['device']}.")
-            need(same(run["output"], expected_output(SEED, x)), "the numbers differ.")
+            need(run["device"] == student.devices[1], f"the output is on {run['device']}, not on device1.")
+            need(same(run["output"], expected_output(SEED, x)), "the output differs from that for a batch on the CPU.")
 
 
 @ex2.fact("it can be trained: after backward() every parameter has a gradient, on its own device")
 def _(student):
     device0, device1 = student.devices
-    with case("Forward works, and then output.square().mean().backward() is called"):
+    with case("After a right forward pass, in output.square().mean().backward()"):
         found = student.run(run_model, device0, device1, SEED, batch(BATCH, 1000))["gradient devices"]
     need(
         None not in found,
-        f"{found.count(None)} of the 4 parameters have no gradient. What cuts the backward pass off from them?",
+        f"{found.count(None)} of the 4 parameters have no gradient. detach() or no_grad() cuts the graph before them.",
     )
-    need(sorted(found) == sorted([device0] * 2 + [device1] * 2), f"The gradients are on {', '.join(found)}.")
+    need(
+        sorted(found) == sorted([device0] * 2 + [device1] * 2),
+        f"The gradients are on {', '.join(found)}. Two belong on each device.",
+    )
 
 
 # --- ex3: read a forward pass -----------------------------------------------------------------------------------
@@ -283,9 +312,9 @@ ex3 = lab.exercise(
     points=1,
     title="Read a forward pass",
     hints=[
-        "Go line by line, and write beside each line where x is after it.",
-        "A ReLU has no weights: it computes where its input is. Which line before it moved the input last?",
-        "For the copies, count the lines with .to that really change the device. The first one counts too.",
+        "Write beside each line of forward on which device x is after it.",
+        "A ReLU has no weights, so it computes where its input is. Which line before it moved x last?",
+        "Count each .to that changes the device of x. The one that leaves the CPU counts, too.",
     ],
 )
 
@@ -293,6 +322,11 @@ QUESTIONS = {
     "relu1_computes_on": (("cpu", "device0", "device1"), "device1"),
     "output_is_on": (("cpu", "device0", "device1"), "device0"),
     "number_of_copies": (range(10), 3),
+}
+WHERE_TO_LOOK = {
+    "relu1_computes_on": "Look where its input is.",
+    "output_is_on": "Look at the return line.",
+    "number_of_copies": "Look at every .to, and at none of the other lines.",
 }
 
 
@@ -304,14 +338,14 @@ def read_answers(lab):
     return answers
 
 
-@ex3.fact("two of the answers are places, the third is a number")
+@ex3.fact("two of the answers name a device, the third is a number")
 def _(student):
     for name, found in student.run(read_answers).items():
         offered = QUESTIONS[name][0]
-        wanted = "a number below 10" if isinstance(offered, range) else f"one of: {', '.join(map(repr, offered))}"
+        wanted = "a number below 10" if isinstance(offered, range) else f"one of {', '.join(map(repr, offered))}"
         if isinstance(offered, range) and isinstance(found, str):
             wanted += ", without quotes"
-        need(meant(found) in offered, f"{name} is {found!r}. It should be {wanted}.")
+        need(meant(found) in offered, f"{name} is {found!r}. Write {wanted}.")
 
 
 def meant(found):
@@ -323,7 +357,7 @@ def meant(found):
 def _(student):
     found = student.run(read_answers)
     wrong = [name for name, (_, right) in QUESTIONS.items() if meant(found[name]) != right]
-    need(not wrong, f"{len(wrong)} of 3 {'is' if len(wrong) == 1 else 'are'} not right yet.")
+    need(not wrong, f"Not right yet: {', '.join(wrong)}. {WHERE_TO_LOOK[wrong[0]] if wrong else ''}")
 
 
 # --- ex4: placement -------------------------------------------------------------------------------------------
@@ -331,12 +365,12 @@ def _(student):
 ex4 = lab.exercise(
     "ex4",
     points=2,
-    title="Where is everything, and which layer is torn?",
+    title="Where is each tensor, and which layers are torn?",
     hints=[
-        "Which methods of a module go through its parameters, or its buffers, *and* their names? dir(model) lists all.",
-        "A parameter is a tensor, a buffer is one too. What do you ask a tensor for, to know where it is?",
-        "named_modules() goes through the layers. Their parameters() and buffers() take an argument: recurse.",
-        "Or start from the names in placement: what stands before the last dot says whose tensor it is.",
+        "Which methods of a module give its parameters, or its buffers, *with* their names? dir(model) lists all.",
+        "Parameters and buffers are tensors. Which attribute of a tensor is its device?",
+        "named_modules() gives every module. Its parameters() and buffers() take an argument: recurse.",
+        "Or start from the names in placement: the text before the last dot is the module's name.",
     ],
 )
 
@@ -356,18 +390,25 @@ def place_a_small_model(lab, devices):
     return {str(name): text_or_kind(where) for name, where in found.items()}
 
 
-def compare_placement(found, expected):
+def compare_placement(found, expected, buffers=(), frozen=()):
     need(isinstance(found, dict), f"placement returned {found}. Return a dict.")
     missing = [name for name in expected if name not in found]
-    need(not missing, f"These are not in it: {', '.join(missing)}. It has: {', '.join(found) or 'nothing'}.")
+    if {name.rpartition(".")[2] for name in missing} & set(found):
+        why = " Use whole names, or equal ones overwrite each other."
+    elif missing and set(missing) <= set(frozen):
+        why = " A frozen parameter is a parameter."
+    else:
+        why = " Buffers belong in it, too." if missing and set(missing) <= set(buffers) else ""
+    need(not missing, f"placement lacks {', '.join(missing)}. It has {', '.join(found) or 'nothing'}.{why}")
     extra = [name for name in found if name not in expected]
     need(not extra, f"These are no parameters or buffers of the model: {', '.join(extra)}.")
     for name, device in expected.items():
-        text = "" if found[name].startswith(("'", '"')) else " Text is wanted: str(device) makes it."
-        need(found[name] == repr(device), f"{name} is on {device!r}, and placement gives {found[name]}.{text}")
+        quoted = found[name].startswith(("'", '"'))
+        why = "Give str(tensor.device) of each tensor." if quoted else "A string is expected: str(device)."
+        need(found[name] == repr(device), f"{name} is on {device!r}, and placement gives {found[name]}. {why}")
 
 
-@ex4.fact("placement tells the device of every parameter, by name, as text")
+@ex4.fact("placement has the device of every parameter, by name, as a string")
 def _(student):
     device0, device1 = student.devices
     expected = {"first.weight": device0, "first.bias": device0, "second.weight": device1, "second.bias": device1}
@@ -398,13 +439,14 @@ def place_a_model_with_buffers(lab, device0, device1):
     return {str(name): text_or_kind(where) for name, where in found.items()}
 
 
-@ex4.fact("placement has every buffer, too, also one that state_dict() leaves out")
+@ex4.fact("placement has every buffer, also one that state_dict() leaves out")
 def _(student):
     device0, device1 = student.devices
     kept = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
     expected = {f"norm.{name}": device0 for name in kept} | {"positions.table": device1}
-    with case("A model with an nn.BatchNorm1d, norm, and a module of its own, positions, that has a buffer, table"):
-        compare_placement(student.run(place_a_model_with_buffers, device0, device1), expected)
+    buffers = list(expected)[2:]
+    with case("A model with a BatchNorm1d, norm, and a module positions, whose buffer table is in no state_dict()"):
+        compare_placement(student.run(place_a_model_with_buffers, device0, device1), expected, buffers)
 
 
 def tear_a_small_model(lab, device0, device1):
@@ -426,21 +468,21 @@ def tear_a_small_model(lab, device0, device1):
 
 
 def told_names(names):
-    return ", ".join(repr(name) if name else "'' (the model as a whole)" for name in names) or "nothing"
+    return ", ".join(repr(name) if name else "'' (the model itself)" for name in names) or "nothing"
 
 
 def compare_torn(found, expected):
     need(not isinstance(found, str), f"torn_layers returned {found}. Return a list of names.")
     missing = [name for name in expected if name not in found]
-    need(not missing, f"These are torn, and not in the list: {told_names(missing)}. It has: {told_names(found)}.")
+    need(not missing, f"torn_layers lacks {told_names(missing)}. It has {told_names(found)}.")
     extra = [name for name in found if name not in expected]
-    need(not extra, f"These are not torn: {told_names(extra)}. What each has itself is on one device.")
-    need(len(found) == len(expected), f"Each name should be in the list once. It is {told_names(found)}.")
+    need(not extra, f"These are not torn: {told_names(extra)}. Count a module's own tensors, not its children's.")
+    need(len(found) == len(expected), f"Give each name once. The list is {told_names(found)}.")
 
 
-@ex4.fact("torn_layers finds a layer whose bias, and one whose buffer, is on another device than the rest of it")
+@ex4.fact("torn_layers finds a layer whose bias, and one whose buffer, is on another device than its other tensors")
 def _(student):
-    with case("A Sequential of whole, torn (its bias is elsewhere), norm (its running_mean is elsewhere) and other"):
+    with case("Two of four layers are torn: torn has its bias elsewhere, norm its buffer running_mean"):
         compare_torn(student.run(tear_a_small_model, *student.devices), ["torn", "norm"])
 
 
@@ -463,9 +505,9 @@ def tear_a_parent(lab, device0, device1):
     return [str(name) for name in found]
 
 
-@ex4.fact("torn_layers finds a torn layer that has children, too")
+@ex4.fact("torn_layers finds a torn module that has children")
 def _(student):
-    with case("A Sequential of one module, which has a child and two parameters of its own on two devices"):
+    with case("A Sequential of one module, which has a child, and two parameters of its own on two devices"):
         compare_torn(student.run(tear_a_parent, *student.devices), ["0"])
 
 
@@ -496,9 +538,9 @@ def tear_a_nested_model(lab, device0, device1, itself=False):
     return [str(name) for name in found]
 
 
-@ex4.fact("torn_layers finds a torn layer inside of others, by its whole name")
+@ex4.fact("torn_layers finds a torn layer at any depth, by its whole name")
 def _(student):
-    with case("A model with two torn layers, scaled and block.1.0"):
+    with case("A model with two torn modules at different depths, scaled and block.1.0"):
         compare_torn(student.run(tear_a_nested_model, *student.devices), ["scaled", "block.1.0"])
 
 
@@ -509,11 +551,12 @@ ex5 = lab.exercise(
     points=3,
     title="Split any stack of layers",
     hints=[
-        "layers[:cut] is an nn.Sequential too, with the layers before the cut. So is layers[cut:].",
-        "Each of the two parts goes to its device in one line. forward has the shape of SimpleMPModel's.",
-        "Where does a batch that starts on the CPU have to be before the first part, and before the second?",
-        "If the numbers or the gradients differ: are these the layers that you were given, each once, in their order?",
-        "For undivided_state, print the keys of layers.state_dict() beside those of your two parts. What differs?",
+        "layers[:cut] is an nn.Sequential of the layers before the cut. So is layers[cut:] of the others.",
+        "One line moves each part to its device. forward has the same two moves as SimpleMPModel.",
+        "Where does a batch from the CPU have to be before part0, and before part1?",
+        "If numbers or gradients differ: does each given layer run once, in its order, and no other layer?",
+        "For undivided_state, print the keys of layers.state_dict() beside those of your two parts. A slice of an "
+        "nn.Sequential keeps the names of its layers.",
     ],
 )
 
@@ -540,47 +583,67 @@ def compare_split(student, stack, x, cut, device0, device1):
         compare_places(run["tensors"], whole, cut, device0, device1)
         need(
             run["output device"] == device1,
-            f"the output is on {run['output device']}. Leave it on device1, which is {device1}.",
+            f"the output is on {run['output device']}. Leave it on device1, {device1}.",
         )
         expected = forward_and_backward(whole, x)
-        need(same(run["output"], expected["output"]), "the output differs from that of the stack on one device.")
-        need(all(g is not None for g in run["gradients"]), "after backward() some parameter has no gradient.")
+        if not same(run["output"], expected["output"]):
+            raise Unmet(f"the output is not that of `layers`. {why_output(run['output'], whole, x, cut)}")
+        missing = sum(gradient is None for gradient in run["gradients"])
+        need(
+            not missing,
+            f"after backward() {missing} of {len(run['gradients'])} parameters have no gradient. Between the parts "
+            "something cuts the graph, such as detach() or no_grad().",
+        )
         right = all(any(same(mine, theirs) for theirs in expected["gradients"]) for mine in run["gradients"])
-        need(right, "the gradients differ from those of the stack on one device.")
+        need(right, "the gradients are not those of `layers` on one device.")
+
+
+def why_output(output, whole, x, cut) -> str:
+    """The mistake that gives this output."""
+    linear = nn.Sequential(*(layer for layer in whole if not isinstance(layer, (nn.Tanh, nn.ReLU))))
+    with torch.no_grad():
+        if same(output, linear(torch.from_numpy(x)).numpy()):
+            return "Layers without parameters, such as activations, are left out."
+        if same(output, whole[cut:](whole[:cut](torch.from_numpy(x)).relu()).relu().numpy()):
+            return "A ReLU is added after each part: `layers` has its activations in it."
+    return "Does each given layer, with its own weights, run once and in order?"
 
 
 def compare_places(found, whole, cut, device0, device1):
     """Every layer's parameters and buffers are on the device of its part: `found` is a list of [shape, device]."""
     need(
         found,
-        "PyTorch sees no parameters in the model. Are the parts attributes, such as self.part0 = layers[...]? "
-        "Layers in a plain Python list cannot be seen.",
+        "the model has no parameters. Make the parts attributes, such as self.part0 = layers[...]: PyTorch does not "
+        "find layers in a plain list.",
     )
     left = list(found)
     for index, layer in enumerate(whole):
         wanted = device0 if index < cut else device1
         for tensor in tensors_of(layer, wanted):
-            elsewhere = [device for shape, device in left if shape == tensor[0]]
-            where = f"is on {elsewhere[0]}" if len(elsewhere) == 1 else f"is not on {wanted}, or not there"
-            part = "device0" if index < cut else "device1"
+            elsewhere = sorted({device for shape, device in left if shape == tensor[0]})
+            where = f"is on {' or '.join(elsewhere)}" if elsewhere else "is missing"
+            part = "part0, on device0" if index < cut else "part1, on device1"
             need(
                 tensor in left,
-                f"layer {index} ({type(layer).__name__}) {where}. It belongs on {part}, which is {wanted}.",
+                f"layer {index} ({type(layer).__name__}) {where}. It belongs in {part}, {wanted}.",
             )
             left.remove(tensor)
-    need(not left, f"the model has {len(left)} parameters or buffers that the stack does not have.")
+    need(
+        not left,
+        f"the model has {len(left)} parameters or buffers more than `layers`. Does it keep copies beside the layers?",
+    )
 
 
 def same(mine, theirs):
     return mine.shape == theirs.shape and np.allclose(mine, theirs, **CLOSE)
 
 
-@ex5.fact("split in the middle, a stack of linear layers computes what it computed on one device")
+@ex5.fact("split in the middle, a stack of linear layers computes the same as on one device")
 def _(student):
     compare_split(student, LINEAR_STACK, batch(4, 12), 2, *student.devices)
 
 
-@ex5.fact("with the two devices swapped it does, too")
+@ex5.fact("with the two devices swapped it does the same")
 def _(student):
     compare_split(student, LINEAR_STACK, batch(4, 12), 2, *student.devices[::-1])
 
@@ -597,16 +660,17 @@ def run_parts(lab, stack, cut, device0, device1, state, x):
     return [array(hidden), array(part1(hidden.to(device1)))]
 
 
-@ex5.fact("part0 and part1 are modules, and each computes its share on its own")
+@ex5.fact("you can call part0 and part1 each by itself")
 def _(student):
     torch.manual_seed(5)
     whole, x = build(LINEAR_STACK), batch(4, 12)
     state = {name: values.numpy().copy() for name, values in whole.state_dict().items()}
-    hidden, output = student.run(run_parts, LINEAR_STACK, 2, *student.devices, state, x)
+    with case("With part0 and part1 called outside of forward, cut=2"):
+        hidden, output = student.run(run_parts, LINEAR_STACK, 2, *student.devices, state, x)
     with torch.no_grad():
         after_cut = whole[:2](torch.from_numpy(x)).numpy()
-        need(same(hidden, after_cut), "part0 does not give what the first two layers of the stack give.")
-        need(same(output, whole(torch.from_numpy(x)).numpy()), "part1 after part0 does not give what the stack gives.")
+        need(same(hidden, after_cut), "With cut=2, part0 does not give the output of the first 2 layers.")
+        need(same(output, whole(torch.from_numpy(x)).numpy()), "part1(part0(x)) is not the output of `layers`.")
 
 
 def state_of_split(lab, stack, cut, device0, device1, seed):
@@ -632,9 +696,9 @@ def why_names(found, whole, cut) -> str:
     from_0 = list(nn.Sequential(*whole[cut:]).state_dict())
     twice = [name for name in first if name in from_0]
     if twice and sorted(found) == sorted({*first, *from_0}):
-        return f" Both parts have {', '.join(twice)}: the second counts its layers from 0 again. One of each is lost."
+        return f" Both parts have {', '.join(twice)}: part1 counts its layers from 0 again, so one of each is lost."
     if sorted(found) == sorted([*(f"part0.{name}" for name in first), *(f"part1.{name}" for name in second)]):
-        return " They begin with the names of the parts."
+        return " Take the state of each part, not of the split model: its names begin with part0 or part1."
     if sorted(found) == sorted(name for name, _ in whole.named_parameters()):
         return " The buffers are missing."
     return ""
@@ -650,19 +714,19 @@ def compare_state(student, stack, cut, device0, device1, seed=SEED):
         need(isinstance(found, dict), f"undivided_state returned {found}. Return a dict.")
         need(
             list(map(str, sorted(found))) == sorted(expected),
-            f"its names are {', '.join(found)}; those of the undivided layers are {', '.join(expected)}."
+            f"undivided_state has {', '.join(found)}. Expected {', '.join(expected)}."
             + why_names(list(found), whole, cut),
         )
         for name, (device, values) in found.items():
-            need(values is not None, f"{name} is {device}. A tensor belongs there.")
-            need(device == "cpu", f"{name} is on {device}. The undivided layers are loaded where there is no GPU.")
+            need(values is not None, f"{name} is {device}, not a tensor.")
+            need(device == "cpu", f"{name} is on {device}. A machine without GPUs has to load it: move it to the CPU.")
             need(
                 same(values, expected[name].numpy()),
-                f"{name} has other numbers than the model has now.",
+                f"{name} does not have the values that the model has now. Read them in undivided_state, not before.",
             )
 
 
-@ex5.fact("undivided_state gives what the undivided layers can load, on the CPU")
+@ex5.fact("the undivided layers can load undivided_state, on the CPU")
 def _(student):
     compare_state(student, LINEAR_STACK, 2, *student.devices)
 
@@ -714,19 +778,20 @@ def undivided_named_layers(x) -> np.ndarray:
 NAMED = ["enter.bias", "enter.weight", "leave.bias", "leave.weight"]
 
 
-@ex5.fact("its layers may have names of their own, and one may stand in it twice")
+@ex5.fact("the layers may have names, and one may appear twice")
 def _(student):
     for cut in (1, 3):
-        with case(f"With the layers enter, act, shift, again (which is act once more) and leave, and cut={cut}"):
+        with case(f"With layers named enter, act, shift, again (the same layer as act) and leave, cut={cut}"):
             x = batch(4, 5)
             run = student.run(split_named_layers, cut, *student.devices, x)
             need(
                 same(run["output"], undivided_named_layers(x)),
-                "the output differs from that of the stack on one device.",
+                "the output is not that of `layers`. named_children() and modules() give a layer that appears twice "
+                "only once.",
             )
             found = run["found"]
             need(isinstance(found, list), f"undivided_state returned {found}. Return a dict.")
-            need(
-                found == NAMED,
-                f"undivided_state gives {', '.join(found)}. The undivided layers load {', '.join(NAMED)}.",
-            )
+            why = "Keep the names that the layers have in `layers`."
+            if "shift.weight" in found:
+                why = "shift.weight is a buffer that no state_dict() has."
+            need(found == NAMED, f"undivided_state has {', '.join(found)}. Expected {', '.join(NAMED)}. {why}")

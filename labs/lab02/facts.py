@@ -25,15 +25,14 @@ ex1 = lab.exercise(
     points=2,
     title="Watch a model with hooks",
     hints=[
-        "model.named_modules() gives every module at any depth, with its name. "
-        "Which of them have no children of their own? list(module.children()) tells.",
-        "A forward hook is called with the module, a tuple of its inputs, and its output. "
-        "The devices of the first input and of the output are what you want.",
-        "A forward hook is not called where its module raised. A pre-hook is called before the module runs. "
-        "What do you know of a call that began and did not end?",
-        "Every hook has to know its own name. Make it inside a function that is given the name, as tell(name) "
-        "does in the lessons: a hook made straight in a loop reads the loop's variable when it is too late.",
-        "register_forward_hook returns a handle. Keep all the handles, run the model, then call remove() on each.",
+        "model.named_modules() gives every module at any depth, with its name. A leaf has no children().",
+        "PyTorch calls a forward hook with the module, a tuple of its inputs, and its output.",
+        "If a module raises, its forward hook does not run. A forward pre-hook runs before the module. What do you "
+        "know of a call that began and did not end?",
+        "Each hook needs its own name. Make it in a function that takes the name: a hook made in the loop itself reads "
+        "the loop's variable later, when it has the last name.",
+        "register_forward_hook returns a handle. Keep all handles, run the model in try, and call remove() on each in "
+        "finally.",
     ],
 )
 
@@ -95,30 +94,41 @@ def unquoted(seen):
 def compare_seen(found, expected):
     names = [entry[0] for entry in found]
     right = [entry[0] for entry in expected]
-    need(names, "The list is empty. Did the model run while the hooks were there?")
+    need(names, "The list is empty. Call model(x) while the hooks are registered.")
     extra = [name or "the model itself" for name in names if name not in right]
-    need(not extra, f"These are no modules without children: {', '.join(extra)}.")
+    need(
+        not extra,
+        f"These have children, so they are no leaves: {', '.join(extra)}. Look at any depth, for leaves only.",
+    )
     missing = [name for name in right if name not in names]
-    need(not missing, f"These modules ran and are not in it: {', '.join(missing)}. It has: {', '.join(names)}.")
-    need(names == right, f"They ran in the order {', '.join(right)}. Yours: {', '.join(names)}.")
+    why = ""
+    if missing and len(set(names)) == 1 < len(names):
+        why = f" Every hook read the loop's variable after the loop, when it was {names[0]!r}."
+    need(
+        not missing, f"These leaves ran and are not in the list: {', '.join(missing)}. It has {', '.join(names)}.{why}"
+    )
+    why = " A leaf that runs twice has two entries." if names == list(dict.fromkeys(right)) else ""
+    need(names == right, f"The leaves ran in the order {', '.join(right)}. Yours: {', '.join(names)}.{why}")
     for (name, *places), (_, *truth) in zip(found, expected, strict=True):
         need(
             places == truth,
-            f"{name} had its input on {truth[0]} and its output on {truth[1]}. Yours says {places[0]} and {places[1]}.",
+            f"{name} has its input on {truth[0]} and its output on {truth[1]}, and your entry has {places[0]} and "
+            f"{places[1]}. Read the first from the hook's inputs, the second from its output.",
         )
 
 
-@ex1.fact("devices_seen returns a list, and each entry is three texts: name, input device, output device")
+@ex1.fact("devices_seen returns a list, and each entry is three strings: name, input device, output device")
 def _(student):
-    found = student.run(watch_a_model, *student.devices)
+    with case("With a model whose layers run in another order than they are made in"):
+        found = student.run(watch_a_model, *student.devices)
     need(found["kind"] in ("a list", "a tuple"), f"It returned {found['kind']}. Return a list.")
     for entry in found["seen"]:
-        texts = isinstance(entry, list) and len(entry) == 3 and all(value[0] in "'\"" for value in entry)
+        strings = isinstance(entry, list) and len(entry) == 3 and all(value[0] in "'\"" for value in entry)
         told = f"({', '.join(entry)})" if isinstance(entry, list) else entry
-        need(texts, f"One entry is {told}. Three texts are wanted: str(device) makes text of a device.")
+        need(strings, f"One entry is {told}. Three strings are expected: str(device) for a device.")
 
 
-@ex1.fact("it has the modules without children, at any depth, in the order in which they ran")
+@ex1.fact("the list has the leaves, at any depth, in the order in which they ran")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -127,10 +137,10 @@ def _(student):
             )
 
 
-@ex1.fact("it leaves no hook behind")
+@ex1.fact("no hook is left in the model")
 def _(student):
     left = student.run(watch_a_model, *student.devices)["left"]
-    need(left == 0, f"After it {left} hooks are still there. They would be called in every later forward.")
+    need(left == 0, f"{left} hooks are still registered. Call remove() on the handle of each.")
 
 
 def watch_a_failure(lab, device0, device1, kind):
@@ -176,19 +186,32 @@ def compare_failure(student, kind, description, expected):
             seen, right = unquoted(found["seen"]), expected(device0, device1)
             told = ", ".join(" ".join(entry[::2]) for entry in seen) or "nothing"
             wanted = ", ".join(" ".join(entry[::2]) for entry in right) or "nothing"
-            need(seen == right, f"the names and ends of the entries should be: {wanted}. Yours: {told}.")
-            need(not found["left"], f"{found['left']} hooks are still there. Remove them also after an error.")
-            need(found["runs"] == 1, f"the model ran {found['runs']} times. Once is enough to see where it fails.")
+            need(
+                seen == right,
+                f"expected {wanted} (names and ends of the entries). Yours: {told}.{why_failure(seen, right)}",
+            )
+            need(not found["left"], f"{found['left']} hooks are still registered. Remove them after an error, too.")
+            need(found["runs"] == 1, f"the model ran {found['runs']} times. Register all hooks, then run it once.")
 
 
-@ex1.fact("where a layer raises, its entry is the last one and ends with 'raised', and no hook is left")
+def why_failure(seen, right) -> str:
+    """The mistake that gives these entries."""
+    if right and right[-1][-1] == "raised" and seen == right[:-1]:
+        return f" The leaf that raised is missing: a pre-hook ran for {right[-1][0]}, and no forward hook."
+    if seen and seen[-1][-1] == "raised" and (not right or right[-1][-1] != "raised"):
+        return f" {seen[-1][0]} had finished: the model's own forward raised."
+    return ""
+
+
+@ex1.fact("if a layer raises, its entry is the last one and ends with 'raised', and no hook is left")
 def _(student):
     def expected(device0, device1):
         seen = [["first.0", device0, device0], ["first.1", device0, device0]]
         return [*seen, ["second.0", device1, device1], ["second.1", device1, "raised"]]
 
-    compare_failure(student, "wrong size", "With a layer that its input does not fit into", expected)
-    compare_failure(student, "one row", "With a BatchNorm1d that refuses a batch of one row (a ValueError)", expected)
+    caught = "which devices_seen should catch"
+    compare_failure(student, "wrong size", f"With a layer that raises a RuntimeError, {caught}", expected)
+    compare_failure(student, "one row", f"With a BatchNorm1d that raises a ValueError, {caught}", expected)
 
 
 def watch_a_loop(lab, device0, device1):
@@ -217,7 +240,7 @@ def watch_a_loop(lab, device0, device1):
     return {"seen": [list(map(str, entry)) for entry in found], "own hook": [during, len(calls) - during]}
 
 
-@ex1.fact("a module that runs twice is in it twice, and a hook that was there before stays")
+@ex1.fact("a leaf that runs twice is in the list twice, and a hook that was there before stays")
 def _(student):
     for device0, device1 in (student.devices, student.devices[::-1]):
         found = student.run(watch_a_loop, device0, device1)
@@ -225,17 +248,17 @@ def _(student):
         expected += [["inner.out", device1, device1], ["act", device1, device1]]
         with case("With a model that has a loop in its forward"):
             compare_seen(found["seen"], expected)
-        need(found["own hook"][0] == 1, "the model should run once, and not more often.")
-        need(found["own hook"][1] == 1, "a hook that the model had before is gone afterwards.")
+        need(found["own hook"][0] == 1, "the model ran more than once, or not at all. Run it once.")
+        need(found["own hook"][1] == 1, "a hook that was there before is gone. Remove only your own, by their handles.")
 
 
-@ex1.fact("where the model's own forward raises between two layers, no layer is blamed, and no hook is left")
+@ex1.fact("if the model's own forward raises, no leaf's entry ends with 'raised', and no hook is left")
 def _(student):
     def expected(device0, device1):
         ran = [["first.0", device0], ["first.1", device0], ["second.0", device1], ["second.1", device1]]
         return [[name, device, device] for name, device in ran]
 
-    compare_failure(student, "between", "With a forward that raises between two layers", expected)
+    compare_failure(student, "between", "With a model whose own forward raises between two layers", expected)
 
 
 # --- ex2: bytes_moved -----------------------------------------------------------------------------------------
@@ -245,11 +268,11 @@ ex2 = lab.exercise(
     points=3,
     title="Count the bytes before you run",
     hints=[
-        "Follow the batch by hand: where is it, where does the next layer want it, what is its shape and dtype there?",
-        "What is the shape behind a layer? The layer itself knows, and it is on the CPU: it may compute there.",
-        "A gradient has the shape and the dtype of what it belongs to. It crosses only where something needs it: "
-        "which layers have to be trained, seen from a crossing?",
-        "The same way can be used twice. What does the entry of a dict do with the second number?",
+        "Follow the batch by hand: where is it, where does the next layer need it, and what are its shape and dtype?",
+        "Which shape does a layer's output have? Let the layer compute on the CPU. tensor.nbytes has the bytes.",
+        "A gradient has the shape and dtype of its tensor. It crosses only if a layer somewhere before the crossing "
+        "is trained: carry that along from layer to layer.",
+        "Data may take the same pair (from, to) twice. Add to the entry of the dict, do not replace it.",
     ],
 )
 
@@ -281,7 +304,7 @@ def count_bytes(lab, stack, places, dtype, frozen, training, x, devices):
     told = []
     for way, size in found.items():
         if not isinstance(way, tuple) or len(way) != 2:
-            return {"kind": f"a dict in which {kind_of(way)} stands where (from, to) should"}
+            return {"kind": f"a dict with {kind_of(way)} as a key, not a pair (from, to)"}
         told.append([str(way[0]), str(way[1]), size if isinstance(size, (int, float)) else kind_of(size)])
     return {"kind": "dict", "told": told, "took": sum(peaks) - sum(before), "refrozen": wanted_now != wanted}
 
@@ -302,19 +325,39 @@ def bytes_of_a_step(stack, places, dtype, frozen, training, x, mistake=""):
         batch = layers[number](batch).detach()
         before = trained and mistake != "layer before only"
         trained = before or (number not in frozen and any(True for _ in layers[number].parameters()))
+    if mistake == "output to the CPU":
+        moved[places[-1], "cpu"] = batch.nbytes
     return moved
 
 
 MISCOUNTS = {
     "numbers": "elements are counted, not bytes",
-    "four bytes": "each number counts as four bytes, whatever its dtype",
+    "four bytes": "each number is counted as four bytes, whatever its dtype",
     "training always": "gradients are counted although training is False",
     "training never": "no gradient is counted",
-    "gradient of the batch": "a gradient goes back over every crossing, that of the batch, too",
-    "frozen as trained": "a gradient goes back also where everything before the crossing is frozen",
-    "layer before only": "a gradient goes back only where the layer right before the crossing is trained",
-    "overwritten": "of several crossings the same way the last one counts",
+    "gradient of the batch": "a gradient is counted at every crossing, also for the batch, which needs none",
+    "frozen as trained": "a gradient is counted where every layer before the crossing is frozen",
+    "layer before only": "a gradient is counted only where the layer right before the crossing is trained, not any "
+    "layer before it",
+    "overwritten": "of several crossings with the same pair only the last is counted",
+    "output to the CPU": "the output is moved to the CPU, and it stays on the last layer's device",
 }
+
+
+def why_miscounted(seen, truth, layers, mistaken) -> str:
+    """The mistakes that give these bytes."""
+    counted = [words for each, words in MISCOUNTS.items() if seen == mistaken[each]]
+    if any(isinstance(size, str) for size in seen.values()):
+        return " Bytes are a number."
+    if counted:
+        return f" That is the result if {', or if '.join(counted)}."
+    if any(here == there for here, there in seen):
+        return " Data that is on the layer's device already is not copied."
+    extra = {seen.get(way, 0) - truth.get(way, 0) for way in {*seen, *truth}} - {0}
+    weights = {sum(p.nbytes for p in layer.parameters()) for layer in layers}
+    if extra & (weights - {0}):
+        return " The bytes of a layer's parameters are in it. Parameters and their gradients stay where they are."
+    return " Go from layer to layer: each change of the device is a copy."
 
 
 def compare_bytes(student, stack, places, description, *, rows=8, dtype="float32", frozen=(), training=True, seed=0):
@@ -328,40 +371,40 @@ def compare_bytes(student, stack, places, description, *, rows=8, dtype="float32
         need(found["kind"] == "dict", f"bytes_moved returned {found['kind']}. Return a dict.")
         seen = {(here, there): size for here, there, size in found["told"] if size}
         mistaken = {each: bytes_of_a_step(stack, places, dtype, frozen, training, x, each) for each in MISCOUNTS}
-        counted = [words for each, words in MISCOUNTS.items() if seen == mistaken[each] != truth]
-        why = f" That comes out when {', or when '.join(counted)}." if counted else ""
+        layers = build(stack).to(getattr(torch, dtype))
+        why = "" if seen == truth else why_miscounted(seen, truth, layers, mistaken)
         for here, there in dict.fromkeys([*truth, *seen]):
             says, right = seen.get((here, there), 0), truth.get((here, there), 0)
-            need(says == right, f"from {here} to {there} it says {says}, and a timeline has {right}.{why}")
+            need(says == right, f"from {here} to {there} you have {says} bytes, and a timeline {right}.{why}")
         took = found["took"]
-        need(not took, f"the numbers are right, and it took {took} bytes on the devices. Make no tensor there.")
+        need(not took, f"the bytes are right, but {took} bytes were allocated on the devices. Compute on the CPU.")
         need(
             not found["refrozen"],
-            "the numbers are right, and afterwards other parameters have requires_grad=True than before. Leave the "
-            "layers as they were: torch.no_grad() does without gradients, and freezes nothing.",
+            "the bytes are right, but requires_grad of some parameters has changed. Use torch.no_grad(), which freezes "
+            "nothing.",
         )
 
 
 CHAIN = [["Linear", 20, 30], ["ReLU"], ["Linear", 30, 10], ["Linear", 10, 7]]
 
 
-@ex2.fact("one crossing: what the batch and the hidden result take in forward, and the gradient in backward")
+@ex2.fact("one crossing: the batch and the hidden activation in forward, one gradient in backward")
 def _(student):
     device0, device1 = student.devices
     for training in (False, True):
         places = [device0, device0, device1, device1]
-        compare_bytes(student, CHAIN, places, "A chain of four layers", training=training)
-    compare_bytes(student, CHAIN, places, "A chain of four layers in float64", dtype="float64")
+        compare_bytes(student, CHAIN, places, "Four layers", training=training)
+    compare_bytes(student, CHAIN, places, "Four layers in float64", dtype="float64")
 
 
-@ex2.fact("several crossings, the same way twice, and a layer on the CPU")
+@ex2.fact("several crossings, the same pair twice, and a layer on the CPU")
 def _(student):
     device0, device1 = student.devices
-    compare_bytes(student, CHAIN, [device1, device0, device1, device0], "A chain of four layers", rows=3)
-    compare_bytes(student, CHAIN, [device0, "cpu", "cpu", device1], "A chain of four layers", rows=3)
+    compare_bytes(student, CHAIN, [device1, device0, device1, device0], "Four layers", rows=3)
+    compare_bytes(student, CHAIN, [device0, "cpu", "cpu", device1], "Four layers", rows=3)
 
 
-@ex2.fact("a gradient crosses only where something that comes before is trained")
+@ex2.fact("a gradient crosses only if a layer before the crossing is trained")
 def _(student):
     device0, device1 = student.devices
     places = [device0, device0, device1, device0]
@@ -374,14 +417,14 @@ def _(student):
 ex3 = lab.exercise(
     "ex3",
     points=2,
-    title="Find the bridges in the backward graph",
+    title="Find the bridges in the autograd graph",
     hints=[
-        "Begin with output.grad_fn. Its next_functions are pairs; the first of each pair is the next node, or None.",
-        "Keep a list of nodes that wait to be looked at. Take one, look at its name(), add its next nodes to the list.",
-        "Two ways can lead to one node. What do you have to remember, to count it once?",
-        "If it raises: what is grad_fn of an output that was computed under torch.no_grad()?",
-        "How many bridges lie one behind the other from a node on? "
-        "That is easy to say if you know it for each of the nodes behind it.",
+        "Begin with output.grad_fn. Its next_functions are pairs. The first of a pair is the next node, or None.",
+        "Two paths may lead to one node. What do you have to store, to count it once?",
+        "If it raises: which grad_fn has an output that was computed under torch.no_grad()?",
+        "How many bridges are on the longest path from a node on? You know it once you know it for each next node.",
+        "A recursive function with a dict from a node to its number visits each node once. The nodes in the dict are "
+        "those of the graph.",
     ],
 )
 
@@ -439,7 +482,7 @@ def count_bridges(lab, places, kind):
 
 
 def crossings(path):
-    """How often the device changes on a path. Two names for one GPU are one place."""
+    """How often the device changes on a path. Two names for one GPU are one device."""
     return sum(here != there for here, there in pairwise(path))
 
 
@@ -449,43 +492,59 @@ def compare_bridges(student, places, kind, expected, row, description):
         need(found["kind"] == "two", f"bridges returned {found['kind']}. Return two numbers.")
         count, longest = found["found"]
         turned = [count, longest] == [row, expected] and row != expected
-        need(not turned, f"your two numbers, {count} and {longest}, stand the other way round: first how many in all.")
-        in_all = f"there {'is' if expected == 1 else 'are'} {expected} in all"
-        need(count == expected, f"{in_all}, and bridges says {count}.")
+        need(not turned, f"your numbers, {count} and {longest}, are in the wrong order: first how many in all.")
+        need(
+            count == expected,
+            f"the graph has {expected} bridge{'s' * (expected != 1)}, and your first number is {count}. "
+            f"{why_count(kind, count, expected)}",
+        )
         need(
             longest == row,
-            f"{in_all}, and at most {row} one behind the other, whatever lies between. "
-            f"Your second number is {longest}.",
+            f"the path with the most bridges has {row}, and your second number is {longest}. "
+            f"{why_longest(kind, longest, row)}",
         )
-        need(not found["touched"], "there were gradients after it. Only look at the graph, call no backward().")
-        need(found["alive"], "backward() was not possible after it. Only look at the graph.")
+        need(not found["touched"], "parameters have gradients afterwards. Read the graph, and call no backward().")
+        need(found["alive"], "backward() is no longer possible afterwards. Only read the graph.")
+
+
+def why_count(kind, count, expected) -> str:
+    """The likeliest mistake that counts so many bridges."""
+    if count > expected and kind != "chain":
+        return "Count a node once, however many paths lead to it."
+    if count > expected:
+        return "Count the nodes that are copies, and nothing else: the batch's own copy has no node."
+    if count == 0:
+        return "A bridge's name() begins with ToCopyBackward, and may end with anything."
+    return "Follow every entry of next_functions to the end, and tell nodes apart by themselves, not by their names."
+
+
+def why_longest(kind, longest, row) -> str:
+    """The likeliest mistake that finds a path with so many bridges."""
+    if longest > row:
+        return "Count bridges only, and only those on the same path."
+    return "Where paths part, take the one with the most bridges, also if you met its nodes before on another path."
 
 
 def compare_chain(student, path, description):
-    """On a single way all bridges lie one behind the other."""
+    """A graph with one path."""
     compare_bridges(student, path, "chain", crossings(path), crossings(path), description)
 
 
-@ex3.fact("one move between two devices is one bridge, and none is none")
+@ex3.fact("one move between two devices is one bridge, no move is none")
 def _(student):
     device0, device1 = student.devices
-    path = [device0, device1]
-    compare_bridges(
-        student, path, "chain", crossings(path), crossings(path), "A tensor that goes from device0 to device1"
-    )
-    compare_bridges(student, [device0], "chain", 0, 0, "A tensor that stays on device0")
+    compare_chain(student, [device0, device1], "A tensor moved from device0 to device1")
+    compare_chain(student, [device0], "A tensor that stays on device0")
 
 
-@ex3.fact("a way over several devices has as many bridges as moves")
+@ex3.fact("a path over several devices has as many bridges as moves")
 def _(student):
     device0, device1 = student.devices
     path = [device0, "cpu", device1, device0]
-    compare_bridges(
-        student, path, "chain", crossings(path), crossings(path), "A tensor that goes device0, cpu, device1, device0"
-    )
+    compare_chain(student, path, "A tensor moved from device0 to the CPU, to device1, to device0")
 
 
-@ex3.fact("a bridge to which two ways lead is counted once")
+@ex3.fact("a bridge that two paths lead to is counted once")
 def _(student):
     path = student.devices
     compare_bridges(
@@ -493,7 +552,7 @@ def _(student):
     )
 
 
-@ex3.fact("all the ways are followed, not only the first")
+@ex3.fact("all paths are followed, not only the first")
 def _(student):
     device0, device1 = student.devices
     each = crossings(["cpu", device1]), crossings([device0, device1])
@@ -501,21 +560,21 @@ def _(student):
     compare_bridges(student, ["cpu", device0, device1], "two inputs", sum(each), max(each), words)
 
 
-@ex3.fact("the second number is that of the way with the most bridges, whatever leads to it first")
+@ex3.fact("the second number is that of the path with the most bridges, in whatever order the paths come")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             straight, detour = crossings([device0, device1]), crossings([device0, "cpu", device1])
-            words = "A tensor that is moved straight, and once more by way of the CPU"
+            words = "A tensor that is moved straight, and again through the CPU"
             compare_bridges(student, [device0, device1], "a shorter way", straight + detour, detour, words)
             behind = crossings([device0, device1, "cpu", device1])
-            words = "A tensor that is moved, then goes straight into a sum, and once more by way of the CPU"
+            words = "A tensor that is moved, then goes into a sum straight, and again through the CPU"
             for first in ("short way first", "long way first"):
-                described = f"{words}, the {first}"
+                described = f"{words}, the {first.replace('way', 'path')}"
                 compare_bridges(student, [device0, device1], first, behind, behind, described)
 
 
-@ex3.fact("an output without a backward graph has none")
+@ex3.fact("an output without a graph has no bridges")
 def _(student):
     compare_bridges(student, student.devices, "no gradient", 0, 0, "An output computed under torch.no_grad()")
 
@@ -525,14 +584,13 @@ def _(student):
 ex4 = lab.exercise(
     "ex4",
     points=2,
-    title="Mend a forward pass that makes detours",
+    title="Repair a forward pass that makes detours",
     hints=[
-        "Write beside each line of Detour.forward where x is after it. Which moves does no layer ask for?",
-        "Record the run of your model and print moved(), as the cell below does. Which copy does no layer ask for?",
-        "The numbers of the output may be right and the training still broken. "
-        "Which word in forward takes a tensor out of the backward graph?",
-        "An activation such as a ReLU has no weights. Let it compute where its input is already.",
-        "The mean is the same in every step. When is the cheapest moment to bring it to a device?",
+        "Write beside each line of Detour.forward where x is after it. Which moves does no layer need?",
+        "Run the cell below: it prints the copies of your model. Which of them does no layer need?",
+        "The output may be right and the training still broken. Which call in forward cuts the autograd graph?",
+        "A ReLU has no weights. Let it compute where its input is.",
+        "The mean is the same in every step. When can you move it, so that no forward pass has to?",
     ],
 )
 
@@ -574,6 +632,8 @@ def follow_mended(lab, sizes, device0, device1, start, seed, x):
 class OneDevice(nn.Module):
     """What Detour computes, on one device."""
 
+    mean: torch.Tensor
+
     def __init__(self, sizes):
         super().__init__()
         inputs, hidden, outputs = sizes
@@ -585,6 +645,19 @@ class OneDevice(nn.Module):
         x = x - self.mean
         return torch.relu(self.layer2(torch.relu(self.layer1(x))) + self.shortcut(x))
 
+    def outputs_without(self, x):
+        """What comes out where something is left out, as {what: output}."""
+        x = torch.from_numpy(x)
+        with torch.no_grad():
+            less = x - self.mean
+            sum_of_both = self.layer2(torch.relu(self.layer1(less))) + self.shortcut(less)
+            without = {
+                "The subtraction of the mean": self(x + self.mean),
+                "The ReLU after layer1": torch.relu(self.layer2(self.layer1(less)) + self.shortcut(less)),
+                "The last ReLU": sum_of_both,
+            }
+        return {what: output.numpy() for what, output in without.items()}
+
 
 def mended(student, batch_size=4, sizes=SIZES, swapped=False, start="cpu", seed=1):
     """One run of the student's model, and the right answer beside it."""
@@ -593,7 +666,7 @@ def mended(student, batch_size=4, sizes=SIZES, swapped=False, start="cpu", seed=
     found = student.run(follow_mended, list(sizes), device0, device1, start, seed, x)
     need(
         found["kind"] == "Tensor",
-        f"forward returned {found['kind']}, not a tensor. Does it end with a return?",
+        f"forward returned {found['kind']}. Return the output.",
     )
     whole = OneDevice(sizes)
     needs_no_more_parameters(found["shapes"], whole)
@@ -603,7 +676,7 @@ def mended(student, batch_size=4, sizes=SIZES, swapped=False, start="cpu", seed=
         "forward": [(start, device0, images), (start, device1, images), (device0, device1, hidden)],
         "backward": [(device1, device0, hidden)],
     }
-    return found, forward_and_backward(whole, x), ways
+    return found, forward_and_backward(whole, x) | {"without": whole.outputs_without(x)}, ways
 
 
 def needs_no_more_parameters(shapes, whole):
@@ -612,8 +685,8 @@ def needs_no_more_parameters(shapes, whole):
     for name, shape in shapes.items():
         need(
             shape in left,
-            f"{name} is a parameter, and the layers have no such one. Is it the mean? "
-            "It is not trained, so a buffer: register_buffer.",
+            f"{name} is a parameter that Detour does not have. The mean is not trained: make it a buffer, with "
+            "register_buffer.",
         )
         left.remove(shape)
 
@@ -636,69 +709,95 @@ def same(mine, theirs):
 
 
 def compare_output(found, expected):
+    why = [words for words, output in expected["without"].items() if same(found["output"], output)]
     need(
         same(found["output"], expected["output"]),
-        "the numbers differ. Does every layer and each ReLU run once, is the mean taken off?",
+        "the numbers differ from Detour's. "
+        + (f"{why[0]} is missing." if why else "Does each layer and each ReLU run once, and is the mean subtracted?"),
     )
 
 
 def compare_gradients(found, expected):
     missing = [name for name, gradient in found["gradients"].items() if gradient is None]
-    need(not missing, f"after backward() these have no gradient: {', '.join(missing)}. Where is their way back cut?")
+    need(
+        not missing,
+        f"after backward() these have no gradient: {', '.join(missing)}. detach() or no_grad() cuts the graph between "
+        "them and the output.",
+    )
     for name, mine in found["gradients"].items():
-        need(any(same(mine, g) for g in expected["gradients"]), f"the gradient of {name} has other numbers.")
+        need(
+            any(same(mine, g) for g in expected["gradients"]),
+            f"the gradient of {name} differs from that on one device.",
+        )
 
 
-def compare_ways(found, expected):
-    """`found` and `expected` are lists of (from, to, bytes). A move between two names of one GPU is none."""
+def compare_ways(found, phase, expected, mean):
+    """`found` and `expected` have for each phase a list of (from, to, bytes), `mean` is the bytes of the mean.
+
+    A move between two names of one GPU is none.
+    """
+    found, expected = found[phase], expected[phase]
     truth = {}
     for here, there, size in expected:
         if here != there:
             truth[here, there] = truth.get((here, there), 0) + size
     seen = {(here, there): size for here, there, size in found if size}
-    extra = [f"{here} to {there}: {size} bytes" for (here, there), size in seen.items() if (here, there) not in truth]
-    need(not extra, f"these copies are not needed. {'; '.join(extra)}.")
+    extra = {way: size for way, size in seen.items() if way not in truth}
+    told = "; ".join(f"{here} to {there}, {size} bytes" for (here, there), size in extra.items())
+    need(not extra, f"these copies are needless: {told}. {why_copied(extra, phase)}")
     for (here, there), size in truth.items():
-        need((here, there) in seen, f"nothing was copied straight from {here} to {there}.")
+        need((here, there) in seen, f"nothing is copied straight from {here} to {there}.")
         moved = seen[here, there]
-        need(moved == size, f"from {here} to {there} went {moved} bytes. {size} are enough.")
+        why = " The others are the mean: move it once, in __init__." if moved - size == mean else ""
+        need(moved == size, f"{moved} bytes are copied from {here} to {there}, and {size} are enough.{why}")
 
 
-@ex4.fact("the output is on device1 and has the numbers that the layers give on one device")
+def why_copied(ways, phase) -> str:
+    """The likeliest mistake that makes copies over these pairs (from, to)."""
+    if phase == "backward":
+        return "Only the hidden activation has a gradient that crosses; the batch needs none."
+    if any("cpu" in way for way in ways):
+        return "Copy straight from GPU to GPU, and the batch from where it is."
+    return "Copy the batch from where it is, move no layer, and add on device1."
+
+
+@ex4.fact("the output is on device1 and has the same numbers as on one device")
 def _(student):
     found, expected, _ = mended(student)
     with case(USUAL):
         compare_output(found, expected)
         right = student.devices[1]
-        need(found["output device"] == right, f"the output is on {found['output device']}, and device1 is {right}.")
+        need(
+            found["output device"] == right, f"the output is on {found['output device']}. Leave it on device1, {right}."
+        )
 
 
-@ex4.fact("after backward() every parameter has the gradient that it has on one device")
+@ex4.fact("after backward() every parameter has the same gradient as on one device")
 def _(student):
     found, expected, _ = mended(student)
     with case(USUAL):
         compare_gradients(found, expected)
 
 
-@ex4.fact("each layer is on the device on which Detour has it")
+@ex4.fact("each layer is on the same device as in Detour")
 def _(student):
     found, _, _ = mended(student)
     with case(USUAL):
         compare_layers(found, SIZES, *student.devices)
 
 
-@ex4.fact("in forward the batch goes straight to both devices, the hidden result straight to device1, and nothing else")
+@ex4.fact("forward copies the batch to both devices, the hidden activation to device1, all straight, and nothing else")
 def _(student):
     found, _, ways = mended(student)
     with case(USUAL):
-        compare_ways(found["forward"], ways["forward"])
+        compare_ways(found, "forward", ways, mean=4 * SIZES[0])
 
 
-@ex4.fact("in backward one gradient goes straight from device1 to device0, and nothing else")
+@ex4.fact("backward copies one gradient straight from device1 to device0, and nothing else")
 def _(student):
     found, _, ways = mended(student)
-    with case(USUAL):
-        compare_ways(found["backward"], ways["backward"])
+    with case(USUAL + ", in backward"):
+        compare_ways(found, "backward", ways, mean=4 * SIZES[0])
 
 
 @ex4.fact("all of this holds with the devices swapped")
@@ -713,7 +812,7 @@ def compare_all(student, batch_size=4, sizes=SIZES, swapped=False, start="cpu"):
     compare_output(found, expected)
     compare_gradients(found, expected)
     for phase in ("forward", "backward"):
-        compare_ways(found[phase], ways[phase])
+        compare_ways(found, phase, ways, mean=4 * sizes[0])
 
 
 # --- ex5: gradient_report -------------------------------------------------------------------------------------
@@ -723,9 +822,9 @@ ex5 = lab.exercise(
     points=1,
     title="Find where training is silently cut off",
     hints=[
-        "Go through model.named_parameters(). What is parameter.grad where no gradient has arrived?",
-        "There are two reasons for no gradient. parameter.requires_grad tells whether one was wanted at all.",
-        "A gradient is a tensor. Ask for it with `is None`: its numbers do not matter, they may all be zero.",
+        "Go through model.named_parameters(). What is parameter.grad of a parameter without a gradient?",
+        "A parameter has no gradient for one of two reasons. parameter.requires_grad tells which.",
+        "Ask for a gradient with `is None` first: it may be all zeros, and the parameter may have been frozen since.",
     ],
 )
 
@@ -779,35 +878,40 @@ def compare_report(student, kind, words, description, devices=None):
         need(isinstance(found, dict), f"gradient_report returned {found}. Return a dict.")
         found, kept = found["report"], found["kept"]
         missing = [name for name in expected if name not in found]
-        need(not missing, f"these are not in it: {', '.join(missing)}. It has: {', '.join(found) or 'nothing'}.")
+        need(not missing, f"the report lacks {', '.join(missing)}. It has {', '.join(found) or 'nothing'}.")
         extra = [name for name in found if name not in expected]
         need(not extra, f"these are no parameters of the model: {', '.join(extra)}.")
         for name, right in expected.items():
-            need(found[name] == repr(right), f"{name} should have {right!r}, and has {found[name]}.")
+            why = {
+                "cut": "It has no gradient (grad is None), and requires_grad is True.",
+                "frozen": "It has no gradient (grad is None), and requires_grad is False.",
+            }.get(right, "It has a gradient, and that is what counts.")
+            if not found[name].startswith(("'", '"')):
+                why = "A string is expected: str(device)."
+            need(found[name] == repr(right), f"{name}: expected {right!r}, and the report has {found[name]}. {why}")
         need(
             kept,
-            "the report is right, and it has changed the gradients. It is made between backward() and "
-            "optimizer.step(), which needs them: leave them as they are.",
+            "the report is right, but the gradients have changed. optimizer.step() needs them: leave them as they are.",
         )
 
 
-@ex5.fact("it tells the device of each gradient, by the name of its parameter, as text")
+@ex5.fact("it has the device of each gradient, by the name of its parameter, as a string")
 def _(student):
     compare_report(student, "whole", {}, "After a backward that reached everything")
 
 
-@ex5.fact("it says 'cut' where a gradient is missing")
+@ex5.fact("it has 'cut' where a gradient is missing")
 def _(student):
     compare_report(student, "cut", dict.fromkeys(NAMES[:4], "cut"), "With a detach() between the two parts")
 
 
-@ex5.fact("it says 'frozen' where no gradient was wanted")
+@ex5.fact("it has 'frozen' where requires_grad is False and there is no gradient")
 def _(student):
     words = dict.fromkeys((*NAMES[:2], NAMES[5]), "frozen")
     compare_report(student, "frozen", words, "With some parameters frozen")
 
 
-@ex5.fact("a gradient counts, also one that is all zero, and where its parameter has been frozen since")
+@ex5.fact("a gradient counts if it is all zeros, and if its parameter was frozen after backward()")
 def _(student):
-    compare_report(student, "zero", {}, "With gradients that are all zero")
+    compare_report(student, "zero", {}, "With gradients that are all zeros")
     compare_report(student, "frozen since", {}, "With a part that was frozen after backward()")

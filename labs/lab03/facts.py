@@ -52,12 +52,12 @@ ex1 = lab.exercise(
     points=2,
     title="One step of training, with the gradients clipped",
     hints=[
-        "Six things happen in a step: forward, loss, zero the gradients, backward, clip, update. In which order?",
-        "The norm is that of all gradients together, as if they were one long list of numbers. "
-        "They are on several devices, and an operator wants its operands in one place.",
-        "The square of a total norm is the sum of the squares. A sum of Python numbers has no device. "
-        "PyTorch also has a function for this: look for clip_grad in torch.nn.utils.",
-        "A parameter that is frozen has no gradient: its grad is None.",
+        "A step has six parts: forward, loss, zero the gradients, backward, clip, update. In which order?",
+        "output.device tells where the target has to be.",
+        "The norm is that of all gradients together, as if they were one long list of numbers. They are on several "
+        "devices, and an operator needs its operands on one.",
+        "Add up squares as Python numbers, which have no device, and skip parameters whose grad is None. Or look for "
+        "clip_grad in torch.nn.utils.",
     ],
 )
 
@@ -66,9 +66,9 @@ NORM = 1.2  # some gradients of the steps below are longer, and some shorter
 
 
 def take_steps(lab, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen, turned):
-    """A few steps of train_step on a stack whose linear layers are on `places`; old gradients lie in it before.
+    """A few steps of train_step on a stack whose linear layers are on `places`; it has old gradients before.
 
-    Turned: the parts are registered in the other order than they run in.
+    Turned: the stages are registered in the other order than they run in.
     """
     import torch
     from torch import nn
@@ -169,16 +169,16 @@ def expected_steps(kind, seed, xs, ys, max_norm, frozen, turned=False, change=""
 
 
 SLIPS = {
-    "keep old": "Old gradients were added to the new ones.",
-    "zero at the end": "In the first step gradients from before it were added. When do you zero them?",
-    "no update": "The model is never updated: what does optimizer.step() find to work with?",
-    "clear the first": "Only the first optimizer has cleared its gradients. To the others old ones were added.",
-    "update the first": "Only the first optimizer made its steps.",
-    "update the last": "Only the last optimizer made its steps.",
-    "each number": "They are what comes out when each number is limited. max_norm limits the norm of all.",
-    "no clip": "They are what comes out when nothing is clipped before step().",
-    "scale always": "They are what comes out when gradients that are short enough are made longer.",
-    "each alone": "They are what comes out when each device's gradients are clipped by their own norm.",
+    "keep old": "Old gradients are added to the new ones: zero them, in every optimizer, before backward().",
+    "zero at the end": "Gradients from before the first step are added to its own: zero them before backward().",
+    "no update": "The parameters never change: step() comes after backward(), and zero_grad() before backward().",
+    "clear the first": "Only the first optimizer zeroes its gradients. Call zero_grad() of each.",
+    "update the first": "Only the first optimizer updates. Call step() of each.",
+    "update the last": "Only the last optimizer updates. Call step() of each.",
+    "each number": "Each number is clipped by itself. max_norm limits the norm of all gradients together.",
+    "no clip": "Nothing is clipped before step(). Scale the gradients between backward() and step().",
+    "scale always": "Gradients with a norm below max_norm are scaled up. Leave them as they are.",
+    "each alone": "Each optimizer's gradients are clipped by their own norm. Use one norm for all of them.",
 }
 
 
@@ -186,63 +186,73 @@ def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=
     """A few steps on the student's side and on one device."""
     xs = numbers(4, 16, 6, seed=seed)
     ys = numbers(4, 16, 3, seed=seed + 50) if kind == "MSELoss" else whole_numbers(3, 4, 16, seed=seed)
-    special = ", the first part frozen" if frozen else ""
-    special += ", which are not registered in the order in which they run" if turned else ""
-    with case(
-        f"With {kind}, a model in three parts on {', '.join(places)}{special}, x on {x_on}, y on {y_on}, "
-        f"max_norm={max_norm}"
-    ):
+    special = " (the first one frozen)" if frozen else ""
+    special += " (registered in the reverse order)" if turned else ""
+    with case(f"{kind}, stages on {', '.join(places)}{special}, x on {x_on}, y on {y_on}, max_norm={max_norm}"):
         run = student.run(take_steps, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen, turned)
         need(run["kind"] == "two", f"train_step returned {run['kind']}. Return the loss and the norm.")
         losses, norms = run["losses"], run["norms"]
         wrong = [number for number in (*losses, *norms) if not isinstance(number, float)]
-        need(not wrong, f"train_step returned {wrong[0] if wrong else ''}. Two Python floats are wanted.")
+        need(not wrong, f"train_step returned {wrong[0] if wrong else ''}. Return two Python floats: tensor.item().")
         need(run["met"], "loss_fn was never called.")
         for output, target in run["met"]:
             need(
                 output == target == places[-1],
-                f"the loss was computed on {output}, and the model's output is on {places[-1]}.",
+                f"the loss was computed on {output}, and the model's output is on {places[-1]}. Move the target to the "
+                "output.",
             )
         need(
             run["devices"] == [place for place in places for _ in range(2)],
-            "the parameters are not where they were before train_step: now on " + ", ".join(run["devices"]) + ".",
+            f"train_step has moved the model: its parameters are on {', '.join(run['devices'])}.",
         )
         asked = kind, seed, xs, ys, max_norm, frozen, turned
         before, after, lengths, values = expected_steps(*asked)
         found = f"the losses are {listed(losses)}, and on one device {listed(before)}. "
-        need(not same(losses, after), found + "Yours are those after the update.")
-        need(same(losses[:1], before[:1]), found + "The very first one differs already.")
+        need(not same(losses, after), found + "Yours are those after the update. Keep the loss of the forward pass.")
+        need(
+            same(losses[:1], before[:1]),
+            found + "The first differs before any update. Is it loss_fn(output, target) of this batch?",
+        )
         for slip, words in SLIPS.items():
             mistaken = expected_steps(*asked, slip)[0]
             need(same(mistaken, before) or not same(losses, mistaken), found + words)
         need(
             same(losses, before),
-            found + "The first is right, so what differs is the update. In which order are zero_grad, backward, clip "
-            "and step?",
+            found + "The first is right, so the update differs: zero_grad, backward, clip, step, in this order?",
         )
-        told = f"the losses are right. Your norms are {listed(norms)}, and right is {listed(lengths)}."
+        told = f"the losses are right. Your norms are {listed(norms)}, the right ones {listed(lengths)}. "
         added = expected_steps(*asked, "norms added")[2]
-        need(not same(norms, added), told + " Yours are sums of the norms of the gradients. Add the squares.")
-        clipped = [min(length, max_norm) for length in lengths]
-        need(same(norms, lengths) or not same(norms, clipped), told + " Yours are those after clipping.")
-        need(same(norms, lengths), told)
-        need(all_same(run["values"], values), "the losses are right, the parameters after four steps are not.")
+        need(same(norms, lengths), told + why_norms(norms, lengths, added, max_norm))
+        need(all_same(run["values"], values), "the losses are right, but the parameters after four steps are not.")
 
 
-@ex1.fact("where the norm is below max_norm, a step gives the loss, the norm and the update of the one-device model")
+def why_norms(norms, lengths, added, max_norm) -> str:
+    """The mistake that gives `norms` where `lengths` are right: `added` are sums of the norms of all gradients."""
+    if same(norms, added):
+        return "Yours are sums of norms. Add the squares, then take the root."
+    if same(norms, [min(length, max_norm) for length in lengths]):
+        return "Yours are from after clipping."
+    if same(norms[1:], lengths[:-1]):
+        return "Yours are those of the step before: measure after backward()."
+    if all(mine < length for mine, length in zip(norms, lengths, strict=True)):
+        return "Yours are smaller: add up the gradients on all devices."
+    return "Take the gradients of all parameters, between backward() and clipping."
+
+
+@ex1.fact("with a norm below max_norm, loss, norm and update are those of the model on one device")
 def _(student):
     device0, device1 = student.devices
     compare_steps(student, [device0, device1, device1], "cpu", device1, max_norm=100.0)
 
 
-@ex1.fact("gradients are clipped by the norm of all of them together, on whichever devices they are")
+@ex1.fact("gradients are clipped by the norm of all of them together, on all devices")
 def _(student):
     device0, device1 = student.devices
     for max_norm in (0.2, NORM):
         compare_steps(student, [device0, device1, device1], "cpu", device1, max_norm=max_norm)
 
 
-@ex1.fact("the target may come from the CPU or the other device, and the model may end on device0")
+@ex1.fact("the target may be on the CPU or the other device, and the model may end on device0")
 def _(student):
     device0, device1 = student.devices
     compare_steps(student, [device0, device1, device1], "cpu", "cpu", seed=2)
@@ -250,7 +260,7 @@ def _(student):
     compare_steps(student, [device1, device0, device0], "cpu", "cpu", seed=4)
 
 
-@ex1.fact("a part that is frozen has no gradients, and needs none")
+@ex1.fact("a frozen stage has no gradients, and needs none")
 def _(student):
     device0, device1 = student.devices
     compare_steps(student, [device1, device0, device1], "cpu", device0, seed=7, max_norm=0.5, frozen=True)
@@ -263,12 +273,12 @@ ex2 = lab.exercise(
     points=2,
     title="A classifier that fits, whatever is in front of it",
     hints=[
-        "Only features itself knows what it makes of an image. Ask it: what shape does it give for one image?",
-        "An image for asking may be all zeros: torch.zeros. Its shape begins with 1, and it has 3 channels. "
-        "It has to be where features is.",
-        "A batch normalisation updates its running statistics in training mode. In which mode does it leave them?",
-        "tensor.numel() counts the numbers in a tensor. For *one* image that is what the linear layer gets.",
-        "Flatten everything but the batch: flatten(1). Then move, then classify, in this order or another.",
+        "Only features knows the shape of its output. Run it on one image, and look.",
+        "That image may be all zeros, of shape (1, 3, image_size, image_size), on the device of features.",
+        "BatchNorm updates its running statistics in training mode. In which mode does it leave them alone? And "
+        "afterwards?",
+        "tensor.numel() counts the numbers in a tensor. For *one* image that is the input size of the linear layer.",
+        "flatten(1) flattens all dimensions but the batch. Then move, then classify.",
     ],
 )
 
@@ -307,42 +317,43 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
     state = {name: values.numpy() for name, values in given.state_dict().items()}
     pools = sum(kind == "MaxPool2d" for kind, *_ in stack)
     with case(
-        f"{batch} images of {image_size} x {image_size}, features with {pools} pooling layer(s), {classes} classes, "
-        f"device0={device0}, device1={device1}"
+        f"{batch} images of {image_size} x {image_size}, features with {pools} pooling layer(s) that give {size} "
+        f"numbers for an image, {classes} classes, device0={device0}, device1={device1}"
     ):
         run = student.run(run_cnn, stack, state, image_size, classes, device0, device1, seed, x)
-        need(run["kind"] == "model", f"SplitCNN gave {run['kind']}. Is it still a class, an nn.Module?")
-        need("wrong output" not in run, f"forward returned {run.get('wrong output')}. Does it end with return?")
+        need(run["kind"] == "model", f"SplitCNN gave {run['kind']}. Keep it a class, an nn.Module.")
+        need("wrong output" not in run, f"forward returned {run.get('wrong output')}. Return the output.")
         shape = list(run["output"].shape)
-        need(shape == [batch, classes], f"the output has shape {shape}, not {[batch, classes]}.")
-        need(run["output device"] == device1, f"the output is on {run['output device']}, not on {device1}.")
+        why = "Use the classes that SplitCNN is given." if shape[:1] == [batch] else "Flatten each image: flatten(1)."
+        need(shape == [batch, classes], f"the output has shape {shape}, not {[batch, classes]}. {why}")
+        need(run["output device"] == device1, f"the output is on {run['output device']}. Leave it on device1.")
         wanted = [[list(p.shape), device0 if n < 1 else device1] for n, part in enumerate((whole[:-2], whole[-1]))
                   for p in part.parameters()]  # fmt: skip
         need(
-            run["in training"], "a part of the new model is in evaluation mode. What eval() sets, stays until train()."
+            run["in training"], "a layer of the new model is in evaluation mode: what eval() sets lasts until train()."
         )
         lost, kept = (all_same(run["buffers"], [b.numpy() for b in one.buffers()]) for one in (fresh, given))
         need(
             kept or not lost,
-            "the running statistics that features came with are gone: they are those of a new layer. In which mode "
-            "does a layer leave them alone?",
+            "the running statistics of features are those of a new layer. Run it in evaluation mode; reset nothing.",
         )
-        need(kept, "asking has moved the running statistics. In which mode does a layer leave them alone?")
+        need(kept, "the running statistics of features have changed. In evaluation mode BatchNorm leaves them alone.")
         left = list(run["parameters"])
         for parameter in wanted:
             need(
                 parameter in left,
-                f"a parameter of shape {parameter[0]} should be on {parameter[1]}. There is: "
+                f"a parameter of shape {parameter[0]} belongs on {parameter[1]}. The model has "
                 + ", ".join(f"{shape} on {device}" for shape, device in run["parameters"]) + ".",
             )  # fmt: skip
             left.remove(parameter)
-        need(not left, f"the model has {len(left)} parameter(s) too many.")
+        need(not left, f"the model has {len(left)} parameter(s) more than features and one linear layer.")
         expected = forward_and_backward(whole, x)
         need(same(run["output"], expected["output"]), "the output differs from that of the same layers on one device.")
         missing = sum(gradient is None for gradient in run["gradients"])
         need(
             not missing,
-            f"{missing} parameter(s) have no gradient after backward(). What cuts the backward pass off from them?",
+            f"{missing} parameter(s) have no gradient after backward(). Does no_grad() or detach() in forward cut the "
+            "graph?",
         )
         right = all(any(same(mine, theirs) for theirs in expected["gradients"]) for mine in run["gradients"])
         need(right, "the gradients differ from those of the same layers on one device.")
@@ -364,7 +375,7 @@ def _(student):
     compare_cnn(student, POOLED_TWICE, 32, *student.devices[::-1], batch=5, seed=2)
 
 
-@ex2.fact("asking leaves features as it was: in training mode, with the running statistics that it had")
+@ex2.fact("features stays as it was: in training mode, with the running statistics that it had")
 def _(student):
     compare_cnn(student, NORMALISED, 20, *student.devices, seed=3)
 
@@ -376,16 +387,16 @@ ex3 = lab.exercise(
     points=1,
     title="One optimizer for each device",
     hints=[
-        "Each parameter knows its device. A dict from a device to a list of its parameters sorts them all.",
-        "model.parameters() can be gone through only once. Call it again, or make a list, to go through it twice.",
-        "How many devices come out is not known before. Which part of your code says 'two'?",
-        "The dict's values are lists of parameters. Each one becomes one torch.optim.Adam, with the given lr.",
+        "Each parameter has a device. Sort the parameters by it.",
+        "You do not know how many devices there are. Which line of your code takes it to be two?",
+        "model.parameters() is a generator: you can go through it once. Call it again, or make a list.",
+        "In a dict from a device to a list of parameters, each list is for one torch.optim.Adam.",
     ],
 )
 
 
 def use_optimizers(lab, places, shared, frozen, torn, lr, seed, steps):
-    """make_optimizers on linear layers that stand on `places`, then some steps with gradients given.
+    """make_optimizers on linear layers that are on `places`, then some steps with gradients given.
 
     Frozen: the first layer is, and gets no gradients. Torn: the last layer's bias is where the first layer is.
     """
@@ -452,27 +463,35 @@ def compare_optimizers(student, places, *, shared=False, frozen=False, torn=Fals
         run = student.run(use_optimizers, places, shared, frozen, torn, lr, seed, steps)
         need(run["kind"] == "list", f"make_optimizers returned {run['kind']}. Return a list of optimizers.")
         others = set(run["kinds"]) - {"Adam"}
-        need(not others, f"in the list there is: {', '.join(sorted(others))}. Only torch.optim.Adam is wanted.")
+        need(not others, f"the list has {', '.join(sorted(others))}. Use torch.optim.Adam.")
         held = [name for group in run["names"] for name in group]
-        missing = [name for name in run["places"] if name not in held]
-        need(not missing, f"no optimizer has {', '.join(missing)}.")
+        missing = [f"{name} (on {place})" for name, place in run["places"].items() if name not in held]
+        need(not missing, f"no optimizer has {', '.join(missing)}. Go through all of model.parameters().")
         twice = sorted({name for name in held if held.count(name) > 1})
-        need(not twice, f"{', '.join(twice)} would be updated more than once in a step.")
+        need(
+            not twice, f"{', '.join(twice)} would be updated more than once in a step. Put each in one optimizer, once."
+        )
         mixed = [devices for devices in run["devices"] if len(devices) > 1]
-        need(not mixed, f"one optimizer has parameters on {' and on '.join(mixed[0]) if mixed else ''}.")
+        need(
+            not mixed,
+            f"one optimizer has parameters on {' and on '.join(mixed[0]) if mixed else ''}. Sort them by the device of "
+            "each parameter, and make an optimizer for each device.",
+        )
         wanted = sorted(set(run["places"].values()))
         need(
             len(run["devices"]) == len(wanted),
-            f"there are {len(run['devices'])} optimizers for {len(wanted)} device(s): {', '.join(wanted)}.",
+            f"{len(run['devices'])} optimizers for {len(wanted)} device(s), {', '.join(wanted)}. Make one for each.",
         )
-        need(all(rate == lr for rate in run["rates"]), f"lr is {lr}, and the optimizers have {run['rates']}.")
+        need(
+            all(rate == lr for rate in run["rates"]), f"lr is {lr}, and the optimizers have {run['rates']}. Pass it on."
+        )
         need(
             all_same(run["values"], expected_after_steps(places, shared, frozen, lr, seed, steps)),
-            f"after {steps} steps the parameters differ from those that one optimizer for all of them gives.",
+            f"after {steps} steps the parameters differ from those with one optimizer for all of them.",
         )
 
 
-@ex3.fact("every parameter is in exactly one optimizer, each has one device; steps are those of one optimizer for all")
+@ex3.fact("every parameter is in exactly one optimizer, each has one device, and updates are those of one optimizer")
 def _(student):
     device0, device1 = student.devices
     compare_optimizers(student, [device0, device1])
@@ -484,7 +503,7 @@ def _(student):
     compare_optimizers(student, ["cpu", device1, device0], lr=0.003, seed=4)
 
 
-@ex3.fact("it works when the layers of a device are not next to each other")
+@ex3.fact("it works if the layers of a device are not next to each other")
 def _(student):
     device0, device1 = student.devices
     compare_optimizers(student, [device0, device1, device1, device0], lr=0.002, seed=2)
@@ -508,12 +527,12 @@ ex4 = lab.exercise(
     points=2,
     title="Two branches that work at the same time",
     hints=[
-        "Record it and look at the copies. When is the batch copied to device1, and what does that copy wait for?",
-        "A copy from one GPU to another waits for what both have been given before, and what both are given after it "
-        "waits for the copy. So where in forward does a copy between GPUs do no harm?",
-        "The host launches a branch and goes on at once, unless something asks for a value or copies a result. "
-        "Launch both branches before anything is done with a result.",
-        "torch.cat([a, b], dim=1) joins two tensors side by side. Both have to be where head is.",
+        "In the picture, when is the batch copied to device1, and what does that copy wait for?",
+        "A copy between GPUs waits for all that was launched on both before it. What is launched on either after it "
+        "waits for the copy. Where in forward does such a copy do no harm?",
+        "The host launches a branch and goes on, unless a line needs a value. Launch both branches before you use a "
+        "result.",
+        "torch.cat([a, b], dim=1) needs both tensors on head's device.",
     ],
 )
 
@@ -554,7 +573,11 @@ class OneDeviceBranches(nn.Module):
 
 
 def watch_branches(lab, device0, device1):
-    """The share of the shorter branch's work that is done while the other device works too. Simulated devices only."""
+    """The share of the shorter branch's work that is done while the other device works too. Simulated devices only.
+
+    And the order of the launches: "0" and "1" are products, "h" is a copy to the host, "c" one from device0 to device1
+    and "b" one back.
+    """
     import torch
 
     from utils.exercises.facts.probes import array, build
@@ -576,7 +599,12 @@ def watch_branches(lab, device0, device1):
     both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))
     least = min(timeline.busy(device0), timeline.busy(device1))
     flops = sum([event.flops for event in timeline.events])
-    return {"watched": True, "share": both / least if least else 0.0, "output": array(output), "flops": flops}
+    launched = sorted([e for e in timeline.events if e.launched is not None], key=lambda e: e.launched or 0.0)
+    products, copies = {device0: "0", device1: "1"}, {device0: "c", device1: "b"}
+    order = ["h" if e.kind == "d2h" else (products if e.flops else copies)[e.device]
+             for e in launched if e.flops or e.kind in ("d2h", "d2d")]  # fmt: skip
+    share = both / least if least else 0.0
+    return {"watched": True, "share": share, "output": array(output), "flops": flops, "order": "".join(order)}
 
 
 @cache
@@ -597,50 +625,74 @@ def compare_branches(student, device0, device1, *, batch=8, seed=1):
     fill(whole, seed)
     with case(f"With device0={device0} and device1={device1}"):
         run = student.run(run_branches, device0, device1, seed, x)
-        need("wrong output" not in run, f"the output is {run.get('wrong output')}. Does forward end with return?")
+        need("wrong output" not in run, f"forward returned {run.get('wrong output')}. Return the output.")
         left = list(run["places"])
         for name, part, wanted in (("branch0", whole.branch0, device0), ("branch1", whole.branch1, device1),
                                    ("head", whole.head, device0)):  # fmt: skip
             for parameter in part.parameters():
                 need(
                     [list(parameter.shape), wanted] in left,
-                    f"{name} is not on {wanted}. Are all three attributes of the model, and placed?",
+                    f"{name} is not on {wanted}. Make it an attribute of the model, and move it there.",
                 )
                 left.remove([list(parameter.shape), wanted])
-        need(run["output device"] == device0, f"the output is on {run['output device']}, not on {device0}.")
+        need(
+            run["output device"] == device0, f"the output is on {run['output device']}. Leave it on device0, {device0}."
+        )
         expected = forward_and_backward(whole, x)
         need(
             same(run["output"], expected["output"]),
-            "the numbers differ from those of the same three parts on one device. Does each branch get the batch "
-            "itself, and does branch0's result come first in the join?",
+            "the numbers differ from those on one device. Does each branch get the batch itself, and is branch0's "
+            "output first in the join?",
         )
         missing = run["gradient devices"].count(None)
-        need(not missing, f"{missing} of 10 parameters have no gradient after backward().")
+        need(
+            not missing,
+            f"{missing} of 10 parameters have no gradient after backward(). Does detach() or no_grad() cut the graph?",
+        )
         right = all(any(same(mine, theirs) for theirs in expected["gradients"]) for mine in run["gradients"])
-        need(right, "the gradients differ from those of the same three parts on one device.")
+        need(right, "the gradients differ from those on one device.")
 
 
-@ex4.fact("on two devices the branches compute what they compute on one, forward and backward")
+@ex4.fact("on two devices the branches compute the same as on one, forward and backward")
 def _(student):
     compare_branches(student, *student.devices)
     compare_branches(student, *student.devices[::-1])
 
 
+def why_no_overlap(order) -> str:
+    """What lies between the launches of the two branches: for the letters see `watch_branches`."""
+    first, second = sorted((order.find("0"), order.find("1")))
+    if first < 0:
+        return "One device has no branch to compute."
+    between = order[first:second]
+    if "h" in between:
+        return "Between the branches a value is copied to the CPU (.cpu(), item(), print), and the host waits for it."
+    if "c" in between:
+        return (
+            "The batch is copied to device1 after branch0 is launched, and the copy waits for branch0. Copy it before."
+        )
+    if "b" in between:
+        return (
+            "branch1's output is copied to device0 before branch0 is launched, which waits for it. Launch both first."
+        )
+    return "Between the branches the host waits for a device, as in synchronize(). Launch both branches first."
+
+
 def need_overlap(student, device0, device1):
     with case(f"With device0={device0} and device1={device1}, and a batch that is on {device0} already"):
         run = student.run(watch_branches, device0, device1)
+        if not run["watched"]:
+            return
         need(
-            not run["watched"] or run["share"] > 0.1,
-            "on the simulated clock one branch had ended before the other began. "
-            "What happens between the two launches that has to wait, for a result or for a device?",
+            run["share"] > 0.1,
+            f"on the simulated clock one branch ends before the other begins. {why_no_overlap(run['order'])}",
         )
-        if run["watched"]:
-            output, flops = wide_branches()
-            need(same(run["output"], output), "the numbers differ from those of the same three parts on one device.")
-            need(
-                run["flops"] <= MOST_WORK * flops,
-                f"the devices do {run['flops'] / flops:.2f} times the work of the three parts.",
-            )
+        output, flops = wide_branches()
+        need(same(run["output"], output), "the numbers differ from those on one device.")
+        need(
+            run["flops"] <= MOST_WORK * flops,
+            f"the devices do {run['flops'] / flops:.2f} times the work of the three modules. Run each once.",
+        )
 
 
 @ex4.fact("the two devices work at the same time (watched where devices are simulated)")
@@ -653,13 +705,13 @@ def _(student):
 ex5 = lab.exercise(
     "ex5",
     points=3,
-    title="Train any chain of parts, from raw data to losses",
+    title="Train any chain of stages, from raw data to losses",
     hints=[
-        "Before the loop: each part to its place, and the optimizer for the parameters of all parts. "
-        "An optimizer remembers things between steps. What is lost if it is made in each step?",
-        "In the loop: preprocess on the CPU, then go through the parts and their places together: zip(parts, places).",
-        "The target goes to output.device. Then loss, zero_grad, backward, step, as in one step of exercise 1.",
-        "An optimizer takes any list of parameters: a comprehension with two `for` collects those of several parts.",
+        "Before the loop, move each part and make the optimizer. It keeps momentum from step to step: what is lost if "
+        "you make it in the loop?",
+        "In the loop, preprocess on the CPU, then go through parts and devices together: zip(parts, places).",
+        "The target goes to output.device. Then loss, zero_grad, backward and step, as in exercise 1 without clipping.",
+        "One optimizer takes a list of all parameters: a comprehension with two `for` collects it.",
     ],
 )
 
@@ -718,13 +770,13 @@ def expected_train(stacks, kind, seed, raws, ys, lr, *, change=""):
 
 
 MISTAKES = {
-    "no zero_grad": "They are what comes out when old gradients are added to the new ones.",
-    "no momentum": "They are what comes out without momentum, or with a new optimizer for each batch.",
-    "last part only": "They are what comes out when only the last part is trained.",
-    "no update": "They are what comes out when no part is updated.",
-    "first part only": "They are what comes out when only the first part is trained.",
-    "lr of the notebook": f"They are what comes out with lr={RATE}. Is that the lr that train was given?",
-    "default lr": "They are what comes out with lr=0.001, which SGD takes where it is given none.",
+    "no zero_grad": "Old gradients are added to the new ones: zero them in each step.",
+    "no momentum": "There is no momentum. Pass momentum=0.9, and make the optimizer once, before the loop.",
+    "last part only": "Only the last part is trained. Is the graph cut between parts? Are the others in an optimizer?",
+    "no update": "No part is updated. Call step() after backward().",
+    "first part only": "Only the first part is trained. Are the others in an optimizer?",
+    "lr of the notebook": f"They are the losses with lr={RATE}. Use the lr that train is given.",
+    "default lr": "They are the losses with lr=0.001, the default of SGD. Use the lr that train is given.",
 }
 
 
@@ -736,17 +788,25 @@ def compare_train(student, stacks, places, kind="MSELoss", *, seed=1, steps=4, b
         ys = numbers(steps, batch, outputs, seed=seed)
     else:
         ys = whole_numbers(outputs, steps, batch, seed=seed)
-    with case(f"{len(stacks)} parts on {', '.join(places)}, {kind}, {steps} batches"):
+    with case(f"{len(stacks)} parts on {', '.join(places)}, {kind}, {steps} batches, lr={lr}"):
         run = student.run(run_train, stacks, places, kind, seed, raws, ys, lr)
-        need(run["kind"] == "list", f"train returned {run['kind']}. Return the list of the losses.")
+        need(run["kind"] == "list", f"train returned {run['kind']}. Return a list with the loss of each batch.")
         losses = run["losses"]
-        need(len(losses) == steps, f"it returned {len(losses)} loss(es), not one for each batch.")
+        need(len(losses) == steps, f"train returned {len(losses)} loss(es). Return one for each batch.")
         wrong = [loss for loss in losses if not isinstance(loss, float)]
-        need(not wrong, f"the list has {wrong[0] if wrong else ''} in it. Python floats are wanted.")
+        need(not wrong, f"the list has {wrong[0] if wrong else ''} in it. Return Python floats: loss.item().")
         on = run["preprocessed on"]
-        need(on == ["cpu"] * steps, f"preprocess was called with batches on {on}: once for each, on the CPU, is right.")
+        elsewhere = sorted(set(on) - {"cpu"})
+        need(
+            not elsewhere,
+            f"preprocess got a batch on {' and '.join(elsewhere)}. Call it on the CPU, and move its result.",
+        )
+        need(len(on) == steps, f"preprocess was called {len(on)} times for {steps} batches. Call it once for each.")
         for number, (found, place) in enumerate(zip(run["places"], places, strict=True)):
-            need(found == [place], f"part {number} is on {' and '.join(found)}, and places says {place}.")
+            need(
+                found == [place],
+                f"part {number} is on {' and '.join(found)}, not on {place}. Move and train the given parts.",
+            )
         expected, values = expected_train(stacks, kind, seed, raws, ys, lr)
         told = f"the losses are {listed(losses)}, and on one device {listed(expected)}. "
         if not same(losses, expected):
@@ -755,9 +815,9 @@ def compare_train(student, stacks, places, kind="MSELoss", *, seed=1, steps=4, b
                 need(not same(losses, mistaken), told + words)
         need(
             same(losses[:1], expected[:1]),
-            told + "The first one differs already, before any update: do all parts compute, in their order?",
+            told + "The first differs before any update. Do all parts compute, in their order?",
         )
-        need(same(losses, expected), told + "The first is right, so what differs is the update.")
+        need(same(losses, expected), told + "The first is right, so the update differs: zero_grad, backward, step?")
         for number, (mine, theirs) in enumerate(zip(run["values"], values, strict=True)):
             need(all_same(mine, theirs), f"the losses are right, but part {number} differs after the last step.")
 
@@ -766,13 +826,13 @@ TWO_PARTS = [[["Linear", 6, 8], ["Tanh"]], [["Linear", 8, 3]]]
 THREE_PARTS = [[["Linear", 6, 10], ["Tanh"]], [["Linear", 10, 8], ["ReLU"], ["Linear", 8, 7]], [["Linear", 7, 4]]]
 
 
-@ex5.fact("two parts on two devices train as they do on one: the same losses, step by step")
+@ex5.fact("two parts on two devices have the same losses as on one, step by step")
 def _(student):
     device0, device1 = student.devices
     compare_train(student, TWO_PARTS, [device0, device1])
 
 
-@ex5.fact("three parts that go to device1, to device0 and back to device1 do, too")
+@ex5.fact("three parts on device1, device0 and device1 again have the same losses as on one device")
 def _(student):
     device0, device1 = student.devices
     compare_train(student, THREE_PARTS, [device1, device0, device1], seed=2, lr=0.05)

@@ -18,30 +18,33 @@ def watch_one_layer(lab, device):
     ]
 
 
-@seen.ex1.fact("a model that is itself a layer without children is in it, by its name")
+@seen.ex1.fact("a model that is itself a leaf is in the list, by its name")
 def _(student):
     device = student.devices[1]
     found = student.run(watch_one_layer, device)
     with case("With a model that is nothing but one nn.Linear"):
-        need(found, "the list is empty. It has no children, so it is a leaf: its name in named_modules() is ''.")
+        need(found, "the list is empty. The model is a leaf; named_modules() gives it the name ''.")
         seen.compare_seen(found, [["", device, device]])
 
 
-@seen.ex1.fact("so it is where forward raises another error, and where it raises before any layer")
+@seen.ex1.fact("the same holds if forward raises another error, and if it raises before any layer")
 def _(student):
     def expected(device0, device1):
         ran = [["first.0", device0], ["first.1", device0], ["second.0", device1], ["second.1", device1]]
         return [[name, device, device] for name, device in ran]
 
-    seen.compare_failure(student, "wrong key", "With a forward that raises a KeyError between two layers", expected)
+    caught = "which devices_seen should catch"
+    between = f"With a model whose own forward raises a KeyError between two layers, {caught}"
+    seen.compare_failure(student, "wrong key", between, expected)
     seen.compare_failure(student, "at once", "With a forward that raises before any layer", lambda *_: [])
 
 
-@seen.ex2.fact("it holds for other sizes, other dtypes, tokens, one device, and with the first layers frozen")
+@seen.ex2.fact("it holds for other sizes and dtypes, for tokens, for one device, and with the first layers frozen")
 def _(student):
     device0, device1 = student.devices[::-1]
-    words = [["Embedding", 40, 6], ["Linear", 6, 9], ["Tanh"], ["Linear", 9, 2]]
-    seen.compare_bytes(student, words, [device0, device1, device0, device1], "With tokens of 8 bytes", rows=2)
+    tokens = [["Embedding", 40, 6], ["Linear", 6, 9], ["Tanh"], ["Linear", 9, 2]]
+    with case("With a batch of integer tokens, which keep their dtype"):
+        seen.compare_bytes(student, tokens, [device0, device1, device0, device1], "8 bytes a token", rows=2)
     halves = [device0, device1, device1, device0]
     for training in (True, False):
         seen.compare_bytes(student, seen.CHAIN, halves, "In bfloat16", dtype="bfloat16", training=training)
@@ -54,26 +57,22 @@ def _(student):
     )
 
 
-@seen.ex3.fact("it holds for longer ways, and for a tensor that is moved twice")
+@seen.ex3.fact("it holds for longer paths, and for a tensor that is moved twice")
 def _(student):
     device0, device1 = student.devices
-    path = [device1, device0] * 20
-    seen.compare_bridges(
-        student, path, "chain", seen.crossings(path), seen.crossings(path), "A tensor that goes to and fro 39 times"
-    )
-    path = ["cpu", device1, device1, device0]
-    seen.compare_bridges(
-        student, path, "chain", seen.crossings(path), seen.crossings(path), "With a move that moves nothing"
-    )
+    seen.compare_chain(student, [device1, device0] * 20, "A tensor that is moved back and forth, 39 moves")
+    seen.compare_chain(student, ["cpu", device1, device1, device0], "With a .to(device) that copies nothing")
     once = seen.crossings([device1, device0])
-    seen.compare_bridges(student, [device1, device0], "moved twice", 2 * once, once, "A tensor that is moved twice")
+    words = "A tensor that is moved to the same device twice, which makes two copies"
+    seen.compare_bridges(student, [device1, device0], "moved twice", 2 * once, once, words)
 
 
-@seen.ex3.fact("where the ways part and join forty times, it does not walk each of them")
+@seen.ex3.fact("if paths part and join forty times, it does not walk each of them")
 def _(student):
     once = seen.crossings(student.devices)
-    words = "A result that forty times goes two ways and is added up again, then is moved once"
-    seen.compare_bridges(student, student.devices, "part and join", once, once, words)
+    words = "Forty times a tensor goes into two operators and their sum, 2 ** 40 paths: visit each node once"
+    with case(words):
+        seen.compare_bridges(student, student.devices, "part and join", once, once, "Then it is moved once")
 
 
 def split_model_bridges(lab, device0, device1):
@@ -91,7 +90,8 @@ def _(student):
     found, expected = student.run(split_model_bridges, device0, device1), seen.crossings([device0, device1])
     need(
         found == [expected] * 2,
-        f"a model in two parts has {expected}, and {expected} one behind the other; bridges says {found}.",
+        f"a model in two stages has {expected} bridge and {expected} on its path, and bridges returns {found}. The "
+        "node of a linear layer has three next functions: follow them all.",
     )
 
 

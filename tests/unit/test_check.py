@@ -187,8 +187,8 @@ def tensors_for_names(model):
 @pytest.mark.parametrize(
     ("placement", "says"),
     [
-        (devices_for_names, "placement gives a torch.device. Text is wanted: str(device) makes it."),
-        (tensors_for_names, "placement gives a tensor. Text is wanted"),
+        (devices_for_names, "placement gives a torch.device. A string is expected: str(device)."),
+        (tensors_for_names, "placement gives a tensor. A string is expected"),
         (lambda model: None, "placement returned None. Return a dict."),
         (lambda model: torch.ones(2), "placement returned a tensor. Return a dict."),
     ],
@@ -202,7 +202,7 @@ def test_of_an_entry_that_is_no_text_all_is_told():
         return [("block.0", x.device, None)]
 
     text = repr(checker("lab02", {"devices_seen": devices_seen})("ex1"))
-    assert "One entry is ('block.0', a torch.device, None). Three texts are wanted" in text
+    assert "One entry is ('block.0', a torch.device, None). Three strings are expected" in text
 
 
 PIPELINED = """

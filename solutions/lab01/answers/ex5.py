@@ -201,7 +201,7 @@ def undivided_state(model):
 
 
 # %% wrong: parts_are_module_lists
-# Keeps the layers of a part in a ModuleList, which has no forward, so that nobody can call the part.
+# Keeps the layers of a part in a ModuleList, which has no forward, so the part cannot be called.
 
 class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):
@@ -344,7 +344,7 @@ def undivided_state(model):
 
 
 # %% wrong: state_names_begin_anew
-# Builds each part anew, so that the layers of the second one are counted from 0 again.
+# Builds each part again, so that the layers of the second one are counted from 0 again.
 
 class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):
@@ -691,7 +691,7 @@ def undivided_state(model):
 
 
 # %% wrong: all_buffers_too
-# Gathers parameters and buffers by hand, also a buffer that no state_dict has.
+# Collects parameters and buffers by hand, also a buffer that no state_dict has.
 
 class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):

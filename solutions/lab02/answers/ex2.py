@@ -15,7 +15,7 @@ def bytes_moved(layers, places, batch, training):
 
 
 # %% wrong: batch_needs_gradient
-# Thinks that the gradient of the batch goes home to the CPU.
+# Thinks that the gradient of the batch goes back to the CPU.
 
 def bytes_moved(layers, places, batch, training):
     moved = {}
@@ -125,7 +125,7 @@ def bytes_moved(layers, places, batch, training):
 
 
 # %% wrong: overwritten
-# Writes a way down anew where it was used before, so the last crossing counts alone.
+# Replaces the bytes of a pair that was used before, so only the last crossing counts.
 
 def bytes_moved(layers, places, batch, training):
     moved, here, trained = {}, "cpu", False

@@ -232,7 +232,7 @@ def train_step(model, optimizers, loss_fn, x, y, max_norm):
 
 
 # %% wrong: returns_the_tensor
-# Thinks that the loss is a number already, and hands out a tensor with its whole graph.
+# Thinks that the loss is a number already, and returns a tensor with its whole graph.
 
 def train_step(model, optimizers, loss_fn, x, y, max_norm):
     output = model(x)

@@ -189,7 +189,7 @@ class SplitCNN(nn.Module):
 
 
 # %% wrong: output_back_to_cpu
-# Thinks that whoever gives images on the CPU wants the output there.
+# Thinks that images from the CPU need their output there.
 
 class SplitCNN(nn.Module):
     def __init__(self, features, image_size, classes, device0, device1):

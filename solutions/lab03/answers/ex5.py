@@ -162,7 +162,7 @@ def train(preprocess, parts, places, loss_fn, batches, lr):
 
 
 # %% wrong: optimizer_in_the_loop
-# Makes the optimizer anew for each batch, so that its momentum is lost.
+# Makes a new optimizer for each batch, so that its momentum is lost.
 
 def train(preprocess, parts, places, loss_fn, batches, lr):
     for part, place in zip(parts, places, strict=True):
