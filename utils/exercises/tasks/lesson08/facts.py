@@ -27,17 +27,17 @@ def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def compare_sizes(found, samples, size, first="stage 0", unit="samples"):
-    """`found` has how many samples each call of stage 0 was given. `first` and `unit`: what lab 09 calls these."""
-    need(found, f"{first} was never called.")
+def compare_sizes(found, samples, size):
+    """`found` has how many samples each call of stage 0 was given."""
+    need(found, "stage 0 was never called.")
     need(
         max(found) <= size,
-        f"{first} was given {max(found)} {unit} at once, and a micro-batch has {size} at most.",
+        f"stage 0 was given {max(found)} samples at once, and a micro-batch has {size} at most.",
     )
     wanted = [min(size, samples - start) for start in range(0, samples, size)]
     need(
         sorted(found, reverse=True) == wanted,
-        f"{first} was given {', '.join(map(str, found))} {unit}. {samples} {unit} with size={size} make "
+        f"stage 0 was given {', '.join(map(str, found))} samples. {samples} samples with size={size} make "
         f"micro-batches of {', '.join(map(str, wanted))}.",
     )
 
