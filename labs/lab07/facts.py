@@ -24,16 +24,17 @@ def near(mine, theirs):
     return mine.shape == theirs.shape and np.abs(mine - theirs).max() <= 2e-3 * max(np.abs(theirs).max(), 1e-3)
 
 
-# --- ex1: what backward keeps, on each device ---------------------------------------------------------------------
+# --- ex1: saved activations on each device ------------------------------------------------------------------------
 
 ex1 = lab.exercise(
     "ex1",
     points=2,
-    title="What backward keeps, on each device",
+    title="Saved activations on each device",
     hints=[
-        "kept_by takes any layers, and any x. What are the layers and the x of the second device?",
-        "Each part is counted for itself: what the first has seen must not be missing in the second.",
-        "A layer keeps less if its input needs no gradient. Does what crosses know where it comes from?",
+        "kept_by takes any layers and any x. Which layers and which x does the second device have?",
+        "Count each stage in a call of its own: one list for both counts the activation at the cut once.",
+        "A layer saves less if its input needs no gradient. Has the tensor that you give the second stage the first "
+        "stage's graph?",
     ],
 )
 
@@ -59,12 +60,26 @@ def ask_kept(lab, stack, cut, frozen, dtype, shape):
     for size in found:
         if isinstance(size, bool) or not hasattr(size, "__index__"):
             return {"kind": f"a {type(found).__name__} with {kind_of(size)} in it"}
-    sizes = [int(size) for size in found]  # what they run, they run before anybody looks
+    sizes = [int(size) for size in found]  # what they run, they run before the layers are looked at
     strayed = [number for number, layer in enumerate(layers) if device_of(layer) not in ("cpu", "nowhere")]
     return {"kind": "", "sizes": sizes, "strayed": strayed}
 
 
+def why_kept(second, mine, wanted, crossing, frozen) -> str:
+    """The likeliest mistake where a device's bytes are wrong; `crossing` are those of the tensor at the cut."""
+    if not second:
+        return "A layer saves only what its backward pass needs: a Linear its input, a Tanh its output."
+    if frozen and mine > wanted:
+        return "Nothing before the cut is trained, so its output needs no gradient, and the layers behind save less."
+    if mine == wanted - crossing:
+        return "The tensor at the cut exists on both devices: count the second device's copy, too."
+    if mine == wanted + crossing:
+        return "That is the tensor at the cut too much: no layer of the second stage saves it."
+    return "Did the second stage get the first one's output with its graph?"
+
+
 def compare_kept(student, stack, cut, shape, right, *, frozen=(), dtype="float32"):
+    crossing = build(stack)[:cut](torch.zeros(shape)).numel() * getattr(torch, dtype).itemsize
     kinds = ", ".join(kind for kind, *_ in stack)
     words = ", the first layer frozen" if frozen else ""
     with case(f"For {kinds}, cut={cut} and x of shape {shape} ({dtype}){words}"):
@@ -72,27 +87,32 @@ def compare_kept(student, stack, cut, shape, right, *, frozen=(), dtype="float32
         need(not seen["kind"], f"kept_on_each returned {seen['kind']}. Return two whole numbers.")
         found = seen["sizes"]
         need(len(found) == 2, f"kept_on_each returned {len(found)} numbers. Return two: one for each device.")
+        need(tuple(found) != right[::-1] or right[0] == right[1], "these are the right two numbers in the wrong order.")
         for device, mine, wanted in zip(("first", "second"), found, right, strict=True):
-            need(mine == wanted, f"on the {device} device you count {mine} bytes, and {wanted} are kept there.")
-        need(not seen["strayed"], f"afterwards the layers {seen['strayed']} are not on the CPU. There they stay.")
+            why = why_kept(device == "second", mine, wanted, crossing, frozen)
+            need(mine == wanted, f"the {device} device saves {wanted} bytes, and you count {mine}. {why}")
+        need(
+            not seen["strayed"],
+            f"afterwards the layers {seen['strayed']} are no longer on the CPU. Leave them there.",
+        )
 
 
-@ex1.fact("what crosses counts on both devices where a layer on each keeps it")
+@ex1.fact("the tensor at the cut counts on both devices where a layer on each saves it")
 def _(student):
     compare_kept(student, LINEARS, 2, (5, 6), (5 * 6 * 4 + 5 * 8 * 4, 5 * 8 * 4))
 
 
-@ex1.fact("and on neither where no layer keeps it")
+@ex1.fact("and on neither where no layer saves it")
 def _(student):
     compare_kept(student, LINEARS, 1, (5, 6), (5 * 6 * 4, 5 * 8 * 4))
 
 
-@ex1.fact("the second part keeps what it keeps when its input needs a gradient")
+@ex1.fact("the second stage saves as much as for an input that needs a gradient")
 def _(student):
     compare_kept(student, SMOOTH, 1, (5, 6), (5 * 6 * 4, 3 * 5 * 8 * 4))
 
 
-@ex1.fact("where nothing before the cut is trained, the second part keeps less")
+@ex1.fact("where nothing before the cut is trained, the second stage saves less")
 def _(student):
     compare_kept(student, SMOOTH, 2, (5, 6), (0, 5 * 8 * 4), frozen=(0,))
 
@@ -104,11 +124,11 @@ ex2 = lab.exercise(
     points=3,
     title="The peak, measured",
     hints=[
-        "Three calls for each device: one for what is there before, one before the training, one after it. Which?",
-        "A device remembers the highest peak since the last reset.",
-        "copy.deepcopy(layers) is a model of its own. Slices of it are its own layers, and can be moved.",
-        "If your number is 5 times the weights and should be more: what is there in the second step's forward pass "
-        "that was not there in the first one's?",
+        "Three calls for each device: what is in use before the training, a reset, and the peak after it. Which?",
+        "max_memory_allocated gives the peak since the last reset, and counts other tensors on the device, too.",
+        "copy.deepcopy(layers) is a model of its own. A slice of it holds its own layers, and can be moved alone.",
+        "If your number is too small with many samples: the second step's forward pass runs beside something that the "
+        "first one's did not have. Which tensors does Adam keep?",
     ],
 )
 
@@ -116,10 +136,10 @@ SQUARES = [["Linear", 128, 128] for _ in range(4)]
 PAIRS = [layer for _ in range(3) for layer in (["Linear", 128, 128], ["Tanh"])]
 
 
-def measured_peaks(stack, cut, rows, device0, device1) -> list[int]:
+def measured_peaks(stack, cut, samples, device0, device1) -> list[int]:
     """The most bytes in use on each device while the same is trained here, beyond those of before."""
     torch.manual_seed(0)
-    trained, x = build(stack), torch.randn(rows, 128)
+    trained, x = build(stack), torch.randn(samples, 128)
     gpu, devices = torch.get_device_module(device0), (device0, device1)
     before = [gpu.memory_allocated(device) for device in devices]
     for device in devices:
@@ -133,14 +153,14 @@ def measured_peaks(stack, cut, rows, device0, device1) -> list[int]:
     return [gpu.max_memory_allocated(device) - held for device, held in zip(devices, before, strict=True)]
 
 
-def ask_peaks(lab, stack, cut, rows, already, device0, device1):
+def ask_peaks(lab, stack, cut, samples, already, device0, device1):
     import torch
 
     from utils.exercises.facts.probes import build, kind_of
 
     torch.manual_seed(0)
-    layers, x = build(stack), torch.randn(rows, 128)
-    torch.zeros(2_000_000, device=device0)  # a peak of somebody else's
+    layers, x = build(stack), torch.randn(samples, 128)
+    torch.zeros(2_000_000, device=device0)  # a peak from before
     there = torch.zeros(max(already, 1), device=device1)
     values = [p.detach().clone() for p in layers.parameters()]
     found = lab.peaks(layers, x, cut, torch.device(device0), torch.device(device1))
@@ -151,40 +171,68 @@ def ask_peaks(lab, stack, cut, rows, already, device0, device1):
     return {"found": told, "kept": all(kept), "there": there.numel()}
 
 
-def compare_peaks(student, words, stack, cut, rows, device0, device1, already=0):
+EARLIER = 8_000_000  # bytes of the peak from before
+
+
+def why_peak(mine, right, others, weights, all_weights, already) -> str:
+    """The likeliest mistake where a device's peak is wrong: `weights` are its own, `others` the other device's peak."""
+    if mine == others:
+        return "That is the peak of the other device."
+    if mine == EARLIER:
+        return "That is a peak from before your training: reset_peak_memory_stats."
+    if mine == all_weights:
+        return "The weights of all layers take as much. Was the whole copy there at first?"
+    if already and abs(mine - right - 4 * already) <= 0.01 * right:
+        return f"{4 * already} of them were in use before your training: subtract those."
+    if mine > right:
+        return "Something was there that belongs on the other device: its layers, the output or the loss."
+    if mine == 4 * weights:
+        return "That is 4 times the weights, without Adam's temporary tensors. Read the peak, not what is left."
+    if abs(right - mine - 2 * weights) <= 4096:
+        return "Adam's state is missing. Do two steps: in the first forward pass it does not exist yet."
+    if mine < 1.5 * weights:
+        return "That is hardly more than the weights: are there gradients, and does Adam step?"
+    if mine < 3 * weights:
+        return "Adam's state and its temporary tensors are missing. Does torch.optim.Adam step?"
+    return ""
+
+
+def compare_peaks(student, words, stack, cut, samples, device0, device1, already=0):
     with case(words):
-        seen = student.run(ask_peaks, stack, cut, rows, already, device0, device1)
+        seen = student.run(ask_peaks, stack, cut, samples, already, device0, device1)
         found = seen["found"]
         need(not isinstance(found, str), f"peaks returned {found}. Return two whole numbers of bytes.")
         need(len(found) == 2, f"peaks returned {len(found)} numbers. Return two: one for each device.")
         need_devices(student)
-        most = measured_peaks(stack, cut, rows, device0, device1)
-        weights = sum(p.nbytes for p in build(stack).parameters())
-        for device, mine, right in zip(("device0", "device1"), found, most, strict=True):
-            words = f"for {device} it returned {mine} bytes, and the most that was in use there is {right}."
-            all_there = " The weights of all layers take as much. Was the whole copy there at first?"
-            need(abs(mine - right) <= 0.06 * right, words + all_there * (mine == weights))
+        most = measured_peaks(stack, cut, samples, device0, device1)
+        layers = build(stack)
+        own = [sum(p.nbytes for p in stage.parameters()) for stage in (layers[:cut], layers[cut:])]
+        there = 0, already  # the tensor from before is on device1
+        for number, (mine, right) in enumerate(zip(found, most, strict=True)):
+            why = why_peak(mine, right, most[1 - number], own[number], sum(own), there[number])
+            told = f"the peak of device{number} is {right} bytes, and it returned {mine}. {why}"
+            need(abs(mine - right) <= 0.06 * right, told)
         need(seen["kept"], "afterwards `layers` is not on the CPU with its own numbers any more. Train a copy.")
 
 
-@ex2.fact("for layers with few examples it is what Adam's step takes")
+@ex2.fact("with few samples it is the peak of Adam's step")
 def _(student):
-    compare_peaks(student, "Four equal layers, 8 examples, cut in the middle", SQUARES, 2, 8, *student.devices)
+    compare_peaks(student, "Four equal layers, 8 samples, cut in the middle", SQUARES, 2, 8, *student.devices)
 
 
-@ex2.fact("for many examples it is what the second forward pass adds to Adam's state")
+@ex2.fact("with many samples it is the peak of the second step, with Adam's state and activations")
 def _(student):
-    words = "Three layers with a Tanh each, 700 examples, cut after the first two pairs"
+    words = "Three layers with a Tanh each, 700 samples, cut after the first two pairs"
     compare_peaks(student, words, PAIRS, 4, 700, *student.devices)
 
 
 @ex2.fact("a device has its own layers only, also while the copy is moved")
 def _(student):
-    words = "Ten equal layers, 8 examples, cut after the first"
+    words = "Ten equal layers, 8 samples, cut after the first"
     compare_peaks(student, words, [["Linear", 128, 128]] * 10, 1, 8, *student.devices)
 
 
-@ex2.fact("what else is on the devices does not count, and each device is asked for itself")
+@ex2.fact("other tensors on the devices do not count, and each device's own peak is returned")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -192,18 +240,18 @@ def _(student):
             compare_peaks(student, words, SQUARES, 1, 16, device0, device1, already=50_000)
 
 
-# --- ex3: the cut with the best time, of those that fit -----------------------------------------------------------
+# --- ex3: the fastest cut that fits --------------------------------------------------------------------------------
 
 ex3 = lab.exercise(
     "ex3",
     points=2,
-    title="The cut with the best time, of those that fit",
+    title="The fastest cut that fits",
     hints=[
-        "Measure each layer once, or each part of each cut. What does a layer need to be run alone, forward and "
+        "Measure each layer once, or each stage of each cut. What does a layer need to run alone, forward and "
         "backward?",
-        "output.sum().backward() makes a gradient to go back with. And with detach() a layer is cut off from the last.",
-        "With one number of seconds a layer: what are the two times of a cut, and which of them counts?",
-        "Of the cuts in `allowed` you want the one for which something is smallest. min has a key.",
+        "output.sum().backward() starts a backward pass. detach() cuts a layer off from the one before it.",
+        "With the seconds of each layer: which two sums does a cut have, and which of them counts?",
+        "Find the cut in `allowed` for which that number is smallest. min takes a key.",
     ],
 )
 
@@ -217,13 +265,13 @@ MODELS = {
         ],
         (32, 3, 20, 20),
     ),
-    # By forward alone cut 4 is the best. Its slower part takes 1.34 times as long as that of cut 3.
+    # By forward alone cut 4 is the best. Its slower stage takes 1.34 times as long as that of cut 3.
     "products before norms": ([["Linear", 256, 256]] * 4 + [["BatchNorm1d", 256]] * 6, (512, 256)),
     # Tanh's backward is only there for its input's gradient. Without it cut 1 is the best, 1.48 times as slow as cut 2.
     "products before Tanh": ([["Linear", 256, 256]] * 2 + [["Tanh"]] * 8, (512, 256)),
-    # By backward alone cut 2 is the best. Its slower part takes 1.4 times as long as that of cut 1.
+    # By backward alone cut 2 is the best. Its slower stage takes 1.4 times as long as that of cut 1.
     "many columns in front": ([["Linear", 3072, 64], ["Linear", 64, 64], ["Linear", 64, 512]], (128, 3072)),
-    # With the gradient of x cut 1 is the best. Its slower part takes 1.28 times as long as that of cut 2.
+    # With the gradient of x cut 1 is the best. Its slower stage takes 1.28 times as long as that of cut 2.
     "many columns inside": ([["Linear", 64, 3072], ["Linear", 3072, 64], ["Linear", 64, 2048]], (128, 64)),
     "products at the end": (
         [["Linear", 16, 512], ["Tanh"], ["Sigmoid"], ["Tanh"], ["Sigmoid"], ["Linear", 512, 512], ["Linear", 512, 512]],
@@ -245,8 +293,8 @@ def ask_cut(lab, stack, shape, allowed, device):
     return int(found)
 
 
-def slower_parts(stack, shape, allowed, device, mistake="") -> dict[int, float]:
-    """The busy seconds of the slower part of each cut, measured here layer by layer, or as one measures by mistake."""
+def slower_stages(stack, shape, allowed, device, mistake="") -> dict[int, float]:
+    """The busy seconds of the slower stage of each cut, measured here layer by layer, or as one measures by mistake."""
     torch.manual_seed(0)
     layers, given = build(stack).to(device), torch.randn(*shape).to(device)
     seconds = []
@@ -268,11 +316,15 @@ def slower_parts(stack, shape, allowed, device, mistake="") -> dict[int, float]:
 MISTAKES = "only forward counted", "only backward counted", "x needed a gradient", "no input needed a gradient"
 
 
-def why(stack, shape, allowed, device, found) -> str:
-    """The mistake by which `found` would be the best cut, where it is only one."""
-    slower = {each: slower_parts(stack, shape, allowed, device, each) for each in MISTAKES}
-    leads_there = [each for each in MISTAKES if min(slower[each], key=slower[each].get) == found]
-    return f" It would be the best if {leads_there[0]}." if len(leads_there) == 1 else ""
+def why_cut(stack, shape, allowed, device, found, slower) -> str:
+    """The mistake by which `found` would be the best cut, where some of them would do that."""
+    mistaken = {each: slower_stages(stack, shape, allowed, device, each) for each in MISTAKES}
+    leads_there = [each for each in MISTAKES if min(mistaken[each], key=mistaken[each].get) == found]
+    if 0 < len(leads_there) < len(MISTAKES):
+        return f"Cut {found} would be the best if {' or '.join(leads_there)}."
+    if len(allowed) > 2 and slower[found] == max(slower.values()):
+        return f"Cut {found} is the slowest of all. Minimize the time of the slower stage, measured on {device}."
+    return f"Measure the layers on {device}, forward and backward, with the whole batch x."
 
 
 def judge_cut(student, model, allowed, device):
@@ -282,42 +334,43 @@ def judge_cut(student, model, allowed, device):
         need(not isinstance(found, str), f"choose_cut returned {found}. Return a cut, a whole number.")
         need(found in allowed, f"choose_cut returned {found}, which is not in allowed.")
         need_devices(student)
-        slower = slower_parts(stack, shape, allowed, device)
+        slower = slower_stages(stack, shape, allowed, device)
         best = min(slower, key=slower.get)
         if slower[found] > 1.1 * slower[best]:
             raise Unmet(
-                f"with cut {best} the slower part computes for {slower[best] * 1e6:.0f} microseconds, with cut {found} "
-                f"for {slower[found] * 1e6:.0f}.{why(stack, shape, allowed, device, found)}"
+                f"with cut {found} (layers[:{found}] and layers[{found}:]) the slower stage takes "
+                f"{slower[found] * 1e6:.0f} microseconds, with cut {best} {slower[best] * 1e6:.0f}. "
+                f"{why_cut(stack, shape, allowed, device, found, slower)}"
             )
 
 
-@ex3.fact("it takes the cut whose slower part is the fastest")
+@ex3.fact("it takes the cut whose slower stage is fastest")
 def _(student):
     judge_cut(student, "wide at the end", [1, 2, 3, 4], student.devices[0])
 
 
-@ex3.fact("it does so on the device that it is given, for a model whose weights and time are in different places")
+@ex3.fact("it measures on the given device, for a model whose weights and time are in different layers")
 def _(student):
     judge_cut(student, "images first", list(range(1, 9)), student.devices[1])
 
 
-@ex3.fact("backward counts as well as forward, and takes another share of each layer's time")
+@ex3.fact("backward counts as well as forward: the two are not proportional")
 def _(student):
     judge_cut(student, "products before norms", list(range(1, 10)), student.devices[0])
 
 
-@ex3.fact("what crosses a cut needs a gradient, and so do the layers behind it")
+@ex3.fact("the activation at a cut needs a gradient, and so do those behind it")
 def _(student):
     judge_cut(student, "products before Tanh", [1, 2], student.devices[0])
 
 
-@ex3.fact("forward counts as well as backward, and the batch itself needs no gradient")
+@ex3.fact("forward counts as well as backward, and x itself needs no gradient")
 def _(student):
     judge_cut(student, "many columns in front", [1, 2], student.devices[0])
     judge_cut(student, "many columns inside", [1, 2], student.devices[0])
 
 
-@ex3.fact("and takes one that fits, where the best of all does not")
+@ex3.fact("it takes an allowed cut where the best of all is not allowed")
 def _(student):
     judge_cut(student, "wide at the end", [1, 2, 3], student.devices[0])
     judge_cut(student, "images first", [5, 6, 7, 8], student.devices[0])
@@ -330,11 +383,11 @@ ex4 = lab.exercise(
     points=3,
     title="Split a GPT",
     hints=[
-        "Draw where each part is, and then follow `words`. What is a block given, and where does it come from?",
-        "The shared weight is in one place. What can travel so that both uses of it work, and how large is each?",
-        "nn.functional.linear(x, weight) takes a weight that is no module's. And an embedding may be looked up on one "
-        "device for blocks that are on another.",
-        "head.weight is embed.weight, also after .to(). How many parameters has your model, and GPT itself?",
+        "Note the device of each module, then follow the tokens. What is a block given, and from which device?",
+        "head.weight is embed.weight, also after .to(). How many parameters does your model have, and how many GPT?",
+        "The shared weight is on one device. Which tensors can cross so that both uses of it work? Which is smallest?",
+        "An embedding can be looked up on one device for blocks on the other. nn.functional.linear(x, weight) takes a "
+        "weight that no module of that device owns.",
     ],
 )
 
@@ -343,7 +396,7 @@ LEAST_WORK = 0.75  # of the operations of the model's products: in attention hal
 SIZES = {"words": 300, "width": 16, "heads": 2, "longest": 32}
 
 
-def run_gpt(lab, blocks, cut, device0, device1, seed, words, rate):
+def run_gpt(lab, blocks, cut, device0, device1, seed, tokens, rate):
     import torch
 
     from utils.exercises.facts.probes import array
@@ -357,7 +410,7 @@ def run_gpt(lab, blocks, cut, device0, device1, seed, words, rate):
     split = lab.SplitGPT(model, cut, torch.device(device0), torch.device(device1))
     found = [[list(p.shape), array(p).ravel()[:3], str(p.device)] for p in split.parameters()]
     with record(device0, device1) as timeline:
-        output = split(torch.from_numpy(words))
+        output = split(torch.from_numpy(tokens))
         output.square().mean().backward()
     work = {}
     for event in timeline.events:
@@ -366,7 +419,7 @@ def run_gpt(lab, blocks, cut, device0, device1, seed, words, rate):
     gradients = [None if p.grad is None else array(p.grad).ravel()[:3000] for p in split.parameters()]
     torch.optim.SGD(split.parameters(), lr=rate).step()
     with torch.no_grad():
-        updated = split(torch.from_numpy(words))
+        updated = split(torch.from_numpy(tokens))
     return {
         "parameters": found,
         "output": array(output),
@@ -385,7 +438,7 @@ def whole_gpt(blocks, seed, shape):
     model = GPT(blocks=blocks, **SIZES)
     for parameter in model.parameters():
         parameter.data.add_(torch.randn(parameter.shape) * 0.1)
-    inputs = torch.from_numpy(some_words(shape, seed))
+    inputs = torch.from_numpy(some_tokens(shape, seed))
     with FlopCounterMode(display=False) as counted:
         output = model(inputs)
         output.square().mean().backward()
@@ -399,13 +452,13 @@ def whole_gpt(blocks, seed, shape):
         return told, output.detach().numpy(), model(inputs).numpy(), counted.get_total_flops()
 
 
-def some_words(shape, seed):
+def some_tokens(shape, seed):
     return torch.randint(SIZES["words"], shape, generator=torch.Generator().manual_seed(seed)).numpy()
 
 
 def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
-    with case(f"With {blocks} blocks, cut={cut} and words of shape {shape}"):
-        seen = student.run(run_gpt, blocks, cut, device0, device1, seed, some_words(shape, seed), RATE)
+    with case(f"With {blocks} blocks, cut={cut} and tokens of shape {shape}"):
+        seen = student.run(run_gpt, blocks, cut, device0, device1, seed, some_tokens(shape, seed), RATE)
         parameters, output, updated, work = whole_gpt(blocks, seed, shape)
         count = len(seen["parameters"])
         need(
@@ -417,36 +470,39 @@ def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
         gradients = {}
         for name, (size, begin, _) in parameters.items():
             same = [n for n, (s, b, _) in enumerate(seen["parameters"]) if s == size and np.allclose(b, begin)]
-            need(bool(same), f"no parameter has the numbers of {name}. Use the weights that `model` has.")
+            need(bool(same), f"no parameter has the numbers of {name}. Use the weights of `model`.")
             found = seen["parameters"][same[0]][2]
             if name.startswith("blocks."):
                 wanted = device0 if int(name.split(".")[1]) < cut else device1
                 need(found == wanted, f"{name} is on {found}, and should be on {wanted}.")
             gradients[name] = seen["gradients"][same[0]]
         need(seen["device"] == device1, f"the output is on {seen['device']}, and device1 is {device1}.")
-        need(near(seen["output"], output), "the output has other numbers than that of the model on one device.")
+        need(
+            near(seen["output"], output),
+            "the output differs from that of the model on one device. Do all blocks run in order, and then the norm?",
+        )
         none = [name for name in parameters if gradients[name] is None]
         need(
             not none,
-            f"after backward() {len(none)} parameters have no gradient, such as {', '.join(none[:2])}. What cuts the "
-            "backward pass off from them?",
+            f"after backward() {len(none)} parameters have no gradient, such as {', '.join(none[:2])}. Did detach() or "
+            "no_grad() cut the backward pass off from them?",
         )
         for name, (_, _, right) in parameters.items():
-            both = " It is used twice: do both uses give it one?" if name == "embed.weight" else ""
-            need(near(gradients[name], right), f"the gradient of {name} has other numbers.{both}")
+            both = " Embedding and head both use it: one gradient is lost." if name == "embed.weight" else ""
+            need(near(gradients[name], right), f"the gradient of {name} has wrong numbers.{both}")
         need(
             near(seen["updated"], updated),
-            "after an update the output has other numbers than that of the model after the same update. Has something "
-            "been computed with a weight that was copied before?",
+            "after an update the output differs from that of the model after the same update. A weight that was copied "
+            "in __init__ is not updated: copy it in forward.",
         )
         done = sum(seen["work"].values())
         need(
             not device0.startswith("simgpu") or done >= LEAST_WORK * work,
-            f"the devices do {done / work:.0%} of the work that there is. Where is the rest done?",
+            f"the two devices compute {done / work:.0%} of the model's operations. Where does the rest run?",
         )
 
 
-@ex4.fact("split in the middle it computes what the model computed, and trains the same weights")
+@ex4.fact("split in the middle it computes the model's output and trains its weights")
 def _(student):
     compare_gpt(student, 4, 2, (3, 10), *student.devices)
 
@@ -458,7 +514,7 @@ def _(student):
             compare_gpt(student, 3, 1, (2, 5), device0, device1, seed=2)
 
 
-def run_texts(lab, blocks, cut, device0, device1, seed, texts):
+def run_sequences(lab, blocks, cut, device0, device1, seed, sequences):
     import torch
 
     from utils.exercises.facts.probes import array
@@ -468,23 +524,25 @@ def run_texts(lab, blocks, cut, device0, device1, seed, texts):
     model = GPT(words=300, width=16, heads=2, blocks=blocks, longest=32)
     split = lab.SplitGPT(model, cut, torch.device(device0), torch.device(device1))
     with torch.no_grad():
-        return [array(split(torch.from_numpy(words))) for words in texts]
+        return [array(split(torch.from_numpy(tokens))) for tokens in sequences]
 
 
-@ex4.fact("one model takes texts of several lengths, one after another")
+@ex4.fact("one model takes sequences of several lengths, one after another")
 def _(student):
-    texts = [some_words(shape, seed=4) for shape in ((2, 6), (3, 11), (1, 4))]
+    sequences = [some_tokens(shape, seed=4) for shape in ((2, 6), (3, 11), (1, 4))]
     torch.manual_seed(4)
     whole = GPT(blocks=2, **SIZES)
-    for number, found in enumerate(student.run(run_texts, 2, 1, *student.devices, 4, texts)):
-        words = texts[number]
-        with case(f"Words of shape {words.shape}, the {('first', 'second', 'third')[number]} that the model is given"):
-            right = whole(torch.from_numpy(words)).detach().numpy()
-            need(near(found, right), "the output has other numbers than that of the model on one device.")
+    for number, found in enumerate(student.run(run_sequences, 2, 1, *student.devices, 4, sequences)):
+        tokens = sequences[number]
+        with case(
+            f"Tokens of shape {tokens.shape}, the {('first', 'second', 'third')[number]} that the model is given"
+        ):
+            right = whole(torch.from_numpy(tokens)).detach().numpy()
+            need(near(found, right), "the output differs from that of the model on one device.")
 
 
 # The model answer moves 17.0 KB: x to device0, from there to device1, and both gradients, 4 KB each, and the tables.
 @ex4.scored(par=17, unit=" KB between the devices in one step; less is better")
 def _(student):
-    seen = student.run(run_gpt, 4, 2, *student.devices, 3, some_words((4, 16), 3), RATE)
+    seen = student.run(run_gpt, 4, 2, *student.devices, 3, some_tokens((4, 16), 3), RATE)
     return seen["crossed"] / 1024

@@ -5,7 +5,7 @@ and why one does not overlap, is said as in lesson 08's task.
 """
 
 import math
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -18,30 +18,28 @@ from utils.exercises.facts.probes import build, fill
 lab = Lab("lab08", "Pipeline the batch")
 lesson = visible("lesson08")
 same, numbers = lesson.same, lesson.numbers
-compare_sizes = partial(lesson.compare_sizes, first="the first part", unit="rows")
-compare_gradients = lesson.compare_gradients
+compare_sizes, compare_gradients = lesson.compare_sizes, lesson.compare_gradients
 
-LEAST_WORK, MOST_WORK = 0.95, 1.05  # times what is needed: a device may be kept busy with what nobody needs
+LEAST_WORK, MOST_WORK = 0.95, 1.05  # times what is needed: a device may be kept busy with needless work
 ENOUGH = 0.8  # of the bound that the recorded kernels allow; a right pipeline reaches 0.93 here, a serial one 0.55
 
 
-def number_of(rows, size) -> int:
-    return -(-rows // size)
+def number_of(samples, size) -> int:
+    return -(-samples // size)
 
 
-# --- ex1: a pipeline of any number of parts -------------------------------------------------------------------------
+# --- ex1: a pipeline of any number of stages ------------------------------------------------------------------------
 
 ex1 = lab.exercise(
     "ex1",
     points=2,
-    title="A pipeline of any number of parts",
+    title="A pipeline of any number of stages",
     hints=[
-        "PyTorch has to know the parts as parts of the model, or it has no parameters. A plain list hides them.",
-        "There are two loops, one over micro-batches and one over parts. Which one is the inner one?",
-        "Take the order in which your loops launch, and write down the queue of each device. When can the second "
-        "device begin?",
-        "A line in the loop that wants a value (.item(), print, .cpu(), synchronize) stops everything until it is "
-        "there.",
+        "PyTorch finds the parameters of modules that are attributes of the model. A plain list hides them.",
+        "There are two loops, one over micro-batches and one over stages. Which one is the inner one?",
+        "Write down what your loops queue on each device, in order. When can the second device begin?",
+        "A line in the loop that needs a value (.item(), print, .cpu(), synchronize) stops Python until the device has "
+        "computed it.",
     ],
 )
 
@@ -55,16 +53,16 @@ def run_pipelined(lab, stacks, places, seed, x, size, comes_from):
     from utils.exercises.facts.probes import array, build, fill, kind_of
     from utils.exercises.ledger import adding_to
 
-    parts = [build(stack) for stack in stacks]
-    whole = torch.nn.Sequential(*parts)
+    stages = [build(stack) for stack in stacks]
+    whole = torch.nn.Sequential(*stages)
     fill(whole, seed)
     named = {tuple(p.shape): number for number, p in enumerate(whole.parameters())}
     sizes = []
     note = adding_to(sizes)
-    parts[0][0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
-    model = lab.Pipelined(parts, [torch.device(place) for place in places])
+    stages[0][0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
+    model = lab.Pipelined(stages, [torch.device(place) for place in places])
     if not isinstance(model, torch.nn.Module) or not list(model.parameters()):
-        return {"wrong": "the model has no parameters that PyTorch can see. Where do you keep the parts?"}
+        return {"wrong": "PyTorch finds no parameters in the model. A plain list hides the stages from it."}
     output = model(torch.from_numpy(x).to(comes_from), size)
     if not isinstance(output, torch.Tensor):
         return {"wrong": f"forward returned {kind_of(output)}. Return one tensor."}
@@ -85,19 +83,19 @@ def run_pipelined(lab, stacks, places, seed, x, size, comes_from):
     }
 
 
-def compare_pipelined(student, places, rows, size, *, stacks=TWO, seed=1, comes_from="cpu"):
-    x = numbers(rows, stacks[0][0][1], seed=seed)
+def compare_pipelined(student, places, samples, size, *, stacks=TWO, seed=1, comes_from="cpu"):
+    x = numbers(samples, stacks[0][0][1], seed=seed)
     where = "" if comes_from == "cpu" else f", x on {comes_from}"
-    with case(f"With {rows} rows, size={size}{where} and parts on {', '.join(places)}"):
+    with case(f"With {samples} samples, size={size}{where} and stages on {', '.join(places)}"):
         run = student.run(run_pipelined, stacks, list(places), seed, x, size, comes_from)
         need("wrong" not in run, run.get("wrong", ""))
-        compare_sizes(run["sizes"], rows, size)
+        compare_sizes(run["sizes"], samples, size)
         counts = [2 * sum(len(layer) > 1 for layer in stack) for stack in stacks]
-        for part, (count, place) in enumerate(zip(counts, places, strict=True)):
-            found = run["places"][sum(counts[:part]) : sum(counts[:part]) + count]
+        for stage, (count, place) in enumerate(zip(counts, places, strict=True)):
+            found = run["places"][sum(counts[:stage]) : sum(counts[:stage]) + count]
             need(
                 found == [place] * count,
-                f"part {part} is on {' and '.join(sorted(set(map(str, found))))}, not on {place}.",
+                f"stage {stage} is on {' and '.join(sorted(set(map(str, found))))}, not on {place}.",
             )
         need(run["device"] == places[-1], f"the output is on {run['device']}, not on {places[-1]}.")
         output, gradients = lesson.whole_batch(stacks, seed, x)
@@ -105,12 +103,12 @@ def compare_pipelined(student, places, rows, size, *, stacks=TWO, seed=1, comes_
         compare_gradients(run["gradients"], gradients)
 
 
-@ex1.fact("two parts: placement, output, order and every gradient as with the whole batch")
+@ex1.fact("two stages: placement, output, order and every gradient as with the whole batch")
 def _(student):
     compare_pipelined(student, student.devices, 12, 4)
 
 
-@ex1.fact("three parts, and a smaller last micro-batch")
+@ex1.fact("three stages, and a smaller last micro-batch")
 def _(student):
     device0, device1 = student.devices
     compare_pipelined(student, [device0, device1, device1], 10, 4, stacks=THREE)
@@ -133,8 +131,8 @@ def watch_forward(lab, device0, device1, micro_batches, comes_from):
     torch.manual_seed(8)
     # In simgpu's cost model a sum of very many numbers for very few results is slow; this computer does it quickly.
     slow = [["Linear", 8, 60_000], ["Linear", 60_000, 8]]
-    parts, x = [build(slow), build(slow)], torch.randn(16 * micro_batches, 8)
-    model = lab.Pipelined(parts, [torch.device(device0), torch.device(device1)])
+    stages, x = [build(slow), build(slow)], torch.randn(16 * micro_batches, 8)
+    model = lab.Pipelined(stages, [torch.device(device0), torch.device(device1)])
     x = x.to(comes_from)
     with torch.no_grad(), record(device0, device1) as timeline, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -142,7 +140,7 @@ def watch_forward(lab, device0, device1, micro_batches, comes_from):
             output = model(x, 16)
     both = intervals.length(intervals.common(timeline.busy_times(device0), timeline.busy_times(device1)))
     least = min(timeline.busy(device0), timeline.busy(device1))
-    # The parts are products of matrices: what the host does before the first or after the last is not in the loop.
+    # The stages are products of matrices: what the host does before the first or after the last is not in the loop.
     products = [event.launched for event in timeline.events if event.flops]
     first, last = min(products, default=0.0), max(products, default=0.0)
     inside = sorted((e for e in timeline.events if first <= e.launched <= last), key=lambda e: e.launched)
@@ -176,7 +174,7 @@ def need_both_at_work(student, device0, device1, micro_batches):
 def need_no_more(flops, needed):
     need(
         LEAST_WORK * needed <= flops <= MOST_WORK * needed,
-        f"the devices do {flops / needed:.2f} times the work that there is: more, or less, proves nothing.",
+        f"the devices do {flops / needed:.2f} times the model's operations. Compute each sample once, and no more.",
     )
 
 
@@ -195,19 +193,18 @@ def _(student):
         )
 
 
-# --- ex2: one step of training ------------------------------------------------------------------------------------
+# --- ex2: one training step ---------------------------------------------------------------------------------------
 
 ex2 = lab.exercise(
     "ex2",
     points=3,
-    title="One step of training, a loss for each micro-batch",
+    title="One training step, a loss for each micro-batch",
     hints=[
-        "loss_fn gives the mean over the rows that it gets. The mean over all rows is not the mean of these means, "
-        "unless all micro-batches have the same number of rows.",
-        "Which weight makes each row count the same? Think of a last micro-batch that has one row.",
-        "backward() adds to the gradients that are there. So what belongs before the loop, what into it, and what "
-        "after it?",
-        "The targets are cut in the same way as the batch. Where do they have to be?",
+        "loss_fn gives the mean over the samples that it gets. The mean of these means is not the mean over all "
+        "samples, unless all micro-batches have the same size.",
+        "Which weight makes each sample count the same? Think of a last micro-batch of one sample.",
+        "backward() adds to the gradients that are there. What belongs before the loop, into it, and after it?",
+        "Split the targets like the batch. On which device does the loss need them?",
     ],
 )
 
@@ -269,20 +266,28 @@ def chain(widths, seed):
 
 
 def mistaken_steps(model, loss_fn, x, y, size):
-    """(when it comes out, loss, gradients) for each known mistake in putting the losses of micro-batches together."""
+    """(when it comes out and what to do, loss, gradients) for each known mistake with the losses of micro-batches."""
     x, y = torch.from_numpy(x), torch.from_numpy(y)
     pieces = x.split(size)
-    losses = [loss_fn(model(rows), target) for rows, target in zip(pieces, y.split(size), strict=True)]
-    shares = [len(rows) / len(x) for rows in pieces]
-    first = [loss_fn(model(rows), y[: len(rows)]) for rows in pieces]
+    losses = [loss_fn(model(samples), target) for samples, target in zip(pieces, y.split(size), strict=True)]
+    shares = [len(samples) / len(x) for samples in pieces]
+    first = [loss_fn(model(samples), y[: len(samples)]) for samples in pieces]
+    share = "Weight each mean loss by the micro-batch's share of the samples"
+    last = "only the last micro-batch counts. Add up the losses of all, and clear gradients only before the first"
     for when, loss in (
-        ("only the last micro-batch counts", losses[-1]),
-        ("only the last micro-batch counts", losses[-1] * shares[-1]),
-        ("the mean losses are added up, not weighted by their rows", sum(losses)),
-        ("each micro-batch counts the same, however many rows it has", sum(losses) / len(losses)),
-        (f"each micro-batch counts as if it had {size} rows", sum(losses) * size / len(x)),
-        ("each micro-batch meets the first targets", sum(a * b for a, b in zip(first, shares, strict=True))),
-        ("the outputs are joined newest first", loss_fn(model(torch.cat(pieces[::-1])), y)),
+        (last, losses[-1]),
+        (last, losses[-1] * shares[-1]),
+        (f"the mean losses are added up without weights. {share}", sum(losses)),
+        (f"all micro-batches count the same, whatever their size. {share}", sum(losses) / len(losses)),
+        (f"each micro-batch counts as if it had {size} samples. {share}", sum(losses) * size / len(x)),
+        (
+            "each micro-batch is compared with the first targets. Split y like x",
+            sum(a * b for a, b in zip(first, shares, strict=True)),
+        ),
+        (
+            "the outputs are joined newest first. Targets have the order of the samples",
+            loss_fn(model(torch.cat(pieces[::-1])), y),
+        ),
     ):
         gradients = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
         yield when, loss.item(), [gradient.numpy() for gradient in gradients]
@@ -323,53 +328,61 @@ def expected_train_step(widths, x, y, loss, steps):
     return losses, gradients, [p.detach().numpy() for p in model.parameters()]
 
 
-def compare_train_step(student, device0, device1, rows, size, *, widths=(5, 12, 3), loss="MSELoss", seed=2):
-    x = numbers(rows, widths[0], seed=seed)
-    y = numbers(rows, widths[2], seed=seed + 1)
+def compare_train_step(student, device0, device1, samples, size, *, widths=(5, 12, 3), loss="MSELoss", seed=2):
+    x = numbers(samples, widths[0], seed=seed)
+    y = numbers(samples, widths[2], seed=seed + 1)
     if loss == "CrossEntropyLoss":
         y = y.argmax(axis=1)
-    with case(f"With {rows} rows, size={size} and {loss}"):
+    with case(f"With {samples} samples, size={size} and {loss}"):
         run = student.run(run_train_step, device0, device1, list(widths), x, y, size, loss, 2)
         losses, gradients, parameters = expected_train_step(widths, x, y, loss, 2)
-        need(run["updates"] != 0, "optimizer.step() was never called.")
+        need(run["updates"] != 0, "optimizer.step() was never called. Call it once, after the last backward().")
         need(
             run["updates"] == 2,
-            f"for 2 batches optimizer.step() was called {run['updates']} times. One update for each batch.",
+            f"for 2 batches optimizer.step() was called {run['updates']} times. Call it once a batch, behind the loop.",
         )
-        compare_sizes(run["sizes"][: len(run["sizes"]) // 2], rows, size)
+        compare_sizes(run["sizes"][: len(run["sizes"]) // 2], samples, size)
         mistakes = list(mistaken_steps(chain(widths, 4), getattr(nn, loss)(), x, y, size))
         need_gradients(
             run["gradients"],
             gradients,
             [
                 *[(when, mistaken) for when, _, mistaken in mistakes],
-                ("old gradients, here of ones, are added to the new ones", [right + 1 for right in gradients]),
+                (
+                    "old gradients, here of ones, are added to the new ones. Clear them before the first backward()",
+                    [right + 1 for right in gradients],
+                ),
             ],
-            "(Before the step every parameter had an old gradient of ones, which should not count.)",
+            "(Before the step every parameter had an old gradient of ones. Clear these.)",
         )
         strange = [found for found in run["losses"] if not isinstance(found, float)]
         need(not strange, f"train_step returned {strange[0] if strange else ''}. Return a Python float.")
         need(
             np.allclose(run["losses"], losses, rtol=1e-4),
-            f"the losses of two steps are {losses[0]:.4f} and {losses[1]:.4f} over the whole batch, and train_step "
-            f"says {run['losses'][0]:.4f} and {run['losses'][1]:.4f}."
+            f"the losses of two steps are {losses[0]:.4f} and {losses[1]:.4f} over all samples, and train_step "
+            f"returned {run['losses'][0]:.4f} and {run['losses'][1]:.4f}."
             + why_loss(run["losses"][0], losses[0], [(when, mistaken) for when, mistaken, _ in mistakes]),
         )
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
         need(right, "after two steps the parameters differ from those that the whole batch gives.")
         places = [device0, device0, device1, device1]
-        need(run["places"] == places, f"afterwards the parameters are on {', '.join(run['places'])}.")
-        need_micro_batches(run["flops"], 2 * rows, size, [math.prod(pair) for pair in pairwise(widths)])
+        need_places(run["places"], places)
+        need_micro_batches(run["flops"], 2 * samples, size, [math.prod(pair) for pair in pairwise(widths)])
 
 
-def need_micro_batches(flops, rows, size, products):
-    """A kernel's work is that of a micro-batch, and that of all of all rows. `products`: each layer's for a row."""
+def need_places(found, wanted):
+    told = f"afterwards the parameters are on {', '.join(found)}, not on {', '.join(wanted)}. Leave the stages there."
+    need(found == wanted, told)
+
+
+def need_micro_batches(flops, samples, size, products):
+    """A kernel's work is that of a micro-batch, all kernels' that of all samples. `products`: each layer's a sample."""
     if flops:
         largest = max(flops) / (2 * max(products))
-        need(largest <= size, f"a device computed with {largest:g} rows at once, and a micro-batch has {size} at most.")
-        # Forward once and back twice, but for the gradient of the rows, which nobody wants.
-        least = 2 * rows * (3 * sum(products) - products[0])
-        need(sum(flops) >= LEAST_WORK * least, f"the devices do {sum(flops) / least:.2f} times the work that there is.")
+        need(largest <= size, f"a device computed {largest:g} samples at once, and a micro-batch has {size} at most.")
+        # Forward once and back twice, but for the gradient of the samples, which need none.
+        least = 2 * samples * (3 * sum(products) - products[0])
+        need(sum(flops) >= LEAST_WORK * least, f"the devices do {sum(flops) / least:.2f} times the step's operations.")
 
 
 @ex2.fact("equal micro-batches: one update, with the gradients and the loss of the whole batch")
@@ -389,11 +402,11 @@ ex3 = lab.exercise(
     points=3,
     title="A loop that does not overlap",
     hints=[
-        "device0 works in the order in which it was given its work. After the first turn of the given loop, what is "
-        "the next thing that device0 was given: a forward pass or a backward pass?",
-        "What has to be kept of each turn, so that backward can come later?",
-        "Which line of the loop wants a number that a device has not computed yet? When is it early enough to ask?",
-        "Losses are tensors. They can wait in a list, and they can be added up.",
+        "A device runs its queue in order. In the given loop, what is queued on device0 after the first forward pass: "
+        "another forward pass, or a backward pass?",
+        "What does each turn of the loop have to leave behind, so that backward can run later?",
+        "Which lines of the loop need a number that a device has not computed yet? Where could they go?",
+        "Losses are tensors: collect them in a list, and add them up behind the loop.",
     ],
 )
 
@@ -425,44 +438,44 @@ def run_overlapping(lab, device0, device1, widths, x, y, size, loss):
     loss = lab.overlapping(model, getattr(nn, loss)(), x, y, size)
     return {
         "sizes": sizes,
-        "sizes of the second part": sizes1,
+        "sizes of stage 1": sizes1,
         "loss": loss if type(loss) is float else kind_of(loss),
         "gradients": [None if p.grad is None else array(p.grad) for p in model.parameters()],
         "places": [str(p.device) for p in model.parameters()],
     }
 
 
-def compare_overlapping(student, device0, device1, rows, size, *, widths=(4, 9, 2), loss="MSELoss", seed=5):
-    x, y = numbers(rows, widths[0], seed=seed), numbers(rows, widths[2], seed=seed + 1)
+def compare_overlapping(student, device0, device1, samples, size, *, widths=(4, 9, 2), loss="MSELoss", seed=5):
+    x, y = numbers(samples, widths[0], seed=seed), numbers(samples, widths[2], seed=seed + 1)
     whole = chain(widths, 6)
     loss_fn = getattr(nn, loss)()
     mistakes = list(mistaken_steps(whole, loss_fn, x, y, size))
     squares = nn.functional.mse_loss(whole(torch.from_numpy(x)), torch.from_numpy(y)).item()
     right_loss = loss_fn(whole(torch.from_numpy(x)), torch.from_numpy(y))
     right_loss.backward()
-    with case(f"With {rows} rows, size={size} and loss_fn=nn.{loss}()"):
+    with case(f"With {samples} samples, size={size} and loss_fn=nn.{loss}()"):
         run = student.run(run_overlapping, device0, device1, list(widths), x, y, size, loss)
-        compare_sizes(run["sizes"], rows, size)
-        second = run["sizes of the second part"]
+        compare_sizes(run["sizes"], samples, size)
+        second = run["sizes of stage 1"]
         need(
             sorted(second) == sorted(run["sizes"]),
-            f"the second part was given {', '.join(map(str, second)) or 'no'} rows, and the first "
-            f"{', '.join(map(str, run['sizes']))}. Each micro-batch goes through both.",
+            f"stage 1 was given {', '.join(map(str, second)) or 'no'} samples, and stage 0 "
+            f"{', '.join(map(str, run['sizes']))}. Send each micro-batch through both.",
         )
         need(isinstance(run["loss"], float), f"overlapping returned {run['loss']}. Return a Python float.")
         need(
             loss == "MSELoss" or not math.isclose(run["loss"], squares, rel_tol=1e-4),
-            f"overlapping returned the mean squared error, {squares:.4f}. Compute the loss by the loss_fn it is given.",
+            f"overlapping returned the mean squared error, {squares:.4f}. Use the given loss_fn.",
         )
         need(
             math.isclose(run["loss"], right_loss.item(), rel_tol=1e-4),
-            f"the loss of the whole batch is {right_loss.item():.4f}, and overlapping says {run['loss']:.4f}."
+            f"the loss of the whole batch is {right_loss.item():.4f}, and overlapping returned {run['loss']:.4f}."
             + why_loss(run["loss"], right_loss.item(), [(when, mistaken) for when, mistaken, _ in mistakes]),
         )
         right = [p.grad.numpy() for p in whole.parameters()]
         need_gradients(run["gradients"], right, [(when, mistaken) for when, _, mistaken in mistakes])
         places = [device0, device0, device1, device1]
-        need(run["places"] == places, f"afterwards the parameters are on {', '.join(run['places'])}.")
+        need_places(run["places"], places)
 
 
 @ex3.fact("the loss and the gradients are those of the whole batch, as in the given loop")
@@ -471,7 +484,7 @@ def _(student):
     compare_overlapping(student, *student.devices, 7, 3, loss="L1Loss")
 
 
-def watch_overlapping(lab, device0, device1, rows, size):
+def watch_overlapping(lab, device0, device1, samples, size):
     """How long forward and backward took on the simulated clock, and how long each device had to do."""
     from dataclasses import asdict
 
@@ -498,7 +511,7 @@ def watch_overlapping(lab, device0, device1, rows, size):
         return {"watched": False}
     torch.manual_seed(8)
     model = Split()
-    x, y = torch.randn(rows, 8).to(device0), torch.randn(rows, 8).to(device1)
+    x, y = torch.randn(samples, 8).to(device0), torch.randn(samples, 8).to(device1)
     with record(device0, device1) as timeline:
         lab.overlapping(model, nn.MSELoss(), x, y, size)
     one = model.part0[0]
@@ -523,13 +536,13 @@ def watch_overlapping(lab, device0, device1, rows, size):
 
 
 @cache
-def first_gradient(rows) -> np.ndarray:
+def first_gradient(samples) -> np.ndarray:
     """What the first layer's bias gets in the step that is watched."""
     torch.manual_seed(8)
     # In the order in which the probe makes them.
     wide, narrow, first = nn.Linear(8, 60_000), nn.Linear(60_000, 8), nn.Linear(8, 8)
     whole = nn.Sequential(first, wide, narrow, nn.Linear(8, 60_000), nn.Linear(60_000, 8))
-    x, y = torch.randn(rows, 8), torch.randn(rows, 8)
+    x, y = torch.randn(samples, 8), torch.randn(samples, 8)
     nn.functional.mse_loss(whole(x), y).backward()
     return first.bias.grad.numpy()
 
@@ -543,28 +556,28 @@ def bound_of(run, m) -> float:
     return max(run["busy"]) + min(run["busy"]) / m
 
 
-def need_share(student, device0, device1, rows, size):
-    m = number_of(rows, size)
-    run = student.run(watch_overlapping, device0, device1, rows, size)
+def need_share(student, device0, device1, samples, size):
+    m = number_of(samples, size)
+    run = student.run(watch_overlapping, device0, device1, samples, size)
     if run["watched"]:
         share = share_of(run, m)
         why = (
-            "A backward pass was launched before the last forward pass. On one stream a device, each copy stands in "
-            "the queues of both devices, so a gradient that goes back holds up the forward passes behind it. (Orders "
-            "that mix the two, such as 1F1B, need queues for the copies of their own, or a process for each device: "
-            "lesson 10.)"
+            "A backward pass was launched before the last forward pass. Its gradient's copy is queued on both devices "
+            "and holds up the forward passes behind it. Launch all forward passes first. (1F1B, which mixes the two, "
+            "needs streams for its copies: lesson 10.)"
             if run["mixed"]
             else lesson.why_serial(run)
-            or "Write down the queue of each device: what is queued on device1 before stage 1?"
+            or "Python never waits, and the stages are launched in order. Is something copied back to device0 in the "
+            "loop? Such a copy waits for stage 1 and holds up device0's next micro-batch."
         )
         need(
             share >= ENOUGH,
-            f"With {m} micro-batches: on the simulated clock it reaches {share:.0%} of the bound, and {ENOUGH:.0%} are "
-            f"wanted. {why}",
+            f"With {m} micro-batches: on the simulated clock it reaches {share:.0%} of the bound, not {ENOUGH:.0%}. "
+            f"{why}",
         )
         with case(f"With {m} micro-batches"):
-            compare_gradients([run["gradient"]], [first_gradient(rows)], "")
-            need_no_more(run["flops"], 3 * 2 * rows * 4 * 8 * 60_000)
+            compare_gradients([run["gradient"]], [first_gradient(samples)], "")
+            need_no_more(run["flops"], 3 * 2 * samples * 4 * 8 * 60_000)
 
 
 @ex3.fact(f"it reaches {ENOUGH:.0%} of the bound that its own kernels allow (where devices are simulated)")
@@ -584,12 +597,12 @@ ex4 = lab.exercise(
     points=2,
     title="How near to its bound is a step?",
     hints=[
-        "A recording knows when each device was busy, and how long it lasted itself. Which of the two devices decides "
-        "how fast a pipeline can be?",
-        "In a perfect pipeline the busier device works without a pause, but it has to sit out one turn of the other "
-        "device. How long is a turn of the other, if it does all its work in so many?",
-        "Is the share near 1 for a good pipeline, and near 0.5 where the devices take turns? Can it be above 1?",
-        "What does the first call of a step do that later ones do not?",
+        "A recording has its own length and each device's busy seconds. Which device decides how fast a pipeline can "
+        "be?",
+        "The first call of a step may do more than later ones. Which call do you record?",
+        "The busier device sits out one turn of the other. How long is that turn, if all the other's work takes as "
+        "many turns as there are micro-batches?",
+        "Test it: is the share near 1 for a good pipeline, near 0.5 where devices take turns, and never above 1?",
     ],
 )
 
@@ -611,16 +624,16 @@ def run_share(lab, device0, device1, how, widths, micro_batches, lazy):
     calls = []
 
     def steps():
-        """A step each time that somebody asks for the next. Nobody who asks sees what has been done."""
-        if lazy:  # something that is made when it is needed first
+        """A step for each next(): the caller does not see what has been done."""
+        if lazy:  # something that is made at its first use
             nn.Linear(3000, 3000, device=device0)(torch.ones(3000, 3000, device=device0))
         while True:
             calls.append(1)
             if how == "pipeline":
-                torch.cat([part1(part0(rows).to(device1)) for rows in x.split(16)]).square().mean().backward()
+                torch.cat([part1(part0(samples).to(device1)) for samples in x.split(16)]).square().mean().backward()
             else:
-                for rows in x.split(16):
-                    part1(part0(rows).to(device1)).square().mean().backward()
+                for samples in x.split(16):
+                    part1(part0(samples).to(device1)).square().mean().backward()
             yield
 
     step = partial(next, steps())
@@ -636,24 +649,28 @@ def run_share(lab, device0, device1, how, widths, micro_batches, lazy):
 
 
 def why_share(run, m) -> str:
-    """The mistake that gives the share which was told."""
+    """The mistake that gives the share which was told, and what to do."""
     (busy0, busy1), span, right = run["busy"], run["span"], share_of(run, m)
     less, more = sorted(run["busy"])
     for mistaken, words in (
-        (more / span, "for the busier device alone, without the turn of the other that it sits out"),
-        ((more + more / m) / span, "with a turn of the busier device. It sits out a turn of the other one"),
-        ((more + less) / span, "with the work of both devices added up"),
-        ((more + less) * (1 + 1 / m) / span, "with the work of both devices added up"),
-        ((busy0 + busy1 / m) / span, "if device0 were the busier one"),
-        ((busy1 + busy0 / m) / span, "if device1 were the busier one"),
-        ((more + less) / 2 * (1 + 1 / m) / span, "if each device did half of the work"),
-        (m / (m + 1), "that the formula gives for two devices that are equally busy all the time"),
-        (1 / right, "upside down: it is the bound over the time"),
-        (100 * right, "in percent"),
+        (more / span, "That is the busier device alone: add one turn of the other."),
+        ((more + more / m) / span, "That has a turn of the busier device: it sits out a turn of the other one."),
+        ((more + less) / span, "That adds the work of both devices: take the busier one's, and a turn of the other."),
+        ((more + less) * (1 + 1 / m) / span, "That adds the work of both devices: take the busier one's."),
+        ((busy0 + busy1 / m) / span, "That takes device0 for the busier one."),
+        ((busy1 + busy0 / m) / span, "That takes device1 for the busier one."),
+        ((more + less) / 2 * (1 + 1 / m) / span, "That gives each device half of the work: use their own."),
+        (m / (m + 1), "That is the formula for two equally busy devices: use the step's own kernels."),
+        (1 / right, "That is upside down: divide the bound by the time."),
+        (100 * right, "That is in percent: return a float, 1.0 for a perfect pipeline."),
     ):
         if math.isclose(run["told"], mistaken, rel_tol=1e-3):
-            return f" That is the share {words}."
-    return " It called step once, and a first call may do more." if run["called"] == 1 else ""
+            return words
+    if run["told"] == 1.0:
+        return "Measure it with one micro-batch, too: then the bound is the work of both devices."
+    if run["called"] == 1:
+        return "You called step once, and a first call may do more: record a later one."
+    return "Record one later call of step alone, and take the whole recording's span for its time."
 
 
 def compare_share(student, device0, device1, how, widths, m, lazy=False):
@@ -670,13 +687,13 @@ def compare_share(student, device0, device1, how, widths, m, lazy=False):
         share, bound = share_of(run, m), bound_of(run, m)
         need(
             math.isclose(told, share, rel_tol=1e-3),
-            f"it takes {run['span'] * 1e3:.4g} ms when it has run before. The devices are busy for "
-            f"{run['busy'][0] * 1e3:.4g} and {run['busy'][1] * 1e3:.4g} ms of that, so a perfect pipeline takes "
-            f"{bound * 1e3:.4g} ms, and the share is {share:.4f}. It returned {told:.4f}.{why_share(run, m)}",
+            f"after a first call it takes {run['span'] * 1e3:.4g} ms, of which the devices are busy for "
+            f"{run['busy'][0] * 1e3:.4g} and {run['busy'][1] * 1e3:.4g} ms. The bound is {bound * 1e3:.4g} ms, so the "
+            f"share is {share:.4f}, and it returned {told:.4f}. {why_share(run, m)}",
         )
 
 
-@ex4.fact("a pipeline's share is what its own kernels allow over what it took, whichever device is busier")
+@ex4.fact("a pipeline's share is its own kernels' bound over its time, whichever device is busier")
 def _(student):
     for widths in ((20_000, 40_000), (40_000, 10_000)):
         compare_share(student, *student.devices, "pipeline", widths, 4)

@@ -4,7 +4,6 @@ A probe runs beside the student's code and tells plain data; the fact judges it 
 """
 
 import math
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,27 +19,26 @@ from utils.observe.trace import Event, Timeline
 lab = Lab("lab09", "Fast and right")
 lesson = visible("lesson08")
 same, numbers, times = lesson.same, lesson.numbers, lesson.times
-compare_sizes = partial(lesson.compare_sizes, first="the first part", unit="rows")
-compare_gradients = lesson.compare_gradients
-
+compare_sizes, compare_gradients = lesson.compare_sizes, lesson.compare_gradients
 
 MOST_WORK = 1.05  # times what is needed: a device that is busy with something else proves nothing
 EVENT_FLOPS = Event._fields.index("flops")
 
 
-# --- ex1: the next micro-batch is on its way ------------------------------------------------------------------------
+# --- ex1: prefetch the next micro-batch -----------------------------------------------------------------------------
 
 ex1 = lab.exercise(
     "ex1",
     points=2,
-    title="The next micro-batch is on its way",
+    title="Prefetch the next micro-batch",
     hints=[
-        "A function with yield gives one value at a time, and goes on from there when the next one is asked for. What "
-        "should have been launched before each yield?",
-        "wait_stream(copying) waits for all that copying has been given until then. When the second copy has been "
-        "launched before the first rows are given, what do these rows wait for? An event marks one place in a stream.",
-        "Which stream is current while your loop stands at the yield? The caller computes on that one.",
-        "Who reads the rows, and when may they be read? Let that stream wait, not the host.",
+        "A generator stops at each yield until the caller asks for the next value. Which copy has to be launched "
+        "before it stops?",
+        "The computing stream reads the samples, so it has to wait for their copy. Python and `copying` wait for "
+        "nothing.",
+        "The caller computes on the stream that is current at your yield. Which one is that inside a `with` block?",
+        "wait_stream(copying) waits for everything launched on `copying` so far, the next copy too if it is launched "
+        "already. Call it earlier, or wait for an event: it marks one place in a stream.",
     ],
 )
 
@@ -61,14 +59,14 @@ def run_prefetched(lab, device, x, size):
     pieces, wrong = [], ""
     with warnings.catch_warnings(), simgpu.unfinished_reads() as races:
         warnings.simplefilter("ignore")
-        for rows in lab.prefetched(pinned, size, torch.device(device), copying):
-            if not isinstance(rows, torch.Tensor):
-                wrong = kind_of(rows)
+        for samples in lab.prefetched(pinned, size, torch.device(device), copying):
+            if not isinstance(samples, torch.Tensor):
+                wrong = kind_of(samples)
                 break
-            if str(rows.device) != device:
-                wrong = f"a tensor on {rows.device}"
+            if str(samples.device) != device:
+                wrong = f"a tensor on {samples.device}"
                 break
-            pieces.append(rows * 1.0)  # reads them at once
+            pieces.append(samples * 1.0)  # reads them at once
     return {
         "wrong": wrong,
         "pieces": [array(piece) for piece in pieces],
@@ -76,35 +74,38 @@ def run_prefetched(lab, device, x, size):
     }
 
 
-def compare_prefetched(student, device, rows, size, width=6):
-    with case(f"With {rows} rows{f' of {width} numbers' if width > 6 else ''}, size={size} on {device}"):
-        x = numbers(rows, width, seed=rows)
+def compare_prefetched(student, device, samples, size, width=6):
+    with case(f"With {samples} samples{f' of {width} numbers' if width > 6 else ''}, size={size} on {device}"):
+        x = numbers(samples, width, seed=samples)
         run = student.run(run_prefetched, device, x, size)
-        need(not run["wrong"], f"prefetched gave {run['wrong']}. Give the rows, on {device}.")
-        need(run["pieces"], "prefetched gave nothing. It has to yield the micro-batches, one after the other.")
-        found, wanted = [len(p) for p in run["pieces"]], [min(size, rows - start) for start in range(0, rows, size)]
-        need(found == wanted, f"it gave {', '.join(map(str, found))} rows, and not {', '.join(map(str, wanted))}.")
-        need(same(np.concatenate(run["pieces"]), x), "the rows are not those of x, in their order.")
+        need(not run["wrong"], f"prefetched yielded {run['wrong']}. Yield the samples, on {device}.")
+        need(run["pieces"], "prefetched yielded nothing. Yield the micro-batches, one after the other.")
+        found = [len(piece) for piece in run["pieces"]]
+        wanted = [min(size, samples - start) for start in range(0, samples, size)]
+        last = " Yield the last one, too." if found == wanted[:-1] else ""
+        told = f"it yielded {', '.join(map(str, found))} samples, not {', '.join(map(str, wanted))}.{last}"
+        need(found == wanted, told)
+        need(same(np.concatenate(run["pieces"]), x), "the samples are not those of x, in their order.")
         need(
             not run["races"],
-            f"the stream that computes read {times(run['races'])} rows that were still on their way. It has to wait "
-            "for their copy.",
+            f"the computing stream read a micro-batch {times(run['races'])} before its copy had finished. Let the "
+            "computing stream wait for the copy, before you yield.",
         )
 
 
-@ex1.fact("it gives the rows of x, on the device, in their order, and none before they are there")
+@ex1.fact("it yields the samples of x, on the device, in order, and none before its copy has finished")
 def _(student):
     compare_prefetched(student, student.devices[0], 12, 4)
     compare_prefetched(student, student.devices[1], 10, 4)
 
 
-@ex1.fact("no row is read before it is there, also where a copy takes longer than the computing before it")
+@ex1.fact("no sample is read early, also where a copy takes longer than the kernels before it")
 def _(student):
     compare_prefetched(student, student.devices[0], 6, 2, width=200_000)
 
 
 def watch_prefetched(lab, device, micro_batches, waits):
-    """What happens while somebody computes on each micro-batch, and, if they wait, asks for the result at once."""
+    """What happens while the caller computes on each micro-batch, and, if it waits, asks for the result at once."""
     from dataclasses import asdict
 
     import torch
@@ -119,13 +120,13 @@ def watch_prefetched(lab, device, micro_batches, waits):
         return {"watched": False}
     # In simgpu's cost model a sum of very many numbers for very few results is slow; this computer does it quickly.
     torch.manual_seed(2)
-    part = nn.Linear(60_000, 8).to(device)
+    stage = nn.Linear(60_000, 8).to(device)
     pinned = torch.Tensor.pin_memory(torch.zeros(16 * micro_batches, 60_000))
     pinned[:, 0] = torch.arange(16 * micro_batches)
     copying, results = Stream(torch.device(device)), []
     with torch.no_grad(), record(device) as timeline:
-        for rows in lab.prefetched(pinned, 16, torch.device(device), copying):
-            results.append(part(rows))
+        for samples in lab.prefetched(pinned, 16, torch.device(device), copying):
+            results.append(stage(samples))
             if waits:
                 array(results[-1])
     return {
@@ -136,18 +137,18 @@ def watch_prefetched(lab, device, micro_batches, waits):
 
 
 def need_results(run, micro_batches):
-    """What is computed in a run that is watched is what the rows give, and nothing else."""
+    """A run that is watched computes on the samples, and nothing else."""
     torch.manual_seed(2)
-    part, rows = nn.Linear(60_000, 8), torch.zeros(16 * micro_batches, 60_000)
-    rows[:, 0] = torch.arange(16 * micro_batches)
+    stage, samples = nn.Linear(60_000, 8), torch.zeros(16 * micro_batches, 60_000)
+    samples[:, 0] = torch.arange(16 * micro_batches)
     with torch.no_grad():
-        right = part(rows).numpy()
+        right = stage(samples).numpy()
     found = run["results"] or [np.zeros((0, 8), np.float32)]
-    need(same(np.concatenate(found), right), "the rows are not those of x, in their order.")
-    flops, needed = sum(event[EVENT_FLOPS] for event in run["timeline"]["events"]), 2 * rows.numel() * 8
+    need(same(np.concatenate(found), right), "the samples are not those of x, in their order.")
+    flops, needed = sum(event[EVENT_FLOPS] for event in run["timeline"]["events"]), 2 * samples.numel() * 8
     need(
         flops <= MOST_WORK * needed,
-        f"the device does {flops / needed:.2f} times the work of the loop. It is to compute on the rows only.",
+        f"the device does {flops / needed:.2f} times the operations of the loop. Launch copies only.",
     )
 
 
@@ -165,8 +166,19 @@ def recording_of(student, device, micro_batches, waits):
     return line, hidden / intervals.length(on_their_way)
 
 
+def why_apart(line) -> str:
+    """Why copies and kernels did not overlap, by the order of their launches."""
+    copies = [event.launched for event in line.events if event.kind == "h2d"]
+    first = min((event.launched for event in line.events if event.is_kernel), default=math.inf)
+    if len(copies) == 1:
+        return "There is one copy: copy each micro-batch on its own."
+    if max(copies) < first:
+        return "The first kernel waited for all copies. Let it wait for its own micro-batch's copy only."
+    return "Does `copying` wait for the computing stream? Only the computing stream has to wait."
+
+
 def need_hidden(student, device, micro_batches):
-    """Copies have to be on their way while the device computes."""
+    """Copies have to run while the device computes."""
     with case(f"With {micro_batches} micro-batches on {device}"):
         line, hidden = recording_of(student, device, micro_batches, False)
         if line is None:
@@ -174,21 +186,21 @@ def need_hidden(student, device, micro_batches):
         computing = {event.stream for event in line.events if event.is_kernel}
         need(
             all(event.stream not in computing for event in line.events if event.kind == "h2d"),
-            "rows are copied on the stream that computes. Which stream is current at each moment, also at the yield?",
+            "samples are copied on the computing stream. Copy on `copying`, but yield when the computing stream is "
+            "current: the caller computes on the stream of the yield.",
         )
         need(
             hidden > 0.5,
-            f"the device computed during {hidden:.0%} of the time of the copies. Some stream waits for more than the "
-            "rows that come next.",
+            f"the device computed during {hidden:.0%} of the time of the copies. {why_apart(line)}",
         )
         need(
             not lesson.host_waited(sorted(event.launched for event in line.events)),
-            "the copies are on their way in time, but Python waits for a device in the loop. Let streams wait.",
+            "the copies overlap, but Python waits for a device in the loop (synchronize, .item()). Let a stream wait.",
         )
 
 
 def need_ahead(student, device, micro_batches):
-    """The next copy has to be launched before these rows are given: later may be too late."""
+    """The next copy has to be launched before these samples are yielded: later may be too late."""
     with case(f"With {micro_batches} micro-batches on {device}, where the loop waits for each result"):
         line, hidden = recording_of(student, device, micro_batches, True)
         if line is None:
@@ -196,21 +208,21 @@ def need_ahead(student, device, micro_batches):
         first = min((event.launched for event in line.events if event.is_kernel), default=math.inf)
         early = sum(event.launched < first for event in line.events if event.kind == "h2d") > 1
         why = (
-            "The next copy is launched in time, but the rows before it wait for it, too. What had the stream for "
-            "copies been given when you called wait_stream?"
+            "The next copy is launched in time, but the samples before it wait for it, too: wait_stream waits for all "
+            "that is launched on `copying` so far."
             if early
-            else "When your function goes on after a yield, the result is there already, and the device has nothing to "
-            "do. What has to be launched earlier?"
+            else "When your function resumes after a yield, the device is already done. Launch the next copy before "
+            "the yield."
         )
         need(hidden > 0.5, f"the device computed during {hidden:.0%} of the time of the copies. {why}")
 
 
-@ex1.fact("in a loop that waits for nothing, the device computes while copies are on their way (if it is simulated)")
+@ex1.fact("in a loop that waits for nothing, copies overlap with kernels (watched where the device is simulated)")
 def _(student):
     need_hidden(student, student.devices[0], 6)
 
 
-@ex1.fact("so it does where the loop waits for each result, as .item() does: the next rows are on their way")
+@ex1.fact("in a loop that waits for each result, as .item() does, the next copy overlaps with kernels")
 def _(student):
     need_ahead(student, student.devices[0], 6)
 
@@ -222,17 +234,17 @@ ex2 = lab.exercise(
     points=2,
     title="How many micro-batches?",
     hints=[
-        "For one m: how many rows has the largest micro-batch? The bubble makes how many turns of it?",
-        "There are at most `rows` micro-batches, so try all. Leave out those that do not fit, then take the fastest.",
-        "min of an empty list raises. What should come back then?",
+        "For one m: how many samples has the largest micro-batch, and how many turns has the step?",
+        "There are at most `samples` micro-batches. Try all, leave out those that do not fit, and take the fastest.",
+        "min of an empty list raises an error. What do you return then?",
     ],
 )
 
 
-def ask_micro_batches(lab, rows, parts, row_seconds, launch_seconds, row_bytes, memory):
+def ask_micro_batches(lab, samples, stages, sample_seconds, launch_seconds, sample_bytes, memory):
     from utils.exercises.facts.probes import kind_of
 
-    found = lab.best_micro_batches(rows, parts, row_seconds, launch_seconds, row_bytes, memory)
+    found = lab.best_micro_batches(samples, stages, sample_seconds, launch_seconds, sample_bytes, memory)
     if found is None:
         return None
     if isinstance(found, bool) or not hasattr(found, "__index__"):
@@ -240,61 +252,62 @@ def ask_micro_batches(lab, rows, parts, row_seconds, launch_seconds, row_bytes, 
     return int(found)
 
 
-def compare_micro_batches(student, rows, parts, row_seconds, launch_seconds, row_bytes, memory):
+def compare_micro_batches(student, samples, stages, sample_seconds, launch_seconds, sample_bytes, memory):
     def largest(m):
-        return -(-rows // m)
+        return -(-samples // m)
 
     def seconds(m):
-        return (m + parts - 1) * (launch_seconds + largest(m) * row_seconds)
+        return (m + stages - 1) * (launch_seconds + largest(m) * sample_seconds)
 
-    fitting = {m: seconds(m) for m in range(1, rows + 1) if largest(m) * row_bytes <= memory}
-    words = f"rows={rows}, parts={parts}, row_seconds={row_seconds}, launch_seconds={launch_seconds}, "
-    with case(f"For {words}row_bytes={row_bytes}, memory={memory}"):
-        m = student.run(ask_micro_batches, rows, parts, row_seconds, launch_seconds, row_bytes, memory)
+    fitting = {m: seconds(m) for m in range(1, samples + 1) if largest(m) * sample_bytes <= memory}
+    asked = f"samples={samples}, stages={stages}, sample_seconds={sample_seconds}, launch_seconds={launch_seconds}, "
+    with case(f"For {asked}sample_bytes={sample_bytes}, memory={memory}"):
+        m = student.run(ask_micro_batches, samples, stages, sample_seconds, launch_seconds, sample_bytes, memory)
         if not fitting:
-            need(m is None, f"not even one row fits, and best_micro_batches returned {m}.")
+            need(m is None, f"not even one sample fits, and best_micro_batches returned {m}. Return None.")
             return
-        need(m is not None, "it returned None, and there are numbers of micro-batches that fit.")
+        best = min(fitting.values())
+        need(m is not None, f"it returned None. From m={min(fitting)} on they fit, and the best takes {best:.6g} s.")
         need(not isinstance(m, str), f"best_micro_batches returned {m}. Return a whole number.")
-        need(1 <= m <= rows, f"best_micro_batches returned {m}. There are 1 to {rows} micro-batches.")
+        need(1 <= m <= samples, f"best_micro_batches returned {m}. There are 1 to {samples} micro-batches.")
         need(
             m in fitting,
-            f"with {m} micro-batches the largest has {largest(m)} rows, which need {largest(m) * row_bytes} bytes.",
+            f"m={m} does not fit: the largest micro-batch has {largest(m)} samples, {largest(m) * sample_bytes} bytes.",
         )
-        best = min(fitting.values())
         need(
             math.isclose(fitting[m], best, rel_tol=1e-9),
-            f"{m} micro-batches take {fitting[m]:.6g} s, and another number that fits takes {best:.6g} s.",
+            f"m={m} takes {fitting[m]:.6g} s: {m + stages - 1} turns, and the largest micro-batch has {largest(m)} of "
+            f"the {samples} samples. Another m that fits takes {best:.6g} s.",
         )
 
 
-@ex2.fact("with enough memory it is the number that takes the least time")
+@ex2.fact("with enough memory it is the m that takes the least time")
 def _(student):
     compare_micro_batches(student, 32, 2, 0.001, 0.002, 10, 10_000)
     compare_micro_batches(student, 30, 3, 0.001, 0.004, 10, 10_000)
 
 
-@ex2.fact("memory that is short rules out large micro-batches")
+@ex2.fact("little memory rules out large micro-batches, and may be filled")
 def _(student):
     compare_micro_batches(student, 30, 2, 0.001, 0.5, 100, 800)
 
 
-@ex2.fact("where not even one row fits it is None")
+@ex2.fact("if not even one sample fits, it is None")
 def _(student):
     compare_micro_batches(student, 12, 2, 0.001, 0.01, 100, 90)
 
 
-# --- ex3: no BatchNorm ----------------------------------------------------------------------------------------------
+# --- ex3: replace BatchNorm -----------------------------------------------------------------------------------------
 
 ex3 = lab.exercise(
     "ex3",
     points=2,
-    title="A model that does not mind micro-batches",
+    title="Replace BatchNorm",
     hints=[
-        "A module knows its children by name. What has to be done to a child that has children itself?",
-        "A layer is replaced by setting its parent's attribute of that name.",
-        "A new layer is made on the CPU, with ones and zeros. What did the old one have, and where?",
-        "GroupNorm wants a number of groups that divides the channels. Which numbers may you try?",
+        "named_children() gives a module's own children. What has to happen to a child that has children itself?",
+        "Replace a layer by setting its parent's attribute of that name.",
+        "A new layer is on the CPU, with ones and zeros. Which numbers did the old one have, and on which device?",
+        "GroupNorm needs a number of groups that divides the channels. Which numbers up to `groups` do?",
     ],
 )
 
@@ -333,17 +346,17 @@ def run_without(lab, device0, device1, channels, groups, x, alone):
         return {"wrong": f"without_batchnorm returned {kind_of(found)}. Return the model."}
     trains = all([module.training for module in found.modules()])
     found.train()
-    if not alone:  # the two parts, of this model or of a copy
+    if not alone:  # the two stages, of this model or of a copy
         stacks = [module for module in found.modules() if type(module) is nn.Sequential]
         if len(stacks) != 4:
-            return {"wrong": "its parts are no nn.Sequential any more. Replace layers, and leave what they are in."}
+            return {"wrong": "the model's nn.Sequentials are no longer there. Replace layers, and leave their parents."}
         part0, part1 = stacks[1], stacks[3]
 
     def outputs(size):
         pieces = torch.from_numpy(x).split(size)
         if alone:
-            return torch.cat([found(rows.to(device1)) for rows in pieces])
-        return torch.cat([part1(part0(rows.to(device0)).to(device1)) for rows in pieces])
+            return torch.cat([found(samples.to(device1)) for samples in pieces])
+        return torch.cat([part1(part0(samples.to(device0)).to(device1)) for samples in pieces])
 
     return {
         "kinds": [type(module).__name__ for module in found.modules()],
@@ -354,7 +367,7 @@ def run_without(lab, device0, device1, channels, groups, x, alone):
 
 
 def reference(channels, groups, x, alone):
-    """The same model with GroupNorm, made here."""
+    """The output of the same model with GroupNorm, made here, and its parameters by name."""
 
     class Residual(nn.Module):
         def __init__(self, inside):
@@ -378,7 +391,7 @@ def reference(channels, groups, x, alone):
         for module in whole.modules():
             if type(module) is nn.GroupNorm:
                 module.weight.add_(1.0)
-        return whole(torch.from_numpy(x)).numpy(), [name for name, _ in whole.named_parameters()]
+        return whole(torch.from_numpy(x)).numpy(), {name: p.numpy() for name, p in whole.named_parameters()}
 
 
 def compare_without(student, device0, device1, channels, groups, alone=False):
@@ -388,13 +401,21 @@ def compare_without(student, device0, device1, channels, groups, alone=False):
         run = student.run(run_without, device0, device1, list(channels), groups, x, alone)
         need("wrong" not in run, run.get("wrong", ""))
         left = run["kinds"].count("BatchNorm2d")
-        need(not left, f"there is BatchNorm in it still: {times(left)}. Have you looked into the children's children?")
-        expected, names = reference(channels, groups, x, alone)
+        where = "Return the layer that replaces it." if alone else "Replace each, also children of children."
+        need(not left, f"{left} BatchNorm2d {'layers are' if left > 1 else 'is'} left. {where}")
+        expected, values = reference(channels, groups, x, alone)
+        names = list(values)
         found = [name for name, _, _ in run["named"]]
-        need(found == names, f"its parameters are {', '.join(found)}, and not {', '.join(names)}.")
+        lost = [name for name in names if name not in found]
+        need(
+            found == names,
+            f"its parameters are {', '.join(found)}, not {', '.join(names)}."
+            if not lost
+            else f"{len(lost)} parameters are gone, such as {', '.join(lost[:2])}. Put a GroupNorm in their place.",
+        )
         places = [device1 if alone or name.startswith("1.") else device0 for name in names]
         strayed = [n for (n, place, _), wanted in zip(run["named"], places, strict=True) if place != wanted]
-        need(not strayed, f"{strayed[0] if strayed else ''} is not on the device where its layer was.")
+        need(not strayed, f"{strayed[0] if strayed else ''} is not on the device where the old layer was.")
         whole, *cut = run["outputs"]
         need(
             all(np.allclose(each, whole, atol=1e-4) for each in cut),
@@ -402,8 +423,15 @@ def compare_without(student, device0, device1, channels, groups, alone=False):
         )
         need(
             np.allclose(whole, expected, rtol=1e-3, atol=1e-4),
-            "it computes something else than the model with nn.GroupNorm of as many groups as are possible up to "
-            f"{groups}, with the weights and biases of the old layers.",
+            "its output differs from that of the right model. "
+            + (
+                f"Give each GroupNorm as many groups as possible: the most up to {groups} that divide its channels."
+                if all(
+                    array.shape == values[name].shape and np.allclose(array, values[name])
+                    for name, _, array in run["named"]
+                )
+                else "Give each GroupNorm the weight and the bias of the layer that it replaces."
+            ),
         )
 
 
@@ -421,7 +449,7 @@ def _(student):
 def _(student):
     x = numbers(6, 3, 7, 7, seed=20)
     run = student.run(run_without, *student.devices, [8, 12], 4, x, False)
-    need(run["trains"], "a layer of it is in evaluation mode. The model came in train mode, and stays so.")
+    need(run["trains"], "a layer of it is in evaluation mode. The model came in train mode: leave it so.")
 
 
 def replace_among_others(lab):
@@ -430,8 +458,8 @@ def replace_among_others(lab):
     from utils.exercises.facts.probes import kind_of
 
     images = nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.InstanceNorm2d(6, affine=True), nn.Dropout2d(0.1))
-    rows = nn.Sequential(nn.Linear(24, 8), nn.BatchNorm1d(8), nn.LayerNorm(8))
-    model = nn.Sequential(images, nn.Flatten(), rows, nn.Unflatten(1, (2, 1, 2, 2)), nn.BatchNorm3d(2))
+    vectors = nn.Sequential(nn.Linear(24, 8), nn.BatchNorm1d(8), nn.LayerNorm(8))
+    model = nn.Sequential(images, nn.Flatten(), vectors, nn.Unflatten(1, (2, 1, 2, 2)), nn.BatchNorm3d(2))
     before = [type(module).__name__ for module in model.modules()]
     found = lab.without_batchnorm(model, 3)
     if not isinstance(found, nn.Module):
@@ -446,27 +474,27 @@ def _(student):
     wanted = ["GroupNorm" if kind == "BatchNorm2d" else kind for kind in seen["before"]]
     need(len(seen["now"]) == len(wanted), f"a model of {len(wanted)} modules has {len(seen['now'])} now.")
     for before, now, right in zip(seen["before"], seen["now"], wanted, strict=True):
-        need(now == right, f"where {before} was there is {now} now, and {right} is wanted.")
+        need(now == right, f"{before} became {now}. It should be {right}: replace BatchNorm2d only.")
 
 
-# --- ex4: words that count ------------------------------------------------------------------------------------------
+# --- ex4: tokens that count -----------------------------------------------------------------------------------------
 
 ex4 = lab.exercise(
     "ex4",
     points=2,
-    title="Words that count",
+    title="Tokens that count",
     hints=[
-        "Which words does the whole batch's mean go over? Are they shared out evenly over the micro-batches?",
-        "A mean over no word at all is 0 / 0. Which other reduction does the loss know?",
-        "How many words count can be known before anything is computed, and without asking a device.",
-        "cross_entropy wants the classes in the second place, or one long list of words.",
+        "Which tokens does the whole batch's mean go over? Does each micro-batch have as many of them?",
+        "The mean over no token is 0 / 0. Which other reduction does cross_entropy have?",
+        "y is on the CPU: how many tokens of the batch count is known before any device computes.",
+        "cross_entropy needs the classes in dimension 1, or all tokens in one dimension.",
     ],
 )
 
 IGNORED = -100
 
 
-def run_words(lab, device0, device1, x, y, size, features, classes, steps):
+def run_tokens(lab, device0, device1, x, y, size, features, classes, steps):
     import contextlib
 
     import torch
@@ -502,7 +530,7 @@ def run_words(lab, device0, device1, x, y, size, features, classes, steps):
     simulated = is_simulated(device0) and is_simulated(device1)
     with record(device0, device1) if simulated else contextlib.nullcontext() as timeline:
         for _ in range(steps):
-            found = lab.train_step_words(model, optimizer, torch.from_numpy(x), torch.from_numpy(y), size)
+            found = lab.train_step_tokens(model, optimizer, torch.from_numpy(x), torch.from_numpy(y), size)
             losses.append(found if type(found) is float else kind_of(found))
     return {
         "largest": max([event.flops for event in timeline.events]) if simulated else None,
@@ -514,16 +542,16 @@ def run_words(lab, device0, device1, x, y, size, features, classes, steps):
     }
 
 
-def words(rows, length, counted, classes, seed):
-    """Inputs and targets; `counted` has how many words of each row count, and its pattern is repeated."""
-    x = numbers(rows, length, 5, seed=seed)
-    y = torch.randint(classes, (rows, length), generator=torch.Generator().manual_seed(seed + 1))
-    for row in range(rows):
-        y[row, counted[row % len(counted)] :] = IGNORED
+def padded(samples, length, counted, classes, seed):
+    """Inputs and targets; `counted` has how many tokens of each sample count, and its pattern is repeated."""
+    x = numbers(samples, length, 5, seed=seed)
+    y = torch.randint(classes, (samples, length), generator=torch.Generator().manual_seed(seed + 1))
+    for sample in range(samples):
+        y[sample, counted[sample % len(counted)] :] = IGNORED
     return x, y.numpy()
 
 
-def expected_words(x, y, classes, steps):
+def expected_tokens(x, y, classes, steps):
     model = nn.Sequential(nn.Linear(x.shape[2], 11), nn.Tanh(), nn.Linear(11, classes))
     fill(model, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -543,83 +571,104 @@ def known_mistakes(x, y, size, classes) -> dict[str, list]:
     """The gradients of the first step of what students write, by how they weigh the micro-batches."""
     model = nn.Sequential(nn.Linear(x.shape[2], 11), nn.Tanh(), nn.Linear(11, classes))
     fill(model, 4)
-    sums, counts, rows = [], [], []
+
+    def gradients_of(piece, target):
+        output = model(piece).flatten(0, 1)
+        loss = nn.functional.cross_entropy(output, target.flatten(), reduction="sum", ignore_index=IGNORED)
+        return [g.numpy() for g in torch.autograd.grad(loss, list(model.parameters()))]
+
+    sums, counts, sizes = [], [], []
     for piece, target in zip(torch.from_numpy(x).split(size), torch.from_numpy(y).split(size), strict=True):
-        output, target = model(piece).flatten(0, 1), target.flatten()
-        loss = nn.functional.cross_entropy(output, target, reduction="sum", ignore_index=IGNORED)
-        sums.append([g.numpy() for g in torch.autograd.grad(loss, list(model.parameters()))])
+        sums.append(gradients_of(piece, target))
         counts.append(max(1, int((target != IGNORED).sum())))
-        rows.append(len(piece))
+        sizes.append(len(piece))
     weights = {
-        "when each micro-batch counts by its rows, and not by its words": [
-            n / sum(rows) / count for n, count in zip(rows, counts, strict=True)
+        "when each micro-batch counts by its samples. Weight it by its tokens that count.": [
+            n / sum(sizes) / count for n, count in zip(sizes, counts, strict=True)
         ],
-        "when every micro-batch counts alike, however few of its words count": [
-            1 / len(rows) / count for count in counts
+        "when every micro-batch counts alike. Weight it by its tokens that count.": [
+            1 / len(sizes) / count for count in counts
         ],
-        "when the means of the micro-batches are added up, and not weighted": [1 / count for count in counts],
-        "when the losses of the words are added up, and not divided by the number of those that count": [1] * len(rows),
-        "when the sum is divided by the number of all words, those too that do not count": [1 / y.size] * len(rows),
+        "when the means of the micro-batches are added up. Weight each by its tokens that count.": [
+            1 / count for count in counts
+        ],
+        "when the losses of the tokens are added up. Divide the sum by how many tokens of the batch count.": [1]
+        * len(sizes),
+        "when the sum is divided by the number of all tokens. Divide it by how many count.": [1 / y.size] * len(sizes),
     }
-    return {
-        words: [sum(w * g for w, g in zip(each, same_one, strict=True)) for same_one in zip(*sums, strict=True)]
-        for words, each in weights.items()
+    known = {
+        when: [sum(w * g for w, g in zip(each, same_one, strict=True)) for same_one in zip(*sums, strict=True)]
+        for when, each in weights.items()
     }
+    as_class_0 = gradients_of(torch.from_numpy(x), torch.from_numpy(y).clamp(min=0))
+    known["when padding counts as class 0. Leave these tokens out: ignore_index."] = [g / y.size for g in as_class_0]
+    return known
 
 
 def what_came_out(found, mistakes) -> str:
-    """The known mistake that gives these gradients, in a sentence."""
+    """The known mistake that gives these gradients, and what to do."""
     known = [
-        words
-        for words, wrong in mistakes.items()
+        when
+        for when, wrong in mistakes.items()
         if all(mine is not None and same(mine, theirs) for mine, theirs in zip(found, wrong, strict=True))
     ]
-    return f"They are what comes out {known[0]}." if known else ""
+    return f"That comes out {known[0]}" if known else ""
 
 
-def compare_words(student, device0, device1, rows, size, counted, *, classes=4, length=6, seed=7):
-    x, y = words(rows, length, counted, classes, seed)
-    with case(f"With {rows} rows of {length} words, size={size}, and {int((y != IGNORED).sum())} words that count"):
-        run = student.run(run_words, device0, device1, x, y, size, 5, classes, 2)
-        need(run["updates"] == 2, f"for 2 batches optimizer.step() was called {times(run['updates'])}.")
+def compare_tokens(student, device0, device1, samples, size, counted, *, classes=4, length=6, seed=7):
+    x, y = padded(samples, length, counted, classes, seed)
+    with case(
+        f"With {samples} samples of {length} tokens, size={size}, and {int((y != IGNORED).sum())} tokens that count"
+    ):
+        run = student.run(run_tokens, device0, device1, x, y, size, 5, classes, 2)
+        need(run["updates"] == 2, f"for 2 batches optimizer.step() was called {times(run['updates'])}. Once a batch.")
         pieces = torch.from_numpy(y).split(size)
-        if run["sizes"] != [len(piece) for piece in pieces if (piece != IGNORED).any()]:  # the others may be left out
-            compare_sizes(run["sizes"], rows, size)
-        losses, gradients, parameters = expected_words(x, y, classes, 2)
+        counting = [len(piece) for piece in pieces if (piece != IGNORED).any()]
+        if run["sizes"] != counting:  # the others may be left out
+            need(
+                not 0 < len(run["sizes"]) < len(counting) or max(run["sizes"]) > size,
+                f"{len(run['sizes'])} micro-batches were computed, and {len(counting)} have tokens that count. Leave "
+                "one out only if none of its tokens counts.",
+            )
+            compare_sizes(run["sizes"], samples, size)
+        losses, gradients, parameters = expected_tokens(x, y, classes, 2)
         need(
             not any(np.isnan(g).any() for g in run["gradients"] if g is not None),
-            "the gradients are not a number (nan). Is there a micro-batch in which no word counts?",
+            "the gradients are not a number (nan): the mean over no token is 0 / 0. Use sums.",
         )
         mistakes = known_mistakes(x, y, size, classes)
-        mistakes["when old gradients, here of ones, are added to the new ones"] = [right + 1 for right in gradients]
+        mistakes["when old gradients, here of ones, stay. Clear them before the first backward()."] = [
+            right + 1 for right in gradients
+        ]
         compare_gradients(run["gradients"], gradients, what_came_out(run["gradients"], mistakes))
         strange = [found for found in run["losses"] if not isinstance(found, float)]
-        need(not strange, f"train_step_words returned {strange[0] if strange else ''}. Return a Python float.")
+        need(not strange, f"train_step_tokens returned {strange[0] if strange else ''}. Return a Python float.")
+        nan = " The mean over no token is 0 / 0: use sums." if np.isnan(run["losses"]).any() else ""
         need(
             np.allclose(run["losses"], losses, rtol=1e-4),
-            f"the mean losses over the words that count are {losses[0]:.4f} and {losses[1]:.4f}, and it returned "
-            f"{run['losses'][0]:.4f} and {run['losses'][1]:.4f}.",
+            f"the mean losses over the tokens that count are {losses[0]:.4f} and {losses[1]:.4f}, and it returned "
+            f"{run['losses'][0]:.4f} and {run['losses'][1]:.4f}.{nan}",
         )
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
         need(right, "after two steps the parameters differ from those that the whole batch gives.")
         at_once = (run["largest"] or 0) / (2 * length * max(5 * 11, 11 * classes))
-        need(at_once <= size, f"a device computed with {at_once:g} rows at once, and a micro-batch has {size} at most.")
+        need(at_once <= size, f"a device computed {at_once:g} samples at once, and a micro-batch has {size} at most.")
 
 
-@ex4.fact("one update, with the gradients and the loss of the mean over all words that count")
+@ex4.fact("one update, with the gradients and the loss of the mean over all tokens that count")
 def _(student):
-    compare_words(student, *student.devices, 14, 4, (6, 1, 3, 2, 5))
+    compare_tokens(student, *student.devices, 14, 4, (6, 1, 3, 2, 5))
 
 
-@ex4.fact("a micro-batch in which no word counts is no trouble, nor is one whose first row has none")
+@ex4.fact("right also with a micro-batch in which no token counts, or none of its first sample")
 def _(student):
-    compare_words(student, *student.devices, 8, 2, (4, 5, 0, 0))
-    compare_words(student, *student.devices, 8, 2, (0, 5, 4, 3))
+    compare_tokens(student, *student.devices, 8, 2, (4, 5, 0, 0))
+    compare_tokens(student, *student.devices, 8, 2, (0, 5, 4, 3))
 
 
-# --- ex5: less memory -----------------------------------------------------------------------------------------------
+# --- ex5: recompute activations -------------------------------------------------------------------------------------
 
-ENOUGH = 0.8  # of the ordinary pipeline's memory: checkpoint of each part needs about half, checkpoint_sequential 0.73
+ENOUGH = 0.8  # of the ordinary pipeline's memory: checkpoint of each stage needs about half, checkpoint_sequential 0.73
 LEAST_AGAIN, MOST_AGAIN = 1.1, 1.45  # times the operations of an ordinary step: 1.17 where the last third is kept
 AS_BEFORE = 0.7  # of the overlap without recomputing: model answer 1.0, a checkpoint around the whole model 0.5
 PAR = 29  # percent: what the model answer takes, measured by the scored function below
@@ -627,13 +676,13 @@ PAR = 29  # percent: what the model answer takes, measured by the scored functio
 ex5 = lab.exercise(
     "ex5",
     points=2,
-    title="Compute again, instead of keeping",
+    title="Recompute activations",
     hints=[
-        "checkpoint(function, input, use_reentrant=False) computes function(input), and keeps the input.",
-        "Both parts have activations, each on its own device. Which lines of your loop make them?",
-        "A row of the batch needs no gradient, but the weights that it meets do. With use_reentrant=True the first "
-        "part gets none.",
-        "What is kept of each micro-batch should be what goes into a part, and little more.",
+        "checkpoint(function, input, use_reentrant=False) computes function(input), and saves the input only.",
+        "Both stages have activations, each on its own device. Which lines of your loop compute them?",
+        "The samples need no gradient, but the weights do. With use_reentrant=True the first stage gets none.",
+        "Of each micro-batch only the inputs of both stages are saved. So how many checkpoints has it, and where is "
+        "the copy between the devices?",
     ],
 )
 
@@ -663,9 +712,9 @@ def run_recomputed(lab, device0, device1, x, size, watch):
 
     torch.manual_seed(8)
     model = Split()
-    called = [], []  # how many rows each call of a part was given
-    for first, rows_of in ((model.part0[0], called[0]), (model.part1[0], called[1])):
-        note = adding_to(rows_of)
+    called = [], []  # how many samples each call of a stage was given
+    for first, given in ((model.part0[0], called[0]), (model.part1[0], called[1])):
+        note = adding_to(given)
         first.register_forward_pre_hook(lambda module, inputs, note=note: note(len(inputs[0])))
     simulated = watch and is_simulated(device0) and is_simulated(device1)
     gpu = torch.get_device_module(device0) if simulated else None
@@ -675,9 +724,11 @@ def run_recomputed(lab, device0, device1, x, size, watch):
         gpu.reset_peak_memory_stats(device)
     with record(device0, device1) if simulated else contextlib.nullcontext() as timeline:
         output = lab.recomputed(model, x, size)
-        before_backward = [len(rows) for rows in called]
+        before_backward = [len(samples) for samples in called]
         if not isinstance(output, torch.Tensor):
             return {"wrong": f"recomputed returned {kind_of(output)}. Return one tensor."}
+        if not output.requires_grad:
+            return {"wrong": "the output needs no gradient, so nothing can be trained. Is it use_reentrant=True?"}
         output.square().mean().backward()
     for device in (device0, device1) if simulated else ():
         peaks.append(gpu.max_memory_allocated(device))
@@ -686,7 +737,7 @@ def run_recomputed(lab, device0, device1, x, size, watch):
         "device": str(output.device),
         "gradients": [None if p.grad is None else array(p.grad) for p in model.parameters()],
         "sizes": called[0],
-        "again": [sum(rows[start:]) for rows, start in zip(called, before_backward, strict=True)],
+        "again": [sum(samples[start:]) for samples, start in zip(called, before_backward, strict=True)],
         "took": [peak - start for peak, start in zip(peaks, before, strict=True)],
         "flops": sum([event.flops for event in timeline.events]) if simulated else None,
     }
@@ -700,9 +751,9 @@ def keeping(model, x, size):
 ORDINARY = SimpleNamespace(recomputed=keeping)
 
 
-def recompute(student, device0, device1, rows, size, seed=3):
+def recompute(student, device0, device1, samples, size, seed=3):
     """A run of the student's, and what an ordinary pipeline gives and takes."""
-    asked = device0, device1, numbers(rows, 4, seed=seed), size, True
+    asked = device0, device1, numbers(samples, 4, seed=seed), size, True
     run = student.run(run_recomputed, *asked)
     need("wrong" not in run, run.get("wrong", ""))
     need_devices(student)
@@ -713,7 +764,7 @@ def compare_values(run, right, device1):
     need(run["device"] == device1, f"the output is on {run['device']}, not on {device1}.")
     need(
         same(run["output"], right["output"]),
-        "the output differs from that of the whole batch. Is every micro-batch there, in its place?",
+        "the output differs from that of the whole batch. Is every micro-batch there, in order?",
     )
     compare_gradients(run["gradients"], right["gradients"], "")
 
@@ -724,37 +775,37 @@ def need_one_more_pass(found, right):
         return
     need(
         LEAST_AGAIN * right <= found <= MOST_AGAIN * right,
-        f"the devices do {found / right:.2f} times the operations of an ordinary step. To compute once more all that "
-        "lies in the parts makes it 1.33 times.",
+        f"the devices do {found / right:.2f} times the operations of an ordinary step. One more forward pass of both "
+        "stages makes it 1.33 times.",
     )
 
 
-def compare_recomputed(student, device0, device1, rows, size, seed=3):
-    with case(f"With {rows} rows and size={size}"):
-        run, right = recompute(student, device0, device1, rows, size, seed)
-        need(run["sizes"], "the first part was never called.")
+def compare_recomputed(student, device0, device1, samples, size, seed=3):
+    with case(f"With {samples} samples and size={size}"):
+        run, right = recompute(student, device0, device1, samples, size, seed)
+        need(run["sizes"], "stage 0 was never called.")
         need(
             max(run["sizes"]) <= size,
-            f"the first part was given {max(run['sizes'])} rows at once, and a micro-batch has {size} at most.",
+            f"stage 0 was given {max(run['sizes'])} samples at once, and a micro-batch has {size} at most.",
         )
         compare_values(run, right, device1)
         for part, again in zip(("part0", "part1"), run["again"], strict=True):
             need(
-                again >= rows,
-                f"in backward() {part} was given {again} of the {rows} rows again. Its activations are to be computed "
-                "again there, and kept nowhere.",
+                again >= samples,
+                f"backward() recomputed {part} for {again} of the {samples} samples. Give {part} a checkpoint for each "
+                "micro-batch.",
             )
         need_one_more_pass(run["flops"], right["flops"])
 
 
-@ex5.fact("the output and every gradient are as without recomputing, and both parts compute again in backward")
+@ex5.fact("output and gradients are as without recomputation, and backward recomputes both stages")
 def _(student):
     compare_recomputed(student, *student.devices, 24, 6)
     compare_recomputed(student, *student.devices, 10, 4)
 
 
 def watch_dropout(lab, device0, device1, x, size):
-    """Which numbers the dropout of each part dropped in forward, and which in backward: a mask for each call."""
+    """Which numbers the dropout of each stage dropped in forward, and which in backward: a mask for each call."""
     import torch
     from torch import nn
 
@@ -786,8 +837,8 @@ def watch_dropout(lab, device0, device1, x, size):
     }
 
 
-def compare_dropout(student, device0, device1, rows, size):
-    run = student.run(watch_dropout, device0, device1, numbers(rows, 4), size)
+def compare_dropout(student, device0, device1, samples, size):
+    run = student.run(watch_dropout, device0, device1, numbers(samples, 4), size)
     for part, first, again in zip(("part0", "part1"), run["forward"], run["backward"], strict=True):
         need(
             all(mask.any() for mask in first),
@@ -796,26 +847,26 @@ def compare_dropout(student, device0, device1, rows, size):
         known = {mask.tobytes() for mask in first}
         need(
             {mask.tobytes() for mask in again} <= known,
-            f"With dropout in it, {part} dropped other numbers when it was computed again than in the forward pass. So "
-            "the gradients are not those of the output. (checkpoint keeps what random numbers come next on the devices "
-            "of the tensors that it is given, and on no other device.)",
+            f"dropout in {part} dropped other numbers when it was recomputed. checkpoint restores the random numbers "
+            "of its inputs' devices only (with preserve_rng_state): give each stage a checkpoint, with inputs on its "
+            "own device.",
         )
     need(run["trains"], "afterwards the model is in evaluation mode. Leave it in train mode.")
 
 
-@ex5.fact("dropout drops the same numbers when a part is computed again")
+@ex5.fact("dropout drops the same numbers when a stage is recomputed")
 def _(student):
     compare_dropout(student, *student.devices, 10, 4)
 
 
-def need_less_memory(student, device0, device1, rows, size):
-    with case(f"With {rows} rows and size={size}"):
-        run, right = recompute(student, device0, device1, rows, size)
+def need_less_memory(student, device0, device1, samples, size):
+    with case(f"With {samples} samples and size={size}"):
+        run, right = recompute(student, device0, device1, samples, size)
         for device, kept, mine in zip((device0, device1), right["took"], run["took"], strict=False):
             need(
                 mine <= ENOUGH * kept,
-                f"at its fullest moment {device} held {mine} bytes more than before, and {kept} without recomputing. "
-                f"It should be less than {ENOUGH:.0%} of that. What is still kept there?",
+                f"the peak of {device} is {mine} bytes, and {kept} without recomputation. Less than {ENOUGH:.0%} of "
+                "that is wanted: which list, hook or variable still keeps activations?",
             )
         compare_values(run, right, device1)
         need_one_more_pass(run["flops"], right["flops"])
@@ -872,13 +923,13 @@ def need_pipeline(student, device0, device1, micro_batches):
         need_devices(student)
         right = watch_recomputed(ORDINARY, device0, device1, micro_batches)
         why = lesson.why_serial(run) or (
-            "Is there a copy inside a checkpoint? That is computed again as one piece, one device after the other: "
-            "give each part a checkpoint of its own, and copy between them."
+            "Is there a copy inside a checkpoint, or back to device0 in the loop? Give each stage a checkpoint of its "
+            "own, copy between them, and leave the outputs where they are."
         )
         need(
             run["share"] > AS_BEFORE * right["share"],
             f"With {micro_batches} micro-batches: on the simulated clock both devices worked at once for "
-            f"{run['share']:.0%} of the time that they work, and without recomputing for {right['share']:.0%}. {why}",
+            f"{run['share']:.0%} of their working time, and without recomputation for {right['share']:.0%}. {why}",
         )
         need(same(run["output"], right["output"]), "the output differs from that of the whole batch.")
         need(

@@ -21,13 +21,13 @@ def _(student):
 @seen.ex2.fact("it holds for other cuts and batches")
 def _(student):
     device0, device1 = student.devices
-    words = "Three layers with a Tanh each, 400 examples, cut after the first pair"
+    words = "Three layers with a Tanh each, 400 samples, cut after the first pair"
     seen.compare_peaks(student, words, seen.PAIRS, 2, 400, device1, device0)
-    words = "Three layers with a Tanh each, 300 examples, cut after the second pair"
+    words = "Three layers with a Tanh each, 300 samples, cut after the second pair"
     seen.compare_peaks(student, words, seen.PAIRS, 4, 300, device0, device1, already=10_000)
 
 
-@seen.ex4.fact("it works for other depths, cuts, rows and lengths")
+@seen.ex4.fact("it works for other depths, cuts, batch sizes and lengths")
 def _(student):
     device0, device1 = student.devices
     seen.compare_gpt(student, 5, 4, (1, 32), device1, device0, seed=7)

@@ -9,12 +9,12 @@ seen = visible("lab08")
 lab = seen.lab
 
 
-@seen.ex1.fact("other sizes, other parts, and the devices swapped: all as with the whole batch")
+@seen.ex1.fact("other sizes, other stages, and the devices swapped: all as with the whole batch")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            for rows, size in ((9, 2), (5, 5), (3, 8), (6, 1)):
-                seen.compare_pipelined(student, [device0, device1], rows, size, seed=rows)
+            for samples, size in ((9, 2), (5, 5), (3, 8), (6, 1)):
+                seen.compare_pipelined(student, [device0, device1], samples, size, seed=samples)
             four = [*seen.THREE, [["Linear", 2, 4]]]
             seen.compare_pipelined(student, [device0, device0, device1, device1], 9, 4, stacks=four, seed=3)
 
@@ -35,16 +35,18 @@ def _(student):
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            for rows, size, loss in ((11, 5, "CrossEntropyLoss"), (7, 7, "MSELoss"), (9, 2, "L1Loss")):
-                seen.compare_train_step(student, device0, device1, rows, size, widths=(4, 7, 6), loss=loss, seed=rows)
+            for samples, size, loss in ((11, 5, "CrossEntropyLoss"), (7, 7, "MSELoss"), (9, 2, "L1Loss")):
+                seen.compare_train_step(
+                    student, device0, device1, samples, size, widths=(4, 7, 6), loss=loss, seed=samples
+                )
 
 
 @seen.ex3.fact("the same numbers with other sizes and the devices swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            for rows, size in ((13, 4), (6, 6), (5, 1)):
-                seen.compare_overlapping(student, device0, device1, rows, size, widths=(3, 8, 5), seed=rows)
+            for samples, size in ((13, 4), (6, 6), (5, 1)):
+                seen.compare_overlapping(student, device0, device1, samples, size, widths=(3, 8, 5), seed=samples)
 
 
 @seen.ex3.fact("it reaches the share of the bound with a batch that does not divide, and the devices swapped")
@@ -52,7 +54,7 @@ def _(student):
     seen.need_share(student, *student.devices[::-1], 150, 16)
 
 
-@seen.ex4.fact("other numbers of micro-batches, other parts, steps that do not overlap, and the devices swapped")
+@seen.ex4.fact("other numbers of micro-batches, other stages, steps that do not overlap, and the devices swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:

@@ -12,25 +12,25 @@ lab = seen.lab
 @seen.ex1.fact("other sizes, on either device")
 def _(student):
     for device in student.devices:
-        for rows, size in ((9, 2), (5, 5), (3, 8), (6, 1)):
-            seen.compare_prefetched(student, device, rows, size)
+        for samples, size in ((9, 2), (5, 5), (3, 8), (6, 1)):
+            seen.compare_prefetched(student, device, samples, size)
 
 
-@seen.ex1.fact("the next rows are on their way on the other device, too")
+@seen.ex1.fact("copies overlap with kernels on the other device, too")
 def _(student):
     seen.need_hidden(student, student.devices[1], 9)
     seen.need_ahead(student, student.devices[1], 9)
 
 
-@seen.ex2.fact("the best number for other batches, more parts, and tight or too little memory")
+@seen.ex2.fact("the best number for other batches, more stages, and tight or too little memory")
 def _(student):
     for asked in (
         (60, 4, 0.0003, 0.0011, 7, 10_000),
-        (17, 2, 0.002, 0.0001, 50, 10_000),  # nearly free launches: one row each
+        (17, 2, 0.002, 0.0001, 50, 10_000),  # nearly free launches: one sample each
         (17, 2, 0.001, 10.0, 50, 10_000),  # very dear ones: the whole batch at once
-        (24, 2, 0.001, 10.0, 64, 512),  # 8 rows fill the memory to the last byte
-        (10, 2, 0.001, 10.0, 100, 399),  # 3 rows fit, so 4 micro-batches
-        (10, 3, 0.001, 0.01, 100, 99),  # not even one row fits
+        (24, 2, 0.001, 10.0, 64, 512),  # 8 samples fill the memory to the last byte
+        (10, 2, 0.001, 10.0, 100, 399),  # 3 samples fit, so 4 micro-batches
+        (10, 3, 0.001, 0.01, 100, 99),  # not even one sample fits
         (1, 2, 0.001, 0.001, 100, 100),
         (10, 2, 500.0, 1000.0, 10, 100),  # hours
     ):
@@ -49,20 +49,20 @@ def _(student):
     seen.compare_without(student, *student.devices, (4, 4), 3, alone=True)
 
 
-@seen.ex4.fact("other sizes, other words, and the devices swapped")
+@seen.ex4.fact("other sizes, other lengths, and the devices swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            seen.compare_words(student, device0, device1, 11, 5, (3, 6, 1), classes=7, seed=11)
-            seen.compare_words(student, device0, device1, 7, 1, (2, 0, 4), seed=12)
+            seen.compare_tokens(student, device0, device1, 11, 5, (3, 6, 1), classes=7, seed=11)
+            seen.compare_tokens(student, device0, device1, 7, 1, (2, 0, 4), seed=12)
 
 
 @seen.ex5.fact("the output, the gradients and what dropout drops, with other sizes and the devices swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            for rows, size in ((9, 2), (4, 7)):
-                seen.compare_recomputed(student, device0, device1, rows, size, seed=rows)
+            for samples, size in ((9, 2), (4, 7)):
+                seen.compare_recomputed(student, device0, device1, samples, size, seed=samples)
             seen.compare_dropout(student, device0, device1, 9, 2)
 
 

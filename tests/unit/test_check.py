@@ -235,7 +235,7 @@ A_WAIT_IN_THE_LOOP = """
         (ALL_FIRST_PARTS_FIRST, "All of stage 0 was launched before the first copy."),
         (ALL_COPIES_FIRST, "All copies were launched before the first kernel of stage 1."),
         (OUTPUTS_BACK, "device1 copies something back to device0."),
-        (A_WAIT_IN_THE_LOOP, "What waits in the loop?"),
+        (A_WAIT_IN_THE_LOOP, "In the loop Python waits for a device"),
     ],
 )
 def test_a_wrong_order_of_launches_is_told_from_a_wait(forward, says):

@@ -1,5 +1,5 @@
 # %% wrong: one_list_added_up
-# Adds up one list of the whole model, so what crosses counts on one device only.
+# Adds up one list of the whole model, so the activation at the cut counts on one device only.
 
 def kept_on_each(layers, x, cut):
     kept = kept_by(layers, x)
@@ -7,7 +7,7 @@ def kept_on_each(layers, x, cut):
 
 
 # %% wrong: crossing_always_added
-# Adds what crosses to the second device, also where no layer there keeps it.
+# Adds the activation at the cut to the second device, also where no layer there keeps it.
 
 def kept_on_each(layers, x, cut):
     kept = kept_by(layers, x)
@@ -17,7 +17,7 @@ def kept_on_each(layers, x, cut):
 
 
 # %% wrong: detached
-# Begins the second part with a tensor that needs no gradient, so its first layers keep less.
+# Begins the second stage with a tensor that needs no gradient, so its first layers keep less.
 
 def kept_on_each(layers, x, cut):
     part0, part1 = layers[:cut], layers[cut:]
@@ -26,7 +26,7 @@ def kept_on_each(layers, x, cut):
 
 
 # %% wrong: x_into_both
-# Gives the batch to both parts.
+# Gives the batch to both stages.
 
 def kept_on_each(layers, x, cut):
     part0, part1 = layers[:cut], layers[cut:]
@@ -62,7 +62,7 @@ def kept_on_each(layers, x, cut):
 
 
 # %% wrong: always_with_a_gradient
-# Lets what crosses need a gradient, also where nothing before it is trained.
+# Lets the activation at the cut need a gradient, also where nothing before it is trained.
 
 def kept_on_each(layers, x, cut):
     part0, part1 = layers[:cut], layers[cut:]
@@ -83,7 +83,7 @@ def kept_on_each(layers, x, cut):
 
 
 # %% right: hidden_by_hand
-# Runs the layers of the first part one by one.
+# Runs the layers of the first stage one by one.
 
 def kept_on_each(layers, x, cut):
     hidden = x
@@ -125,7 +125,7 @@ def kept_on_each(layers, x, cut):
 
 
 # %% wrong: stand_in_of_the_same_shape
-# Makes a stand-in of the shape of what crosses, which is in float32 whatever the layers are in.
+# Makes a stand-in of the shape of the activation at the cut, which is in float32 whatever the layers are in.
 
 def kept_on_each(layers, x, cut):
     part0, part1 = layers[:cut], layers[cut:]

@@ -196,7 +196,7 @@ def peaks(layers, x, cut, device0, device1):
 
 
 # %% wrong: the_whole_copy_on_the_first_device
-# Moves the whole copy to the first device before its second part goes on to the second.
+# Moves the whole copy to the first device before its second stage goes on to the second.
 
 def peaks(layers, x, cut, device0, device1):
     gpu = torch.get_device_module(device0)

@@ -48,7 +48,7 @@ def choose_cut(layers, x, allowed, device):
 
 
 # %% wrong: the_largest_sum
-# Takes the cut whose slower part is the slowest.
+# Takes the cut whose slower stage is the slowest.
 
 def choose_cut(layers, x, allowed, device):
     trial, hidden = copy.deepcopy(layers).to(device), x.to(device)
@@ -83,7 +83,7 @@ def choose_cut(layers, x, allowed, device):
 
 
 # %% wrong: faster_part
-# Looks at the faster part, and makes it as fast as it can be.
+# Looks at the faster stage, and makes it as fast as it can be.
 
 def choose_cut(layers, x, allowed, device):
     trial, hidden = copy.deepcopy(layers).to(device), x.to(device)
@@ -100,7 +100,7 @@ def choose_cut(layers, x, allowed, device):
 
 
 # %% wrong: one_example
-# Measures with one example, where small layers take as long as large ones.
+# Measures with one sample, where small layers take as long as large ones.
 
 def choose_cut(layers, x, allowed, device):
     trial, hidden = copy.deepcopy(layers).to(device), x[:1].to(device)
@@ -176,7 +176,7 @@ def choose_cut(layers, x, allowed, device):
 
 
 # %% right: both_parts_of_each_cut
-# Runs both parts of each allowed cut, and measures them.
+# Runs both stages of each allowed cut, and measures them.
 
 def choose_cut(layers, x, allowed, device):
     model = copy.deepcopy(layers).to(device)
@@ -235,7 +235,7 @@ def choose_cut(layers, x, allowed, device):
 
 
 # %% right: forward_and_backward_recorded_apart
-# Records forward and backward of each part in two timelines, and adds them up.
+# Records forward and backward of each stage in two timelines, and adds them up.
 
 def choose_cut(layers, x, allowed, device):
     def busy(work):

@@ -108,7 +108,7 @@ class SplitGPT(nn.Module):
 
 
 # %% wrong: tables_of_full_length
-# Gives the blocks the tables for the longest text, whatever the length.
+# Gives the blocks the tables for the longest sequence, whatever the length.
 
 class SplitGPT(nn.Module):
     def __init__(self, model, cut, device0, device1):
@@ -277,7 +277,7 @@ class SplitGPT(nn.Module):
 
 
 # %% wrong: length_of_the_first_text
-# Cuts the tables to the length of the first text, and keeps them for all others.
+# Cuts the tables to the length of the first sequence, and keeps them for all others.
 
 class SplitGPT(nn.Module):
     def __init__(self, model, cut, device0, device1):
@@ -374,7 +374,7 @@ class SplitGPT(nn.Module):
 
 
 # %% right: hooks
-# Leaves the model's forward, and lets hooks move what each part is given.
+# Leaves the model's forward, and lets hooks move what each module is given.
 
 class SplitGPT(nn.Module):
     def __init__(self, model, cut, device0, device1):
@@ -418,7 +418,7 @@ class SplitGPT(nn.Module):
 
 
 # %% wrong: sixteen_positions
-# Keeps 16 positions of the tables on each device, so that none has to travel: enough for the texts of the trials.
+# Keeps 16 positions of the tables on each device, so that none has to travel: enough for the sequences of the trials.
 
 class SplitGPT(nn.Module):
     def __init__(self, model, cut, device0, device1):
@@ -430,7 +430,7 @@ class SplitGPT(nn.Module):
 
     def forward(self, words):
         model, length = self.model, words.shape[1]
-        x = model.embed(words.to(self.device1))  # looked up there, because a few rows are less than the whole table
+        x = model.embed(words.to(self.device1))  # looked up there: the embedded tokens are smaller than the table
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             tables = [table[:length] for table in self.tables[device]]

@@ -1,13 +1,13 @@
 # %% wrong: detached
-# Detaches between the parts, so the first part gets no gradient.
+# Detaches between the stages, so the first stage gets no gradient.
 
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
     total = 0.0
-    for rows, target in zip(x.split(size), y.split(size)):
-        hidden = model.part0(rows.to(model.device0))
+    for samples, target in zip(x.split(size), y.split(size)):
+        hidden = model.part0(samples.to(model.device0))
         output = model.part1(hidden.detach().to(model.device1))
-        loss = loss_fn(output, target.to(model.device1)) * len(rows) / len(x)
+        loss = loss_fn(output, target.to(model.device1)) * len(samples) / len(x)
         loss.backward()
         total += loss.item()
     optimizer.step()
@@ -15,13 +15,13 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 
 
 # %% wrong: divides_by_full_sizes
-# Weighs each loss by size over the rows, also that of the smaller last one.
+# Weighs each loss by size over the samples, also that of the smaller last one.
 
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
     loss = 0
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss + loss_fn(model(rows), target.to(model.device1)) * min(size, len(x)) / len(x)
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss + loss_fn(model(samples), target.to(model.device1)) * min(size, len(x)) / len(x)
     loss.backward()
     optimizer.step()
     return loss.item()
@@ -32,8 +32,8 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss_fn(model(rows), target.to(model.device1))
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss_fn(model(samples), target.to(model.device1))
     loss.backward()
     optimizer.step()
     return loss.item()
@@ -44,33 +44,33 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss_fn(model(rows), target.to(model.device1)) * len(rows) / len(x)
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss_fn(model(samples), target.to(model.device1)) * len(samples) / len(x)
         loss.backward()
     optimizer.step()
     return loss.item()
 
 
 # %% wrong: mean_of_means
-# Divides by the number of micro-batches, so the rows of a smaller last one count more.
+# Divides by the number of micro-batches, so the samples of a smaller last one count more.
 
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
     pieces = list(zip(x.split(size), y.split(size)))
-    loss = sum(loss_fn(model(rows), target.to(model.device1)) for rows, target in pieces) / len(pieces)
+    loss = sum(loss_fn(model(samples), target.to(model.device1)) for samples, target in pieces) / len(pieces)
     loss.backward()
     optimizer.step()
     return loss.item()
 
 
 # %% wrong: outputs_in_the_wrong_order
-# Joins the outputs newest first, so they meet the targets of other rows.
+# Joins the outputs newest first, so they meet the targets of other samples.
 
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
     outputs = []
-    for rows in x.split(size):
-        outputs.insert(0, model(rows))
+    for samples in x.split(size):
+        outputs.insert(0, model(samples))
     loss = loss_fn(torch.cat(outputs), y.to(model.device1))
     loss.backward()
     optimizer.step()
@@ -83,8 +83,8 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
     loss = 0
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss + loss_fn(model(rows), target.to(model.device1)) * len(rows) / len(x)
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss + loss_fn(model(samples), target.to(model.device1)) * len(samples) / len(x)
     loss.backward()
     optimizer.step()
     return loss
@@ -95,12 +95,12 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 
 def train_step(model, optimizer, loss_fn, x, y, size):
     total = 0.0
-    for rows, target in zip(x.split(size), y.split(size)):
+    for samples, target in zip(x.split(size), y.split(size)):
         optimizer.zero_grad()
-        loss = loss_fn(model(rows), target.to(model.device1))
+        loss = loss_fn(model(samples), target.to(model.device1))
         loss.backward()
         optimizer.step()
-        total += loss.item() * len(rows) / len(x)
+        total += loss.item() * len(samples) / len(x)
     return total
 
 
@@ -110,9 +110,9 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
     total = 0.0
-    for rows in x.split(size):
-        target = y[: len(rows)].to(model.device1)
-        loss = loss_fn(model(rows), target) * len(rows) / len(x)
+    for samples in x.split(size):
+        target = y[: len(samples)].to(model.device1)
+        loss = loss_fn(model(samples), target) * len(samples) / len(x)
         loss.backward()
         total += loss.item()
     optimizer.step()
@@ -125,8 +125,8 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
     total = 0.0
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss_fn(model(rows), target) * len(rows) / len(x)
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss_fn(model(samples), target) * len(samples) / len(x)
         loss.backward()
         total += loss.item()
     optimizer.step()
@@ -139,10 +139,10 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
     total = 0.0
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss_fn(model(rows), target.to(model.device1))
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss_fn(model(samples), target.to(model.device1))
         loss.backward()
-        total += loss.detach() * len(rows) / len(x)
+        total += loss.detach() * len(samples) / len(x)
     optimizer.step()
     return total.item()
 
@@ -163,8 +163,8 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 
 def train_step(model, optimizer, loss_fn, x, y, size):
     total = 0.0
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss_fn(model(rows), target.to(model.device1)) * len(rows) / len(x)
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss_fn(model(samples), target.to(model.device1)) * len(samples) / len(x)
         loss.backward()
         total += loss.item()
     optimizer.step()
@@ -176,9 +176,9 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 
 def train_step(model, optimizer, loss_fn, x, y, size):
     total = 0.0
-    for rows, target in zip(x.split(size), y.split(size)):
+    for samples, target in zip(x.split(size), y.split(size)):
         optimizer.zero_grad()
-        loss = loss_fn(model(rows), target.to(model.device1)) * len(rows) / len(x)
+        loss = loss_fn(model(samples), target.to(model.device1)) * len(samples) / len(x)
         loss.backward()
         total += loss.item()
     optimizer.step()
@@ -191,8 +191,8 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
     losses = [
-        loss_fn(model(rows), target.to(model.device1)) * len(rows) / len(x)
-        for rows, target in zip(x.split(size), y.split(size))
+        loss_fn(model(samples), target.to(model.device1)) * len(samples) / len(x)
+        for samples, target in zip(x.split(size), y.split(size))
     ]
     for loss in reversed(losses):
         loss.backward()
@@ -207,9 +207,9 @@ def train_step(model, optimizer, loss_fn, x, y, size):
     def closure():
         optimizer.zero_grad()
         total = 0.0
-        for rows, target in zip(x.split(size), y.split(size), strict=True):
-            output = model(rows)
-            loss = loss_fn(output, target.to(output.device)) * len(rows) / len(x)
+        for samples, target in zip(x.split(size), y.split(size), strict=True):
+            output = model(samples)
+            loss = loss_fn(output, target.to(output.device)) * len(samples) / len(x)
             loss.backward()
             total = total + loss.detach()
         return total
@@ -218,17 +218,17 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 
 
 # %% right: gradients_divided
-# Adds up the losses times their rows, and divides the gradients in the end.
+# Adds up the losses times their samples, and divides the gradients in the end.
 
 def train_step(model, optimizer, loss_fn, x, y, size):
     for parameter in model.parameters():
         parameter.grad = None
     total = 0.0
     for start in range(0, len(x), size):
-        rows, target = x[start : start + size], y[start : start + size]
-        loss = loss_fn(model.part1(model.part0(rows.to(model.device0)).to(model.device1)), target.to(model.device1))
-        (loss * len(rows)).backward()
-        total += loss.item() * len(rows)
+        samples, target = x[start : start + size], y[start : start + size]
+        loss = loss_fn(model.part1(model.part0(samples.to(model.device0)).to(model.device1)), target.to(model.device1))
+        (loss * len(samples)).backward()
+        total += loss.item() * len(samples)
     for parameter in model.parameters():
         parameter.grad /= len(x)
     optimizer.step()
@@ -236,10 +236,10 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 
 
 # %% right: joined_outputs
-# Joins the outputs, so one loss over all rows needs no weights.
+# Joins the outputs, so one loss over all samples needs no weights.
 
 def train_step(model, optimizer, loss_fn, x, y, size):
-    outputs = torch.cat([model(rows) for rows in x.split(size)])
+    outputs = torch.cat([model(samples) for samples in x.split(size)])
     loss = loss_fn(outputs, y.to(outputs.device))
     optimizer.zero_grad()
     loss.backward()
@@ -253,8 +253,8 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
     total = 0.0
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss_fn(model(rows), target.to(model.device1)) * (len(rows) / len(x))
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss_fn(model(samples), target.to(model.device1)) * (len(samples) / len(x))
         loss.backward()
         total += loss.item()
     optimizer.step()
@@ -267,9 +267,9 @@ def train_step(model, optimizer, loss_fn, x, y, size):
 def train_step(model, optimizer, loss_fn, x, y, size):
     optimizer.zero_grad()
     losses = []
-    for rows, target in zip(x.split(size), y.split(size), strict=True):
-        output = model(rows)
-        losses.append(loss_fn(output, target.to(output)) * len(rows) / len(x))
+    for samples, target in zip(x.split(size), y.split(size), strict=True):
+        output = model(samples)
+        losses.append(loss_fn(output, target.to(output)) * len(samples) / len(x))
     mean_loss = sum(losses)
     mean_loss.backward()
     optimizer.step()

@@ -3,8 +3,8 @@
 
 def overlapping(model, loss_fn, x, y, size):
     total = 0.0
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss_fn(model(rows), target) * len(rows) / len(x)
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss_fn(model(samples), target) * len(samples) / len(x)
         loss.backward()
         total += loss.item()
         print("loss so far", total)
@@ -16,8 +16,8 @@ def overlapping(model, loss_fn, x, y, size):
 
 def overlapping(model, loss_fn, x, y, size):
     losses, total = [], 0.0
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss_fn(model(rows), target) * len(rows) / len(x)
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss_fn(model(samples), target) * len(samples) / len(x)
         losses.append(loss)
         total += loss.item()
     sum(losses).backward()
@@ -29,8 +29,8 @@ def overlapping(model, loss_fn, x, y, size):
 
 def overlapping(model, loss_fn, x, y, size):
     losses = []
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss_fn(model(rows), target) * len(rows) / len(x)
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss_fn(model(samples), target) * len(samples) / len(x)
         losses.append(loss.detach())
     loss.backward()
     return sum(losses).item()
@@ -40,7 +40,7 @@ def overlapping(model, loss_fn, x, y, size):
 # Loses the weights while rewriting, and takes the mean of the losses.
 
 def overlapping(model, loss_fn, x, y, size):
-    losses = [loss_fn(model(rows), target) for rows, target in zip(x.split(size), y.split(size))]
+    losses = [loss_fn(model(samples), target) for samples, target in zip(x.split(size), y.split(size))]
     total = torch.stack(losses).mean()
     total.backward()
     return total.item()
@@ -51,8 +51,8 @@ def overlapping(model, loss_fn, x, y, size):
 
 def overlapping(model, loss_fn, x, y, size):
     losses = []
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss_fn(model(rows), target) * len(rows) / len(x)
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss_fn(model(samples), target) * len(samples) / len(x)
         loss.backward()
         losses.append(loss.detach())
     return sum(losses).item()
@@ -64,9 +64,9 @@ def overlapping(model, loss_fn, x, y, size):
 def overlapping(model, loss_fn, x, y, size):
     model.to(model.device1)
     losses = []
-    for rows, target in zip(x.split(size), y.split(size)):
-        output = model.part1(model.part0(rows.to(model.device1)))
-        losses.append(loss_fn(output, target) * len(rows) / len(x))
+    for samples, target in zip(x.split(size), y.split(size)):
+        output = model.part1(model.part0(samples.to(model.device1)))
+        losses.append(loss_fn(output, target) * len(samples) / len(x))
     total = sum(losses)
     total.backward()
     return total.item()
@@ -77,8 +77,8 @@ def overlapping(model, loss_fn, x, y, size):
 
 def overlapping(model, loss_fn, x, y, size):
     total = 0
-    for rows, target in zip(x.split(size), y.split(size)):
-        total = total + loss_fn(model(rows), target) * len(rows) / len(x)
+    for samples, target in zip(x.split(size), y.split(size)):
+        total = total + loss_fn(model(samples), target) * len(samples) / len(x)
         print("loss so far", total)
     total.backward()
     return total.item()
@@ -89,8 +89,8 @@ def overlapping(model, loss_fn, x, y, size):
 
 def overlapping(model, loss_fn, x, y, size):
     losses = []
-    for rows, target in zip(x.split(size), y.split(size)):
-        loss = loss_fn(model(rows), target) * len(rows) / len(x)
+    for samples, target in zip(x.split(size), y.split(size)):
+        loss = loss_fn(model(samples), target) * len(samples) / len(x)
         if torch.isnan(loss):
             raise ValueError("the loss is not a number")
         losses.append(loss)
@@ -104,8 +104,8 @@ def overlapping(model, loss_fn, x, y, size):
 
 def overlapping(model, loss_fn, x, y, size):
     losses = []
-    for rows, target in zip(x.split(size), y.split(size)):
-        losses.append(loss_fn(model(rows), target) * len(rows) / len(x))
+    for samples, target in zip(x.split(size), y.split(size)):
+        losses.append(loss_fn(model(samples), target) * len(samples) / len(x))
         for device in (model.device0, model.device1):
             torch.get_device_module(device).synchronize(device)
     total = sum(losses)
@@ -114,13 +114,13 @@ def overlapping(model, loss_fn, x, y, size):
 
 
 # %% wrong: through_the_cpu
-# Sends what is between the parts through the CPU, which waits for it.
+# Sends what is between the stages through the CPU, which waits for it.
 
 def overlapping(model, loss_fn, x, y, size):
     losses = []
-    for rows, target in zip(x.split(size), y.split(size)):
-        hidden = model.part0(rows).cpu().to(model.device1)
-        losses.append(loss_fn(model.part1(hidden), target) * len(rows) / len(x))
+    for samples, target in zip(x.split(size), y.split(size)):
+        hidden = model.part0(samples).cpu().to(model.device1)
+        losses.append(loss_fn(model.part1(hidden), target) * len(samples) / len(x))
     total = sum(losses)
     total.backward()
     return total.item()
@@ -136,20 +136,20 @@ def overlapping(model, loss_fn, x, y, size):
 
 
 # %% wrong: second_part_at_once
-# Sends micro-batches through the first part only, and the joined result through the second at once.
+# Sends micro-batches through the first stage only, and the joined result through the second at once.
 
 def overlapping(model, loss_fn, x, y, size):
-    hidden = [model.part0(rows).to(model.device1) for rows in x.split(size)]
+    hidden = [model.part0(samples).to(model.device1) for samples in x.split(size)]
     loss = loss_fn(model.part1(torch.cat(hidden)), y)
     loss.backward()
     return loss.item()
 
 
 # %% wrong: stage_by_stage
-# Sends all micro-batches through the first part, and then all through the second.
+# Sends all micro-batches through the first stage, and then all through the second.
 
 def overlapping(model, loss_fn, x, y, size):
-    hidden = [model.part0(rows).to(model.device1) for rows in x.split(size)]
+    hidden = [model.part0(samples).to(model.device1) for samples in x.split(size)]
     losses = [loss_fn(model.part1(h), target) * len(h) / len(x) for h, target in zip(hidden, y.split(size))]
     torch.autograd.backward(losses)
     return sum(loss.item() for loss in losses)
@@ -159,7 +159,7 @@ def overlapping(model, loss_fn, x, y, size):
 # Computes the loss of the notebook's example, and not loss_fn.
 
 def overlapping(model, loss_fn, x, y, size):
-    outputs = torch.cat([model(rows) for rows in x.split(size)])
+    outputs = torch.cat([model(samples) for samples in x.split(size)])
     loss = nn.functional.mse_loss(outputs, y)
     loss.backward()
     return loss.item()
@@ -170,8 +170,8 @@ def overlapping(model, loss_fn, x, y, size):
 
 def overlapping(model, loss_fn, x, y, size):
     losses = []
-    for rows, target in zip(x.split(size), y.split(size)):
-        losses.append(loss_fn(model(rows), target) * len(rows) / len(x))
+    for samples, target in zip(x.split(size), y.split(size)):
+        losses.append(loss_fn(model(samples), target) * len(samples) / len(x))
     for loss in reversed(losses):
         loss.backward()
     return torch.stack(losses).sum().item()
@@ -181,7 +181,7 @@ def overlapping(model, loss_fn, x, y, size):
 # Joins the outputs and takes one loss.
 
 def overlapping(model, loss_fn, x, y, size):
-    output = torch.cat([model(rows) for rows in x.split(size)])
+    output = torch.cat([model(samples) for samples in x.split(size)])
     loss = loss_fn(output, y)
     loss.backward()
     return loss.item()
@@ -192,9 +192,9 @@ def overlapping(model, loss_fn, x, y, size):
 
 def overlapping(model, loss_fn, x, y, size):
     losses = []
-    for rows, target in zip(x.split(size), y.split(size)):
-        hidden = model.part0(rows).to(model.device1)
-        losses.append(loss_fn(model.part1(hidden), target) * len(rows) / len(x))
+    for samples, target in zip(x.split(size), y.split(size)):
+        hidden = model.part0(samples).to(model.device1)
+        losses.append(loss_fn(model.part1(hidden), target) * len(samples) / len(x))
     torch.autograd.backward(losses)
     for number, loss in enumerate(losses):
         print("loss", number, loss.item())
@@ -202,14 +202,14 @@ def overlapping(model, loss_fn, x, y, size):
 
 
 # %% right: part_by_part
-# Calls the parts themselves, and stacks the losses.
+# Calls the stages themselves, and stacks the losses.
 
 def overlapping(model, loss_fn, x, y, size):
     batches = list(zip(torch.split(x, size), torch.split(y, size)))
     losses = []
-    for rows, target in batches:
-        crossing = model.part0(rows).to(model.device1)
-        losses.append(loss_fn(model.part1(crossing), target).mul(rows.shape[0] / x.shape[0]))
+    for samples, target in batches:
+        crossing = model.part0(samples).to(model.device1)
+        losses.append(loss_fn(model.part1(crossing), target).mul(samples.shape[0] / x.shape[0]))
     loss = torch.stack(losses).sum()
     loss.backward()
     return float(loss)
@@ -220,8 +220,8 @@ def overlapping(model, loss_fn, x, y, size):
 
 def overlapping(model, loss_fn, x, y, size):
     losses = [torch.zeros((), device=device1)]
-    for rows, target in zip(x.split(size), y.split(size), strict=True):
-        losses.append(loss_fn(model(rows), target) * len(rows) / len(x))
+    for samples, target in zip(x.split(size), y.split(size), strict=True):
+        losses.append(loss_fn(model(samples), target) * len(samples) / len(x))
     total = sum(losses)
     total.backward()
     return total.item()
@@ -233,8 +233,8 @@ def overlapping(model, loss_fn, x, y, size):
 
 def overlapping(model, loss_fn, x, y, size):
     losses = []
-    for rows, target in zip(x.split(size), y.split(size), strict=True):
-        loss = loss_fn(model(rows), target) * len(rows) / len(x)
+    for samples, target in zip(x.split(size), y.split(size), strict=True):
+        loss = loss_fn(model(samples), target) * len(samples) / len(x)
         losses.append(loss.to(device1))
     total = sum(losses)
     total.backward()

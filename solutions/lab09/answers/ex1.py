@@ -1,21 +1,21 @@
 # %% wrong: stream_kept_over_the_yield
-# Yields inside the block, so whoever takes the rows computes on the stream for copies.
+# Yields inside the block, so the caller computes on the stream for copies.
 
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
     with gpu.stream(copying):
-        for rows in x.split(size):
-            yield rows.to(device, non_blocking=True)
+        for samples in x.split(size):
+            yield samples.to(device, non_blocking=True)
 
 
 # %% wrong: nobody_waits
-# Lets the copies run on their own stream, and nobody waits for them.
+# Lets the copies run on their own stream, and no stream waits for them.
 
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
-    for rows in x.split(size):
+    for samples in x.split(size):
         with gpu.stream(copying):
-            arrived = rows.to(device, non_blocking=True)
+            arrived = samples.to(device, non_blocking=True)
         yield arrived
 
 
@@ -24,10 +24,10 @@ def prefetched(x, size, device, copying):
 
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
-    for rows in x.split(size):
+    for samples in x.split(size):
         copying.wait_stream(gpu.current_stream(device))
         with gpu.stream(copying):
-            arrived = rows.to(device, non_blocking=True)
+            arrived = samples.to(device, non_blocking=True)
         yield arrived
 
 
@@ -37,10 +37,10 @@ def prefetched(x, size, device, copying):
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
     computing = gpu.current_stream(device)
-    for rows in x.split(size):
+    for samples in x.split(size):
         copying.wait_stream(computing)
         with gpu.stream(copying):
-            arrived = rows.to(device, non_blocking=True)
+            arrived = samples.to(device, non_blocking=True)
         computing.wait_stream(copying)
         yield arrived
 
@@ -49,29 +49,29 @@ def prefetched(x, size, device, copying):
 # Takes non_blocking for all there is to it, and does not use the stream.
 
 def prefetched(x, size, device, copying):
-    for rows in x.split(size):
-        yield rows.to(device, non_blocking=True)
+    for samples in x.split(size):
+        yield samples.to(device, non_blocking=True)
 
 
 # %% wrong: all_copies_first
-# Launches all copies, then waits for all of them before the first rows are given.
+# Launches all copies, then waits for all of them before the first samples are given.
 
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
     with gpu.stream(copying):
-        pieces = [rows.to(device, non_blocking=True) for rows in x.split(size)]
+        pieces = [samples.to(device, non_blocking=True) for samples in x.split(size)]
     gpu.current_stream(device).wait_stream(copying)
     yield from pieces
 
 
 # %% wrong: host_waits
-# Waits on the host for each copy, and begins the next when the rows have been taken.
+# Waits on the host for each copy, and begins the next when the samples have been taken.
 
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
-    for rows in x.split(size):
+    for samples in x.split(size):
         with gpu.stream(copying):
-            arrived = rows.to(device, non_blocking=True)
+            arrived = samples.to(device, non_blocking=True)
         gpu.synchronize(device)
         yield arrived
 
@@ -83,9 +83,9 @@ def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
     computing = gpu.current_stream(device)
     before = None
-    for rows in x.split(size):
+    for samples in x.split(size):
         with gpu.stream(copying):
-            arrived = rows.to(device, non_blocking=True)
+            arrived = samples.to(device, non_blocking=True)
             event = copying.record_event()
         if before is not None:
             computing.wait_event(before[1])
@@ -101,18 +101,18 @@ def prefetched(x, size, device, copying):
     with gpu.stream(copying):
         x = x.to(device, non_blocking=True)
     gpu.current_stream(device).wait_stream(copying)
-    for rows in x.split(size):
-        yield rows
+    for samples in x.split(size):
+        yield samples
 
 
 # %% wrong: nothing_ahead
-# Copies each micro-batch when it is asked for. It overlaps only as long as nobody waits for a result.
+# Copies each micro-batch when it is asked for. It overlaps only as long as the caller waits for no result.
 
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
-    for rows in x.split(size):
+    for samples in x.split(size):
         with gpu.stream(copying):
-            arrived = rows.to(device, non_blocking=True)
+            arrived = samples.to(device, non_blocking=True)
         gpu.current_stream(device).wait_stream(copying)
         yield arrived
 
@@ -123,9 +123,9 @@ def prefetched(x, size, device, copying):
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
     waiting = []
-    for rows in x.split(size):
+    for samples in x.split(size):
         with gpu.stream(copying):
-            waiting.append(rows.to(device, non_blocking=True))
+            waiting.append(samples.to(device, non_blocking=True))
         if len(waiting) > 1:
             gpu.current_stream(device).wait_stream(copying)
             yield waiting.pop(0)
@@ -134,14 +134,14 @@ def prefetched(x, size, device, copying):
 
 
 # %% wrong: ahead_and_nobody_waits
-# Launches the next copy in time, and thinks that rows are there when the next copy has been launched.
+# Launches the next copy in time, and thinks that samples are there when the next copy has been launched.
 
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
     before = None
-    for rows in x.split(size):
+    for samples in x.split(size):
         with gpu.stream(copying):
-            arrived = rows.to(device, non_blocking=True)
+            arrived = samples.to(device, non_blocking=True)
         if before is not None:
             yield before
         before = arrived
@@ -154,11 +154,11 @@ def prefetched(x, size, device, copying):
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
     pieces, before = x.split(size), None
-    for number, rows in enumerate(pieces):
+    for number, samples in enumerate(pieces):
         if number == 1:
             gpu.current_stream(device).wait_stream(copying)
         with gpu.stream(copying):
-            arrived = rows.to(device, non_blocking=True)
+            arrived = samples.to(device, non_blocking=True)
         if before is not None:
             yield before
         before = arrived
@@ -172,19 +172,20 @@ def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
     computing = gpu.current_stream(device)
 
-    def fetch(rows):
+    def fetch(samples):
         with gpu.stream(copying):
-            arrived = rows.to(device, non_blocking=True)
-            return arrived, copying.record_event()
+            arrived = samples.to(device, non_blocking=True)
+        arrived.record_stream(computing)
+        return arrived, copying.record_event()
 
     pieces = x.split(size)
     following = fetch(pieces[0])
     for number in range(len(pieces)):
-        rows, there = following
+        samples, there = following
         if number + 1 < len(pieces):
             following = fetch(pieces[number + 1])
         computing.wait_event(there)
-        yield rows
+        yield samples
 
 
 # %% right: all_launched_first
@@ -194,11 +195,12 @@ def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
     fetched = []
     with gpu.stream(copying):
-        for rows in x.split(size):
-            fetched.append((rows.to(device, non_blocking=True), copying.record_event()))
-    for rows, there in fetched:
+        for samples in x.split(size):
+            fetched.append((samples.to(device, non_blocking=True), copying.record_event()))
+    for samples, there in fetched:
         gpu.current_stream(device).wait_event(there)
-        yield rows
+        samples.record_stream(gpu.current_stream(device))
+        yield samples
 
 
 # %% right: slices
@@ -210,10 +212,11 @@ def prefetched(x, size, device, copying):
     for start in range(0, len(x), size):
         gpu.current_stream(device).wait_stream(copying)
         with gpu.stream(copying):
-            rows = x[start : start + size].to(device, non_blocking=True)
+            samples = x[start : start + size].to(device, non_blocking=True)
+        samples.record_stream(gpu.current_stream(device))
         if before is not None:
             yield before
-        before = rows
+        before = samples
     gpu.current_stream(device).wait_stream(copying)
     yield before
 
@@ -226,37 +229,37 @@ def prefetched(x, size, device, copying):
     computing = gpu.current_stream(device)
     pieces = x.split(size)
 
-    def launched(rows):
+    def launched(samples):
         with gpu.stream(copying):
-            arriving = rows.to(device, non_blocking=True)
+            arriving = samples.to(device, non_blocking=True)
         arriving.record_stream(computing)
         return arriving
 
     now = launched(pieces[0])
     computing.wait_stream(copying)
     following = launched(pieces[1])
-    for rows in pieces[2:]:
+    for samples in pieces[2:]:
         yield now
         computing.wait_stream(copying)
-        now, following = following, launched(rows)
+        now, following = following, launched(samples)
     yield now
     computing.wait_stream(copying)
     yield following
 
 
 # %% wrong: waits_after_eight
-# Lets Python wait for the copies after every eight micro-batches, so that not too many are on their way.
+# Lets Python wait for the copies after every eight micro-batches, so that not too many are in flight.
 
 def prefetched(x, size, device, copying):
     gpu = torch.get_device_module(device)
     computing = gpu.current_stream(device)
     before = None
-    for number, rows in enumerate(x.split(size)):
+    for number, samples in enumerate(x.split(size)):
         if number % 8 == 7:
             copying.synchronize()
         computing.wait_stream(copying)  # for the copy before: the next is not launched yet
         with gpu.stream(copying):
-            arrived = rows.to(device, non_blocking=True)
+            arrived = samples.to(device, non_blocking=True)
         arrived.record_stream(computing)
         if before is not None:
             yield before

@@ -20,7 +20,7 @@ def recomputed(model, x, size):
 
 
 # %% wrong: detached
-# Detaches what goes into the second part, so that the first keeps nothing.
+# Detaches what goes into the second stage, so that the first keeps nothing.
 
 def recomputed(model, x, size):
     outputs = []
@@ -31,7 +31,7 @@ def recomputed(model, x, size):
 
 
 # %% wrong: first_part_only
-# Recomputes the first part only.
+# Recomputes the first stage only.
 
 def recomputed(model, x, size):
     outputs = []
@@ -90,7 +90,7 @@ def recomputed(model, x, size):
 
 
 # %% wrong: no_grad
-# Turns autograd off in the first part, so that it keeps nothing.
+# Turns autograd off in the first stage, so that it keeps nothing.
 
 def recomputed(model, x, size):
     outputs = []
@@ -114,21 +114,21 @@ def recomputed(model, x, size):
 
 class Recompute(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, part, rows, *parameters):
-        ctx.part, ctx.parameters = part, parameters
-        ctx.save_for_backward(rows)
-        return part(rows)
+    def forward(ctx, stage, samples, *parameters):
+        ctx.stage, ctx.parameters = stage, parameters
+        ctx.save_for_backward(samples)
+        return stage(samples)
 
     @staticmethod
     def backward(ctx, gradient):
-        (rows,) = ctx.saved_tensors
+        (samples,) = ctx.saved_tensors
         wanted = ctx.needs_input_grad[1]
-        rows = rows.detach()
+        samples = samples.detach()
         if wanted:
-            rows.requires_grad_()
+            samples.requires_grad_()
         with torch.enable_grad():
-            output = ctx.part(rows)
-        inputs = ([rows] if wanted else []) + [p for p in ctx.parameters if p.requires_grad]
+            output = ctx.stage(samples)
+        inputs = ([samples] if wanted else []) + [p for p in ctx.parameters if p.requires_grad]
         found = iter(torch.autograd.grad(output, inputs, gradient, allow_unused=True))
         rows_gradient = next(found) if wanted else None
         return None, rows_gradient, *[next(found) if p.requires_grad else None for p in ctx.parameters]
@@ -167,7 +167,7 @@ def recomputed(model, x, size):
 
 
 # %% wrong: second_part_only
-# Recomputes the second part only.
+# Recomputes the second stage only.
 
 def recomputed(model, x, size):
     outputs = []
@@ -186,7 +186,7 @@ def recomputed(model, x, size):
 
 
 # %% wrong: whole_model
-# Puts one checkpoint around both parts, which keeps even less: it sees a tensor of the CPU, so both devices' dropout drops
+# Puts one checkpoint around both stages, which keeps even less: it sees a tensor of the CPU, so both devices' dropout drops
 # other numbers the second time.
 
 def recomputed(model, x, size):
@@ -194,15 +194,15 @@ def recomputed(model, x, size):
 
 
 # %% wrong: whole_model_on_its_device
-# Moves the rows, then puts one checkpoint around both parts: the least memory, and no pipeline in backward.
+# Moves the samples, then puts one checkpoint around both stages: the least memory, and no pipeline in backward.
 
 def recomputed(model, x, size):
-    rows = x.to(model.device0).split(size)
-    return torch.cat([checkpoint(model, piece, use_reentrant=False) for piece in rows])
+    samples = x.to(model.device0).split(size)
+    return torch.cat([checkpoint(model, piece, use_reentrant=False) for piece in samples])
 
 
 # %% wrong: two_sweeps
-# Recomputes each part, and goes through all first parts before the second ones.
+# Recomputes each stage, and goes through all first stages before the second ones.
 
 def recomputed(model, x, size):
     hidden = [checkpoint(model.part0, piece, use_reentrant=False) for piece in x.to(model.device0).split(size)]
@@ -214,8 +214,8 @@ def recomputed(model, x, size):
 
 def recomputed(model, x, size):
     outputs = []
-    for rows in x.to(model.device0).split(size):
-        hidden = checkpoint(model.part0, rows, use_reentrant=False)
+    for samples in x.to(model.device0).split(size):
+        hidden = checkpoint(model.part0, samples, use_reentrant=False)
         outputs.append(checkpoint(model.part1, hidden.to(model.device1), use_reentrant=False))
         assert not outputs[-1].isnan().any()
     return torch.cat(outputs)
@@ -234,7 +234,7 @@ def recomputed(model, x, size):
 
 
 # %% right: reentrant_with_gradients
-# The old kind of checkpoint, with an input that needs gradients, so that the first part gets its own.
+# The old kind of checkpoint, with an input that needs gradients, so that the first stage gets its own.
 
 def recomputed(model, x, size):
     outputs = []
@@ -264,30 +264,30 @@ def recomputed(model, x, size):
 
 class Again(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, part, rows, *parameters):
-        ctx.gpu = torch.get_device_module(rows.device)
-        ctx.part, ctx.parameters, ctx.state = part, parameters, ctx.gpu.get_rng_state(rows.device)
-        ctx.save_for_backward(rows)
-        return part(rows)
+    def forward(ctx, stage, samples, *parameters):
+        ctx.gpu = torch.get_device_module(samples.device)
+        ctx.stage, ctx.parameters, ctx.state = stage, parameters, ctx.gpu.get_rng_state(samples.device)
+        ctx.save_for_backward(samples)
+        return stage(samples)
 
     @staticmethod
     def backward(ctx, gradient):
-        (rows,) = ctx.saved_tensors
+        (samples,) = ctx.saved_tensors
         wanted = ctx.needs_input_grad[1]
-        rows = rows.detach().requires_grad_(wanted)
-        now = ctx.gpu.get_rng_state(rows.device)
-        ctx.gpu.set_rng_state(ctx.state, rows.device)
+        samples = samples.detach().requires_grad_(wanted)
+        now = ctx.gpu.get_rng_state(samples.device)
+        ctx.gpu.set_rng_state(ctx.state, samples.device)
         with torch.enable_grad():
-            output = ctx.part(rows)
-        ctx.gpu.set_rng_state(now, rows.device)
-        found = torch.autograd.grad(output, [*([rows] if wanted else []), *ctx.parameters], gradient)
+            output = ctx.stage(samples)
+        ctx.gpu.set_rng_state(now, samples.device)
+        found = torch.autograd.grad(output, [*([samples] if wanted else []), *ctx.parameters], gradient)
         return None, *([] if wanted else [None]), *found
 
 
 def recomputed(model, x, size):
     outputs = []
-    for rows in x.to(model.device0).split(size):
-        hidden = Again.apply(model.part0, rows, *model.part0.parameters())
+    for samples in x.to(model.device0).split(size):
+        hidden = Again.apply(model.part0, samples, *model.part0.parameters())
         outputs.append(Again.apply(model.part1, hidden.to(model.device1), *model.part1.parameters()))
     return torch.cat(outputs)
 
@@ -321,11 +321,11 @@ def recomputed(model, x, size):
 def recomputed(model, x, size):
     outputs, noted = [], []
 
-    def through(part, rows):
-        for layer in part:
-            rows = layer(rows)
-            noted.append(rows.detach())
-        return rows
+    def through(stage, samples):
+        for layer in stage:
+            samples = layer(samples)
+            noted.append(samples.detach())
+        return samples
 
     for piece in x.to(model.device0).split(size):
         hidden = checkpoint(through, model.part0, piece, use_reentrant=False).to(model.device1)

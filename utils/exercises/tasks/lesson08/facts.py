@@ -27,18 +27,18 @@ def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def compare_sizes(found, samples, size, first="stage0", unit="samples"):
-    """`found` has how many samples each call of stage0 was given. `first` and `unit`: what a lab calls these."""
-    need(found, f"{first} was never called.")
+def compare_sizes(found, samples, size):
+    """`found` has how many samples each call of stage 0 was given."""
+    need(found, "stage 0 was never called.")
     need(
         max(found) <= size,
-        f"{first} was given {max(found)} {unit} at once, and a micro-batch has {size} at most.",
+        f"stage 0 was given {max(found)} samples at once, and a micro-batch has {size} at most.",
     )
     wanted = [min(size, samples - start) for start in range(0, samples, size)]
     need(
         sorted(found, reverse=True) == wanted,
-        f"{first} was given {', '.join(map(str, found))} {unit}. {samples} {unit} with size={size} make micro-batches "
-        f"of {', '.join(map(str, wanted))}.",
+        f"stage 0 was given {', '.join(map(str, found))} samples. {samples} samples with size={size} make "
+        f"micro-batches of {', '.join(map(str, wanted))}.",
     )
 
 
@@ -81,6 +81,12 @@ def whole_batch(parts, seed, x):
 # --- which launches made a run what it is ---------------------------------------------------------------------------
 
 
+WAITS = (
+    "In the loop Python waits for a device before it launches the next micro-batch. Move what waits (.item(), print, "
+    "float, if, .cpu(), synchronize) behind the loop."
+)
+
+
 def host_waited(launched) -> bool:
     """On the virtual clock the host spends the same time on each launch, and more only where it waits."""
     gaps = np.diff(launched)
@@ -91,10 +97,7 @@ def why_serial(run) -> str:
     """What in a forward pass kept the devices from working at once, if that is known: "0" and "1" are products."""
     order = run["order"]
     if host_waited(run["launched"]):
-        return (
-            "In the loop Python waits for a device before it launches the next micro-batch. Move what waits (.item(), "
-            "print, float, if, .cpu(), synchronize) behind the loop."
-        )
+        return WAITS
     if "0" in order and "1" in order and order.rindex("0") < order.index("1"):
         return (
             "The forward pass goes stage by stage: all of stage 0 was launched before the first kernel of stage 1. "
@@ -111,9 +114,9 @@ def why_no_overlap(run) -> str:
     """
     order = run["order"]
     if host_waited(run["launched"]):
-        return "What waits in the loop?"
+        return WAITS
     if "c" not in order or "1" not in order:
-        return "What has each device been given?"
+        return "Which stage has each device been given? Neither device computed while the other did."
     if "b" in order:
         return (
             "In the loop device1 copies something back to device0. A copy is queued on both devices, so device0 waits "
@@ -131,7 +134,7 @@ def why_no_overlap(run) -> str:
             "before it begins the first."
         )
     return (
-        "The host never waits, so look at the order of the launches: what is queued before stage 1 on device1, and "
+        "Python never waits, so look at the order of the launches: what is queued before stage 1 on device1, and "
         "before stage 0 on device0?"
     )
 
@@ -143,17 +146,17 @@ def need_overlap(run, micro_batches):
         need(
             run["share"] > 0.5,
             "on the simulated clock both devices worked at once for "
-            f"{run['share']:.0%} of the time that they work. {why_no_overlap(run)}",
+            f"{run['share']:.0%} of their working time. {why_no_overlap(run)}",
         )
         need(
             not host_waited(run["launched"]),
-            "the devices work at once, but in the loop Python waits for one of them before it launches more. A copy "
-            "between devices needs no waiting.",
+            "the devices work at once, but Python waits for one of them in the loop. Copy straight from device to "
+            "device, not through the CPU, and synchronize nothing.",
         )
         need(
             not run["races"],
-            f"a stream read {times(run['races'])} what another had not finished writing, and may have read anything. "
-            "Let it wait for the other: stream.wait_stream(other)",
+            f"a stream read {times(run['races'])} what another had not finished writing. Let it wait for the other: "
+            "stream.wait_stream(other)",
         )
 
 
