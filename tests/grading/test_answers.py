@@ -34,9 +34,12 @@ IN_ALL_EXERCISES = [param(one) if is_first_of_its_exercise(one) else param(one, 
 IN_ITS_OWN = [param(one) for one in ANSWERS if is_first(one) and not is_first_of_its_exercise(one)]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def judge():
-    """The process that judges. It prepares a lab when it is first asked about it: a lab's tests are one group."""
+    """The process that judges. It prepares a lab when it is first asked about it: a lab's tests are one group.
+
+    Of the session, since a worker of pytest-xdist has other modules' tests between those of two labs.
+    """
     with Judge() as judge:
         yield judge
 
