@@ -25,7 +25,7 @@ import torch.cuda.comm
 import torch.nn.parallel.comm
 from torch.overrides import TorchFunctionMode
 
-from . import refusals, torch_private
+from . import memory, refusals, torch_private
 from .distributed import NAME
 from .hardware import DEVICE_TYPE, machine
 from .loading import load
@@ -303,6 +303,7 @@ def as_cuda() -> Iterator[None]:
         if hasattr(torch.distributed, "ProcessGroupNCCL"):
             stack.enter_context(mock.patch.object(torch.distributed.ProcessGroupNCCL, "__init__", _no_nccl))
         stack.enter_context(mock.patch.object(machine, "also_named", "cuda"))
+        stack.enter_context(mock.patch.object(memory, "CALLED", "CUDA"))
         stack.enter_context(mock.patch.object(SimTensor, "is_cuda", _IsCuda(), create=True))
         translate = stack.enter_context(_Translate())
         stack.enter_context(mock.patch.object(threading.Thread, "start", _translated_thread(threading.Thread.start)))
