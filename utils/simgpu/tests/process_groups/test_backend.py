@@ -112,6 +112,17 @@ def test_collectives_give_what_they_say(two, four):
                 assert f"rank {rank} is in none of split_ranks" in each["in no part"]
 
 
+def test_a_group_of_gloo_takes_what_it_takes_of_cudas_tensors_by_copies(two):
+    for told in two:
+        seen = told["gloo"]
+        assert seen["as on the CPU"]
+        assert seen["copies"] == ["d2h", "h2d"], "and no collective of simccl"
+        assert (seen["backend"], seen["object"]) == ("gloo", [0, 1])
+        assert seen["ddp"] < CLOSE
+        assert all("with tensors of the CPU only, as on CUDA" in words for words in seen["refused"]), seen["refused"]
+        assert [len(words.splitlines()) for words in seen["refused"]] == [1, 1, 1]
+
+
 @pytest.fixture(scope="module")
 def alone():
     """What one process gives that stands for each rank of two and four in turn."""
@@ -204,7 +215,9 @@ def test_options_of_ddp(two):
 def test_fsdp1(two):
     for told in two:
         seen = told["fsdp1"]
-        assert "fully_shard (FSDP2)" in seen.pop("refused")
+        refused = seen.pop("refused")
+        assert ["fully_shard (FSDP2)" in words for words in refused] == [True, True]
+        assert [len(words.splitlines()) for words in refused] == [1, 1]
         assert 2 <= seen.pop("bytes of a weight") < 2.01, "four, shared by two ranks, and what blocks round up"
         assert max(seen.values()) < CLOSE, seen
 

@@ -63,6 +63,28 @@ def gloo(store, rank: int, ranks: int, timeout):
     return c10d.ProcessGroupGloo(store, rank, ranks, timeout)
 
 
+def let_gloo_take_gpus(kind: str, made: Callable) -> None:
+    """Let groups of gloo take tensors on devices of this kind, as they take CUDA's: by what `made(gloo)` gives."""
+    groups = torch.distributed.distributed_c10d
+    create = groups._new_process_group_helper
+    if hasattr(create, "takes"):
+        return
+
+    @wraps(create)
+    def created(*args, **kwargs):
+        group, store = create(*args, **kwargs)
+        if isinstance(group, c10d.ProcessGroup):
+            kinds = {device.type for device in group._device_types}
+            if {"cpu", "cuda"} <= kinds and kind not in kinds:  # one backend for all that it can take
+                gloo = group._get_backend(torch.device("cpu"))
+                if isinstance(getattr(gloo, "wrapped_pg", gloo), c10d.ProcessGroupGloo):
+                    group._register_backend(torch.device(kind), c10d.ProcessGroup.BackendType.CUSTOM, made(gloo))
+        return group, store
+
+    created.takes = kind
+    groups._new_process_group_helper = created
+
+
 def world_size() -> int:
     """How many ranks there are in all; 0 before `init_process_group`."""
     return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 0
