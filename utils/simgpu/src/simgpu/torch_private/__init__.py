@@ -26,7 +26,13 @@ from .data_parallel import (
     let_fsdp_move_models,
     let_storages_count_numbers,
 )
-from .device import NUMBER_OF_DEVICE_TYPE, let_accelerator_ask, let_names_mean_the_current_device, register_device_type
+from .device import (
+    NUMBER_OF_DEVICE_TYPE,
+    cudnn_version,
+    let_accelerator_ask,
+    let_names_mean_the_current_device,
+    register_device_type,
+)
 from .dispatch import (
     AUTOCAST_KEY,
     DispatchMode,
@@ -103,6 +109,7 @@ __all__ = [
     "c10d",
     "callable_of",
     "compile_error",
+    "cudnn_version",
     "current_node",
     "disabled_torch_function",
     "fake_store",
