@@ -161,6 +161,8 @@ def gloo():
     told = {"as on the CPU": by_gloo(group, device()) == by_gloo(group, "cpu")}
     told["copies"] = sorted({record.kind for record in simgpu.log(begin)} & {"d2h", "h2d", "comm"})
     told["backend"] = dist.get_backend(group)
+    part = dist.split_group(group, [list(reversed(range(WORLD)))])
+    told["part"] = by_gloo(part, device()) == by_gloo(part, "cpu")
     told["object"] = [None] * WORLD
     dist.all_gather_object(told["object"], RANK, group=group)
     alone, x = perceptron(), numbers(8 * WORLD, 64)
@@ -239,6 +241,30 @@ def messages():
 
 
 # --- what trains --------------------------------------------------------------------------------------------------
+
+
+@check
+def asked():
+    """Works that are asked whether they are completed, until they are, and synchronized in place of a wait."""
+
+    def completed(work):
+        return next((True for _ in range(10_000) if work.is_completed()), False)
+
+    told, group = {}, dist.new_group(backend="gloo")
+    summed, got, later = (torch.full((100_000,), float(RANK + 1), device=device()) for _ in range(3))
+    work = dist.all_reduce(summed, async_op=True)
+    told["before"] = work.is_completed()
+    told["all_reduce"] = [completed(work), work.is_success(), work.result()[0] is summed, summed[0].item()]
+    for name, into, wait in (("completed", got, completed), ("synchronized", later, lambda work: work.synchronize())):
+        sent = dist.isend(torch.full_like(into, 10.0 + RANK), (RANK + 1) % WORLD)
+        work = dist.irecv(into, (RANK - 1) % WORLD)
+        told[name] = [wait(work), into[0].item()]
+        sent.wait()
+    by_gloo = dist.all_reduce(torch.ones(2), group=group, async_op=True)  # not one of ours
+    by_gloo.wait()
+    told["gloo"] = by_gloo.is_completed()
+    told["gloo, of a GPU"] = completed(dist.all_reduce(torch.ones(2, device=device()), group=group, async_op=True))
+    return told
 
 
 @check

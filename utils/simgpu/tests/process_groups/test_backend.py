@@ -116,6 +116,7 @@ def test_a_group_of_gloo_takes_what_it_takes_of_cudas_tensors_by_copies(two):
     for told in two:
         seen = told["gloo"]
         assert seen["as on the CPU"]
+        assert seen["part"]
         assert seen["copies"] == ["d2h", "h2d"], "and no collective of simccl"
         assert (seen["backend"], seen["object"]) == ("gloo", [0, 1])
         assert seen["ddp"] < CLOSE
@@ -183,6 +184,16 @@ def test_messages_arrive_and_the_late_receiver_keeps_the_sender_waiting(two, fou
         (sent, end), (received, same) = (each["messages"]["times"] for each in told[:2])
         assert end == same, "both ends are over at the same time"
         assert sent < received, "the sender was ready before the receiver, and waits"
+
+
+def test_works_say_that_they_are_completed(two):
+    for rank, told in enumerate(two):
+        seen, other = told["asked"], 10.0 + (1 - rank)
+        assert seen["before"] is False
+        assert seen["all_reduce"] == [True, True, True, 3.0]
+        assert seen["completed"] == [True, other]
+        assert seen["synchronized"] == [None, other]
+        assert (seen["gloo"], seen["gloo, of a GPU"]) == (True, True)
 
 
 @pytest.mark.parametrize("what", ["ddp", "futures", "fsdp", "fsdp_from_cpu", "tensor_parallel"])

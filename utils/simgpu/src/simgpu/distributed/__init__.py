@@ -34,7 +34,7 @@ from .arguments import NAME
 from .backend import SimBackend
 from .gloo import GlooOnGpus
 from .point_to_point import PAIR
-from .work import WAIT, wait_tensor
+from .work import WAIT, SimWork, wait_tensor
 
 __all__ = ["NAME", "PAIR", "SimBackend", "register_backend"]
 
@@ -69,5 +69,6 @@ def register_backend() -> None:
         torch_private.keep_off_the_flight_recorder(NAME)
         torch_private.keep_off_the_wrapper_of_groups(SimBackend)
         torch_private.let_gloo_take_gpus(DEVICE_TYPE, GlooOnGpus)
+        torch_private.let_works_answer(SimWork)
         SPECIAL[WAIT] = wait_tensor
         torch.distributed.Backend.register_backend(NAME, SimBackend, extended_api=True, devices=[DEVICE_TYPE])

@@ -10,6 +10,7 @@ from ..tensor import SimTensor, are_known
 from .arguments import bytes_in, flattened, gpu_of, numbers_of
 from .work import SimWork
 
+c10d = torch_private.c10d
 ON_GPUS = "broadcast, all_reduce, reduce, all_gather, gather, scatter, all_to_all_single, reduce_scatter_tensor"
 
 
@@ -27,8 +28,18 @@ class GlooOnGpus(torch_private.Backend):
     def getBackendName(self) -> str:
         return "gloo"
 
-    supports_splitting = supports_coalescing = supports_shrinking = supports_reconfigure = supports_window = False
+    supports_coalescing = supports_shrinking = supports_reconfigure = supports_window = False
     supports_time_estimate = _supports_time_estimate = supports_abort_hooks = False
+    supports_splitting = True
+
+    @property
+    def options(self):
+        return c10d.Backend.Options("gloo")
+
+    def split(self, store, ranks, options) -> GlooOnGpus:
+        """What a part of this group does; `ranks` are numbers in it."""
+        place = list(ranks).index(self._gloo.rank())
+        return GlooOnGpus(torch_private.gloo(c10d.PrefixStore("gpus", store), place, len(ranks), options._timeout))
 
     def supports_tensor_alloc(self, device) -> bool:
         return False

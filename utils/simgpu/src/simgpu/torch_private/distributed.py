@@ -118,6 +118,50 @@ def in_context_parallel() -> bool:
     return module.DTensor._op_dispatcher._custom_op_handlers is not module.existing_custom_ops
 
 
+_looking = threading.local()  # in `works`: the works of ours that were found behind one of PyTorch's
+
+
+def let_works_answer(kind: type) -> None:
+    """Let what PyTorch makes of a work of this kind, written in Python, answer as that would.
+
+    Its C++ (PyWorkHolder, 2.15.0) hands on `wait` and `get_future` only: it says for ever that it is not completed, and
+    `synchronize` does nothing. The work is found through `get_future`.
+    """
+    get_future = kind.get_future
+
+    @wraps(get_future)
+    def found(self):
+        works = getattr(_looking, "works", None)
+        if works is None:
+            return get_future(self)
+        works.append(self)
+        return torch.futures.Future()
+
+    def behind(work):
+        _looking.works = works = []
+        try:
+            work.get_future()
+        except RuntimeError:  # gloo's messages have none
+            return None
+        finally:
+            _looking.works = None
+        return works[0] if works else None
+
+    def answering(name: str, ask):
+        @wraps(ask)
+        def answer(work):
+            ours = behind(work)
+            return ask(work) if ours is None else getattr(ours, name)()
+
+        answer.answers = True
+        return answer
+
+    if not hasattr(Work.is_completed, "answers"):
+        kind.get_future = found
+        for name in ("is_completed", "is_success", "synchronize", "block_current_stream", "result"):
+            setattr(Work, name, answering(name, getattr(Work, name)))
+
+
 # --- operators ---------------------------------------------------------------------------------------------------
 
 
