@@ -645,6 +645,13 @@ def test_a_forked_worker_may_not_use_gpus_that_its_parent_has_used(how):
         assert on("cuda").tolist() == [1, 2]
 
 
+def test_a_forked_worker_makes_tensors_of_the_cpu_also_where_gpu_1_is_the_current_one():
+    with simgpu.as_cuda(), torch.cuda.device(1):
+        on("cuda")
+        loader = DataLoader([1, 2], batch_size=2, num_workers=1, multiprocessing_context="fork")
+        assert next(iter(loader)).tolist() == [1, 2]
+
+
 def test_a_forked_worker_may_use_gpus_that_its_parent_has_not_used():
     simgpu.enable(count=3)  # a new machine
     with simgpu.as_cuda():

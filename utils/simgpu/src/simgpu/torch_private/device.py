@@ -104,9 +104,7 @@ def let_names_mean_the_current_device(kind: str, current: Callable[[], int]) -> 
     def resolved(function):
         @wraps(function)
         def on_the_current(*args, **kwargs):
-            if current():
-                args, kwargs = map(numbered, args), {name: numbered(value) for name, value in kwargs.items()}
-            return function(*args, **kwargs)
+            return function(*map(numbered, args), **{name: numbered(value) for name, value in kwargs.items()})
 
         return on_the_current
 
