@@ -195,6 +195,21 @@ def share_of_the_memory():
     return torch.empty(25 * 10**8, device="cuda:1")
 
 
+def scripted(model=None):
+    """A file with a script module, and the module as it is read from there."""
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.trace(model or torch.nn.Linear(2, 2), torch.ones(1, 2)), file)
+    file.seek(0)
+    return file
+
+
+def packed_attention():
+    from torch.nn.attention.varlen import varlen_attn
+
+    x, ends = torch.ones(8, 1, 8, device="cuda", dtype=torch.bfloat16), on("cuda", 0, 8).int()
+    return varlen_attn(x, x, x, ends, ends, 8, 8)
+
+
 def default_type():
     torch.set_default_tensor_type("torch.cuda.DoubleTensor")
     try:
@@ -360,6 +375,17 @@ WORKS = {
         lambda: [isinstance(x, torch.cuda.device) for x in (0, torch.cuda.device(0))],
         [False, True],
     ),
+    "cudnn.version": (lambda: torch.backends.cudnn.version() > 90000, True),
+    "current_accelerator": (lambda: torch.accelerator.current_accelerator(), torch.device("cuda")),
+    "a script on the CPU": (lambda: torch.jit.load(scripted(), map_location="cpu")(torch.ones(1, 2)).shape, (1, 2)),
+    "a script made on the GPU": (
+        lambda: (
+            torch.jit.trace(torch.nn.Linear(2, 2).cuda(), torch.ones(1, 2, device="cuda"))(
+                torch.ones(1, 2, device="cuda")
+            ).device
+        ),
+        GPU0,
+    ),
     # tensors that go elsewhere
     "torch.load, a function: a CPU's tensor": (
         lambda: torch.load(saved(torch.ones(2)), map_location=lambda storage, where: storage.cuda(1)).device,
@@ -423,7 +449,7 @@ REFUSED = {
         lambda: torch._foreach_add([on("cuda")], torch.tensor(2.0), alpha=2),
         "other is on cpu, different from other tensors on cuda:0",
     ),
-    "4 TB": (lambda: torch.empty(10**12, device="cuda"), "simgpu out of memory. Tried to allocate 3725.29 GiB"),
+    "4 TB": (lambda: torch.empty(10**12, device="cuda"), "CUDA out of memory. Tried to allocate 3725.29 GiB"),
     "4 TB, drawn": (lambda: torch.randn(10**12, device="cuda"), "Tried to allocate 3725.29 GiB"),
     "4 TB, counted": (lambda: torch.arange(10**12, device="cuda"), "Tried to allocate 7450.58 GiB"),
     "4 TB, of one number": (lambda: on("cuda", 1.0).expand(10**12) + 1, "Tried to allocate 3725.29 GiB"),
@@ -437,6 +463,11 @@ REFUSED = {
         "Tried to allocate 3725.29 GiB",
     ),
     "a share of the memory": (share_of_the_memory, "GPU 1 has a total capacity of 14.90 GiB, 7.45 GiB allowed"),
+    "a GPU that there is not": (
+        lambda: torch.ones(1, device="cuda:7"),
+        "CUDA error: invalid device ordinal: there is no cuda:7. This machine has 2 simulated GPUs: cuda:0, cuda:1;",
+    ),
+    "set_device": (lambda: torch.cuda.set_device(7), "CUDA error: invalid device ordinal"),
     "a share that is none": (lambda: torch.cuda.set_per_process_memory_fraction(2.0), "Allowed range: 0.0 to 1.0"),
     "ExternalStream": (lambda: torch.cuda.ExternalStream(140123), "no stream of simgpu has the handle 140123"),
     "MemPool": (lambda: torch.cuda.MemPool(), "no pools of memory"),
@@ -473,6 +504,18 @@ REFUSED = {
     "a flash kernel by its name": (
         lambda: torch.ops.aten._scaled_dot_product_flash_attention(*[torch.ones(1, 1, 8, 8, device="cuda")] * 3),
         "Call torch.nn.functional.scaled_dot_product_attention",
+    ),
+    "attention of packed sequences": (packed_attention, "Call torch.nn.functional.scaled_dot_product_attention"),
+    "torch.jit.load": (lambda: torch.jit.load(scripted(), map_location="cuda"), "load and run the script on the CPU"),
+    "torch.jit.load, a device": (lambda: torch.jit.load(scripted(), torch.device("cuda", 1)), "TorchScript loads"),
+    "a script that moves": (lambda: torch.jit.load(scripted()).cuda(), "TorchScript loads"),
+    "torch.jit.save": (
+        lambda: torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2).cuda()), io.BytesIO()),
+        "TorchScript loads, saves and moves modules inside C++",
+    ),
+    "data_parallel": (
+        lambda: torch.nn.parallel.data_parallel(torch.nn.Linear(2, 2).cuda(), torch.ones(2, 2, device="cuda"), [0, 1]),
+        "Use torch.nn.parallel.DistributedDataParallel",
     ),
     "torch.compile": (lambda: compiled(lambda: plus_one(on("cuda"))), "call the model uncompiled"),
     "module.compile()": (in_place, "call the model uncompiled"),
@@ -600,6 +643,13 @@ def test_a_forked_worker_may_not_use_gpus_that_its_parent_has_used(how):
             from_a_worker(how)
         assert from_a_worker("on the CPU").shape == (1, 2)
         assert on("cuda").tolist() == [1, 2]
+
+
+def test_a_forked_worker_makes_tensors_of_the_cpu_also_where_gpu_1_is_the_current_one():
+    with simgpu.as_cuda(), torch.cuda.device(1):
+        on("cuda")
+        loader = DataLoader([1, 2], batch_size=2, num_workers=1, multiprocessing_context="fork")
+        assert next(iter(loader)).tolist() == [1, 2]
 
 
 def test_a_forked_worker_may_use_gpus_that_its_parent_has_not_used():

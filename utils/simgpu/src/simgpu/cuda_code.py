@@ -8,6 +8,7 @@ says simgpu: nothing simulated is shown as something else. Outside, nothing is c
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import sys
@@ -25,7 +26,7 @@ import torch.cuda.comm
 import torch.nn.parallel.comm
 from torch.overrides import TorchFunctionMode
 
-from . import refusals, torch_private
+from . import memory, refusals, torch_private
 from .distributed import NAME
 from .hardware import DEVICE_TYPE, machine
 from .loading import load
@@ -120,6 +121,18 @@ def _asked_by_pytorch() -> bool:
     if name == "torch.nn.attention.flex_attention" and frame.f_code.co_name == "_validate_device":
         raise RuntimeError(refusals.NO_FLEX)
     return name.partition(".")[0] == "torch"
+
+
+def _current_accelerator(ask):
+    """`torch.accelerator.current_accelerator`, which is told as the code that asks would name it."""
+
+    @wraps(ask)
+    def current(*args, **kwargs):
+        asked = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+        device = ask(*args, **kwargs)
+        return device if device is None or asked == "torch" else _as_cuda_device(device)
+
+    return current
 
 
 def _as_cuda_device(device: torch.device) -> torch.device:
@@ -272,6 +285,13 @@ def as_cuda() -> Iterator[None]:
                     stack.enter_context(mock.patch.object(module, name, getattr(device_module, name)))
         stack.enter_context(mock.patch.object(*DRIVER, _no_cuda))
         stack.enter_context(mock.patch.object(torch.cuda, "_sleep", device_module.spin))
+        stack.enter_context(mock.patch.object(torch.backends.cudnn, "version", torch_private.cudnn_version))
+        ask = torch.accelerator.current_accelerator
+        stack.enter_context(mock.patch.object(torch.accelerator, "current_accelerator", _current_accelerator(ask)))
+        stack.enter_context(mock.patch.object(torch.nn.parallel, "data_parallel", _no_data_parallel))
+        for name, where in (("load", "map_location"), ("save", "m")):
+            ours = _no_simulated_scripts(getattr(torch.jit, name), where)
+            stack.enter_context(mock.patch.object(torch.jit, name, ours))
         for module in (torch.cuda.comm, torch.nn.parallel.comm):
             for name in COPIES:
                 stack.enter_context(mock.patch.object(module, name, _no_copies_of_cudas))
@@ -303,6 +323,7 @@ def as_cuda() -> Iterator[None]:
         if hasattr(torch.distributed, "ProcessGroupNCCL"):
             stack.enter_context(mock.patch.object(torch.distributed.ProcessGroupNCCL, "__init__", _no_nccl))
         stack.enter_context(mock.patch.object(machine, "also_named", "cuda"))
+        stack.enter_context(mock.patch.object(memory, "CALLED", "CUDA"))
         stack.enter_context(mock.patch.object(SimTensor, "is_cuda", _IsCuda(), create=True))
         translate = stack.enter_context(_Translate())
         stack.enter_context(mock.patch.object(threading.Thread, "start", _translated_thread(threading.Thread.start)))
@@ -318,6 +339,26 @@ def _no_cuda(*args, **kwargs):
 
 def _no_copies_of_cudas(*args, **kwargs):
     raise RuntimeError(refusals.NO_COPIES_OF_CUDAS)
+
+
+def _no_data_parallel(*args, **kwargs):
+    raise RuntimeError(refusals.NO_DATA_PARALLEL)
+
+
+def _no_simulated_scripts(function, where: str):
+    """`torch.jit.load` and `torch.jit.save`, which refuse where their argument of this name means a simulated GPU."""
+    arguments_of = inspect.signature(function).bind
+
+    @wraps(function)
+    def call(*args, **kwargs):
+        given = arguments_of(*args, **kwargs).arguments.get(where)
+        parts = given.parameters() if isinstance(given, torch.nn.Module) else ()
+        is_named = isinstance(given, (str, torch.device)) and torch.device(given).type in (DEVICE_TYPE, "cuda")
+        if is_named or any(type(part) is SimTensor for part in parts):
+            raise RuntimeError(refusals.NO_SCRIPTS)
+        return function(*args, **kwargs)
+
+    return call
 
 
 def _calling_back(function):

@@ -198,11 +198,12 @@ class Machine:
         """
         index = self.index_of(device)
         if not 0 <= index < len(self.gpus):
+            error = f"{self.also_named.upper() if self.also_named else DEVICE_TYPE} error: invalid device ordinal"
             raise RuntimeError(
-                f"simgpu error: invalid device ordinal: there is no {DEVICE_TYPE}:{index}. "
+                f"{error}: there is no {self.also_named or DEVICE_TYPE}:{index}. "
                 f"{self.inventory()}; simgpu.enable(count={max(index + 1, 1)}) would give more."
                 if index >= 0
-                else f"simgpu error: invalid device ordinal {index}. {self.inventory()}."
+                else f"{error} {index}. {self.inventory()}."
             )
         return self.gpus[index]
 
@@ -219,7 +220,7 @@ class Machine:
 
     def inventory(self) -> str:
         """One sentence naming the devices that exist."""
-        names = ", ".join(str(gpu.device) for gpu in self.gpus)
+        names = ", ".join(f"{self.also_named or DEVICE_TYPE}:{gpu.index}" for gpu in self.gpus)
         return f"This machine has {len(self.gpus)} simulated GPU{'s' if len(self.gpus) != 1 else ''}: {names}"
 
     def queue(self, gpu: Gpu) -> Queue:

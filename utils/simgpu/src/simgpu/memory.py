@@ -10,6 +10,7 @@ import torch
 # the second (c10/cuda/CUDACachingAllocator.cpp: kMinBlockSize, kRoundLarge).
 BLOCK = 512
 SEGMENT = 2 * 2**20
+CALLED = "simgpu"  # in errors; in code for CUDA it is CUDA, which programs look for
 
 
 class Memory:
@@ -86,7 +87,7 @@ class Memory:
     def _too_little(self, size: int) -> torch.OutOfMemoryError:
         allowed = f", {in_units(self.limit)} allowed" if self.limit != self.capacity else ""
         return torch.OutOfMemoryError(
-            f"simgpu out of memory. Tried to allocate {in_units(size)}. GPU {self.name} has a total capacity of "
+            f"{CALLED} out of memory. Tried to allocate {in_units(size)}. GPU {self.name} has a total capacity of "
             f"{in_units(self.capacity)}{allowed} of which {in_units(self.free)} is free. "
             f"{in_units(self.allocated)} is allocated by PyTorch."
         )

@@ -45,6 +45,10 @@ NO_DATA_PARALLEL = (
     f"nn.DataParallel copies inside CUDA's own C++, which {DEVICE_TYPE} cannot take part in. "
     "Use torch.nn.parallel.DistributedDataParallel, or split the batch yourself: x.chunk(2), one replica a device."
 )
+NO_SCRIPTS = (
+    f"TorchScript loads, saves and moves modules inside C++, which {DEVICE_TYPE} cannot take part in: keep the "
+    "state_dict of the module that the script was made from, or load and run the script on the CPU."
+)
 
 
 def no_cuda(what: str) -> str:
@@ -79,9 +83,9 @@ def of_the_cpu(error: RuntimeError, func) -> RuntimeError | None:
     text = str(error)
     if "DefaultCPUAllocator: can't allocate memory" in text:
         return torch.OutOfMemoryError(NO_HOST_MEMORY)
-    if not text.startswith(f"Could not run '{func.namespace}::"):
+    if not text.startswith("Could not run '"):
         return None
-    if func in ATTENTION_KERNELS:
+    if text.split("'")[1] in ATTENTION_KERNELS:  # which may be within an operator of somebody's own
         instead = "Call torch.nn.functional.scaled_dot_product_attention, which chooses a kernel."
     elif torch_private.kernel_from_python(func, "CUDA"):
         instead = "It has one for cuda, which is called inside simgpu.as_cuda()."
@@ -119,7 +123,8 @@ def no_sparse(*args, **kwargs):
 
 
 ATTENTION_KERNELS = {
-    getattr(aten, f"_scaled_dot_product_{name}_attention").default for name in ("flash", "efficient", "cudnn")
+    *(f"aten::_scaled_dot_product_{name}_attention" for name in ("flash", "efficient", "cudnn")),
+    *(f"aten::_{name}_attention_forward" for name in ("flash", "efficient", "cudnn")),
 }
 # Operators that make a dense tensor sparse.
 MAKE_SPARSE = [getattr(aten, f"_to_sparse{kind}").default for kind in ("", "_csr", "_csc", "_bsr", "_bsc")]

@@ -50,7 +50,7 @@ class Stream:
 
     def query(self) -> bool:
         """Whether everything given to this stream is done. A no costs the host what a launch costs it."""
-        return _is_past(self._queue.free, self._queue.gpu)
+        return is_past(self._queue.free, self._queue.gpu)
 
     def is_capturing(self) -> bool:
         """False: simulated GPUs have no graphs to capture."""
@@ -101,7 +101,7 @@ def make_current(stream: Stream) -> None:
     here.gpu, here.queues = queue.gpu.index, {**here.queues, queue.gpu: queue}
 
 
-def _is_past(moment: float, gpu: Gpu) -> bool:
+def is_past(moment: float, gpu: Gpu) -> bool:
     if moment <= machine.clock.now():
         machine.know_done(moment)
         return True
@@ -169,7 +169,7 @@ class Event:
     def query(self) -> bool:
         """Whether it has happened. One that was never recorded has. A no costs the host what a launch costs it."""
         moment, recorder = self._moment, self._queue
-        return moment is None or recorder is None or _is_past(moment, recorder.gpu)
+        return moment is None or recorder is None or is_past(moment, recorder.gpu)
 
     def synchronize(self) -> None:
         """The host waits until it has happened."""

@@ -25,6 +25,15 @@ def farthest(ours, theirs) -> float:
     return max((mine - other).abs().max().item() for mine, other in pairs) / largest
 
 
+def refused(call) -> str:
+    """The words with which a call is refused."""
+    try:
+        call()
+    except (RuntimeError, TypeError, ValueError) as error:
+        return str(error)
+    return "not refused"
+
+
 def numbers(*shape, seed=1):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 

@@ -18,7 +18,7 @@ import equal
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-from checks import CHECKS, RANK, WORLD, check, device, farthest, numbers, perceptron
+from checks import CHECKS, RANK, WORLD, check, device, farthest, numbers, perceptron, refused
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -114,6 +114,71 @@ def collectives():
     return told
 
 
+def by_gloo(group, on):
+    """What a group of gloo gives for tensors of this device that hold the rank's number."""
+
+    def mine(*shape):
+        return torch.full(shape or (2,), float(RANK + 1), device=on)
+
+    told, parts, share = {}, [torch.empty(2, device=on) for _ in range(WORLD)], torch.empty(2, device=on)
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.MIN, dist.ReduceOp.BAND):
+        summed = mine(2, 3).t().to(torch.int64)
+        dist.all_reduce(summed, op, group=group)
+        told[f"all_reduce {op}"] = summed.tolist()
+    later = mine()
+    dist.all_reduce(later, group=group, async_op=True).wait()
+    told["all_reduce, later"] = later.tolist()
+    given = mine()
+    dist.broadcast(given, WORLD - 1, group=group)
+    told["broadcast"] = given.tolist()
+    reduced = mine()
+    dist.reduce(reduced, 0, group=group)
+    told["reduce"] = reduced.tolist() if RANK == 0 else "elsewhere"
+    dist.all_gather(parts, mine(), group=group)
+    told["all_gather"] = [part.tolist() for part in parts]
+    whole = torch.empty(2 * WORLD, device=on)
+    dist.all_gather_into_tensor(whole, 2 * mine(), group=group)
+    told["all_gather_into_tensor"] = whole.tolist()
+    dist.gather(mine(), parts if RANK == 0 else None, 0, group=group)
+    told["gather"] = [part.tolist() for part in parts] if RANK == 0 else "elsewhere"
+    dist.scatter(share, [torch.full((2,), 1.0 + rank, device=on) for rank in range(WORLD)] if RANK == 0 else None, 0,
+                 group=group)  # fmt: skip
+    told["scatter"] = share.tolist()
+    dist.reduce_scatter_tensor(share, torch.arange(2.0 * WORLD, device=on), group=group)
+    told["reduce_scatter_tensor"] = share.tolist()
+    swapped = torch.empty(WORLD, device=on)
+    dist.all_to_all_single(swapped, torch.arange(float(WORLD), device=on) + 10 * RANK, group=group)
+    told["all_to_all_single"] = swapped.tolist()
+    dist.barrier(group)
+    return told
+
+
+@check
+def gloo():
+    """A group of gloo that is given tensors of GPUs: what it does with the CPU's, by copies; what it refuses."""
+    group = dist.new_group(backend="gloo")
+    begin = simgpu.now()
+    told = {"as on the CPU": by_gloo(group, device()) == by_gloo(group, "cpu")}
+    told["copies"] = sorted({record.kind for record in simgpu.log(begin)} & {"d2h", "h2d", "comm"})
+    told["backend"] = dist.get_backend(group)
+    part = dist.split_group(group, [list(reversed(range(WORLD)))])
+    told["part"] = by_gloo(part, device()) == by_gloo(part, "cpu")
+    told["object"] = [None] * WORLD
+    dist.all_gather_object(told["object"], RANK, group=group)
+    alone, x = perceptron(), numbers(8 * WORLD, 64)
+    alone(x).square().mean().backward()
+    model = DistributedDataParallel(perceptron().to(device()), process_group=group)
+    model(x[8 * RANK : 8 * RANK + 8].to(device())).square().mean().backward()
+    told["ddp"] = farthest([p.grad for p in model.parameters()], [p.grad for p in alone.parameters()])
+    other, one = (RANK + 1) % WORLD, torch.ones(1, device=device())
+    told["refused"] = [
+        refused(lambda: dist.send(one, other, group=group)),
+        refused(lambda: dist.recv(one, other, group=group)),
+        refused(lambda: dist.all_to_all([one] * WORLD, [one] * WORLD, group=group)),
+    ]
+    return told
+
+
 @check
 def equal_values():
     """What collectives give where all ranks hold the same."""
@@ -176,6 +241,30 @@ def messages():
 
 
 # --- what trains --------------------------------------------------------------------------------------------------
+
+
+@check
+def asked():
+    """Works that are asked whether they are completed, until they are, and synchronized in place of a wait."""
+
+    def completed(work):
+        return next((True for _ in range(10_000) if work.is_completed()), False)
+
+    told, group = {}, dist.new_group(backend="gloo")
+    summed, got, later = (torch.full((100_000,), float(RANK + 1), device=device()) for _ in range(3))
+    work = dist.all_reduce(summed, async_op=True)
+    told["before"] = work.is_completed()
+    told["all_reduce"] = [completed(work), work.is_success(), work.result()[0] is summed, summed[0].item()]
+    for name, into, wait in (("completed", got, completed), ("synchronized", later, lambda work: work.synchronize())):
+        sent = dist.isend(torch.full_like(into, 10.0 + RANK), (RANK + 1) % WORLD)
+        work = dist.irecv(into, (RANK - 1) % WORLD)
+        told[name] = [wait(work), into[0].item()]
+        sent.wait()
+    by_gloo = dist.all_reduce(torch.ones(2), group=group, async_op=True)  # not one of ours
+    by_gloo.wait()
+    told["gloo"] = by_gloo.is_completed()
+    told["gloo, of a GPU"] = completed(dist.all_reduce(torch.ones(2, device=device()), group=group, async_op=True))
+    return told
 
 
 @check

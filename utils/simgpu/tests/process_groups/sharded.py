@@ -6,16 +6,18 @@ import os
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from checks import RANK, WORLD, check, device, farthest, numbers, perceptron
+from checks import RANK, WORLD, check, device, farthest, numbers, perceptron, refused
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import (
     CPUOffload,
+    FullStateDictConfig,
     FullyShardedDataParallel,
     MixedPrecision,
     MixedPrecisionPolicy,
     ShardingStrategy,
+    StateDictType,
     fully_shard,
 )
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
@@ -205,10 +207,21 @@ def fsdp1():
     model(own(x)).square().mean().backward()
     norms = [model.clip_grad_norm_(0.1), torch.nn.utils.clip_grad_norm_(alone.parameters(), 0.1)]
     told["norm"] = abs(norms[0].item() - norms[1].item()) / norms[1].item()
-    try:
-        FullyShardedDataParallel(perceptron().to(device()), cpu_offload=CPUOffload(True))
-    except RuntimeError as refused:
-        told["refused"] = str(refused)
+    for flat in (False, True):
+        model = FullyShardedDataParallel(perceptron().to(device()), auto_wrap_policy=each, use_orig_params=flat)
+        for everybody in (False, True):
+            config = FullStateDictConfig(offload_to_cpu=True, rank0_only=not everybody)
+            with FullyShardedDataParallel.state_dict_type(model, StateDictType.FULL_STATE_DICT, config):
+                saved = model.state_dict()
+            assert {weight.device.type for weight in saved.values()} <= {"cpu"}
+            assert len(saved) == (len(perceptron().state_dict()) if everybody or RANK == 0 else 0)
+            if saved:
+                told[f"saved {flat} {everybody}"] = farthest(saved.values(), perceptron().parameters())
+        model(own(x)).square().mean().backward()  # the weights are where they were
+    told["refused"] = [
+        refused(lambda: FullyShardedDataParallel(perceptron().to(device()), cpu_offload=CPUOffload(True))),
+        refused(lambda: FullyShardedDataParallel.summon_full_params(model, offload_to_cpu=True).__enter__()),
+    ]
     return told
 
 

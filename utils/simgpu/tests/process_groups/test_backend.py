@@ -112,6 +112,18 @@ def test_collectives_give_what_they_say(two, four):
                 assert f"rank {rank} is in none of split_ranks" in each["in no part"]
 
 
+def test_a_group_of_gloo_takes_what_it_takes_of_cudas_tensors_by_copies(two):
+    for told in two:
+        seen = told["gloo"]
+        assert seen["as on the CPU"]
+        assert seen["part"]
+        assert seen["copies"] == ["d2h", "h2d"], "and no collective of simccl"
+        assert (seen["backend"], seen["object"]) == ("gloo", [0, 1])
+        assert seen["ddp"] < CLOSE
+        assert all("with tensors of the CPU only, as on CUDA" in words for words in seen["refused"]), seen["refused"]
+        assert [len(words.splitlines()) for words in seen["refused"]] == [1, 1, 1]
+
+
 @pytest.fixture(scope="module")
 def alone():
     """What one process gives that stands for each rank of two and four in turn."""
@@ -174,6 +186,16 @@ def test_messages_arrive_and_the_late_receiver_keeps_the_sender_waiting(two, fou
         assert sent < received, "the sender was ready before the receiver, and waits"
 
 
+def test_works_say_that_they_are_completed(two):
+    for rank, told in enumerate(two):
+        seen, other = told["asked"], 10.0 + (1 - rank)
+        assert seen["before"] is False
+        assert seen["all_reduce"] == [True, True, True, 3.0]
+        assert seen["completed"] == [True, other]
+        assert seen["synchronized"] == [None, other]
+        assert (seen["gloo"], seen["gloo, of a GPU"]) == (True, True)
+
+
 @pytest.mark.parametrize("what", ["ddp", "futures", "fsdp", "fsdp_from_cpu", "tensor_parallel"])
 def test_training_on_ranks_equals_training_on_the_whole_batch(two, four, what):
     def numbers(told):
@@ -204,7 +226,9 @@ def test_options_of_ddp(two):
 def test_fsdp1(two):
     for told in two:
         seen = told["fsdp1"]
-        assert "fully_shard (FSDP2)" in seen.pop("refused")
+        refused = seen.pop("refused")
+        assert ["fully_shard (FSDP2)" in words for words in refused] == [True, True]
+        assert [len(words.splitlines()) for words in refused] == [1, 1]
         assert 2 <= seen.pop("bytes of a weight") < 2.01, "four, shared by two ranks, and what blocks round up"
         assert max(seen.values()) < CLOSE, seen
 

@@ -17,8 +17,8 @@ time, which no other process has a say in. So a step on 512 GPUs can be planned 
 What would make a program's times depend on chance is refused: a receive from any rank.
 
 `backend` has the collectives, `point_to_point` send and receive, `group` who takes part and how they are linked,
-`reductions` and `arguments` what calls ask for, `work` what they give back. Beside this package `collectives` has the
-costs, and `waiting` who waits for whom.
+`reductions` and `arguments` what calls ask for, `work` what they give back, `gloo` what groups of gloo do with GPUs.
+Beside this package `collectives` has the costs, and `waiting` who waits for whom.
 """
 
 from __future__ import annotations
@@ -32,14 +32,21 @@ from ..operators import SPECIAL
 from ..tensor import SimTensor
 from .arguments import NAME
 from .backend import SimBackend
+from .gloo import GlooOnGpus
 from .point_to_point import PAIR
-from .work import WAIT, wait_tensor
+from .work import WAIT, SimWork, wait_tensor
 
 __all__ = ["NAME", "PAIR", "SimBackend", "register_backend"]
 
 NO_OFFLOAD = (
     f"FSDP1 keeps its weights on the CPU by exchanging data inside a tensor (CPUOffload), which a {DEVICE_TYPE} tensor "
     "cannot: leave cpu_offload out, or use fully_shard (FSDP2) with offload_policy=CPUOffloadPolicy()."
+)
+
+NO_SUMMONING = (
+    f"FSDP1 shows its weights on the CPU by exchanging data inside a tensor (offload_to_cpu), which a {DEVICE_TYPE} "
+    "tensor cannot: leave offload_to_cpu out and copy with .cpu(), or take a full state dict, or use fully_shard "
+    "(FSDP2)."
 )
 
 
@@ -56,9 +63,12 @@ def register_backend() -> None:
         torch_private.let_ddp_cast(DEVICE_TYPE)
         torch_private.let_fsdp_move_models(DEVICE_TYPE)
         torch_private.let_fsdp1_run(DEVICE_TYPE, _simulated, NO_OFFLOAD)
+        torch_private.let_fsdp1_save(DEVICE_TYPE, NO_SUMMONING)
         torch_private.let_storages_count_numbers(SimTensor)
         torch_private.let_checkpoints_copy(lambda tensor: type(tensor) is SimTensor)
         torch_private.keep_off_the_flight_recorder(NAME)
         torch_private.keep_off_the_wrapper_of_groups(SimBackend)
+        torch_private.let_gloo_take_gpus(DEVICE_TYPE, GlooOnGpus)
+        torch_private.let_works_answer(SimWork)
         SPECIAL[WAIT] = wait_tensor
         torch.distributed.Backend.register_backend(NAME, SimBackend, extended_api=True, devices=[DEVICE_TYPE])

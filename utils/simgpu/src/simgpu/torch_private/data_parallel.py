@@ -68,6 +68,49 @@ def let_fsdp1_run(kind: str, simulated: Callable[[torch.device], torch.device], 
     init._init_param_handle_from_params, init._get_device_from_device_id = checked, chosen_here
 
 
+def let_fsdp1_save(kind: str, summoning: str) -> None:
+    """Let FSDP1 take a full state dict to the CPU (`offload_to_cpu`), each weight by itself.
+
+    PyTorch exchanges the data of the flat weight that all of them are views of. Raises RuntimeError, with the words
+    `summoning`, where a program wants to see the weights there (`summon_full_params`).
+    """
+    saving: Any = importlib.import_module("torch.distributed.fsdp._state_dict_utils")
+    handle: Any = importlib.import_module("torch.distributed.fsdp._flat_param").FlatParamHandle
+    before, after, to_cpu = (
+        saving._common_unshard_pre_state_dict_hook,
+        saving._common_unshard_post_state_dict_hook,
+        handle.to_cpu,
+    )
+    if hasattr(before, "stays"):
+        return
+
+    @wraps(before)
+    def staying(module, state, offload_to_cpu, rank0_only):
+        before(module, state, offload_to_cpu and state.compute_device.type != kind, rank0_only)
+
+    @wraps(after)
+    def copying(module, state, state_dict, prefix, param_hook):
+        def to_host(state_dict, prefix, name):
+            copy = state_dict[name].detach().cpu()
+            copy._has_been_cloned = True  # or PyTorch would
+            state_dict[name] = copy
+            param_hook(state_dict, prefix, name)
+
+        whole = state._state_dict_type == saving.StateDictType.FULL_STATE_DICT
+        offloads = whole and state._state_dict_config.offload_to_cpu and state.compute_device.type == kind
+        return after(module, state, state_dict, prefix, to_host if offloads else param_hook)
+
+    @wraps(to_cpu)
+    def refusing(self):
+        if self.device.type == kind:
+            raise RuntimeError(summoning)
+        return to_cpu(self)
+
+    staying.stays = True
+    saving._common_unshard_pre_state_dict_hook, saving._common_unshard_post_state_dict_hook = staying, copying
+    handle.to_cpu = refusing
+
+
 class _TypedStorage:
     """A tensor's storage counted in numbers, as far as FSDP1 and DDP in mixed precision free and take memory by it."""
 

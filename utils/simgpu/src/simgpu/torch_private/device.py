@@ -76,6 +76,15 @@ def let_accelerator_ask(module) -> None:
             setattr(torch.accelerator, name, _another(getattr(module, ours)))
 
 
+def cudnn_version() -> int | None:
+    """The version of PyTorch's cuDNN; None where it has none.
+
+    PyTorch's own function refuses to tell where there is a GPU that this cuDNN is too new for, as for a V100.
+    """
+    cudnn = torch.backends.cudnn._cudnn
+    return None if cudnn is None else cudnn.getVersionInt()
+
+
 def _another(function):
     """A function equal to no other: torch.compile refuses one that stands in two places."""
     return function if isinstance(function, type) else wraps(function)(partial(function))
@@ -95,9 +104,7 @@ def let_names_mean_the_current_device(kind: str, current: Callable[[], int]) -> 
     def resolved(function):
         @wraps(function)
         def on_the_current(*args, **kwargs):
-            if current():
-                args, kwargs = map(numbered, args), {name: numbered(value) for name, value in kwargs.items()}
-            return function(*args, **kwargs)
+            return function(*map(numbered, args), **{name: numbered(value) for name, value in kwargs.items()})
 
         return on_the_current
 

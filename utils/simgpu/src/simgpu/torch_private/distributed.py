@@ -63,6 +63,28 @@ def gloo(store, rank: int, ranks: int, timeout):
     return c10d.ProcessGroupGloo(store, rank, ranks, timeout)
 
 
+def let_gloo_take_gpus(kind: str, made: Callable) -> None:
+    """Let groups of gloo take tensors on devices of this kind, as they take CUDA's: by what `made(gloo)` gives."""
+    groups = torch.distributed.distributed_c10d
+    create = groups._new_process_group_helper
+    if hasattr(create, "takes"):
+        return
+
+    @wraps(create)
+    def created(*args, **kwargs):
+        group, store = create(*args, **kwargs)
+        if isinstance(group, c10d.ProcessGroup):
+            kinds = {device.type for device in group._device_types}
+            if {"cpu", "cuda"} <= kinds and kind not in kinds:  # one backend for all that it can take
+                gloo = group._get_backend(torch.device("cpu"))
+                if isinstance(getattr(gloo, "wrapped_pg", gloo), c10d.ProcessGroupGloo):
+                    group._register_backend(torch.device(kind), c10d.ProcessGroup.BackendType.CUSTOM, made(gloo))
+        return group, store
+
+    created.takes = kind
+    groups._new_process_group_helper = created
+
+
 def world_size() -> int:
     """How many ranks there are in all; 0 before `init_process_group`."""
     return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 0
@@ -94,6 +116,50 @@ def in_context_parallel() -> bool:
     if module is None:
         return False
     return module.DTensor._op_dispatcher._custom_op_handlers is not module.existing_custom_ops
+
+
+_looking = threading.local()  # in `works`: the works of ours that were found behind one of PyTorch's
+
+
+def let_works_answer(kind: type) -> None:
+    """Let what PyTorch makes of a work of this kind, written in Python, answer as that would.
+
+    Its C++ (PyWorkHolder, 2.15.0) hands on `wait` and `get_future` only: it says for ever that it is not completed, and
+    `synchronize` does nothing. The work is found through `get_future`.
+    """
+    get_future = kind.get_future
+
+    @wraps(get_future)
+    def found(self):
+        works = getattr(_looking, "works", None)
+        if works is None:
+            return get_future(self)
+        works.append(self)
+        return torch.futures.Future()
+
+    def behind(work):
+        _looking.works = works = []
+        try:
+            work.get_future()
+        except RuntimeError:  # gloo's messages have none
+            return None
+        finally:
+            _looking.works = None
+        return works[0] if works else None
+
+    def answering(name: str, ask):
+        @wraps(ask)
+        def answer(work):
+            ours = behind(work)
+            return ask(work) if ours is None else getattr(ours, name)()
+
+        answer.answers = True
+        return answer
+
+    if not hasattr(Work.is_completed, "answers"):
+        kind.get_future = found
+        for name in ("is_completed", "is_success", "synchronize", "block_current_stream", "result"):
+            setattr(Work, name, answering(name, getattr(Work, name)))
 
 
 # --- operators ---------------------------------------------------------------------------------------------------

@@ -9,14 +9,15 @@ from functools import wraps
 import torch
 
 
-def keep_parameters_when_modules_move(is_simulated, own: set[str]) -> None:
+def keep_parameters_when_modules_move(is_simulated, own: set[str], no_scripts: str) -> None:
     """Let `module.to(device)` keep its Parameter objects when it crosses between the CPU and a simulated GPU.
 
     On CUDA a moved Parameter is the same object, so an optimizer made before the move and tied weights go on
     working. PyTorch does that by exchanging the data inside, which it cannot do between a CPU tensor and one of
     another class: it makes new Parameters, and optimizer and ties are silently cut. So after PyTorch's own
     conversion each old Parameter becomes its successor, and keeps what a program has noted on it: all attributes
-    but a simulated tensor's `own`. Modules that never meet a simulated GPU are untouched.
+    but a simulated tensor's `own`. Modules that never meet a simulated GPU are untouched. A module of TorchScript has
+    its parameters in C++: RuntimeError, with the words `no_scripts`.
     """
     convert = torch.nn.Module._apply
     if hasattr(convert, "keeps_parameters"):
@@ -27,6 +28,10 @@ def keep_parameters_when_modules_move(is_simulated, own: set[str]) -> None:
         before = dict(module._parameters)
         try:
             result = convert(module, fn, recurse)
+        except AssertionError:
+            if isinstance(module, torch.jit.ScriptModule):
+                raise RuntimeError(no_scripts) from None
+            raise
         finally:
             put_back()
         for name, old in before.items():
