@@ -1,7 +1,7 @@
 """Lab 11's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
-A probe runs beside the student's code and tells plain data; the fact judges it here. The notebook asks for four
-devices. Where there are fewer real ones, some stand in the list twice, and no link is looked at.
+A probe runs beside the student's code and returns plain data; the fact judges it here. The notebook asks for four
+devices. Where there are fewer real ones, some are in the list twice, and no link is looked at.
 """
 
 import math
@@ -32,8 +32,17 @@ def places(student, count: int, first: int = 0) -> list[str]:
     return [own[(first + number) % len(own)] for number in range(count)]
 
 
+# What rounding may change: a share of the number, and how much besides.
+ROUNDING = {"float32": {"rtol": 1e-4, "atol": 1e-5}, "float64": {"rtol": 1e-10, "atol": 1e-12}}
+
+
+def same_numbers(mine, theirs):
+    """For each number whether it is the right one, `theirs`, up to what its dtype rounds."""
+    return np.isclose(mine, theirs, **ROUNDING[theirs.dtype.name])
+
+
 def close(mine, theirs) -> bool:
-    return mine is not None and mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+    return mine is not None and mine.shape == theirs.shape and bool(same_numbers(mine, theirs).all())
 
 
 def all_close(mine, theirs) -> bool:
@@ -47,12 +56,10 @@ ex1 = lab.exercise(
     points=2,
     title="All-reduce in a ring",
     hints=[
-        "Draw three devices and three pieces on paper. After the first half each device has the sum of one piece: "
-        "which one?",
-        "In each turn every device sends one piece to the next. Its number depends on the device and the turn.",
-        "In the second half nothing is added. Which piece is finished on which device when it begins, and so is sent "
-        "first?",
-        "Seven numbers for four devices: torch has a function that cuts them in four pieces, however many there are.",
+        "Draw three devices and three pieces on paper. After the first half, which piece's sum does each device have?",
+        "In each turn every device sends one piece to its neighbor. The piece's number depends on device and turn.",
+        "In the second half nothing is added. Each device first sends the piece whose sum it has.",
+        "Seven numbers for four devices: tensor_split(4) makes four pieces, however many numbers there are.",
     ],
 )
 
@@ -74,7 +81,7 @@ def run_ring(lab, where, pieces):
     else:
         found = lab.ring_all_reduce(list(given))
     if not isinstance(found, (list, tuple)) or not all([isinstance(each, torch.Tensor) for each in found]):
-        return {"wrong": f"it returned {kind_of(found)}. Return a list of tensors, one for each device."}
+        return {"wrong": f"it returned {kind_of(found)}. Return a list of new tensors, one for each device."}
     shown = [str(each.device) for each in found], [array(each).copy() for each in found]
     kept = [array(each).copy() for each in given]
     for each in found:
@@ -100,15 +107,18 @@ def compare_ring(student, where, shape, seed=1, dtype="float32"):
         need(len(run["values"]) == count, f"it returned {len(run['values'])} tensors for {count} devices.")
         need(
             all((mine == theirs).all() for mine, theirs in zip(run["inputs"], pieces, strict=True)),
-            "the tensors that it was given have changed. Add into tensors of your own.",
+            "the input tensors have changed. A view shares their memory: add with a + b, not in place.",
         )
         shapes = {each.shape for each in run["values"]}
-        need(shapes == {tuple(shape)}, f"what it returned has the shape {', '.join(map(str, sorted(shapes)))}.")
+        need(
+            shapes == {tuple(shape)},
+            f"the sums have the shape {', '.join(map(str, sorted(shapes)))}. Give them the input's.",
+        )
         dtypes = set(run["dtypes"])
-        need(dtypes == {f"torch.{dtype}"}, f"what it returned is {', '.join(sorted(dtypes))}.")
+        need(dtypes == {f"torch.{dtype}"}, f"the sums are {', '.join(sorted(dtypes))}. Give them the input's dtype.")
         need(run["places"] == list(where), f"the sums are on {', '.join(run['places'])}, in this order.")
         need_sums(run["values"], pieces, total)
-        need(not run["same memory"], "what it returned is the input itself, and not a new tensor.")
+        need(not run["same memory"], "it returned an input itself, and not a new tensor.")
         if run["ways"] is not None and count > 1:
             need_ring(run["ways"], count, math.ceil(total.size / count) * total.itemsize)
             need_sent(run["ways"], count, total.nbytes)
@@ -120,43 +130,48 @@ def need_sums(found, pieces, total):
     count = len(pieces)
     need(
         not all(close(mine, total / count) for mine in found),
-        f"it returned the mean, {count} times less than the sum.",
+        f"it returned the mean. Return the sum, {count} times as much.",
     )
     wrong = [rank for rank, mine in enumerate(found) if not close(mine, total)]
-    right = [int(np.isclose(mine, total, rtol=1e-4, atol=1e-5).sum()) for mine in found]
+    right = [int(same_numbers(mine, total).sum()) for mine in found]
     shown = ", ".join(f"{each} of {total.size}" for each in right)
+    if not any(right):
+        why = "In the second half each device first sends the piece whose sum it has, and nothing is added."
+    elif len({*right}) == 1 and total.size % count == 0:
+        why = "Pass the finished sums on in the second half, N - 1 turns."
+    else:
+        why = "Do the pieces together have all numbers?"
     need(
         False,
-        f"not every device has the whole sum. Numbers that are right, device by device: {shown}. The first wrong one "
-        f"is number {int(np.argmin(np.isclose(found[wrong[0]], total, rtol=1e-4, atol=1e-5)))} on that of rank "
-        f"{wrong[0]}.",
+        f"not every device has the whole sum. Right numbers, device by device: {shown}; the first wrong one is number "
+        f"{int(np.argmin(same_numbers(found[wrong[0]], total)))} on device {wrong[0]}. {why}",
     )
 
 
 def need_sent(ways, count, size):
-    """`size`: bytes of the whole. Whoever sends less does not have the sum from the other devices."""
+    """`size`: bytes of the whole. With less, a device cannot have the sum from the other devices."""
     sent = sum(each for _, _, each in ways)
     least = 2 * (count - 1) * size
     need(sent >= least, f"the devices send each other {sent} bytes. For each to have the sum, {least} are needed.")
 
 
 def need_ring(ways, count, piece):
-    """`piece`: its bytes. Each device sends to one other, and no link carries more than it has to: 2 (P - 1) pieces."""
+    """`piece`: its bytes. Each device sends to one other, and no link carries more than it has to: 2 (N - 1) pieces."""
     if not ways:
         return
     most = max(ways, key=lambda way: way[2])
     allowed = 2 * (count - 1) * piece
     need(
         most[2] <= allowed,
-        f"{most[2]} bytes went from {most[0]} to {most[1]}. In the ring no link carries more than 2 x {count - 1} "
-        f"pieces, {allowed} bytes.",
+        f"{most[2]} bytes went from {most[0]} to {most[1]}. In a ring a link carries at most 2 x {count - 1} pieces, "
+        f"{allowed} bytes: send one piece a turn, not whole tensors.",
     )
     sent = Counter(source for source, _, _ in ways)
     device, others = max(sent.items(), key=lambda item: item[1])
-    need(others == 1, f"{device} sends to {others} others. In a ring each sends to its neighbour only.")
+    need(others == 1, f"{device} sends to {others} others. In a ring each sends to one neighbor only.")
 
 
-@ex1.fact("two devices, four devices: everybody has the sum, and no link carries more than in a ring")
+@ex1.fact("two devices, four devices: each has the sum, and no link carries more than in a ring")
 def _(student):
     compare_ring(student, places(student, 2), (6,))
     compare_ring(student, places(student, 4), (8,))
@@ -185,10 +200,10 @@ ex2 = lab.exercise(
     points=2,
     title="One step of many copies",
     hints=[
-        "Four rows and three rows: how much does each share's mean count in the mean of seven?",
-        "You may weigh the losses before backward, or the gradients after it. One of them is less to write.",
-        "Two sums of the same numbers, in another order, may differ in the last bit. Who adds up?",
-        "Python goes on while a device works. Which line would have to wait for it?",
+        "Four samples and three: how much does each share's mean count in the mean of all seven?",
+        "Weight the losses before backward, or the gradients after it. The losses are less to write.",
+        "Sums of the same numbers in different orders differ in the last bit. Where do you add, and in which order?",
+        "Python goes on while a device computes. Which of your lines needs a value, and so waits for the device?",
     ],
 )
 
@@ -249,11 +264,11 @@ def expected_copies(stack, seed, batches, optimizer, frozen):
     return losses, [p.detach().numpy() for p in model.parameters()]
 
 
-# What students make of the shares' gradients of a parameter, their rows, and the gradient of the step before.
+# What students make of the shares' gradients of a parameter, their samples, and the gradient of the step before.
 COMBINED = (
-    ("each share counts alike, however many rows it has", lambda own, rows, before: sum(own) / len(own)),
-    ("the gradients of the steps before count, too", lambda own, rows, before: before + weighted(own, rows)),
-    ("the gradients of the steps before count, too", lambda own, rows, before: len(own) * before + weighted(own, rows)),
+    ("each share counts alike: weight it by its samples", lambda own, rows, before: sum(own) / len(own)),
+    ("old gradients count, too: clear them first", lambda own, rows, before: before + weighted(own, rows)),
+    ("old gradients count, too: clear them first", lambda own, rows, before: len(own) * before + weighted(own, rows)),
 )
 
 
@@ -280,7 +295,7 @@ def combined(stack, seed, batches, optimizer, frozen, count, combine):
 
 
 def averaged_weights(stack, seed, batches, optimizer, frozen, count):
-    """The parameters where each copy makes its own update, and then the weights are averaged."""
+    """The parameters where each replica makes its own update, and then the weights are averaged."""
     models, optimizers = [build(stack) for _ in range(count)], []
     for model in models:
         fill(model, seed)
@@ -303,17 +318,18 @@ def why_not_one_model(found, count, *training) -> str:
     """The known mistake that gives these parameters, or a question."""
     for words, combine in COMBINED:
         if all_close(found, combined(*training, count, combine)):
-            return f"Its weights are those that come out when {words}."
+            return f"These weights come out when {words}."
     if all_close(found, averaged_weights(*training, count)):
-        return "Its weights are those that come out when each copy makes its own update, and the weights are averaged."
-    return "Do all rows count alike, and does nothing else count?"
+        return "These weights come out when each replica steps with its own gradient: average gradients, not weights."
+    return "Do all samples count alike, and does nothing else count?"
 
 
 def compare_copies(student, where, row_count, *, optimizer="Adam", frozen=(), seed=2, steps=3):
     stack = [["Linear", 5, 7], ["Tanh"], ["Linear", 7, 3]]
     batches = [(numbers(row_count, 5, seed=seed + n), numbers(row_count, 3, seed=seed + 20 + n)) for n in range(steps)]
     also = f", frozen: {', '.join(map(str, frozen))}" if frozen else ""
-    with case(f"With {len(where)} copies, {row_count} rows, {optimizer}{also}, {steps} steps"):
+    replicas = f"{len(where)} replica{'' if len(where) == 1 else 's'}"
+    with case(f"With {replicas}, {row_count} samples, {optimizer}{also}, {steps} steps"):
         run = student.run(run_copies, list(where), stack, seed, batches, optimizer, list(frozen))
         strange = [found for found in run["losses"] if not isinstance(found, float)]
         need(not strange, f"it returned {strange[0] if strange else ''}. Return the loss.")
@@ -321,71 +337,74 @@ def compare_copies(student, where, row_count, *, optimizer="Adam", frozen=(), se
         often = run["steps"][0] // steps
         need(
             often < 2 or run["steps"] != [often * steps] * len(where),
-            f"each optimizer took {run['steps'][0]} steps, and there were {steps} batches. Each takes one for a batch: "
-            "is its step() in a loop over the copies?",
+            f"each optimizer took {run['steps'][0]} steps for {steps} batches. Is its step() inside a loop over the "
+            "replicas?",
         )
         need(
             all(count == steps for count in run["steps"]),
-            f"the optimizers took {', '.join(map(str, run['steps']))} steps, and there were {steps} batches. Each copy "
-            "has its own optimizer.",
+            f"the optimizers took {', '.join(map(str, run['steps']))} steps for {steps} batches. Each takes one step a "
+            "batch.",
         )
         losses, expected = expected_copies(stack, seed, batches, optimizer, frozen)
         first = run["parameters"][0]
         need(
             math.isclose(run["losses"][0], losses[0], rel_tol=1e-4),
-            f"the mean loss over all rows is {losses[0]:.5f}, and it returned {run['losses'][0]:.5f}.",
+            f"the mean loss over all samples is {losses[0]:.5f}, and it returned {run['losses'][0]:.5f}. Weight each "
+            "share's loss by its samples, and add up.",
         )
         for rank, own in enumerate(run["parameters"]):
             need(
                 all_close(own, first),
-                f"the copies are no copies any more: those on {where[0]} and {where[rank]} have different weights.",
+                f"the replicas on {where[0]} and {where[rank]} have different weights. Give all the same mean "
+                "gradient, and change none that is still to be added up.",
             )
         moved = [number for number in frozen if not close(first[number], expected[number])]
         need(
             not moved,
-            f"parameter {moved[0] if moved else ''} is frozen, and has moved. Give it no gradient, not even zeros: an "
-            "optimizer may move whatever has one.",
+            f"parameter {moved[0] if moved else ''} is frozen, and has changed. Give it no gradient, not even zeros: "
+            "weight decay moves every parameter that has one.",
         )
         need(
             all_close(first, expected),
-            f"after {steps} steps the copies are equal, but not to one model that has seen the whole batches. "
+            f"after {steps} steps the replicas are equal, but not to one model trained on the whole batches. "
             f"{why_not_one_model(first, len(where), stack, seed, batches, optimizer, frozen)}",
         )
         for rank, own in enumerate(run["parameters"]):
             need(
                 all((mine == theirs).all() for mine, theirs in zip(own, first, strict=True)),
-                f"the copies on {where[0]} and {where[rank]} differ in the last bits. In a long training they would "
-                "drift apart. Sum once, or everywhere in the same order.",
+                f"the replicas on {where[0]} and {where[rank]} differ in the last bits, and would drift apart. Add up "
+                "once, or everywhere in the same order.",
             )
 
 
 def need_shares(rows, batch):
-    """Each copy has one share of the batch, and together they have it all."""
+    """Each replica has one share of the batch, and together they have it all."""
     given = [own[0] for own in rows if own]
-    need(len(given) == len(rows), "a copy was given nothing to compute.")
+    need(len(given) == len(rows), "a replica got no samples.")
     counts = [len(own) for own in given]
     need(
         sum(counts) == len(batch) and max(counts) - min(counts) <= 1,
-        f"the copies were given {', '.join(map(str, counts))} rows of {len(batch)}.",
+        f"the replicas got {', '.join(map(str, counts))} of {len(batch)} samples. Cut the batch with "
+        "tensor_split(len(models)).",
     )
     need(
         len({row.tobytes() for own in given for row in own}) == len(batch),
-        "some rows were given to two copies, and others to none.",
+        "two replicas got the same samples, and others are left out. Replica i computes share i.",
     )
 
 
-@ex2.fact("two copies, equal shares: all copies stay equal, and equal to one model with the whole batch")
+@ex2.fact("two replicas, equal shares: they stay equal, and equal to one model with the whole batch")
 def _(student):
     compare_copies(student, places(student, 2), 8)
 
 
-@ex2.fact("shares of different sizes, three copies")
+@ex2.fact("shares of different sizes, three replicas")
 def _(student):
     compare_copies(student, places(student, 2), 7)
     compare_copies(student, places(student, 3), 5, optimizer="SGD")
 
 
-@ex2.fact("parameters that are frozen, also for an optimizer whose weight decay moves all that has a gradient")
+@ex2.fact("frozen parameters, also with weight decay, which moves every parameter that has a gradient")
 def _(student):
     compare_copies(student, places(student, 2), 5, frozen=(0, 1))
     compare_copies(student, places(student, 2), 5, frozen=(2,), optimizer="AdamW")
@@ -425,7 +444,7 @@ def time_copies(lab, where, rows):
 
 @cache
 def loss_of_one() -> float:
-    """The loss of the copies that are watched: all rows are alike."""
+    """The loss of the replicas that are watched: all samples are alike."""
     torch.manual_seed(6)
     layers = [layer for _ in range(3) for layer in (nn.Linear(8, 30_000, bias=False), nn.Linear(30_000, 8))]
     with torch.no_grad():
@@ -433,18 +452,18 @@ def loss_of_one() -> float:
 
 
 def need_share_each(run, where, rows):
-    """Each copy does the work of its share, and nothing else."""
+    """Each replica does the work of its share, and nothing else."""
     found, one = run["loss"], loss_of_one()
     need(
         isinstance(found, float) and math.isclose(found, one, rel_tol=1e-4),
-        f"it returned {found}, and the loss of these rows is {one:.5f}.",
+        f"it returned {found}, and the loss of these samples is {one:.5f}.",
     )
-    # Six products forward; back eleven, as the rows need no gradient.
+    # Six products forward; back eleven, as the samples need no gradient.
     needed = 17 * 2 * 8 * 30_000 * rows
     for place, flops in zip(where, run["flops"], strict=True):
         need(
             0.9 * needed <= flops <= 1.05 * needed,
-            f"the copy on {place} does {flops / needed:.2f} times the work of its share, forward and back.",
+            f"the replica on {place} does {flops / needed:.2f} times the forward and backward work of its share.",
         )
 
 
@@ -454,7 +473,7 @@ def timeline_of(data) -> Timeline:
 
 
 def need_together(student, where, rows=256):
-    with case(f"With {len(where)} copies"):
+    with case(f"With {len(where)} replicas"):
         run = student.run(time_copies, where, rows * len(where))
         if not run["watched"]:
             return
@@ -465,13 +484,13 @@ def need_together(student, where, rows=256):
             share = intervals.length(intervals.common(*work)) / least if least else 0.0
             need(
                 share > TOGETHER,
-                f"on the simulated clock {one} and {other} work at the same time for {share:.0%} of what they "
-                "do. Which line waits for a device before the next one has its work?",
+                f"{one} and {other} compute at the same time for {share:.0%} of their work (simulated). Launch all "
+                "replicas before any line that waits for a value: .item(), float(), .cpu().",
             )
         need_share_each(run, where, rows)
 
 
-@ex2.fact("the copies work at the same time (watched where devices are simulated)")
+@ex2.fact("the replicas compute at the same time (watched where devices are simulated)")
 def _(student):
     need_together(student, places(student, 2))
 
@@ -488,10 +507,10 @@ ex3 = lab.exercise(
     points=1,
     title="Buckets",
     hints=[
-        "In which order do the gradients come, if the last layer's is first?",
-        "A bucket of each dtype is open at a time. What closes it, and which limit has the next one?",
-        "A parameter knows how many numbers it has, and how many bytes one of them takes.",
-        "When all parameters are done, what is still open?",
+        "Go through the parameters from the last to the first.",
+        "Keep one open bucket for each dtype. What closes it, and which limit has the next one?",
+        "parameter.nbytes is its size in bytes.",
+        "When all parameters are done, which buckets are still open?",
     ],
 )
 
@@ -507,7 +526,7 @@ def ask_buckets(lab, given, first, cap):
     if not isinstance(found, (list, tuple)) or not all([isinstance(each, (list, tuple)) for each in found]):
         return f"it returned {kind_of(found)}. Return a list of lists of numbers."
     if not all([hasattr(index, "__index__") for each in found for index in each]):
-        return "there is something else than numbers in its lists. Name parameters by their place in the list."
+        return "its lists have something other than numbers. Put in each parameter's index in `parameters`."
     return [[int(index) for index in each] for each in found]
 
 
@@ -546,7 +565,7 @@ def compare_buckets(student, given, first, cap):
         frozen = sorted(index for index in members if not given[index][2])
         need(
             not frozen,
-            f"parameter {frozen[0] if frozen else ''} is frozen and gets no gradient. Its bucket would wait for ever.",
+            f"parameter {frozen[0] if frozen else ''} is frozen and gets no gradient: its bucket would wait forever.",
         )
         need(all(count == 1 for count in members.values()), "a parameter is in more than one bucket.")
         missing = sorted({index for bucket in wanted for index in bucket} - set(members))
@@ -555,7 +574,7 @@ def compare_buckets(student, given, first, cap):
         need(not mixed, f"the bucket {mixed[0] if mixed else ''} has several dtypes. It has to be one tensor.")
         need(
             all(bucket == sorted(bucket, reverse=True) for bucket in found),
-            f"in one of {found} the parameters do not stand in the order in which their gradients come.",
+            f"in one of {found} the parameters are not in the order in which their gradients come: last first.",
         )
         number = next(n for n, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1])
         need(
@@ -566,11 +585,11 @@ def compare_buckets(student, given, first, cap):
 
 
 BUCKET_MISTAKES = {
-    "These buckets come out when numbers are counted. The limits are bytes.": {"sizes": dict.fromkeys(SIZES, 1)},
-    "These buckets come out when every number takes 4 bytes. A float16 takes 2.": {"sizes": dict.fromkeys(SIZES, 4)},
-    "These buckets come out when one bucket in all is small. Each dtype has a small first one.": {"small": "one"},
-    "These buckets come out when all are filled up to cap. The first one is full at `first` bytes.": {"small": "none"},
-    "These buckets come out when one is full at more than its limit only. It is full at its limit, too.": {
+    "These buckets come out when elements are counted. The limits are in bytes.": {"sizes": dict.fromkeys(SIZES, 1)},
+    "These buckets come out when every element takes 4 bytes. A float16 takes 2.": {"sizes": dict.fromkeys(SIZES, 4)},
+    "These buckets come out when one bucket in all is small. Each dtype has a small first bucket.": {"small": "one"},
+    "These buckets come out when all are filled up to `cap`. The first is full at `first` bytes.": {"small": "none"},
+    "These buckets come out when a bucket is full only above its limit. It is full at its limit, too.": {
         "full": operator.gt
     },
 }
@@ -580,15 +599,15 @@ def why_bucket(found, wanted, given, first, cap) -> str:
     last = len(given) - 1
     turned = [[last - index for index in reversed(bucket)] for bucket in buckets_of(given[::-1], first, cap)]
     if found == turned[::-1]:
-        return "These buckets come out when they are filled from the first parameter on, and turned round at the end."
+        return "These buckets come out when they are filled from the first parameter on and reversed at the end."
     for words, mistake in BUCKET_MISTAKES.items():
         if found == buckets_of(given, first, cap, **mistake):
             return words
     if sorted(found) == sorted(wanted):
-        return "The buckets are right, in another order."
+        return "The buckets are right, in another order: those that are full first, the others after them."
     if found[0] and found[0][0] != wanted[0][0]:
         return "The last parameter's gradient comes first."
-    return "A bucket is full as soon as it has the bytes of its limit or more, and then takes no more."
+    return "A bucket is full at the bytes of its limit or more, and then takes no more."
 
 
 F32 = "float32"
@@ -626,14 +645,14 @@ ex4 = lab.exercise(
     points=3,
     title="Behind the backward pass",
     hints=[
-        "A hook runs when one gradient of one copy is there. Which two counts say that a bucket is there on one copy, "
-        "and on all?",
-        "The copies' backward passes are launched one after another. When the last hook of a bucket runs, how much has "
-        "the first copy's own stream been given already? An event marks one place in it.",
-        "A copy between two devices goes through a queue at each of its ends. Which stream is current there?",
+        "A hook runs when one gradient of one replica is ready. Which counts say that a bucket is ready on one "
+        "replica, and on all?",
+        "The backward passes are launched one after another. When a bucket's last hook runs, the first replica's whole "
+        "backward pass is in its stream already. An event marks one place in a stream: wait for that.",
+        "A copy between two devices uses a stream at each end. Make yours current on both devices.",
         "Unpacking is packing backwards: split() with the sizes of the gradients, in the same order.",
-        "Who reads the gradients after finish(), and on which streams? And what has to be as in the beginning when the "
-        "next step comes?",
+        "The optimizers read the gradients on the default streams, which therefore wait in finish(). And which counts "
+        "start again at 0 for the next step?",
     ],
 )
 
@@ -652,7 +671,7 @@ def run_overlapped(lab, where, sizes, buckets, batches, order):
     for place in where:
         models.append(nn.Sequential(*[nn.Linear(*pair) for pair in pairwise(sizes)]))
         fill(models[-1], 3)
-        models[-1].to(place)
+        models[-1].to(place, torch.from_numpy(batches[0][0]).dtype)
     with warnings.catch_warnings(), simgpu.unfinished_reads() as races:
         warnings.simplefilter("ignore")
         finish = lab.overlapped_mean(list(models), [list(bucket) for bucket in buckets])
@@ -673,9 +692,10 @@ def run_overlapped(lab, where, sizes, buckets, batches, order):
 
 
 def expected_overlapped(sizes, buckets, batches):
-    """For each step the gradients of each copy by itself, and the means of those in buckets."""
+    """For each step the gradients of each replica by itself, and the means of those in buckets."""
     model = nn.Sequential(*[nn.Linear(*pair) for pair in pairwise(sizes)])
     fill(model, 3)
+    model.to(torch.from_numpy(batches[0][0]).dtype)
     averaged, found = {index for bucket in buckets for index in bucket}, []
     for batch in batches:
         own = []
@@ -688,52 +708,80 @@ def expected_overlapped(sizes, buckets, batches):
     return found
 
 
-def compare_overlapped(student, where, sizes, buckets, *, steps=2, order=None, seed=4):
+STILL_NONE = (
+    "A gradient of the bucket is still None: count the gradients of each bucket on each replica, in any order, and "
+    "register the hooks once."
+)
+
+
+def compare_overlapped(student, where, sizes, buckets, *, steps=2, order=None, seed=4, dtype="float32"):
     count = len(where)
     order = list(range(count)) if order is None else order
-    batches = [[numbers(6, sizes[0], seed=seed + 10 * n + rank) for rank in range(count)] for n in range(steps)]
+    batches = [
+        [numbers(6, sizes[0], seed=seed + 10 * n + rank).astype(dtype) for rank in range(count)] for n in range(steps)
+    ]
     turns = "" if order == sorted(order) else f", backward in the order {', '.join(map(str, order))}"
-    with case(f"With {count} copies and the buckets {buckets}{turns}"):
-        run = student.run(run_overlapped, list(where), list(sizes), buckets, batches, order)
+    also = "" if dtype == "float32" else f" of {dtype}"
+    with case(f"With {count} replica{'' if count == 1 else 's'}{also} and the buckets {buckets}{turns}"):
+        try:
+            run = student.run(run_overlapped, list(where), list(sizes), buckets, batches, order)
+        except StudentError as error:
+            if "'NoneType'" in str(error):
+                raise StudentError(f"{error}\n{STILL_NONE}") from None
+            raise
         need(not run["wrong"], run["wrong"])
         expected = expected_overlapped(sizes, buckets, batches)
         for step, (found, (own, wanted)) in enumerate(zip(run["gradients"], expected, strict=True)):
             with case(f"After step {step + 1}"):
-                need_means(found, own, wanted, buckets)
+                need_means(found, own, wanted, buckets, again=step > 0)
         need(
             not run["races"],
-            f"after finish() the default stream read {times(run['races'])} a gradient that another stream had not "
-            "finished writing, and may have read anything.",
+            f"after finish() the default stream read {times(run['races'])} a gradient that another stream was still "
+            "writing. In finish() let each default stream wait for the streams that write; they wait for what arrives.",
         )
 
 
-def need_means(found, own, wanted, buckets):
+def need_means(found, own, wanted, buckets, again=False):
     averaged = {index for bucket in buckets for index in bucket}
+    why = "Does finish() set your counts back to 0?" if again else "Was it averaged, and written back?"
     for rank, (mine, alone, means) in enumerate(zip(found, own, wanted, strict=True)):
         for index, (gradient, first, mean) in enumerate(zip(mine, alone, means, strict=True)):
-            which = f"the gradient of parameter {index} on copy {rank}"
+            which = f"the gradient of parameter {index} on replica {rank}"
             need(gradient is not None, f"{which} is gone.")
             if close(gradient, mean):
                 continue
             need(index in averaged, f"{which} has changed, and it is in no bucket.")
-            need(not close(gradient, first), f"{which} is still that of its own share. It was not averaged.")
-            need(not close(gradient, mean * len(found)), f"{which} is the sum over the copies, and not their mean.")
-            need(not close(gradient, mean + first), f"{which} is the mean, and its own added to it.")
-            need(False, f"{which} is not the mean over the copies.")
+            need(not close(gradient, first), f"{which} is still its own. {why}")
+            need(not close(gradient, mean * len(found)), f"{which} is the sum over the replicas, and not their mean.")
+            need(not close(gradient, mean + first), f"{which} is the mean plus its own: replace it, don't add.")
+            need(
+                gradient.shape != mean.shape or not np.allclose(gradient, mean, **ROUNDING["float32"]),
+                f"{which} is the mean rounded to float32. Pack a bucket in the dtype of its gradients.",
+            )
+            need(
+                False,
+                f"{which} is not the mean over the replicas. Do you wait for all of them, divide by their number, and "
+                "unpack in the order in which you pack?",
+            )
 
 
-@ex4.fact("two steps, two copies: all copies have the mean, and may use it after finish()")
+@ex4.fact("two steps, two replicas: both have the mean, and may use it after finish()")
 def _(student):
     compare_overlapped(student, places(student, 2), (5, 6, 4, 3), [[5], [4, 3, 2], [1, 0]])
 
 
-@ex4.fact("three copies, and parameters that are in no bucket")
+@ex4.fact("three replicas, and parameters that are in no bucket")
 def _(student):
     compare_overlapped(student, places(student, 3), (4, 7, 5, 2), [[5, 4], [2, 1, 0]], steps=3)
 
 
+@ex4.fact("gradients of float64 keep their digits")
+def _(student):
+    compare_overlapped(student, places(student, 2), (5, 4, 3), [[3, 2], [1, 0]], steps=1, dtype="float64")
+
+
 def time_overlapped(lab, where, spare, buckets, width):
-    """The backward pass of copies whose layers wait for the beats of another device, so that their GPUs have time.
+    """The backward pass of replicas whose layers wait for the beats of another device, so that their GPUs have time.
 
     What is launched later on another stream finds room between two beats, as on a GPU that does several things at once.
     """
@@ -797,7 +845,7 @@ def time_overlapped(lab, where, spare, buckets, width):
 
 @cache
 def mean_biases(count, buckets, width) -> list[np.ndarray]:
-    """The mean gradients of the biases of the copies that are watched, each of which has weights of its own."""
+    """The mean gradients of the biases of the replicas that are watched, each of which has weights of its own."""
     torch.manual_seed(7)
     found = []
     for _ in range(count):
@@ -815,7 +863,7 @@ def timed_overlapped(student, where):
 
 def need_hidden(student, where):
     count = len(where)
-    with case(f"With {count} copies and {BUCKETS} buckets of 4 parameters"):
+    with case(f"With {count} replicas and {BUCKETS} buckets of 4 parameters"):
         run = timed_overlapped(student, where)
         if not run["watched"]:
             return
@@ -824,52 +872,52 @@ def need_hidden(student, where):
         need(copies, "nothing was copied between the devices.")
         launched = sorted(event.launched for event in events)
         need_no_waiting([*launched, run["returned"]])
-        most = 2 * count * (count - 1)  # a ring's; a star has 2 (P - 1)
+        most = 2 * count * (count - 1)  # a ring's; a star has 2 (N - 1)
         need(
             len(copies) <= BUCKETS * most,
-            f"there were {len(copies)} copies between devices. For each bucket {most} are enough for a ring, and fewer "
-            "for other ways. Pack a bucket into one tensor.",
+            f"there were {len(copies)} copies between devices, and a bucket takes at most {most}. Pack its gradients "
+            "into one tensor.",
         )
         computing = [event for event in events if event.phase == "backward" and event.module]
         streams = {(event.device, event.stream) for event in computing}
         need(
             not any((event.device, event.stream) in streams for event in copies),
-            "copies are on a stream that computes. What that device was given later waits for them.",
+            "copies between devices are on a stream that computes, whose later kernels wait for them. Make streams of "
+            "your own current on both devices.",
         )
         end = max(event.end for event in computing)
         on_their_way = sum(event.end - event.start for event in copies)
         early = sum(max(0.0, min(event.end, end) - event.start) for event in copies)
         why = (
-            "What does a stream wait for before it copies? The copies' backward passes are launched one after another, "
-            "and a stream that waits for all that another has been given waits for a whole one."
+            "wait_stream waits for all that is queued, which is a whole backward pass: wait for an event, recorded "
+            "when the bucket was packed."
             if min(event.launched for event in copies) < max(event.launched for event in computing)
-            else "The first one was launched behind the last kernel of the backward passes. Which moment is early "
-            "enough?"
+            else "The first was launched after the last kernel of the backward passes: launch them in the hooks."
         )
         need(
             early > HIDDEN * on_their_way,
-            f"on the simulated clock {early / on_their_way:.0%} of the copies' time is before the end of the backward "
-            f"passes, and {HIDDEN:.0%} are wanted. {why}",
+            f"{early / on_their_way:.0%} of the copies' time is before the end of the backward passes (simulated), and "
+            f"{HIDDEN:.0%} is wanted. {why}",
         )
         before = sum(event.launched < run["called"] for event in copies)
         need(
             before >= BUCKETS * (count - 1),
-            f"{before} copies between devices were launched before finish() was called. To average {BUCKETS} buckets "
-            f"takes {BUCKETS * (count - 1)} at least: launch them in the hooks, when a bucket is there on all copies.",
+            f"{before} copies between devices were launched before finish(), and {BUCKETS} buckets take at least "
+            f"{BUCKETS * (count - 1)}. Launch them in the hooks, when a bucket is ready on all replicas.",
         )
         right = mean_biases(count, BUCKETS, WIDTH)
         for place, own in zip(where, run["biases"], strict=True):
             need(
                 all(close(mine, mean) for mine, mean in zip(own, right, strict=True)),
-                f"after finish() the gradients on {place} are not the means over the copies.",
+                f"after finish() the gradients on {place} are not the means over the replicas.",
             )
-        # In a ring, and in a star, the gradients go around 2 (P - 1) times. What each sends to all others is more.
+        # In a ring, and in a star, the gradients go around 2 (N - 1) times. What each sends to all others is more.
         whole = 4 * BUCKETS * 2 * (WIDTH + 1) * WIDTH
         moved = sum(event.bytes for event in copies)
         need(
             moved <= count * (count - 1) * whole * 1.05,
-            f"the devices send each other {moved / whole:.1f} times the gradients of a copy, and {count * (count - 1)} "
-            "times are enough for any way to average them.",
+            f"the devices send each other {moved / whole:.1f} times the gradients of a replica. "
+            f"{count * (count - 1)} times are enough for any way to average them.",
         )
 
 
@@ -879,12 +927,12 @@ def need_no_waiting(moments):
     where = "in finish()" if gaps.argmax() == len(gaps) - 1 else "between two launches"
     need(
         gaps.max() <= WAITED,
-        f"on the simulated clock Python waits {where}, for {gaps.max() * 1e3:.1f} ms in which it launches nothing. Let "
-        "streams wait for events or for other streams.",
+        f"Python waits {where}, for {gaps.max() * 1e3:.1f} ms (simulated). Let a stream wait for an event instead: "
+        "stream.wait_event, not event.synchronize.",
     )
 
 
-@ex4.fact(f"a bucket is one tensor, and {HIDDEN:.0%} of the copies are hidden (watched where devices are simulated)")
+@ex4.fact(f"a bucket is one tensor, and {HIDDEN:.0%} of copy time is hidden (watched where devices are simulated)")
 def _(student):
     need_hidden(student, places(student, 2))
 
@@ -894,8 +942,8 @@ def _(student):
     run = timed_overlapped(student, places(student, 2))
     need(
         not run["watched"] or not run["races"],
-        f"{times(run['races'] if run['watched'] else 0)} a stream read what another one had not finished writing. That "
-        "a hook runs says that the gradient's kernels are launched, and not that they are done.",
+        f"{times(run['races'] if run['watched'] else 0)} a stream read what another was still writing. When a hook "
+        "runs, the gradient's kernels are launched, not done: wait for an event recorded behind them.",
     )
 
 
@@ -911,13 +959,12 @@ ex5 = lab.exercise(
     points=2,
     title="A training that goes on",
     hints=[
-        "Write down everything that changes from step to step. (Dropout draws random numbers, and so does the "
-        "order of the rows.)",
-        "The GPU has a generator of its own: get_rng_state and set_rng_state, in torch and in torch's module for the "
-        "device.",
-        "In the middle of an epoch: which rows are still to come, and who knows that in the next process?",
-        "Stopped while it writes the file, what is left? os.replace puts one file in the place of another, at once.",
-        "How many steps are in the weights that you save, and how many does the file say?",
+        "List everything that changes from step to step. Dropout and the order of the samples draw random numbers.",
+        "The CPU and each GPU have their own generators: torch.get_rng_state(), and get_rng_state(device) in torch's "
+        "module for the device.",
+        "In the middle of an epoch the next process needs the samples that are still to come.",
+        "Killed while it writes the file, half a file is left. os.replace puts a whole file in place at once.",
+        "Count the steps that are in the saved weights, and those that the file says.",
     ],
 )
 
@@ -925,8 +972,10 @@ ex5 = lab.exercise(
 def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
     """Trains once undisturbed, and once in several lives: each stopped at (what, which time), the last one not.
 
-    A stop is as hard as a process that is killed: the folder is left as it was at that moment.
+    A stop is as hard as a process that is killed: the folder is left as it was at that moment. A copy of a file is
+    stopped when half of it is written.
     """
+    import io
     import os
     import shutil
     import tempfile
@@ -996,16 +1045,39 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
 
         return stops_before
 
+    def sending_half(out, source, offset, count):
+        """os.sendfile, which shutil copies with."""
+        if offset:
+            return kept["sendfile"](out, source, offset, count)
+        sent = kept["sendfile"](out, source, 0, (os.path.getsize(source) + 1) // 2)
+        passes("copy")
+        return sent
+
+    def copying_half(source, out, *length, **more):
+        """shutil.copyfileobj, which copies where there is no os.sendfile, and between open files."""
+        if not isinstance(source, io.BufferedReader) or not isinstance(out, io.BufferedWriter):
+            return by_hand(source, out, *length, **more)
+        content = io.BufferedReader.read(source)
+        io.BufferedWriter.write(out, content[: len(content) // 2])
+        io.BufferedWriter.flush(out)
+        passes("copy")
+        io.BufferedWriter.write(out, content[len(content) // 2 :])
+
+    changing = ("remove", "rename", "replace", "unlink", "sendfile")
+    kept = {name: getattr(os, name) for name in changing if name in dir(os)}
+    by_hand = shutil.copyfileobj
+
     @contextmanager
-    def stopped_before_files_move():
-        kept = {name: getattr(os, name) for name in ("remove", "rename", "replace", "unlink")}
+    def stopped_where_files_change():
         try:
             for name, work in kept.items():
-                setattr(os, name, stopping(work))
+                setattr(os, name, sending_half if name == "sendfile" else stopping(work))
+            shutil.copyfileobj = copying_half
             yield
         finally:
             for name, work in kept.items():
                 setattr(os, name, work)
+            shutil.copyfileobj = by_hand
 
     def loss_fn(output, target):
         loss = nn.functional.mse_loss(output, target)
@@ -1024,7 +1096,7 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
         optimizer.register_step_post_hook(lambda *_: passes("step"))
         found, killed = None, ""
         try:
-            with stopped_before_files_move():
+            with stopped_where_files_change():
                 found = lab.train_resumably(model, optimizer, loss_fn, x, y, size, steps, path)
         except Killed:
             killed = stop[0]
@@ -1069,53 +1141,62 @@ MOMENTS = {
     "step": "after update",
     "save": "in the middle of saving",
     "file": "before file removal or renaming",
+    "copy": "in the middle of file copy",
+}
+RARE = ("file", "copy")  # there are ways to save that come by none of these
+
+
+HALF_A_FILE = {
+    "save": "Stopped while it saved, it left half a file at `path`. Save to another file, then os.replace(it, path).",
+    "copy": "Stopped while it copied a file to `path`, it left half of it there. Copying takes time: use os.replace.",
 }
 
 
 def compare_lives(student, place, rows, size, steps, stops, *, dropout=0.5, seed=5, again=False):
     told = ", then ".join(f"{MOMENTS[what]} number {which}" for what, which in stops)
-    with case(f"With {rows} rows, size={size}, steps={steps}{', stopped ' if stops else ''}{told}"):
+    with case(f"With {rows} samples, size={size}, steps={steps}{', stopped ' if stops else ''}{told}"):
         asked = [list(stop) for stop in stops]
         try:
             run = student.run(run_lives, place, rows, size, steps, dropout, asked, seed, again)
         except StudentError as error:
-            if "saving" not in told or not any(word in str(error) for word in ("Error: PytorchStream", "EOFError")):
+            if not any(word in str(error) for word in ("Error: PytorchStream", "EOFError", "[Errno 22]")):
                 raise
-            raise StudentError(
-                f"{error}\nIt was stopped while it saved, and the next call finds half a file, and no other."
-            ) from None
+            for what in [what for what, _ in stops if what in HALF_A_FILE]:
+                raise StudentError(f"{error}\n{HALF_A_FILE[what]}") from None
+            raise
         alone, lives = run["alone"], run["lives"]
         need_training(alone, rows, size, steps)
         if not dropout:
             need_weights(alone, rows, seed)
-        need(lives[0]["rows"], "called with another path, where there is no file, it computed nothing.")
+        need(
+            lives[0]["rows"], "with another path, where there is no file, it computed nothing. Resume from files only."
+        )
         done = lives[: len(stops) + 1]
         for life, stop in zip(done, stops, strict=False):
             need(
-                life["killed"] or stop[0] == "file",  # there are ways to save that remove and rename nothing
-                f"it was not stopped {MOMENTS[stop[0]]} number {stop[1]}, because it did not come so far. Does it save "
-                "after every step?",
+                life["killed"] or stop[0] in RARE,
+                f"it was not stopped {MOMENTS[stop[0]]} number {stop[1]}, because it did not come so far. Save after "
+                "every step.",
             )
         need_same(alone, done[-1], steps, first=lives[0])
         passes = sum(len(life["rows"]) for life in done)
         need(
             passes <= steps + len(stops),
-            f"{steps} steps took {passes} forward passes, because some were done again. Only the step that was under "
-            "way when it was stopped has to be.",
+            f"{steps} steps took {passes} forward passes. Save after every step, and repeat only the one stopped.",
         )
         if again:
             need(
                 not lives[-1]["rows"] and lives[-1]["returned"] == alone["returned"],
-                "called once more when all steps are done, it does not return the same losses at once.",
+                "called again when all steps are done, it does not return the same losses at once. Is the file kept?",
             )
             need(
                 equal(lives[-1]["parameters"], alone["parameters"]),
-                "called once more when all steps are done, with a fresh model, that does not get the trained weights.",
+                "called again when all steps are done, the fresh model does not get the trained weights.",
             )
         for life in done:
             need(
                 not life["killed"] or life["updates"] < 2 or life["saved"],
-                "when it was stopped, no file had the weights of one of the last two steps. Another process knows "
+                "when it was stopped, no file had the weights of one of the last two steps. The next process has "
                 "nothing but the file.",
             )
 
@@ -1130,25 +1211,28 @@ def need_training(run, rows, size, steps):
     need(not isinstance(returned, str), f"it returned {returned}. Return a list of floats, a loss for each step.")
     need(
         len(run["rows"]) == steps and run["updates"] == steps,
-        f"{times(len(run['rows']))} the model was asked and {times(run['updates'])} the optimizer, for {steps} steps.",
+        f"{steps} steps take as many forward passes and updates. It made {len(run['rows'])} and {run['updates']}.",
     )
     need(len(returned) == steps, f"it returned {len(returned)} losses for {steps} steps.")
-    need(returned == run["losses"], "what it returned are not the losses that loss_fn gave, one for each step.")
+    need(returned == run["losses"], "the losses that it returned are not those of loss_fn, one for each step.")
     a_round = -(-rows // size)
     epochs = [list(chain(*run["rows"][n : n + a_round])) for n in range(0, steps, a_round)]
     for number, epoch in enumerate(epochs):
         whole = len(epoch) == rows
         need(
             len(set(epoch)) == len(epoch) and (whole or number == len(epochs) - 1),
-            f"in epoch {number + 1} it took the rows {', '.join(map(str, epoch))}. Each comes once.",
+            f"in epoch {number + 1} it took the samples {', '.join(map(str, epoch))}. Take each once.",
         )
     sizes = [len(batch) for batch in run["rows"][:a_round]]
     need(
         sizes == [min(size, rows - start) for start in range(0, rows, size)][:steps],
-        f"the batches of the first epoch have {', '.join(map(str, sizes))} rows.",
+        f"the batches of the first epoch have {', '.join(map(str, sizes))} samples.",
     )
-    need(epochs[0] != sorted(epochs[0]), "the rows come in their order. Shuffle them in each epoch.")
-    need(len(epochs) < 2 or epochs[0][: len(epochs[1])] != epochs[1], "two epochs have the same order.")
+    need(epochs[0] != sorted(epochs[0]), "the samples are not shuffled. Draw a new order for each epoch.")
+    need(
+        len(epochs) < 2 or epochs[0][: len(epochs[1])] != epochs[1],
+        "two epochs have the same order. Draw a new one for each.",
+    )
 
 
 def need_weights(run, rows, seed):
@@ -1165,33 +1249,33 @@ def need_weights(run, rows, seed):
         optimizer.step()
     need(
         all_close(run["parameters"], [p.detach().numpy() for p in model.parameters()]),
-        "when it is not stopped, the weights are not those that these batches give. Is there one update for each?",
+        "undisturbed, the weights are not those of one update for each of these batches. Is zero_grad missing?",
     )
 
 
 def need_same(alone, last, steps, first):
     found, wanted = last["returned"], alone["returned"]
-    need(not isinstance(found, str), f"when it goes on it returns {found}. Return a list of floats.")
+    need(not isinstance(found, str), f"resumed, it returns {found}. Return a list of floats.")
     need(
         len(found) == steps,
-        f"it goes on, and returns {len(found)} losses. Return those of all {steps} steps, from the first on.",
+        f"resumed, it returns {len(found)} losses. Return those of all {steps} steps, earlier ones included.",
     )
     known = len(first["losses"])
     need(first["losses"] == wanted[:known], "before any stop the losses are not those of the undisturbed training.")
     if found != wanted:
         step = next(number for number, pair in enumerate(zip(found, wanted, strict=True)) if pair[0] != pair[1])
-        why = "It started over, as if nothing had been saved."
+        why = "It started over: it found no file at `path`."
         if len(last["rows"]) < steps:
             why = why_other(last, alone, steps, step)
             if first["killed"] == "file" and len(alone["files"]) > 1:
                 why = (
-                    f"When it ends there are the files {', '.join(alone['files'])}. Stopped between two of them, one "
-                    "is a step ahead of the other. Save all in one file, which os.replace puts in place at once."
+                    f"It writes the files {', '.join(alone['files'])}: stopped between two, one is a step ahead. Save "
+                    "all in one file, which os.replace puts in place at once."
                 )
-        need(False, f"from step {step + 1} on the losses differ from those of the undisturbed training. {why}")
+        need(False, f"from step {step + 1} on the losses are not those of undisturbed training. {why}")
     need(
         equal(last["parameters"], alone["parameters"]),
-        "the losses are right, and the weights after the last step are not those of the undisturbed training.",
+        "the losses are right, and the weights after the last step are not those of undisturbed training.",
     )
 
 
@@ -1200,8 +1284,14 @@ def why_other(last, alone, steps, step) -> str:
     ahead = len(last["rows"]) - (steps - step)  # where in the last life that step was
     rows = last["rows"][ahead] if 0 <= ahead < len(last["rows"]) else alone["rows"][step]
     if rows == alone["rows"][step]:
-        return "Its rows are the right ones. What else does a loss depend on, or did the update before?"
-    return f"It used the rows {', '.join(map(str, rows))}, and undisturbed {', '.join(map(str, alone['rows'][step]))}."
+        return (
+            "Its samples are right. Restore the weights, the optimizer's state and the generators of the CPU and this "
+            "GPU, all as they were after the same update."
+        )
+    return (
+        f"It took the samples {', '.join(map(str, rows))}, and undisturbed {', '.join(map(str, alone['rows'][step]))}. "
+        "Restore the epoch's order, the place in it, and the generator that draws orders."
+    )
 
 
 @ex5.fact("undisturbed, it is a training: shuffled epochs, one update for each batch, the losses of all steps")
@@ -1215,13 +1305,12 @@ def _(student):
     strayed = run["alone"]["strayed"]
     need(
         not strayed,
-        f"a file of another {'folder' if any(strayed) else 'name'} takes the checkpoint's place. Its name has to begin "
-        "with `path`: another folder may be on another disk, where moving is copying, which may be stopped in the "
-        "middle.",
+        f"a file of another {'folder' if any(strayed) else 'name'} takes the checkpoint's place. Let its name begin "
+        "with `path`: from another disk, moving is copying, which can stop in the middle.",
     )
 
 
-@ex5.fact("stopped in a forward pass, it goes on: losses and weights are those of the undisturbed training, bit by bit")
+@ex5.fact("stopped in a forward pass, it resumes: losses and weights are those of undisturbed training, bit by bit")
 def _(student):
     compare_lives(student, student.devices[0], 10, 4, 8, [("forward", random.Random(1).randrange(4, 7))])
 
@@ -1237,6 +1326,11 @@ def _(student):
     compare_lives(student, student.devices[0], 10, 4, 7, [("file", 4), ("file", 2)])
 
 
-@ex5.fact("called once more when all is done, it returns at once")
+@ex5.fact("called again when all is done, it returns at once")
 def _(student):
     compare_lives(student, student.devices[0], 8, 4, 4, [("forward", 3)], again=True)
+
+
+@ex5.fact("stopped in the middle of copying a file")
+def _(student):
+    compare_lives(student, student.devices[0], 10, 4, 7, [("copy", 4), ("copy", 2)])

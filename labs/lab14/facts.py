@@ -1,8 +1,7 @@
 """Lab 14's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
-A probe makes a new cluster (utils/kits/small_cluster.py), so nothing of the notebook's is left on it. Values are
-compared on a small twin with that of one model on the CPU. GPT-2 medium has shapes only: its memory and its time are
-simulated.
+A probe makes a new cluster (utils/kits/small_cluster.py), so nothing of the notebook is left on it. A small twin is
+compared with one model on the CPU, value by value. GPT-2 medium has shapes only: its memory and time are simulated.
 """
 
 import math
@@ -27,7 +26,9 @@ LEAST_WORK, MOST_WORK = 0.75, 1.6
 SOONEST = 0.8  # of the time of its forward pass: the first loss cannot be there before its rows went through all blocks
 PAR = 97  # percent of the bound: the course's own answer, rounded down
 LEARNING_RATE = 1e-3
-WORDS, WIDTH, HEADS, TEXT = 40, 64, 2, 8  # of the twin: its rotary tables are larger than the words
+WORDS, WIDTH, HEADS, TEXT = 40, 64, 2, 8  # of the twin: its rotary tables are larger than the tokens
+IDLE = 1 / 20  # of a step's operations: a GPU with less takes no part. The least of right answers is 0.14
+STEPS = 3  # of the twin: that Adam keeps its state from step to step shows in the third
 GB = 1e9
 # Bytes that Adam moves for a weight at least: it reads the weight, its gradient and two moments, and writes three.
 ADAM = 7 * 4
@@ -98,9 +99,9 @@ def run_twin(lab, name, blocks, order, batches, times):
             wrong.append(f"gradients() returned {kind_of(grads)}. Return a dict.")
             return told()
         if host_bytes(timeline):
-            wrong.append("gradients() moves something to the CPU, or from there. It only looks up what step has left.")
+            wrong.append("gradients() copies between the CPU and the GPUs. Return the gradients where they are.")
         if sum(operations(timeline)):
-            wrong.append("gradients() computes. It only looks up what step has left.")
+            wrong.append("gradients() computes. It only looks up gradients: add them up in step, before Adam.")
         looked += kernels(timeline)
         given = [str(name) for name in grads]
         for key in [name for name in names if name not in given][:1]:
@@ -114,12 +115,12 @@ def run_twin(lab, name, blocks, order, batches, times):
                 wrong.append(f"gradients() has {kind_of(grad)} for {key!r}, a parameter of the undivided model.")
                 return told()
             if str(grad.device) not in places:
-                wrong.append(f"the gradient of {key!r} is on {grad.device}, and not on one of `devices`.")
+                wrong.append(f"the gradient of {key!r} is on {grad.device}. Use the GPUs in `devices` only.")
         found.append([array(grad) for grad in kept])
     return told()
 
 
-def twin_batches(rows, steps=2):
+def twin_batches(rows, steps=STEPS):
     numbers = np.random.default_rng(rows)
     return [[numbers.integers(0, WORDS, (rows, TEXT)) for _ in range(2)] for _ in range(steps)]
 
@@ -144,12 +145,15 @@ def expected_twin(blocks, batches, times=1.0, kind=torch.optim.Adam):
 
 def untied_gradients(blocks, batches) -> dict[str, list[np.ndarray]]:
     """Gradients of the second step, where embedding and head have a copy each, and one gets another gradient."""
-    own = "Adam has updated {} with its own gradient only"
+    own = "Adam updated {} with its own gradient only"
     return {
         own.format("that of the head"): _untied(blocks, batches, lambda embed, head: (embed + head, head)),
         own.format("that of the embedding"): _untied(blocks, batches, lambda embed, head: (embed, embed + head)),
         own.format("each"): _untied(blocks, batches, lambda embed, head: (embed, head)),
-        "Adam has not updated that of the head": _untied(blocks, batches, lambda embed, head: (embed + head, None)),
+        "Adam did not update that of the head": _untied(blocks, batches, lambda embed, head: (embed + head, None)),
+        "in the head's sum its own gradient counts twice": _untied(
+            blocks, batches, lambda embed, head: (embed + head, embed + 2 * head)
+        ),
     }
 
 
@@ -178,9 +182,9 @@ def twin_work(blocks, rows) -> int:
     return counted.get_total_flops()
 
 
-def ask_twin(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), times=1.0):
+def ask_twin(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), times=1.0, steps=STEPS):
     """A run of the twin, in which something may be wrong. Its weights are so many times as large as usual."""
-    return student.run(run_twin, name, blocks, list(order), twin_batches(rows), times)
+    return student.run(run_twin, name, blocks, list(order), twin_batches(rows, steps), times)
 
 
 def twin(student, *asked, **more):
@@ -189,44 +193,64 @@ def twin(student, *asked, **more):
     for kernel in run["looked"]:
         need(
             kernel.removeprefix("_foreach_").rstrip("_") not in ARITHMETIC,
-            f"gradients() computes: it calls {kernel}. It only looks up what step has left, so let step do that.",
+            f"gradients() computes: it calls {kernel}. It only looks up gradients: add them up in step, before Adam.",
         )
     return run
 
 
 def told_twin(blocks, rows, order) -> str:
     moved = "" if list(order) == sorted(order) else f", on the GPUs {', '.join(map(str, order))}"
-    return f"With {blocks} blocks and {rows} rows{moved}"
+    return f"With {blocks} blocks and {rows} samples{moved}"
 
 
-def compare_twin(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
+def compare_twin(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps=STEPS):
     with case(told_twin(blocks, rows, order)):
-        run = twin(student, name, blocks, rows, order)
-        losses, gradients = expected_twin(blocks, twin_batches(rows))
+        run, batches = twin(student, name, blocks, rows, order, steps=steps), twin_batches(rows, steps)
+        losses, gradients = expected_twin(blocks, batches)
         compare_loss(run["losses"][0], losses[0], "step returned")
         compare_gradients(run["names"], run["gradients"][0], gradients[0])
         with case("In the second step"):
-            for said, untied in untied_gradients(blocks, twin_batches(rows)).items():
-                need(
-                    differing(run["names"], run["gradients"][1], untied, 1e-3),
-                    f"the two copies of the weight that embedding and head share are no longer equal: {said}. Give "
-                    "both the sum of the two gradients before Adam's step.",
-                )
-            compare_loss(run["losses"][1], losses[1], "the weights are not those after one step of Adam: step returned")
-            before = [one + two for one, two in zip(*gradients, strict=True)]
-            need(
-                not all(apart(mine, both) < 1e-3 for mine, both in zip(run["gradients"][1], before, strict=True)),
-                "the gradients are the sum of those of both steps. Who clears them?",
-            )
+            if differing(run["names"], run["gradients"][1], gradients[1], 1e-3):
+                need_tied(run, blocks, batches[:2])
+            told = "the first update was not one step of Adam (lr=1e-3) on every GPU: the next step returned"
+            compare_loss(run["losses"][1], losses[1], told)
+            need_cleared(run, gradients)
             compare_gradients(run["names"], run["gradients"][1], gradients[1])
+        with case("In the third step"):
+            for mine, right in zip(run["gradients"][2:], gradients[2:], strict=True):
+                need(not differing(run["names"], mine, right, 1e-3), f"after two right steps {STATE_LOST}")
+
+
+STATE_LOST = "the second update is wrong. Make each optimizer once, outside of step, so that Adam keeps its state."
+
+
+def need_tied(run, blocks, batches):
+    for said, untied in untied_gradients(blocks, batches).items():
+        need(
+            differing(run["names"], run["gradients"][1], untied, 1e-3),
+            f"embedding and head share a weight, and your two copies of it are no longer equal: {said}. Give both the "
+            "sum of the two gradients before Adam's step.",
+        )
+
+
+def need_cleared(run, gradients):
+    """The second step's gradients are not added to the first step's. (Those of the shared weight may be so twice.)"""
+    names = [number for number, name in enumerate(run["names"]) if name != "embed.weight"]
+    need(
+        not all(apart(run["gradients"][1][n], gradients[0][n] + gradients[1][n]) < 1e-3 for n in names),
+        "the gradients are the sum of those of both steps. Clear them at the beginning of step.",
+    )
 
 
 def compare_loss(found, right, told):
-    need(found.size == 1, f"step returned {found.size} numbers. The mean loss is one.")
+    need(found.size == 1, f"step returned {found.size} numbers. Return the mean loss, one number.")
     found = float(found[0])
+    times = found / right
+    whole = abs(times - round(times)) < 1e-3 and times > 1.5
     need(
         math.isclose(found, right, rel_tol=1e-4),
-        f"{told} a loss of {found:.4f}, and the undivided model has {right:.4f}.",
+        f"{told} a loss of {found:.4f}, and the undivided model has {right:.4f}."
+        + (f" That is {times:.0f} times as much: return the mean over all samples." if whole else ""),
     )
 
 
@@ -255,40 +279,49 @@ def compare_gradients(names, mine, right, most=1e-3):
     )
     need(
         not same or abs(times - 1) < most,
-        f"all gradients are {times:.3g} times those of the undivided model. Of how many rows is each loss the mean?",
+        f"all gradients are {times:.3g} times those of the undivided model. Weight each micro-batch's mean loss by its "
+        "share of the samples, once.",
     )
     wrong = differing(names, mine, right, most)
     need(
         wrong != ["embed.weight"],
-        "all gradients are right but that of embed.weight. It is used in two places: embedding and head.",
+        "all gradients are right but that of embed.weight. Embedding and head share it: add up both gradients.",
     )
     need(not wrong, f"the gradient of {' and '.join(wrong[:2])} is not that of the undivided model.")
 
 
-def compare_with_own(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
+def compare_with_own(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps=STEPS):
     """The loss and the gradients are those of the undivided model, or of make_trainer: what that does is exercise 1."""
     with case(told_twin(blocks, rows, order)):
-        run = ask_twin(student, name, blocks, rows, order)
-        if not run["wrong"] and is_undivided(run, blocks, rows):
+        run = ask_twin(student, name, blocks, rows, order, steps=steps)
+        idle = idle_gpus(order, run)
+        if not run["wrong"] and not idle and is_undivided(run, blocks, twin_batches(rows, steps)):
             return
-        own = ask_twin(student, "make_trainer", blocks, rows, order)
+        own = ask_twin(student, "make_trainer", blocks, rows, order, steps=steps)
         need(run["wrong"] in ("", own["wrong"].replace("make_trainer", name)), run["wrong"])
+        why = {
+            2: " Check every optimizer: one step each, and gradients cleared.",
+            3: f" After two right steps {STATE_LOST}",
+        }
         for step, (one, two) in enumerate(zip(run["losses"], own["losses"], strict=False), 1):
             loss, other = float(one.mean()), float(two.mean())
             need(
                 math.isclose(loss, other, rel_tol=1e-4),
-                f"step {step} returned a loss of {loss:.4f}, and that of your make_trainer {other:.4f}.",
+                f"step {step} returned a loss of {loss:.4f}, and that of your make_trainer {other:.4f}."
+                f"{why.get(step, '')}",
             )
         for step, (mine, right) in enumerate(zip(run["gradients"], own["gradients"], strict=False), 1):
             wrong = differing(run["names"], mine, right, 1e-3)
             need(
                 not wrong,
-                f"after step {step} the gradient of {' and '.join(wrong[:2])} is not that of your make_trainer.",
+                f"after step {step} the gradient of {' and '.join(wrong[:2])} is not that of your make_trainer."
+                f"{why.get(step, '')}",
             )
+        need_no_idle([gpu for gpu in idle if gpu not in idle_gpus(order, own)])
 
 
-def is_undivided(run, blocks, rows) -> bool:
-    losses, gradients = expected_twin(blocks, twin_batches(rows))
+def is_undivided(run, blocks, batches) -> bool:
+    losses, gradients = expected_twin(blocks, batches)
     return all(
         one.size == 1 and math.isclose(float(one[0]), other, rel_tol=1e-4)
         for one, other in zip(run["losses"], losses, strict=True)
@@ -297,20 +330,36 @@ def is_undivided(run, blocks, rows) -> bool:
     )
 
 
-def need_all_four(student, name, blocks=6, rows=16, order=(0, 1, 2, 3)):
-    run = twin(student, name, blocks, rows, order)
+def idle_gpus(order, run) -> list[int]:
+    """The GPUs that take no part in the last step of a run of the twin."""
+    if not run["flops"]:
+        return []
+    flops = run["flops"][-1]
+    return [gpu for gpu, own in zip(order, flops, strict=True) if own <= IDLE * sum(flops)]
+
+
+def need_no_idle(gpus):
+    need(
+        not gpus,
+        f"GPU {gpus[0] if gpus else ''} computes next to nothing. Give each GPU a part of the blocks, however many the "
+        "model has.",
+    )
+
+
+def need_all_four(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps=STEPS):
+    run = twin(student, name, blocks, rows, order, steps=steps)
     with case(told_twin(blocks, rows, order)):
-        for gpu, flops in zip(order, run["flops"][-1], strict=True):
-            need(flops > sum(run["flops"][-1]) / 20, f"GPU {gpu} computes next to nothing in a step.")
-    given = 2 * rows * TEXT * 8  # bytes of words and targets
+        need_no_idle(idle_gpus(order, run))
+    given = 2 * rows * TEXT * 8  # bytes of tokens and targets
     need(
         run["host"][-1] <= 5 * given,
-        f"in a step {run['host'][-1]} bytes pass between the CPU and the GPUs, and words and targets have {given}.",
+        f"in a step {run['host'][-1]} bytes pass between the CPU and the GPUs; tokens and targets have {given}. Copy "
+        "everything else (weights, rotary tables) to the GPUs once, before the first step.",
     )
     done = sum(run["flops"][-1]) / twin_work(blocks, rows)
     need(
         LEAST_WORK <= done <= MOST_WORK,
-        f"the GPUs do {done:.2f} times the work of a step. Where is the rest done, or what work is needless?",
+        f"the GPUs do {done:.2f} times the operations of a step. Is the rest done elsewhere, or work done twice?",
     )
 
 
@@ -382,10 +431,14 @@ def medium(student, name, rows):
     except StudentError as error:
         if "keeps only shapes" in str(error):
             raise Unmet(
-                "GPT-2 medium has no values here, only shapes, and your step asks for one: .item(), print, an if."
+                "GPT-2 medium has only shapes here, and your step asks for a value: .item(), print or if. Return the "
+                "loss as a tensor."
             ) from None
         if "out of memory" in str(error):
-            raise Unmet(f"it does not fit. {error}") from None
+            raise Unmet(
+                f"it does not fit. {error}\nAdd up for this GPU: 16 bytes a weight, and the activations of all "
+                "micro-batches in flight."
+            ) from None
         raise
     need(run["asked"], "loss_fn was not called.")
     run |= {"bound": bound(seconds, run["asked"]), "ideal": seconds / GPUS, "needed": flops}
@@ -397,14 +450,14 @@ def medium(student, name, rows):
         need_no_more_than_own(student, run)
     need(
         sum(run["rows"]) >= rows,
-        f"in a step loss_fn was given {sum(run['rows']):g} rows, and the batch has {rows}.",
+        f"in a step loss_fn was given {sum(run['rows']):g} samples, and the batch has {rows}.",
     )
     # What lies between two stages of a pipeline crosses there and its gradient comes back. Other ways send more.
     crossing = 2 * (GPUS / len({*run["asked"]}) - 1) * rows * LENGTH * 1024 * 4
     need(
         run["sent"] >= crossing,
-        f"in a step the GPUs send each other {run['sent'] / 1e6:.0f} MB. What all rows make between the stages of a "
-        f"pipeline, and its gradients, are {crossing / 1e6:.0f} MB.",
+        f"in a step the GPUs send each other {run['sent'] / 1e6:.0f} MB. The activations of all samples between the "
+        f"stages of a pipeline, and their gradients, are {crossing / 1e6:.0f} MB: use all four GPUs.",
     )
     return run
 
@@ -415,19 +468,20 @@ def need_no_more_than_own(student, run):
     moved = min(ADAM, *own["updated"]) if own["updated"] else ADAM
     need(
         run["updated"] >= moved * run["weights"],
-        f"in a step Adam reads and writes {run['updated'] / GB:.1f} GB, and to update all weights it has to move "
-        f"{ADAM * run['weights'] / GB:.1f} GB at least.",
+        f"Adam reads and writes {run['updated'] / GB:.1f} GB in a step, and an update of all weights takes "
+        f"{ADAM * run['weights'] / GB:.1f} GB at least. Give every parameter to an optimizer, and call each step().",
     )
-    given = 2 * 16 * TEXT * 8  # bytes of the twin's words and targets
+    given = 2 * 16 * TEXT * 8  # bytes of the twin's tokens and targets
     brings = any(size > 5 * given for size in own["host"])
     need(
         run["host"] <= (FEW * 4 * run["weights"] if brings else 5 * run["given"]),
-        f"in a step {run['host'] / 1e6:.0f} MB pass between the CPU and the GPUs. Words and targets are what may.",
+        f"in a step {run['host'] / 1e6:.0f} MB pass between the CPU and the GPUs. Only tokens and targets may: copy "
+        "everything else to the GPUs once, before the first step.",
     )
 
 
 def need_fit(student, name, rows):
-    with case(f"GPT-2 medium, {rows} rows"):
+    with case(f"GPT-2 medium, {rows} samples"):
         return medium(student, name, rows)
 
 
@@ -438,8 +492,8 @@ def need_room(student, name, some, more, rows):
         at_last = one + (other - one) * (rows - some) / (more - some)
         need(
             at_last <= MEMORY,
-            f"with {some} rows GPU {gpu} holds {one / GB:.2f} GB at its fullest, and with {more} rows "
-            f"{other / GB:.2f}. At that rate {rows} rows need {at_last / GB:.2f} GB, and it has {MEMORY / GB:.2f}.",
+            f"GPU {gpu} peaks at {one / GB:.2f} GB with {some} samples and {other / GB:.2f} GB with {more}. {rows} "
+            f"would take {at_last / GB:.2f} GB of {MEMORY / GB:.2f}: fix the size of a micro-batch, not their number.",
         )
 
 
@@ -447,26 +501,34 @@ def share_of(run) -> float:
     return run["bound"] / run["span"]
 
 
+def why_slow(run) -> str:
+    busy = [each / run["span"] for each in run["busy"]]
+    if run["flops"] > 1.1 * run["needed"]:
+        return "Find what is computed twice or for nothing."
+    if max(busy) - min(busy) > 0.15:
+        return f"GPU {busy.index(max(busy))} has the most work, and the others wait for it: cut elsewhere."
+    return "All GPUs idle: look for a bubble, copies that are waited for, or kernels too small to keep a GPU busy."
+
+
 def need_share(student, name, rows=64):
-    with case(f"GPT-2 medium, {rows} rows"):
+    with case(f"GPT-2 medium, {rows} samples"):
         run = medium(student, name, rows)
         copies = len({*run["asked"]})
-        counted = f"{copies} cop{'y' if copies == 1 else 'ies'}, {len(run['asked']) / copies:g} micro-batches each"
+        counted = f"{copies} replica{'' if copies == 1 else 's'}, {len(run['asked']) / copies:g} micro-batches each"
         busy = ", ".join(f"{each / run['span']:.0%}" for each in run["busy"])
         need(
             share_of(run) >= ENOUGH,
-            f"it reaches {share_of(run):.0%} of its bound, and {ENOUGH:.0%} are wanted. The step takes "
-            f"{run['span']:.2f} s, the bound is {run['bound']:.2f} s ({counted}; without any bubble "
-            f"{run['ideal']:.2f} s). Of the step the GPUs are busy {busy}; they do "
-            f"{run['flops'] / run['needed']:.2f} times the operations that are needed.",
+            f"it reaches {share_of(run):.0%} of its bound, and {ENOUGH:.0%} is wanted: the step takes "
+            f"{run['span']:.2f} s, the bound is {run['bound']:.2f} s ({counted}).\nUtilization: {busy}; "
+            f"{run['flops'] / run['needed']:.2f} times the needed operations. {why_slow(run)}",
         )
         events = (Event(*event) for event in run["timeline"]["events"])
         first = min(event.start for event in events if event.label == "loss") - run["timeline"]["begin"]
         soonest = forward_seconds(run["rows"][0])
         need(
             first >= SOONEST * soonest,
-            f"the first loss is there after {first:.3f} s, and its rows take {soonest:.3f} s on the way through all "
-            "blocks. Does each stage compute with what the one before has made?",
+            f"the first loss is ready after {first:.3f} s, and the forward pass of its samples takes {soonest:.3f} s. "
+            "Give each stage the output of the one before.",
         )
 
 
@@ -477,24 +539,24 @@ ex1 = lab.exercise(
     points=8,
     title="Right",
     hints=[
-        "Begin with what you have: which of your answers to labs 10, 11 and 12 gives right gradients on several "
-        "devices? What of this model does it not know about?",
-        "embed.weight and head.weight are one parameter. Where do your two uses of it lie, and what has the whole "
-        "model's gradient to do with theirs?",
-        "Print, parameter by parameter, how far the gradient is from that of a copy of the model on one GPU. Is it "
-        "one, or all, and by which factor?",
-        "If the first step is right and the second is not: who clears gradients, and are copies of a weight equal "
-        "after Adam?",
+        "Start from the answer to lab 10, 11 or 12 that already gives right gradients on several devices. What is new "
+        "in this model?",
+        "embed.weight and head.weight are one parameter. On which GPUs do you use it, and how does its gradient follow "
+        "from the gradients of both uses?",
+        "Print for each parameter how far its gradient is from that of the model on one GPU. Is one wrong, or all, and "
+        "by which factor?",
+        "If only the second step is wrong: are gradients cleared, and are both copies of the shared weight equal after "
+        "Adam? If only the third is: does Adam keep its state?",
     ],
 )
 
 
-@ex1.fact("two steps of a small twin: the loss, and the gradients of the undivided model")
+@ex1.fact("three steps of a small twin: the loss, and the gradients of the undivided model")
 def _(student):
     compare_twin(student, "make_trainer")
 
 
-@ex1.fact("all four GPUs compute, and only words and targets come from the CPU")
+@ex1.fact("all four GPUs compute, and only tokens and targets come from the CPU")
 def _(student):
     need_all_four(student, "make_trainer")
 
@@ -502,13 +564,13 @@ def _(student):
 @ex1.fact("the update is that of torch.optim.Adam, also where weights are large")
 def _(student):
     with case(f"With weights {TIMES:g} times as large"):
-        run, batches = twin(student, "make_trainer", blocks=4, times=TIMES), twin_batches(16)
+        run, batches = twin(student, "make_trainer", blocks=4, times=TIMES, steps=2), twin_batches(16, 2)
         losses, decayed = (expected_twin(4, batches, TIMES, k)[0] for k in (torch.optim.Adam, torch.optim.AdamW))
         loss = float(run["losses"][1].mean())
         need(
             abs(loss - losses[1]) <= abs(loss - decayed[1]),
-            "the loss of the second step is the one that torch.optim.AdamW gives, which makes every weight smaller by "
-            "itself in each step. Take torch.optim.Adam.",
+            "the second step's loss is the one that torch.optim.AdamW gives: its weight decay shrinks every weight in "
+            "each step. Use torch.optim.Adam.",
         )
 
 
@@ -519,11 +581,11 @@ ex2 = lab.exercise(
     points=4,
     title="It fits",
     hints=[
-        "Write down for each GPU: how many weights, times 16 bytes, and what Adam takes while it updates. What is "
-        "left for activations?",
-        "How many micro-batches has the fullest GPU in flight, and does that number grow with the batch?",
-        "memory_of(model, ...) is not made for this, max_memory_allocated(device) is: after make_trainer, after the "
-        "first step, after the second. And the logits: how large are they, and how many of them are there at once?",
+        "For each GPU write down 16 bytes times its weights, and what Adam takes during an update. How much is left "
+        "for activations?",
+        "How many micro-batches does the fullest GPU have in flight, and does that number grow with the batch?",
+        "Print max_memory_allocated(device) after make_trainer, after the first step and after the second. How large "
+        "are the logits of a micro-batch, and how many of them exist at once?",
     ],
 )
 
@@ -533,7 +595,7 @@ def _(student):
     compare_with_own(student, "that_fits", blocks=5)
 
 
-@ex2.fact("GPT-2 medium trains with a batch of 64 rows, and no GPU runs out of memory")
+@ex2.fact("GPT-2 medium trains with a batch of 64 samples, and no GPU runs out of memory")
 def _(student):
     need_fit(student, "that_fits", 64)
 
@@ -545,11 +607,10 @@ ex3 = lab.exercise(
     points=5,
     title="It is fast",
     hints=[
-        "Draw the step. Which GPU is busy longest, and which waits? The head is as much work as how many blocks?",
-        "Is what is idle idle at the beginning and the end (what makes that smaller?), or in between (on which stream "
-        "are the copies?)? And where copies of the model compute side by side: does Python launch the work of the "
-        "second only when it has launched all of the first?",
-        "Is what is busy needed? Compare the floating-point operations with those of the undivided model.",
+        "Draw the step. Which GPU is busy longest, and which waits? As how many blocks does the head count?",
+        "Idle at the beginning and the end is the bubble: use more micro-batches. Idle in between comes from copies: "
+        "on which stream are they? With replicas: does Python launch the first one's whole step before the second's?",
+        "Compare the floating-point operations with those of the undivided model: is any work done twice?",
     ],
 )
 
@@ -559,7 +620,7 @@ def _(student):
     compare_with_own(student, "that_is_fast", blocks=7)
 
 
-@ex3.fact(f"GPT-2 medium reaches {ENOUGH:.0%} of its bound with a batch of 64 rows")
+@ex3.fact(f"GPT-2 medium reaches {ENOUGH:.0%} of its bound with a batch of 64 samples")
 def _(student):
     need_share(student, "that_is_fast")
 
@@ -581,9 +642,9 @@ ex4 = lab.exercise(
     points=3,
     title="The cheapest cluster",
     hints=[
-        "How many choices are there? Few enough to compute the price of each.",
-        "What of an offer does not fit, and what is too slow? What is left has a price: for how many hours, of what?",
-        "From when on do more GPUs make the step longer?",
+        "There are few choices of an offer and a number of nodes: compute the price of each.",
+        "Drop the choices that do not fit, and those that are too slow. Price the others: whole hours, all GPUs.",
+        "More nodes can make a step slower, and a later finish can cost less: compare all of them.",
     ],
 )
 
@@ -595,7 +656,7 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Offer:
-    """What somebody rents out, whole nodes at a time."""
+    """GPUs for rent, in whole nodes."""
 
     name: str
     flops: float
@@ -606,15 +667,22 @@ class Offer:
     network: float
     dollars: float  # a GPU and an hour
 
-    def seconds(self, model, nodes) -> float:
+    def step(self, model, nodes) -> tuple[float, float]:
+        """Seconds of computing and of sending in a step."""
         gpus = nodes * self.per_node
         bandwidth = self.link if nodes == 1 else min(self.link, self.per_node * self.network)
         computing = 6 * model["weights"] * model["batch"] / (gpus * self.flops)
-        sending = 3 * 2 * model["weights"] * (gpus - 1) / gpus / bandwidth
-        return math.ceil(model["tokens"] / model["batch"]) * (computing + sending)
+        return computing, 3 * 2 * model["weights"] * (gpus - 1) / gpus / bandwidth
+
+    def seconds(self, model, nodes) -> float:
+        return math.ceil(model["tokens"] / model["batch"]) * sum(self.step(model, nodes))
+
+    def needs(self, model, nodes) -> float:
+        """Bytes on each GPU."""
+        return 16 * model["weights"] / (nodes * self.per_node) + model["kept"]
 
     def fits(self, model, nodes) -> bool:
-        return 16 * model["weights"] / (nodes * self.per_node) + model["kept"] <= self.memory
+        return self.needs(model, nodes) <= self.memory
 
     def price(self, model, nodes) -> float:
         return math.ceil(self.seconds(model, nodes) / 3600) * nodes * self.per_node * self.dollars
@@ -657,18 +725,29 @@ def nodes_of(number: int) -> str:
     return f"{number} node{'' if number == 1 else 's'}"
 
 
+def told_hours(model, offer: Offer, nodes: int) -> str:
+    """How long it takes, with the numbers to compare one's own with."""
+    steps, (computing, sending) = math.ceil(model["tokens"] / model["batch"]), offer.step(model, nodes)
+    return (
+        f"takes {offer.seconds(model, nodes) / 3600:.1f} hours: {steps} steps of {computing:.4g} s computing and "
+        f"{sending:.4g} s sending"
+    )
+
+
 def compare_cheapest(student, model, offers, hours, told):
     with case(f"{told}, {hours} hours"):
         found = student.run(ask_cheapest, model, [vars(offer) for offer in offers], hours)
         right = choices(model, offers, hours)
         if found is None:
-            _, name, nodes = right[0] if right else (0, "", 0)
-            took = max((o.seconds(model, nodes) / 3600 for o in offers if o.name == name), default=0.0)
-            paid = " Hours are rounded up for the price only." if math.ceil(took) > hours else ""
-            need(
-                not right,
-                f"cheapest returned None, and {name} with {nodes_of(nodes)} will do: it takes {took:.1f} hours.{paid}",
-            )
+            for _, name, nodes in right[:1]:
+                [offer] = [each for each in offers if each.name == name]
+                late = offer.seconds(model, nodes) > 3600 * (hours - 1)
+                paid = " That is in time: only the price rounds hours up." if late else ""
+                need(
+                    False,
+                    f"cheapest returned None, and {name} with {nodes_of(nodes)} fits and "
+                    f"{told_hours(model, offer, nodes)}.{paid}",
+                )
             return
         need(not isinstance(found, str), f"cheapest returned {found}. Return a name and a number of nodes.")
         name, nodes = found
@@ -676,13 +755,17 @@ def compare_cheapest(student, model, offers, hours, told):
         need(offer is not None, f"there is no offer called {name!r}.")
         need(1 <= nodes <= offer.most_nodes, f"{name} has 1 to {offer.most_nodes} nodes, and not {nodes}.")
         said = f"{name} with {nodes_of(nodes)}"
-        need(offer.fits(model, nodes), f"{said} has not the memory.")
-        took = offer.seconds(model, nodes) / 3600
-        need(took <= hours, f"{said} takes {took:.1f} hours.")
+        need(
+            offer.fits(model, nodes),
+            f"{said} does not fit: a GPU needs {offer.needs(model, nodes) / GB:.2f} GB, {model['kept'] / GB:.2f} of it "
+            f"for activations, and has {offer.memory / GB:.2f}.",
+        )
+        need(offer.seconds(model, nodes) <= 3600 * hours, f"{said} {told_hours(model, offer, nodes)}.")
         price = offer.price(model, nodes)
         need(
             price <= right[0][0] * (1 + 1e-9),
-            f"{said} costs {price:.0f} dollars, and there is something for {right[0][0]:.0f}.",
+            f"{said} costs {price:.0f} dollars, and another choice costs {right[0][0]:.0f}. {said} "
+            f"{told_hours(model, offer, nodes)}; whole hours are paid, for {nodes * offer.per_node} GPUs.",
         )
 
 
@@ -699,7 +782,7 @@ A_NODE = replace(OFFERS[0], most_nodes=1)
 SMALL = MODELS["a small one"]
 
 
-@ex4.fact("one node sends over its link, however slow its network is")
+@ex4.fact("GPUs of one node send over its link, however slow its network is")
 def _(student):
     compare_cheapest(student, SMALL, [replace(A_NODE, network=1e8)], 110, "a small one, and one node")
 

@@ -1,7 +1,7 @@
 """Lab 11's hidden facts, judged by the grader after the visible ones. Students do not get this file.
 
-They ask what a right answer does anyway and a lucky one does not: other numbers of copies, odd sizes, other devices,
-more steps, a training that is stopped elsewhere.
+They ask what a right answer does anyway and a lucky one does not: other numbers of replicas, odd sizes, other devices,
+more steps, training that is stopped elsewhere.
 """
 
 import random
@@ -26,7 +26,7 @@ def _(student):
     seen.compare_ring(student, seen.places(student, 4)[::-1], (2, 9), seed=9, dtype="float64")
 
 
-@seen.ex2.fact("four copies, one copy, more steps, other optimizers and devices")
+@seen.ex2.fact("four replicas, one replica, more steps, other optimizers and devices")
 def _(student):
     for count, first, rows, optimizer in ((4, 1, 6, "Adam"), (1, 1, 3, "Adam"), (3, 2, 3, "SGD")):
         seen.compare_copies(
@@ -37,7 +37,7 @@ def _(student):
             seen.compare_copies(student, [device0, device1], 9)
 
 
-@seen.ex2.fact("three copies work at the same time")
+@seen.ex2.fact("three replicas compute at the same time")
 def _(student):
     seen.need_together(student, seen.places(student, 3, 1))
 
@@ -57,7 +57,7 @@ def _(student):
         seen.compare_buckets(student, given, chance.choice((1, 30, 80)), chance.choice((60, 120, 10_000)))
 
 
-@seen.ex4.fact("other copies, buckets and orders, one copy alone, more steps; and three copies are hidden, too")
+@seen.ex4.fact("other replicas, buckets and orders, one replica alone, more steps; three replicas overlap, too")
 def _(student):
     sizes = (4, 6, 5, 3, 2)
     last_first = [[7, 6, 5], [4], [3, 1], [0]]

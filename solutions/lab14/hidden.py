@@ -12,10 +12,10 @@ seen = visible("lab14")
 lab = seen.lab
 
 
-@seen.ex1.fact("other blocks, more rows, and four GPUs of six in another order")
+@seen.ex1.fact("other numbers of blocks and samples, and four GPUs of six in another order")
 def _(student):
-    seen.compare_twin(student, "make_trainer", blocks=9, rows=32, order=(5, 4, 0, 1))
-    seen.need_all_four(student, "make_trainer", blocks=9, rows=32, order=(5, 4, 0, 1))
+    seen.compare_twin(student, "make_trainer", blocks=9, rows=32, order=(5, 4, 0, 1), steps=2)
+    seen.need_all_four(student, "make_trainer", blocks=9, rows=32, order=(5, 4, 0, 1), steps=2)
 
 
 @seen.ex2.fact("a larger batch needs no more memory than there is")
@@ -25,7 +25,7 @@ def _(student):
 
 @seen.ex3.fact("the GPUs in another order")
 def _(student):
-    seen.compare_with_own(student, "that_is_fast", blocks=8, rows=32, order=(3, 2, 0, 1))
+    seen.compare_with_own(student, "that_is_fast", blocks=8, rows=32, order=(3, 2, 0, 1), steps=2)
 
 
 @seen.ex4.fact("other models, offers and deadlines")

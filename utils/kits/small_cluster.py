@@ -18,9 +18,9 @@ from utils.observe.trace import Timeline, record
 
 GPUS, NODES = 4, 2
 MEMORY = 5 * 2**30  # bytes of each GPU
-ROWS, LENGTH = 64, 256  # of a batch: texts, and words in each
+ROWS, LENGTH = 64, 256  # of a batch: samples, and tokens in each
 MOST_BUBBLE = 0.25  # of the evenly spread work: what the bound grants a pipeline at most
-_SAMPLE = 16  # rows that are enough to measure what a row takes
+_SAMPLE = 16  # samples that are enough to measure the time of one
 
 
 def small_cluster(compute: bool = False, nodes: int = NODES) -> list[torch.device]:
@@ -48,20 +48,20 @@ def gpt2_medium() -> GPT:
 
 
 def mean_loss(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """The mean loss over all words: `output` (rows, length, words) and `targets` (rows, length), on one device."""
+    """The mean loss over all tokens: `output` (samples, length, vocabulary) and `targets` (samples, length)."""
     return nn.functional.cross_entropy(output.flatten(0, 1), targets.flatten())
 
 
 def bound(undivided: float, loss_calls: list[str]) -> float:
     """The seconds of a step that one of the cluster is compared with.
 
-    `undivided` are the busy seconds of the whole step on one GPU: they are spread evenly. A pipeline fills and empties:
-    with S stages and M micro-batches that is (S - 1) / M of the work more, MOST_BUBBLE at most. `loss_calls` has the
-    device of each call of the loss. Where these are D devices there are D copies of the model, S is GPUS / D, and M is
-    the number of calls for each copy.
+    `undivided` are the busy seconds of the whole step on one GPU: they are spread evenly. A pipeline fills and drains:
+    with P stages and M micro-batches that is (P - 1) / M of the work more, MOST_BUBBLE at most. `loss_calls` has the
+    device of each call of the loss. Where these are D devices there are D replicas of the model, P is GPUS / D, and M
+    is the number of calls for each replica.
     """
-    copies = len(set(loss_calls))
-    stages, micro_batches = GPUS // copies, len(loss_calls) / copies
+    replicas = len(set(loss_calls))
+    stages, micro_batches = GPUS // replicas, len(loss_calls) / replicas
     return undivided / GPUS * (1 + min((stages - 1) / micro_batches, MOST_BUBBLE))
 
 
@@ -76,13 +76,13 @@ def undivided_work(rows: int = ROWS) -> tuple[float, int]:
 
 
 def forward_seconds(rows: int) -> float:
-    """Busy seconds of a forward pass with so many rows on one such GPU, measured with more: each takes less then."""
+    """Busy seconds of a forward pass with so many samples on one such GPU, measured with more: each takes less then."""
     return rows / _SAMPLE * _sample()[3]
 
 
 @cache
 def _sample() -> tuple[float, float, int, float]:
-    """Busy seconds of Adam's step; busy seconds of some rows, their operations, and the seconds of their forward."""
+    """Busy seconds of Adam's step; of some samples the busy seconds, operations and forward seconds."""
     simgpu.enable(count=1, gpu="T4", memory=2**40, compute=False)
     model = gpt2_medium().to("simgpu:0")
     words = torch.zeros(_SAMPLE, LENGTH, dtype=torch.long, device="simgpu:0")

@@ -22,7 +22,7 @@ def ring_all_reduce(tensors):
 
 
 # %% wrong: everybody_to_everybody
-# Each device sends its pieces straight to whoever adds them up, so there is no ring.
+# Each device sends its pieces straight to the device that adds them up, so there is no ring.
 
 def ring_all_reduce(tensors):
     count = len(tensors)

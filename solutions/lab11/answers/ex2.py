@@ -1,5 +1,5 @@
 # %% wrong: parameters_averaged
-# Lets each copy take its own step and averages the weights afterwards. With Adam that is another training.
+# Lets each replica take its own step and averages the weights afterwards. With Adam that is another training.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     xs, ys = x.tensor_split(len(models)), y.tensor_split(len(models))
@@ -21,7 +21,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: shares_weighed_alike
-# Takes the plain mean of the gradients, though the shares have different numbers of rows.
+# Takes the plain mean of the gradients, though the shares have different numbers of samples.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     count = len(models)
@@ -65,7 +65,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: the_whole_batch_everywhere
-# Gives each copy the whole batch. The numbers are right, and nothing is won.
+# Gives each replica the whole batch. The numbers are right, and no time is saved.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     losses = []
@@ -81,7 +81,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: the_same_share_twice
-# Cuts the batch, and gives each copy the first share.
+# Cuts the batch, and gives each replica the first share.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     count = len(models)
@@ -104,7 +104,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: rest_of_the_rows_lost
-# Gives each copy len(x) // copies rows, and leaves out those that are over.
+# Gives each replica len(x) // replicas samples, and leaves out those that are over.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     count = len(models)
@@ -128,7 +128,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: only_the_first_steps
-# Lets the first copy take the step, and forgets that the others have optimizers, too.
+# Lets the first replica take the step, and forgets that the others have optimizers, too.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     count = len(models)
@@ -149,7 +149,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: sum_stays_on_the_first
-# Puts the mean into the first copy only, as if the others heard of it.
+# Puts the mean into the first replica only.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     count = len(models)
@@ -170,7 +170,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: changed_while_adding
-# Changes the first copy's gradient while the next copies still add it up.
+# Changes the first replica's gradient while the next replicas still add it up.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     count = len(models)
@@ -191,7 +191,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: own_first
-# Each copy adds the others' gradients to its own, so each in another order. The copies drift apart by rounding.
+# Each replica adds the others' gradients to its own, so each in another order. The replicas drift apart by rounding.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     count = len(models)
@@ -238,7 +238,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: item_in_the_loop
-# Asks for each loss before the next copy gets its work, so that one device works at a time.
+# Asks for each loss before the next replica gets its work, so that one device works at a time.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     count = len(models)
@@ -304,7 +304,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: every_optimizer_in_each_turn
-# Lets all optimizers step in a loop over the copies, and so each of them several times.
+# Lets all optimizers step in a loop over the replicas, and so each of them several times.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     losses = []
@@ -377,7 +377,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% right: one_loss
-# Adds the losses up on one device, and lets one backward pass go through all copies.
+# Adds the losses up on one device, and lets one backward pass go through all replicas.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     devices = [next(model.parameters()).device for model in models]
@@ -398,7 +398,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% right: flat
-# Packs the gradients of each copy into one long row.
+# Packs the gradients of each replica into one long row.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     P = len(models)
@@ -424,7 +424,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: two_copies_at_least
-# Begins the sum with the first two copies, as if there were always two.
+# Begins the sum with the first two replicas, as if there were always two.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     losses = []
@@ -447,7 +447,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: two_at_a_time
-# Waits after every second copy, so that its work does not pile up: a third copy begins when the first two are done.
+# Waits after every second replica, so that its work does not pile up: a third replica begins when the first two are done.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     losses = []

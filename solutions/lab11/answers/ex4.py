@@ -1,5 +1,5 @@
 # %% wrong: waits_for_all_that_is_queued
-# Lets the own streams wait for everything that the others have been given, and the backward passes of most copies are queued whole.
+# Lets its streams wait for everything that is queued on the streams that compute: whole backward passes.
 
 from contextlib import ExitStack
 from functools import partial
@@ -55,7 +55,7 @@ def overlapped_mean(models, buckets):
 
 
 # %% wrong: nobody_waits_at_the_end
-# Lets the optimizer read the gradients while the sums are still on their way.
+# Lets the optimizer read the gradients while other streams still write them.
 
 from contextlib import ExitStack
 from functools import partial
@@ -165,7 +165,7 @@ def overlapped_mean(models, buckets):
 
 
 # %% wrong: one_stream_in_all
-# Makes one stream, on the first device. The copies stand in the queues of the others' default streams.
+# Makes one stream, on the first device. At the other end the copies are on the default streams.
 
 from contextlib import ExitStack
 from functools import partial
@@ -277,7 +277,7 @@ def overlapped_mean(models, buckets):
 
 
 # %% wrong: first_copy_begins
-# Averages a bucket when the first copy has it, and takes from the others what is there.
+# Averages a bucket when the first replica has it, and takes the others' gradients as they are.
 
 from contextlib import ExitStack
 from functools import partial
@@ -325,7 +325,7 @@ def overlapped_mean(models, buckets):
 
 
 # %% wrong: only_the_first_step
-# Counts the gradients once, and never begins anew.
+# Counts the gradients once, and never starts again at 0.
 
 from contextlib import ExitStack
 from functools import partial
@@ -552,7 +552,7 @@ def overlapped_mean(models, buckets):
 
 
 # %% wrong: first_copy_only
-# Leaves the mean on one copy.
+# Leaves the mean on one replica.
 
 from contextlib import ExitStack
 from functools import partial
@@ -762,7 +762,7 @@ def overlapped_mean(models, buckets):
 
 
 # %% wrong: python_waits_in_finish
-# Whoever calls finish() wants the gradients, so it returns when all devices are done.
+# Lets finish() return when all devices are done, because the gradients are used next.
 
 from contextlib import ExitStack
 from functools import partial
@@ -818,7 +818,7 @@ def overlapped_mean(models, buckets):
 
 
 # %% wrong: launched_in_finish
-# Records events in the hooks, and launches the averaging in finish: where Python is ahead the times are right.
+# Records events in the hooks, and launches the averaging in finish(): where Python is ahead, the times are right.
 
 from contextlib import ExitStack
 from functools import partial
@@ -1232,7 +1232,7 @@ def overlapped_mean(models, buckets):
 
 
 # %% wrong: half_of_the_sum
-# Divides the sum by two, the number of copies in the trials.
+# Divides the sum by two, the number of replicas in the trials.
 
 def overlapped_mean(models, buckets):
     copies = [list(model.parameters()) for model in models]
@@ -1317,4 +1317,133 @@ def overlapped_mean(models, buckets):
         for number, bucket in enumerate(buckets):
             for index in bucket:
                 own[index].register_post_accumulate_grad_hook(partial(arrived, rank, number, index))
+    return finish
+
+
+# %% wrong: packs_in_float32
+# Packs into a float32 tensor: gradients of float64 lose digits on their way.
+
+def overlapped_mean(models, buckets):
+    parameters = [list(model.parameters()) for model in models]
+    homes = [own[0].device for own in parameters]
+    gpu = torch.get_device_module(homes[0])
+    copies = len(models)
+    # for each link a stream on the device that sends and one on the device that receives
+    links = {
+        (s, t): (gpu.Stream(homes[s]), gpu.Stream(homes[t])) for s in range(copies) for t in range(copies) if s != t
+    }
+    bucket_of = {place: number for number, bucket in enumerate(buckets) for place in bucket}
+    missing = [[len(bucket)] * copies for bucket in buckets]
+    packed = [[None] * copies for _ in buckets]
+    received = [{} for _ in buckets]
+
+    def send(number):
+        for (s, t), (sending, receiving) in links.items():
+            flat, ready = packed[number][s]
+            sending.wait_event(ready)
+            with gpu.stream(sending), gpu.stream(receiving):
+                arrived = flat.to(homes[t], non_blocking=True)
+            flat.record_stream(sending)
+            received[number][s, t] = arrived, receiving.record_event()
+
+    def arrives(rank, place, _):
+        number = bucket_of[place]
+        missing[number][rank] -= 1
+        if missing[number][rank] == 0:
+            flat = torch.cat([parameters[rank][i].grad.flatten().float() for i in buckets[number]])
+            packed[number][rank] = flat, gpu.current_stream(homes[rank]).record_event()
+            if not any(missing[number]):
+                send(number)
+
+    for rank, own in enumerate(parameters):
+        for place, parameter in enumerate(own):
+            if place in bucket_of:
+                parameter.register_post_accumulate_grad_hook(partial(arrives, rank, place))
+
+    @torch.no_grad()
+    def finish():
+        for number, bucket in enumerate(buckets):
+            for t in range(copies):
+                here = gpu.current_stream(homes[t])
+                total = None
+                for s in range(copies):
+                    if s == t:
+                        flat = packed[number][s][0]
+                    else:
+                        flat, arrived = received[number][s, t]
+                        here.wait_event(arrived)
+                        flat.record_stream(here)
+                    total = flat if total is None else total + flat
+                mean = total / copies
+                sizes = [parameters[t][i].numel() for i in bucket]
+                for i, piece in zip(bucket, mean.split(sizes), strict=True):
+                    parameters[t][i].grad.copy_(piece.view_as(parameters[t][i]))
+            missing[number] = [len(bucket)] * copies
+            packed[number] = [None] * copies
+            received[number] = {}
+
+    return finish
+
+
+# %% right: one_stream_for_each_device
+# All copies of a device share one stream, each replica adds up for itself, and record_stream keeps the memory.
+
+def overlapped_mean(models, buckets):
+    parameters = [list(model.parameters()) for model in models]
+    homes = [own[0].device for own in parameters]
+    gpu = torch.get_device_module(homes[0])
+    copies = len(models)
+    # for each link the stream of the device that sends and that of the device that receives
+    own_stream = [gpu.Stream(home) for home in homes]
+    links = {(s, t): (own_stream[s], own_stream[t]) for s in range(copies) for t in range(copies) if s != t}
+    bucket_of = {place: number for number, bucket in enumerate(buckets) for place in bucket}
+    missing = [[len(bucket)] * copies for bucket in buckets]
+    packed = [[None] * copies for _ in buckets]
+    received = [{} for _ in buckets]
+
+    def send(number):
+        for (s, t), (sending, receiving) in links.items():
+            flat, ready = packed[number][s]
+            sending.wait_event(ready)
+            with gpu.stream(sending), gpu.stream(receiving):
+                arrived = flat.to(homes[t], non_blocking=True)
+            flat.record_stream(sending)
+            received[number][s, t] = arrived, receiving.record_event()
+
+    def arrives(rank, place, _):
+        number = bucket_of[place]
+        missing[number][rank] -= 1
+        if missing[number][rank] == 0:
+            flat = torch.cat([parameters[rank][i].grad.flatten() for i in buckets[number]])
+            packed[number][rank] = flat, gpu.current_stream(homes[rank]).record_event()
+            if not any(missing[number]):
+                send(number)
+
+    for rank, own in enumerate(parameters):
+        for place, parameter in enumerate(own):
+            if place in bucket_of:
+                parameter.register_post_accumulate_grad_hook(partial(arrives, rank, place))
+
+    @torch.no_grad()
+    def finish():
+        for number, bucket in enumerate(buckets):
+            for t in range(copies):
+                here = gpu.current_stream(homes[t])
+                total = None
+                for s in range(copies):
+                    if s == t:
+                        flat = packed[number][s][0]
+                    else:
+                        flat, arrived = received[number][s, t]
+                        here.wait_event(arrived)
+                        flat.record_stream(here)
+                    total = flat if total is None else total + flat
+                mean = total / copies
+                sizes = [parameters[t][i].numel() for i in bucket]
+                for i, piece in zip(bucket, mean.split(sizes), strict=True):
+                    parameters[t][i].grad.copy_(piece.view_as(parameters[t][i]))
+            missing[number] = [len(bucket)] * copies
+            packed[number] = [None] * copies
+            received[number] = {}
+
     return finish

@@ -1,5 +1,5 @@
 # %% wrong: optimizer_begins_anew
-# Saves the weights, and lets Adam begin with empty moments.
+# Saves the weights, and lets Adam start with empty moments.
 
 import os
 
@@ -99,7 +99,7 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
 
 
 # %% wrong: random_state_of_the_gpu_only
-# Saves the GPU's generator. The order of the rows comes from the CPU's.
+# Saves the GPU's generator. The order of the samples comes from the CPU's.
 
 import os
 
@@ -168,7 +168,7 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
 
 
 # %% wrong: epoch_begins_again
-# Goes on with the next epoch, and leaves out the rows that were still to come.
+# Goes on with the next epoch, and leaves out the samples that were still to come.
 
 import os
 
@@ -302,7 +302,7 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
 
 
 # %% wrong: saved_when_it_ends
-# Saves in a finally. Whoever is killed does nothing more.
+# Saves in a finally block, which a process that is killed does not run.
 
 import os
 
@@ -411,7 +411,7 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
 
 
 # %% wrong: not_shuffled
-# Goes through the rows in the same order in each epoch.
+# Goes through the samples in the same order in each epoch.
 
 import os
 
@@ -446,7 +446,7 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
 
 
 # %% wrong: drawn_with_replacement
-# Draws each batch by itself: some rows come twice in an epoch, and some never.
+# Draws each batch by itself: some samples come twice in an epoch, and some never.
 
 import os
 
@@ -884,7 +884,7 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
 
 
 # %% wrong: removed_at_the_end
-# Removes the checkpoint when all steps are done, because nobody needs it any more.
+# Removes the checkpoint when all steps are done, because it seems needed no more.
 
 def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
     device, losses, order = next(model.parameters()).device, [], None
@@ -940,4 +940,45 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
         saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "order": order}
         torch.save(saved | {"cpu": torch.get_rng_state(), "gpu": gpu.get_rng_state()}, f"{path}.new")
         os.replace(f"{path}.new", path)  # all at once: a reader finds the old file or the new one
+    return losses
+
+
+# %% wrong: copies_over
+# Writes a file beside the checkpoint and copies it over that, as if the copy were there all at once.
+
+import shutil
+
+
+def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
+    device = next(model.parameters()).device
+    module = torch.get_device_module(device)
+    losses, order = [], None
+    batches = (len(x) + size - 1) // size
+    if os.path.exists(path):
+        saved = torch.load(path, map_location="cpu")
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses, order = saved["losses"], saved["order"]
+        torch.set_rng_state(saved["cpu"])
+        module.set_rng_state(saved["gpu"], device)
+    while len(losses) < steps:
+        turn = len(losses) % batches
+        if turn == 0:
+            order = torch.randperm(len(x))
+        rows = order[turn * size : (turn + 1) * size]
+        optimizer.zero_grad()
+        loss = loss_fn(model(x[rows].to(device)), y[rows].to(device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        state = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "losses": losses,
+            "order": order,
+            "cpu": torch.get_rng_state(),
+            "gpu": module.get_rng_state(device),
+        }
+        torch.save(state, path + ".new")
+        shutil.copyfile(path + ".new", path)
     return losses

@@ -59,7 +59,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
 
 
 # %% wrong: one_of_two_added
-# Adds the head's gradient to the embedding's, and forgets the way back: the copies drift apart from the second step on.
+# Adds the head's gradient to the embedding's, but not the embedding's to the head's: the copies differ from the second step on.
 
 class Stage(nn.Module):
     """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
@@ -1318,5 +1318,70 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             for number, block in zip(piece.numbers, piece.blocks, strict=True):
                 found |= {f"blocks.{number}.{name}": p.grad for name, p in block.named_parameters()}
         return found | {f"norm.{name}": p.grad for name, p in pieces[-1].norm.named_parameters()}
+
+    return step, gradients
+
+
+# %% wrong: adam_made_in_each_step
+# Makes Adam in each step, so that its moments and its count of steps begin at 0 each time.
+
+class Stage(nn.Module):
+    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+
+    def __init__(self, model, blocks, is_first, is_last):
+        super().__init__()
+        self.embed = copy.deepcopy(model.embed) if is_first else None
+        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
+        self.norm = model.norm if is_last else None
+        self.head = copy.deepcopy(model.head) if is_last else None
+        self.register_buffer("cos", model.cos.clone())
+        self.register_buffer("sin", model.sin.clone())
+        self.names = [f"blocks.{number}." for number in blocks]
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return x if self.head is None else self.head(self.norm(x))
+
+    def named_gradients(self):
+        found = {}
+        for name, block in zip(self.names, self.blocks, strict=True):
+            found |= {name + key: p.grad for key, p in block.named_parameters()}
+        for name in ("embed", "norm"):
+            if getattr(self, name) is not None:
+                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
+        return found
+
+
+def make_trainer(model, devices, loss_fn, cut=None, rows=4):
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
+    count = len(model.blocks)
+    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
+    stages, begin = [], 0
+    for rank, device in enumerate(devices):
+        blocks = range(begin, begin + cut[rank])
+        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
+        begin += cut[rank]
+
+    def step(tokens, targets):
+        for stage in stages:
+            stage.zero_grad()
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        here, there = stages[0].embed.weight, stages[-1].head.weight
+        at_the_head = there.grad.to(here.device)
+        at_the_embedding = here.grad.to(there.device)
+        here.grad += at_the_head
+        there.grad += at_the_embedding
+        for stage in stages:
+            torch.optim.Adam(stage.parameters(), lr=1e-3).step()
+        return loss
+
+    def gradients():
+        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
 
     return step, gradients

@@ -166,3 +166,77 @@ def that_fits(model, devices, loss_fn, rows=2):
         return {name: every[o][k].grad for k, (name, o) in enumerate(zip(names, owner))}
 
     return step, gradients
+
+
+# %% wrong: adam_made_in_each_step
+# Makes Adam in each step, to save the memory of its state: moments and the count of steps begin at 0 each time.
+
+def that_fits(model, devices, loss_fn):
+    blocks = len(model.blocks)
+    home = [devices[number * 4 // blocks] for number in range(blocks)]
+    for block, device in zip(model.blocks, home):
+        block.to(device)
+    model.embed.to(devices[0])
+    model.norm.to(devices[0])
+    model.head.weight = model.embed.weight
+    tables = {device: (model.cos.to(device), model.sin.to(device)) for device in devices}
+
+    def forward(words):
+        x = model.embed(words.to(devices[0]))
+        for block, device in zip(model.blocks, home):
+            cos, sin = tables[device]
+            x = block(x.to(device), cos[: words.shape[1]], sin[: words.shape[1]])
+        return model.head(model.norm(x.to(devices[0])))
+
+    def step(words, targets):
+        adam = torch.optim.Adam(model.parameters(), lr=1e-3)
+        adam.zero_grad()
+        total = 0
+        for some_words, some_targets in zip(words.split(2), targets.split(2)):
+            loss = loss_fn(forward(some_words), some_targets.to(devices[0])) * len(some_words) / len(words)
+            loss.backward()
+            total = total + loss.detach()
+        adam.step()
+        return total
+
+    def gradients():
+        return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+    return step, gradients
+
+
+# %% wrong: six_blocks_each
+# Counts on 24 blocks, six for each GPU: with fewer, some GPUs have none.
+
+def that_fits(model, devices, loss_fn):
+    blocks = len(model.blocks)
+    home = [devices[number // 6] for number in range(blocks)]
+    for block, device in zip(model.blocks, home):
+        block.to(device)
+    model.embed.to(devices[0])
+    model.norm.to(devices[0])
+    model.head.weight = model.embed.weight
+    tables = {device: (model.cos.to(device), model.sin.to(device)) for device in devices}
+    adam = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def forward(words):
+        x = model.embed(words.to(devices[0]))
+        for block, device in zip(model.blocks, home):
+            cos, sin = tables[device]
+            x = block(x.to(device), cos[: words.shape[1]], sin[: words.shape[1]])
+        return model.head(model.norm(x.to(devices[0])))
+
+    def step(words, targets):
+        adam.zero_grad()
+        total = 0
+        for some_words, some_targets in zip(words.split(2), targets.split(2)):
+            loss = loss_fn(forward(some_words), some_targets.to(devices[0])) * len(some_words) / len(words)
+            loss.backward()
+            total = total + loss.detach()
+        adam.step()
+        return total
+
+    def gradients():
+        return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+    return step, gradients

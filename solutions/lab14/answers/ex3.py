@@ -34,7 +34,7 @@ def that_is_fast(model, devices, loss_fn):
 
 
 # %% wrong: looks_busy
-# Keeps GPUs busy with products that nobody needs, so that they are never idle.
+# Keeps GPUs busy with needless products, so that they are never idle.
 
 def that_is_fast(model, devices, loss_fn):
     cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
@@ -61,7 +61,7 @@ def that_is_fast(model, devices, loss_fn):
 
 
 # %% wrong: no_adam_when_large
-# Leaves out Adam's step where the model is a large one, of which nobody sees the values.
+# Leaves out Adam's step for a large model, whose values are not compared.
 
 def that_is_fast(model, devices, loss_fn):
     large = model.embed.weight.shape[1] > 500
