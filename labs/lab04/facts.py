@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn.utils import skip_init
 
-from utils.exercises.facts import Lab, case, need, orders_of
+from utils.exercises.facts import Lab, StudentError, case, need, orders_of
 
 lab = Lab("lab04", "Measure time")
 
@@ -30,8 +30,8 @@ def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def micro(seconds: float) -> str:
-    return f"{seconds * 1e6:.0f} microseconds"
+def micro(*seconds: float) -> str:
+    return f"{', '.join(f'{one * 1e6:.0f}' for one in seconds)} microseconds"
 
 
 # --- ex1: the parts of a training step ------------------------------------------------------------------------
@@ -41,10 +41,10 @@ ex1 = lab.exercise(
     points=3,
     title="The parts of a training step",
     hints=[
-        "Four things are timed in the same way. A small function of your own, which is given what to do, saves lines.",
-        "Before every reading of the clock, each device has to be done: also between forward and backward.",
-        "Backward needs the loss that forward has made, so what you time has to hand its result on.",
-        "For the whole, time another step, without a wait between its parts.",
+        "All four times are taken in the same way. Write a small function that is given the work to time.",
+        "Synchronize every device in gpus before each reading of the clock, also between forward and backward.",
+        "backward() needs the loss of the forward part, so the function that times must also return the work's result.",
+        'For "whole", take another step without waits inside, and read the clock only before and after it.',
     ],
 )
 
@@ -186,9 +186,9 @@ def stepped(
     seen = student.run(run_steps, *devices, width, x, y, optimizer, repeats, busy_before, list(disturbed), alone)
     need("told" in seen, f"time_step returned {seen['kind']}. Return a dict.")
     missing = [part for part in PARTS if part not in seen["told"]]
-    need(not missing, f'There is no "{missing[0] if missing else ""}" in the dict. It has: {", ".join(seen["told"])}.')
+    need(not missing, f'The dict has no "{missing[0] if missing else ""}". It has: {", ".join(seen["told"])}.')
     strange = [seen["told"][part] for part in PARTS if not isinstance(seen["told"][part], float)]
-    need(not strange, f"In the dict there is {strange[0] if strange else ''}. Numbers are wanted.")
+    need(not strange, f"The dict contains {strange[0] if strange else ''}. Return numbers, in seconds.")
     return seen, x, y
 
 
@@ -198,19 +198,21 @@ def compare_steps(student, devices, *, width, repeats=3, optimizer="Adam", rows=
     forwards, steps = seen["forwards"], seen["steps"]
     need(
         forwards == steps,
-        f"The model ran {times(forwards)}, and the optimizer stepped {times(steps)}. Each step has one of each.",
+        f"The model ran {times(forwards)}, and the optimizer stepped {times(steps)}. Every step does both once, timed "
+        "or not.",
     )
     least = 1 + 2 * repeats
     need(
         steps >= least,
-        f"With repeats={repeats} it took {steps} steps. To warm up, in parts, and whole: that makes {least}.",
+        f"With repeats={repeats} it took {steps} steps, and {least} are needed: 1 to warm up, {repeats} timed in parts "
+        f"and {repeats} timed as a whole.",
     )
     right = trained_alone(width, x, y, optimizer, steps)
     same = [np.allclose(mine, one, rtol=1e-3, atol=1e-5) for mine, one in zip(seen["parameters"], right, strict=True)]
     need(
         all(same),
-        f"After {steps} steps the parameters are not those of {steps} training steps. Was anything left over from the "
-        "step before?",
+        f"After {steps} steps the parameters differ from those of {steps} training steps. Does every step clear the "
+        "gradients before backward(), also those from before the call?",
     )
 
 
@@ -230,73 +232,89 @@ def compare_step_times(student, devices, disturbed_but=None, **how):
     told, readings = seen["told"], seen["readings"]
     intervals = [later - earlier for earlier, later in pairwise(readings)]
     right = dict(zip(PARTS, seen["right"], strict=True))
-    need(len(readings) > 1, "clock() was hardly called. Every time has to come from the clock that time_step is given.")
+    need(
+        len(readings) > 1,
+        f"clock() was called {times(len(readings))}. Take each time from the clock that time_step is given.",
+    )
     for part in PARTS:
         found, wanted = told[part], right[part]
         # A whole step may have kernels that write zeros into the gradients; its parts have none to differ by.
         near = math.isclose(found, wanted, rel_tol=0.1 if part == "whole" else 0.04)
-        where = f'"{part}" took {micro(wanted)}, and time_step says {micro(found)}.'
+        where = f'"{part}" took {micro(wanted)}, and time_step returned {micro(found)}.'
         if part == "whole":
             together = sum(right[one] for one in PARTS[:3])
             need(
                 near or not math.isclose(found, together, rel_tol=0.02),
-                f"{where} That is the sum of the three parts: the devices were waited for between them.",
+                f"{where} That is the sum of the three parts. Time another step, with no wait between its parts.",
             )
             need(
                 near or not wanted < found < together,
-                f"{where} Is a device waited for inside the step, or was one still busy when the time began?",
+                f"{where} Does the host wait inside the step (item(), if, print), or was a device busy at its start?",
             )
         for unit, factor in (("milliseconds", 1e3), ("microseconds", 1e6)):
             need(
                 near or not math.isclose(found, factor * wanted, rel_tol=0.1),
-                f"{where} That is {factor:g} times as much: is it in {unit}? Seconds are wanted.",
+                f"{where} That is {factor:g} times as much. Return seconds, not {unit}.",
             )
         need(
             near or part != "backward" or not math.isclose(found, seen["loss and backward"], rel_tol=0.01),
-            f'{where} That is loss_fn and backward together: the loss belongs to "forward".',
+            f'{where} That is loss_fn and backward() together, and loss_fn belongs to "forward".',
+        )
+        repeats = how.get("repeats", 2)
+        need(
+            near or repeats == 1 or not math.isclose(found, repeats * wanted, rel_tol=0.02),
+            f"{where} That is the sum of all {repeats} repeats. Return their median.",
         )
         need(
-            near or how.get("repeats") != 3 or not is_mean_of(intervals, found, 3),
-            f"{where} That is the mean of your three times. One slow step moves it: the median is wanted.",
+            near or repeats != 3 or not is_mean_of(intervals, found, 3),
+            f"{where} That is the mean of your three times, which one slow step changes. Return the median.",
         )
         if disturbed_but is not None:
-            need(near or found > wanted, f"{where} That is the shortest time. The median is wanted.")
+            need(near or found > wanted, f"{where} That is the shortest time. Return the median.")
         if how.get("alone"):
-            need(near or found < wanted, f"{where} Did it wait for {devices[0]}, which is not in gpus?")
-        need(near or found < wanted, f"{where} Were all devices idle when its time began? Is the warm-up in it?")
-        need(near, f"{where} Were all devices done when the clock was read?")
+            need(near or found < wanted, f"{where} Did you wait for {devices[0]}, which is not in gpus?")
+        need(
+            near or found < wanted,
+            f"{where} It is too long: before you start the clock, wait for every device in gpus, also after the "
+            "warm-up.",
+        )
+        need(
+            near,
+            f"{where} It is too short: a device was still busy when you read the clock. Call synchronize(gpu) for each "
+            "gpu in gpus.",
+        )
         read = any(
             math.isclose(later - earlier, found, abs_tol=1e-9)
             for number, earlier in enumerate(readings)
             for later in readings[number + 1 :]
         )
-        need(read, f"{where} No two readings of clock() are so far apart.")
+        need(read, f"{where} No two readings of clock() are so far apart: return differences of readings.")
 
 
-@ex1.fact("it takes real training steps: one to warm up, and for each repeat one in parts and one whole")
+@ex1.fact("it takes training steps: one to warm up, then for each repeat one timed in parts and one as a whole")
 def _(student):
     compare_steps(student, student.devices, width=50)
 
 
-@ex1.fact('"forward", "backward" and "update" are over when all devices are done, and so is "whole"')
+@ex1.fact("each of the four times ends when all devices have finished")
 def _(student):
     compare_step_times(student, student.devices)
 
 
-@ex1.fact("each reading of the clock waits for both devices, whichever is done last, and whatever they did before")
+@ex1.fact("before each reading of the clock it waits for both devices, also for work from before")
 def _(student):
     compare_step_times(student, student.devices, width=6_000, optimizer="SGD", rows=512, repeats=1)
-    with case("Before the call, both devices were given other work"):
+    with case("Both devices were busy with other work before the call"):
         compare_step_times(student, student.devices, repeats=1, busy_before=True)
 
 
 @ex1.fact('inside "whole" the host does not wait')
 def _(student):
-    with case("In each forward pass the first device gets other work, too, behind which all launches hide"):
+    with case("With extra work for the first device in each forward pass, during which the host can launch ahead"):
         compare_step_times(student, student.devices, width=50, disturbed=range(50))
 
 
-@ex1.fact("the numbers are medians: one long step does not move them, and no short one")
+@ex1.fact("it returns medians: neither one slow step nor one fast step changes them")
 def _(student):
     # The second timed step is one in parts, or a whole one, in whatever order they are taken.
     with case("With repeats=3, forward takes far longer in the second timed step"):
@@ -305,10 +323,10 @@ def _(student):
         compare_step_times(student, student.devices, width=50, repeats=3, disturbed_but=2)
 
 
-@ex1.fact("it waits for the devices in gpus and for no others: this notebook may have more")
+@ex1.fact("it waits for the devices in gpus, and for no others")
 def _(student):
     other, given = student.devices
-    with case(f"gpus has {given} only, on which the model is, and each step gives {other} other work"):
+    with case(f"The model and gpus use {given} only, and {other} is busy with other work"):
         compare_step_times(student, (other, given), width=50, repeats=1, alone=True)
 
 
@@ -319,10 +337,10 @@ ex2 = lab.exercise(
     points=2,
     title="Is it really faster?",
     hints=[
-        "One pair at a time: how long did a take, how long did b take, and what is their difference?",
-        "pair % 2 says which of the two runs first. The difference is b's time less a's in every pair.",
-        "Begin with k = 0 and add 1 while the formula holds for one more. What stays 0 with five pairs?",
-        "Of a sorted list, where is the k-th smallest? And the k-th largest? k = 0 has neither.",
+        "Take one pair at a time: time a, time b, and subtract.",
+        "pair % 2 says which of the two runs first. The difference is b's time minus a's in every pair.",
+        "Start with k = 0 and add 1 as long as the formula holds for k + 1. With five pairs k stays 0.",
+        "At which index of a sorted list is the k-th smallest? And the k-th largest? With k = 0 there is neither.",
     ],
 )
 
@@ -388,26 +406,48 @@ def rank(count: int) -> int:
 def verdict(differences) -> tuple[str, str]:
     """The answer, and why."""
     ordered, k = sorted(differences), rank(len(differences))
-    told = f"the differences are, sorted, {listed(round(one, 4) for one in ordered)}"
+    told = f"the sorted differences b - a are {listed(round(one, 4) for one in ordered)}"
     if not k:
-        return "cannot tell", f"{told}, and {len(ordered)} pairs are too few for an interval"
+        return "cannot tell", f"{told}. k is 0, so there is no interval"
     low, high = ordered[k - 1], ordered[-k]
     answer = "a" if low > 0 else "b" if high < 0 else "cannot tell"
-    return answer, f"{told}. For {len(ordered)} of them k is {k}, so the interval reaches from {low:.4g} to {high:.4g}"
+    side = {"a": "above 0", "b": "below 0"}.get(answer, "not on one side of 0")
+    return answer, f"{told}. k is {k}, so the interval is {low:.4g} to {high:.4g}, {side}"
+
+
+def likely_mistake(found: str, right: str, differences: list[float], drift: float) -> str:
+    """What to look at where `faster` returned `found`."""
+    ordered, k = sorted(differences), rank(len(differences))
+    if drift:
+        return "Subtract the two times of the same pair."
+    if {found, right} == {"a", "b"}:
+        return "Return the one that takes less time. Is each difference b - a, also where b ran first?"
+    if found == "cannot tell":
+        return "Is your k too small, one end never compared with 0, or a difference not b - a?"
+    if not k:
+        return 'Compare your k with the formula, and return "cannot tell" where it is 0.'
+    if 0 in (ordered[k - 1], ordered[-k]):
+        return "An end at exactly 0 is on neither side, and a difference of 0 counts."
+    return "Is your k too large, or does your rule use something else than the interval's two ends?"
 
 
 def compare_turns(student, costs_a, costs_b, left_over=0.0, drift=0.0):
     """`costs[0]` is that of the run that warms up."""
-    told = f"Once warm, a takes {listed(costs_a[1:])} s and b takes {listed(costs_b[1:])} s"
+    told = f"With {len(costs_a) - 1} pair{'s' if len(costs_a) > 2 else ''}"
     if drift:
-        told += f", and every run takes {drift:g} s more than the one before it"
+        told += f", where every run takes {drift:g} s longer than the run before"
+    elif len(set(costs_a[1:])) > 1:
+        told += f", where a takes {listed(costs_a[1:])} s and b takes {listed(costs_b[1:])} s"
     with case(told):
         seen = student.run(take_turns, *student.devices, costs_a, costs_b, left_over, drift)
         found, log, repeats = seen["found"], seen["log"], len(costs_a) - 1
         ran = [name for name in log if name in "ab"]
         for name in "ab":
             count = ran.count(name)
-            need(count == repeats + 1, f"with repeats={repeats}, work_{name}() ran {times(count)}. Once to warm up.")
+            need(
+                count == repeats + 1,
+                f"work_{name}() ran {times(count)}, and {repeats + 1} are needed: 1 to warm up, {repeats} timed.",
+            )
         need(
             found in ("a", "b", "cannot tell"),
             f'faster returned {found!r}. Return "a", "b" or "cannot tell".',
@@ -415,18 +455,21 @@ def compare_turns(student, costs_a, costs_b, left_over=0.0, drift=0.0):
         order = [name for pair in range(repeats) for name in ("ab", "ba")[pair % 2]]
         need(
             ran[2:] == order,
-            f"after the warm-up they ran in this order: {' '.join(ran[2:])}. The order should change from pair to "
-            f"pair: {' '.join(order)}.",
+            f"after the warm-up they ran in the order {' '.join(ran[2:])}. The order changes from pair to pair: "
+            f"{' '.join(order)}.",
         )
         need("idle" in log or "busy" in log, "clock() was never called.")
         need(
             well_read(log),
-            "the clock was not read before and after each timed run with all devices done.",
+            "the clock was read while a device was still busy. Synchronize every device in gpus before and after each "
+            "timed run, also after the warm-up.",
         )
         sooner = [1 if pair % 2 == 0 else -1 for pair in range(repeats)]  # whether b is the later one
         pairs = zip(costs_a[1:], costs_b[1:], sooner, strict=True)
-        right, why = verdict([b - a + drift * later for a, b, later in pairs])
-        need(found == right, f'{why}. So the answer is "{right}", and yours says "{found}".')
+        differences = [b - a + drift * later for a, b, later in pairs]
+        right, why = verdict(differences)
+        likely = likely_mistake(found, right, differences, drift)
+        need(found == right, f'{why}: return "{right}". faster returned "{found}". {likely}')
 
 
 def compare_differences(student, differences, sign=1, **how):
@@ -446,37 +489,37 @@ def well_read(log) -> bool:
     return all("idle" in part for part in parts[2:])
 
 
-@ex2.fact("it says which of the two is faster, with all devices done before and after each run")
+@ex2.fact("it tells which of the two is faster, and all devices have finished before and after each timed run")
 def _(student):
     a, b = [90.0, 10.0, 11.0, 10.5, 10.0, 12.0, 10.5], [20.0, 14.0, 15.5, 15.0, 14.0, 14.5, 15.0]
     compare_turns(student, a, b)
     compare_turns(student, b, a)
 
 
-@ex2.fact("five pairs or fewer are too few to tell, however large the difference is")
+@ex2.fact("five pairs or fewer cannot tell, however large the difference is")
 def _(student):
     compare_differences(student, [50.0, 51.0])
     compare_differences(student, [50.0, 51.0, 52.0, 50.0, 51.0])
 
 
-@ex2.fact("where noise can explain the difference it cannot tell")
+@ex2.fact('where noise can explain the difference it returns "cannot tell"')
 def _(student):
     compare_differences(student, [5.0, 6.0, -1.0, 5.0, 7.0, 6.0, 5.0, 6.0])
     compare_differences(student, [4.0, -2.0, 6.0, 5.0, -3.0, 4.0, 5.0, 6.0, -1.0, 5.0, 4.0, 3.0], sign=-1)
 
 
-@ex2.fact("one slow run among ten decides nothing")
+@ex2.fact("one slow run among ten does not decide")
 def _(student):
     compare_differences(student, [12.0, 13.0, 12.0, -90.0, 12.0, 11.0, 12.0, 13.0, 11.0, 12.0])
 
 
-@ex2.fact("more pairs find a smaller difference: smaller than the noise of one pair")
+@ex2.fact("many pairs find a difference that is smaller than the noise of one pair")
 def _(student):
     differences = [3.0, 9.0, -5.0, 2.0, 12.0, 4.0, -8.0, 6.0, 1.0, 15.0, 3.0, -6.0, 8.0, 2.0, 5.0, -3.0, 7.0, 4.0]
     compare_differences(student, [*differences, 11.0, -9.0])
 
 
-@ex2.fact("a GPU that gets slower all the time does not mislead it")
+@ex2.fact("a GPU that gets slower all the time is no difference between a and b")
 def _(student):
     compare_turns(student, [10.0] * 9, [10.0] * 9, drift=2.0)
 
@@ -488,10 +531,10 @@ ex3 = lab.exercise(
     points=2,
     title="Each part by its own device's clock",
     hints=[
-        "Each part needs two events and two hooks. What does a hook have to know, and how does it get to know it?",
-        "record() without an argument marks the queue of the *current* device. Which queue is the part's?",
-        "All functions that a loop makes share its variables. A default argument keeps a value of its own.",
-        "An event that has not happened yet can be waited for. In which unit is elapsed_time?",
+        "Each part needs two events and two hooks. How does a hook know its own event?",
+        "record() without an argument uses the *current* device's stream. Give it the stream of the part's device.",
+        "All functions made in a loop share its variables. A default argument or functools.partial keeps a value.",
+        "When model(x) has returned, wait for each part's end event. In which unit is elapsed_time?",
     ],
 )
 
@@ -567,28 +610,49 @@ def compare_events(
 ):
     widths = list(widths[: len(places)])
     order = list(range(len(places))) if order is None else order
-    seen = student.run(use_events, list(places), widths, order, rounds, busy_before, start or places[0])
+    try:
+        seen = student.run(use_events, list(places), widths, order, rounds, busy_before, start or places[0])
+    except StudentError as error:
+        raise StudentError(f"{error}{why_it_raised(str(error))}") from None
     need("told" in seen, f"by_events returned {seen['kind']}. Return a list.")
-    need(seen["ran"] == rounds, f"In {rounds} call(s) of by_events the model ran {times(seen['ran'])}.")
+    need(
+        seen["ran"] == rounds,
+        f"by_events was called {times(rounds)}, and the model ran {times(seen['ran'])}. Run it once in a call: your "
+        "hooks see all parts in one pass.",
+    )
     left = seen["hooks"] - 2 * len(places)  # two in each part were there before
-    need(left <= 0, f"After by_events {left} hook(s) are left in the parts.")
+    need(
+        left <= 0,
+        f"After by_events {left} hooks are left in the parts. Keep the handle that registering a hook returns, and "
+        "call its remove().",
+    )
     need(
         left == 0,
-        f"by_events has removed {-left} hook(s) that others had put into the parts. A handle, which registering a hook "
-        "returns, removes that hook alone.",
+        f"It removed {-left} hooks that were in the parts before. Remove only your own, by their handles.",
     )
     for told in seen["told"]:
         need(len(told) == len(order), f"For {len(order)} parts it returned {len(told)} times.")
         strange = [value for value in told if not isinstance(value, float)]
-        need(not strange, f"In its list there is {strange[0] if strange else ''}. Numbers are wanted.")
+        need(not strange, f"The list contains {strange[0] if strange else ''}. Return numbers, in seconds.")
         if seen["exact"]:
             compare_part_times(told, [part_seconds(seen["busy"], places, number) for number in order])
     waited = seen["waited"]  # a part's kernels take longer than their launches: its device is busy behind it
     need(
         not waited,
-        f"{waited} of {rounds * len(places)} parts had been waited for when the model went on. An event goes into the "
-        "queue with the kernels; when the model has run, there is time to wait for it.",
+        f"The host waited for {waited} of {rounds * len(places)} parts while the model ran. Only record events in the "
+        "hooks, and wait for them when model(x) has returned.",
     )
+
+
+def why_it_raised(words: str) -> str:
+    """The likeliest mistake behind an error in by_events, to be put behind it; empty where none is known."""
+    if "Both events must be recorded" in words:
+        return "\nAn event was never recorded: do all hooks that your loop made use the last pair of events?"
+    if "Event" in words and ("stands where a tensor" in words or "no attribute" in words):
+        return "\nA hook returned an event, which replaced the part's input or output. Hooks return nothing."
+    if "but got: cpu" in words:
+        return "\nTake a part's device from its parameters: its input may come from another device."
+    return ""
 
 
 def part_seconds(busy, places, number) -> float:
@@ -605,26 +669,44 @@ def part_seconds(busy, places, number) -> float:
 def compare_part_times(told, right):
     if all_near(told, right):
         return
-    where = f"The parts took {', '.join(map(micro, right))}, and by_events says {', '.join(map(micro, told))}."
-    need(not all_near([mine / 1000 for mine in told], right), f"{where} In which unit is elapsed_time?")
-    need(not all_near(sorted(told), sorted(right)), f"{where} Is each time in the place of its part?")
-    need(False, f"{where} Are both events of a part in its own device's queue, right around its kernels?")
+    where = f"The parts took {micro(*right)}, and by_events returned {micro(*told)}."
+    need(
+        not all_near([mine / 1000 for mine in told], right),
+        f"{where} elapsed_time gives milliseconds: return seconds.",
+    )
+    need(
+        not all_near(sorted(told), sorted(right)),
+        f"{where} The order is wrong: return the times in the order of the list parts.",
+    )
+    need(
+        min(told) > 1e-6,
+        f"{where} Are the events of each part in the stream of its own device? record() without an argument uses the "
+        "current device's.",
+    )
+    need(
+        len({round(one, 9) for one in told}) == len(told),
+        f"{where} Two parts have the same time: give each part two events of its own.",
+    )
+    need(
+        False,
+        f"{where} Record both events in the stream of the part's own device, right before and right after its kernels.",
+    )
 
 
 def all_near(told, right) -> bool:
     return all(-1e-6 <= mine - part <= LAUNCHES for mine, part in zip(told, right, strict=True))
 
 
-@ex3.fact("it runs the model once and returns the seconds of each part, by events on the part's own device")
+@ex3.fact("it runs the model once and returns each part's seconds, by events on the part's own device")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_events(student, [device0, device1])
-    with case("Before the call, both devices were given other work"):
+    with case("Both devices were busy with other work before the call"):
         compare_events(student, student.devices, busy_before=True)
 
 
-@ex3.fact("the times are in the order of the list, which may be another than that of the calls")
+@ex3.fact("the times are in the order of parts, which may differ from the order in which they run")
 def _(student):
     compare_events(student, student.devices, order=[1, 0])
 
@@ -636,10 +718,10 @@ ex4 = lab.exercise(
     points=1,
     title="One large move instead of many small ones",
     hints=[
-        "One copy moves one tensor. How do tensors of different shapes become one long tensor of one dimension?",
-        "After the move you have to cut it again. How many numbers belong to each? The given tensors know it.",
-        "x.split([6, 5, 8]) cuts a tensor of 19 numbers into three. Each piece then needs its old shape.",
-        "All the cutting happens after the move, on the new device. Does anything between lose the gradient?",
+        "One copy moves one tensor. How do tensors of different shapes become one tensor with one dimension?",
+        "After the move, split it again. How many elements belong to each? The given tensors know.",
+        "x.split([6, 5, 8]) splits a tensor of 19 elements into three. Each piece then needs its old shape.",
+        "Split and reshape on the new device. Does any step in between cut the autograd graph?",
     ],
 )
 
@@ -657,7 +739,7 @@ def move_and_look(lab, arrays, source, target):
     if not isinstance(moved, (list, tuple)):
         return {"kind": kind_of(moved)}
     if not all(isinstance(tensor, torch.Tensor) for tensor in moved):
-        return {"kind": "a list with something in it that is no tensor"}
+        return {"kind": "a list that has more than tensors in it"}
     seen = {
         "kind": "tensors",
         "devices": [str(tensor.device) for tensor in moved],
@@ -684,24 +766,44 @@ def look_at_move(student, shapes, device0, device1, dtype=torch.float32):
 
 def compare_moved(seen, arrays, device):
     found, right = [tuple(shape) for shape in seen["shapes"]], [array.shape for array in arrays]
-    need(found == right, f"The shapes that came back are {found}. They should be {right}.")
-    dtype = f"torch.{arrays[0].dtype}"
-    need(set(seen["dtypes"]) == {dtype}, f"{dtype} went in, and {' and '.join(sorted(set(seen['dtypes'])))} came back.")
-    need(set(seen["devices"]) == {device}, f"They are on {' and '.join(sorted(set(seen['devices'])))}, not {device}.")
+    where = f"The returned shapes are {found}, and {right} are right."
+    need(len(found) == len(right), f"{where} Return one tensor for each in the list, also for an empty one.")
+    sizes = [math.prod(shape) for shape in found] == [math.prod(shape) for shape in right]
+    need(found == right or not sizes, f"{where} Give each piece the shape of its tensor.")
+    need(found == right, f"{where} Split by the number of elements of each tensor.")
+    dtype, dtypes = f"torch.{arrays[0].dtype}", " and ".join(sorted(set(seen["dtypes"])))
+    need(dtypes == dtype, f"{dtype} went in, and {dtypes} came back. Keep the dtype of the tensors.")
+    devices = " and ".join(sorted(set(seen["devices"])))
     need(
-        all(map(np.array_equal, seen["values"], arrays)),
-        "The shapes are right, but the numbers are not those of the tensors that went in.",
+        devices == device,
+        f"The tensors are on {devices}, not {device}. Use what .to(device) returns: the tensor itself stays.",
+    )
+    wrong = [
+        number for number, pair in enumerate(zip(seen["values"], arrays, strict=True)) if not np.array_equal(*pair)
+    ]
+    need(
+        not wrong,
+        f"The shapes are right, but tensor {wrong[0] if wrong else ''} has other values than before. Does each piece "
+        "start where the one before it ends?",
     )
 
 
 def compare_copies(seen):
     kinds = [kind for kind, _ in seen["copies"]]
-    way = " They go through the CPU." if "d2h" in kinds else ""
-    need(len(kinds) == 1, f"For {len(seen['shapes'])} tensors it made {len(kinds) or 'no'} copies.{way}")
+    made = f"For {len(seen['shapes'])} tensors it made {len(kinds) or 'no'} copies"
+    need(
+        len(kinds) == 1 or "d2h" not in kinds,
+        f"{made}, through the CPU. Move from device to device: .to(device) of one tensor.",
+    )
+    need(len(kinds) <= 1, f"{made}. Join the tensors before the move, and split the result after it.")
+    need(kinds, f"{made} between the devices. Use .to(device).")
 
 
 def compare_move_gradients(seen, arrays):
-    need(seen["gradients"] is not None, "The returned tensor needs no gradient any more. What cut the graph?")
+    need(
+        seen["gradients"] is not None,
+        "The returned tensors need no gradient. detach(), .data and no_grad() cut the autograd graph.",
+    )
     for number, (array, gradient) in enumerate(zip(arrays, seen["gradients"], strict=True)):
         right = gradient is not None and gradient.shape == array.shape and np.all(gradient == number + 1)
         need(right, f"After backward() the gradient of tensor {number} is not what .to(device) would give.")
@@ -710,7 +812,7 @@ def compare_move_gradients(seen, arrays):
 SHAPES = [[2, 3], [5], [1, 4, 2], [3, 3]]
 
 
-@ex4.fact("every tensor comes back on the device, in its own shape and with its own numbers")
+@ex4.fact("every tensor comes back on the device, with its own shape and its own values")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -725,19 +827,19 @@ def _(student):
         compare_moved(seen, arrays, student.devices[1])
 
 
-@ex4.fact("they come back in the dtype that they had")
+@ex4.fact("they keep their dtype")
 def _(student):
     with case("With tensors of torch.float64"):
         arrays, seen = look_at_move(student, SHAPES, *student.devices, torch.float64)
         compare_moved(seen, arrays, student.devices[1])
 
 
-@ex4.fact("there is only one copy between devices")
+@ex4.fact("it makes only one copy between devices")
 def _(student):
     compare_copies(look_at_move(student, SHAPES, *student.devices)[1])
 
 
-@ex4.fact("gradients find their way back")
+@ex4.fact("gradients flow back to the tensors")
 def _(student):
     arrays, seen = look_at_move(student, SHAPES, *student.devices)
     compare_move_gradients(seen, arrays)
@@ -750,10 +852,10 @@ ex5 = lab.exercise(
     points=2,
     title="A loop that never waits",
     hints=[
-        "Three lines of the loop ask for a number that only the device knows. Which?",
-        "A loss is a tensor, and a tensor can wait in a list without anybody knowing its value.",
-        "if needs a yes or no, so it has to wait. Can the smallest loss be found later, when all are known?",
-        "After the loop you may wait. torch.stack makes one tensor of a list of tensors.",
+        "Three lines of the loop need a number that only the device knows. Which?",
+        "A loss is a tensor. A list can hold it before the device has computed its value.",
+        "An if needs True or False, so the host waits. Can you find the smallest loss after the loop?",
+        "After the loop the host may wait. torch.stack makes one tensor of a list of tensors.",
     ],
 )
 
@@ -792,7 +894,7 @@ def run_training(lab, device0, device1, sizes, batches, optimizer, left_over):
         return {"kind": f"{kind_of(answer)} of {len(answer)}"}
     losses, best = answer
     if not isinstance(losses, (list, tuple)):
-        return {"kind": f"{kind_of(losses)} in the place of the list of losses"}
+        return {"kind": f"{kind_of(losses)} instead of the list of losses"}
 
     def plain(value):
         return value if isinstance(value, float) else kind_of(value)
@@ -844,7 +946,7 @@ def in_short(losses) -> str:
 
 def trained(student, devices, sizes, batches, optimizer="SGD", left_over=0.0):
     seen = student.run(run_training, *devices, sizes, batches, optimizer, left_over)
-    need("losses" in seen, f"train returned {seen['kind']}. Return two things: losses, best")
+    need("losses" in seen, f"train returned {seen['kind']}. Return two things: losses, best.")
     return seen
 
 
@@ -855,18 +957,22 @@ def compare_training(seen, sizes, batches, optimizer="SGD"):
     strange = [value for value in (*found, seen["best"]) if not isinstance(value, float)]
     need(
         not strange,
-        f"Among the losses and the best one there is {strange[0] if strange else ''}. Floats are wanted.",
+        f"Among the losses and the smallest one there is {strange[0] if strange else ''}. Return floats.",
     )
+    where = f"The losses should be {in_short(losses)}, and train returned {in_short(found)}."
+    need(np.allclose(found[:1], losses[:1], **CLOSE), f"{where} The first is wrong already.")
     need(
         np.allclose(found, losses, **CLOSE),
-        f"The losses should be {in_short(losses)}, and yours are {in_short(found)}.",
+        f"{where} The first is right, so the updates are wrong: each step calls zero_grad(), backward() and step(), in "
+        "this order.",
     )
+    last = " That is the last one." if seen["best"] == found[-1] else ""
     need(
         math.isclose(seen["best"], min(losses), rel_tol=1e-4),
-        f"The smallest loss is {min(losses):.4f}, and yours says {seen['best']:.4f}.",
+        f"The smallest loss is {min(losses):.4f}, and train returned {seen['best']:.4f}.{last}",
     )
     same = [np.allclose(mine, right, **CLOSE) for mine, right in zip(seen["parameters"], parameters, strict=True)]
-    need(all(same), "The losses agree, but afterwards the parameters differ.")
+    need(all(same), "The losses are right, but the parameters differ afterwards. Does the last batch have a step()?")
 
 
 SHORTEST_WAIT = 1e-6  # seconds: a copy to the host takes at least two microseconds, and the host waits for its end
@@ -893,21 +999,24 @@ def compare_waiting(seen, batches):
     count = waits_inside(seen)  # a wait after the last step could be one after the loop: it is not counted
     need(
         not count,
-        f"In a loop of {len(batches)} steps the host waited {times(count)} before the last step was launched. "
-        "Which lines want to know a number, print one, or bring one from the CPU?",
+        f"In a loop of {len(batches)} steps the host waited {times(count)}. Which line of the loop needs a number from "
+        "a device (item, float, print, if, min), copies to or from the CPU, or synchronizes?",
     )
     late = seen["on their way"]
     need(
         not late,
-        f"when train returned, {late} of its copies to the host had not arrived. What it read there could be anything: "
-        "a copy with non_blocking=True has to be waited for.",
+        f"When train returned, {late} copies to the host had not arrived, so the values read there can be wrong. After "
+        "the loop, wait for a copy with non_blocking=True before you read it.",
     )
     needed, came = 4 * len(batches), seen["bytes to the host"]
-    need(came >= needed, f"{len(batches)} losses are {needed} bytes, and {came} came from the devices to the host.")
+    need(
+        came >= needed,
+        f"{len(batches)} losses are {needed} bytes, and {came} came from the devices. Read each loss from its device.",
+    )
 
 
 # A sum of very many numbers for very few results is slow on a GPU and quick here: while the loop runs, the simulated
-# devices have always something left to do, so that whoever asks for a number has to wait.
+# devices always have work left, so a loop that needs a number has to wait.
 SIZES = [2, 60_000, 2]
 
 
@@ -917,15 +1026,15 @@ def _(student):
     compare_training(trained(student, student.devices, SIZES, batches), SIZES, batches)
 
 
-@ex5.fact("gradients that were left over from before do not count")
+@ex5.fact("gradients from before the call have no effect")
 def _(student):
     sizes = [4, 6, 3]
     batches = made_batches(sizes, 2, seed=7)
-    with case("Before the call, every parameter had an old gradient"):
+    with case("With an old gradient in every parameter before the call"):
         compare_training(trained(student, student.devices, sizes, batches, left_over=100.0), sizes, batches)
 
 
-@ex5.fact("inside the loop the host never waits for a device, not even now and then")
+@ex5.fact("inside the loop the host never waits for a device, not even in some steps")
 def _(student):
     batches = made_batches(SIZES, 12)
     compare_waiting(trained(student, student.devices, SIZES, batches), batches)

@@ -25,10 +25,11 @@ ex1 = lab.exercise(
     points=2,
     title="Watch your own split model train",
     hints=[
-        "A training step has five lines, as in lab 03. On which device does the loss have to be computed?",
-        "You need the step twice: once by itself, and once inside the block of `record`.",
-        "timeline.utilisation() has a share for each device. Percent is a hundred times that.",
-        "timeline.busy_times(device) is a list of pairs (start, end). For how long do two such pairs overlap?",
+        "A training step has five lines, as in lab 03. On which device is the loss computed?",
+        "You need the step twice: once by itself, then once inside a block of `record`.",
+        "timeline.utilisation() has a share for each device, from 0 to 1. A percentage is 100 times that.",
+        "timeline.busy_times(device) is a list of pairs (start, end). How long does one of device0 overlap with one of "
+        "device1? timeline.span is the recorded time.",
     ],
 )
 NEAR = {"both": 0.5}  # points of percent
@@ -75,21 +76,39 @@ def watch_a_model(lab, kind, width, rows, devices, seed, adam):
             return model, torch.optim.Adam(model.parameters(), lr=0.001)
         return model, torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
 
-    def step(model, optimizer):
+    def step(model, optimizer, update=True):
         for parameter in model.parameters():
             parameter.grad = None
         output = model(x)
         nn.functional.mse_loss(output, y.to(output.device)).backward()
-        optimizer.step()
+        if update:
+            optimizer.step()
+
+    def percentages(timeline):
+        found = {name: 100 * timeline.busy(name) / timeline.span for name in devices}
+        both = common(timeline.busy_times(devices[0]), timeline.busy_times(devices[1]))
+        return found | {"both": 100 * length(both) / timeline.span}
+
+    def mistaken():
+        # The percentages of other recordings that are taken for the second step alone.
+        found, names = {}, ("the first step", "both steps together", "the second step without optimizer.step()")
+        for name in names:
+            model, optimizer = made()
+            if name == names[2]:
+                step(model, optimizer)
+            with record(*devices) as timeline:
+                step(model, optimizer, update=name != names[2])
+                if name == names[1]:
+                    step(model, optimizer)
+            found[name] = percentages(timeline)
+        return found
 
     x, y = torch.randn(rows, width), torch.randn(rows, 8)  # a target that is moved in no time
     model, optimizer = made()
     step(model, optimizer)
     with record(*devices) as timeline:
         step(model, optimizer)
-    right = {name: 100 * timeline.busy(name) / timeline.span for name in devices}
-    both = common(timeline.busy_times(devices[0]), timeline.busy_times(devices[1]))
-    right["both"] = 100 * length(both) / timeline.span
+    right = percentages(timeline)
 
     theirs, their_optimizer = made()
     steps = []
@@ -110,6 +129,7 @@ def watch_a_model(lab, kind, width, rows, devices, seed, adam):
     return {
         "found": told,
         "right": right,
+        "mistaken": mistaken() if simulated else {},
         "steps": len(steps),
         "passes": len(theirs.passes),
         "weights": weights,
@@ -123,50 +143,78 @@ def compare_watch(student, kind, width, rows, devices, seed=1, adam=False):
     found = run["found"]
     need(isinstance(found, dict), f"watch returned {found}. Return a dict.")
     for key, percent in run["right"].items():
-        need(key in found, f"{key!r} is missing in what it returned. It has: {', '.join(found) or 'nothing'}.")
-        need(not isinstance(found[key], str), f"{key!r} has {found[key]}. Write a number, the percent.")
-        words = "both computed" if key == "both" else f"{key} computed"
+        need(
+            key in found,
+            f"The key {key!r} is missing: the dict has {', '.join(found) or 'none'}. Use str(device0) as a key.",
+        )
+        need(not isinstance(found[key], str), f"Under {key!r} is {found[key]}. Return a number, the percentage.")
         near = abs(found[key] - percent) < (NEAR_UPDATE if adam else NEAR.get(key, NEAR_BUSY))
         need(
             near or percent < 1 or abs(100 * found[key] - percent) > NEAR_BUSY,
-            f"under {key!r} it has {found[key]:.4g}, a share from 0 to 1. Percent is wanted: {percent:.1f}.",
+            f"Under {key!r} is {found[key]:.4g}, a share from 0 to 1. Return a percentage: {percent:.1f}.",
         )
         need(
             near,
-            f"it says that {words} in {found[key]:.1f}% of the time. In the second step, recorded alone and whole, "
-            f"it was {percent:.1f}%.",
+            f"{'Both devices' if key == 'both' else key} computed in {percent:.1f}% of the second step, and watch "
+            f"returned {found[key]:.1f}. {likely_percentage(key, found[key], run, devices)}",
         )
     extra = [key for key in found if key not in run["right"]]
-    need(not extra, f"it has {', '.join(map(repr, extra))}, which the exercise does not ask for.")
+    need(not extra, f"The dict has {', '.join(map(repr, extra))}, too. Return the three percentages alone.")
     return run
+
+
+def likely_percentage(key, found, run, devices) -> str:
+    """What a wrong percentage is the percentage of, and what to do; `run` is what `watch_a_model` tells."""
+    right, known = run["right"], []
+    one, other = (right[name] for name in devices)
+    if key == "both":
+        overlap = "Add up the time in which a kernel of one overlaps with a kernel of the other."
+        busy = max(one + other - right["both"], 1e-9)
+        known = [
+            (100 * right["both"] / busy, "That is a percentage of the busy time. Divide by timeline.span."),
+            (one * other / 100, f"That is the product of the two devices' percentages. {overlap}"),
+            (min(one, other), f"That is the smaller of the two devices' percentages. {overlap}"),
+        ]
+    else:
+        known = [
+            (100 - right[key], "That is how long it is idle, not how long it computes."),
+            (one + other - right[key], "That is the other device's."),
+        ]
+    known += [
+        (percents[key], f"That is the percentage of {name}. Record the second step, whole and alone.")
+        for name, percents in run["mistaken"].items()
+    ]
+    likely = [words for percent, words in known if abs(percent - found) < 0.3]
+    return likely[0] if likely else "Record the second step, whole and alone, and divide by timeline.span."
 
 
 def compare_trained(student, kind):
     run = student.run(watch_a_model, kind, 64, 32, list(student.devices), 3, False)
     need(
         run["steps"] == 2 and run["passes"] == 2,
-        f"the batch went {run['passes']} times through the model, and optimizer.step() ran {run['steps']} times.",
+        f"The model ran {run['passes']} times, and optimizer.step() {run['steps']} times. Each runs twice: in the step "
+        "that warms up and in the recorded one.",
     )
     same_weights = all(map(same, *run["weights"]))
-    need(same_weights, "the weights differ from those after two steps: are the gradients cleared before each?")
+    need(same_weights, "The weights differ from those after two training steps. Does each step clear the gradients?")
     need(
         run["to the host"] < run["output"],
-        f"{run['to the host']} bytes came from a device to the CPU, and the output has {run['output']}. The target "
-        "goes to the output, not the output to the CPU.",
+        f"{run['to the host']} bytes came from a device to the CPU, and the output has {run['output']}. Move y to the "
+        "output's device, and leave the output where it is.",
     )
 
 
-@ex1.fact("it trains: two whole steps, in the order of lab 03")
+@ex1.fact("it trains for two whole steps, as in lab 03")
 def _(student):
     compare_trained(student, "split")
 
 
-@ex1.fact("for a split model it tells the percent of each device, of the second step alone")
+@ex1.fact("for a split model it returns each device's percentage of the second step alone")
 def _(student):
     compare_watch(student, "split", 512, 512, student.devices)
 
 
-@ex1.fact("the update is in the recording: with few rows and Adam it takes much of a step")
+@ex1.fact("the update is in the recording: with few samples and Adam it takes much of a step")
 def _(student):
     compare_watch(student, "split", 2048, 16, student.devices, adam=True)
 
@@ -177,7 +225,7 @@ def _(student):
         compare_trained(student, "back")
 
 
-@ex1.fact("for a model with a branch on each device it tells in how much of the time both computed")
+@ex1.fact("for a model with a branch on each device it returns the percentage of the time in which both computed")
 def _(student):
     compare_watch(student, "branches", 512, 512, student.devices)
 
@@ -189,10 +237,10 @@ ex2 = lab.exercise(
     points=3,
     title="Where does the time go?",
     hints=[
-        "Draw both devices and the copies as bars on a line of time. At which moments can the answer change?",
-        "Cut the time at each of these moments. Within one piece nothing changes: so ask at its middle.",
-        "Ask in this order: how many devices compute? If none: is a copy on its way? If not, it is the host.",
-        "timeline.begin and timeline.end are moments, too.",
+        "Draw both devices and the copies as bars along a time axis. At which moments can the answer change?",
+        "Cut the time at all these moments. Within one piece nothing changes, so ask at its middle.",
+        "Ask in this order: how many devices compute? If none, does a copy run? If not, it is the host.",
+        "timeline.begin and timeline.end are such moments, too.",
     ],
 )
 PARTS = ("both", "one", "copy", "host")
@@ -227,43 +275,71 @@ def compare_where(student, rows, begin, end, **right):
         kind = {"kernel": "kernel", "cpu": "h2d"}.get(what, "d2d")
         events.append([devices[number], stream[0] if stream else 0, kind, start, stop, other])
     told = "; ".join(
-        f"device{number} {'computes' if what == 'kernel' else f'and {what}: a copy'} {start}-{stop}"
+        f"device{number} computes {start}-{stop}"
+        if what == "kernel"
+        else f"a copy between device{number} and {'the CPU' if what == 'cpu' else f'device{1 - number}'} {start}-{stop}"
         for number, what, start, stop, *_ in rows
     )
-    with case(f"From {begin} to {end} s, {told or 'nothing at all'}"):
+    with case(f"From {begin} to {end} s, {told or 'nothing runs'}"):
         found = student.run(ask_where, devices, events, begin, end)
         need(not isinstance(found, str), f"where_time_goes returned {found}. Return a dict.")
-        need(set(found) == set(PARTS), f"it has {', '.join(map(repr, found)) or 'nothing'}. It should have {PARTS}.")
+        need(set(found) == set(PARTS), f"The keys are {', '.join(map(repr, found)) or 'none'}. Return {PARTS}.")
         for part in PARTS:
             value, share = found[part], right.get(part, 0.0)
-            need(not isinstance(value, str), f"{part!r} has {value}. Write a number from 0 to 1.")
-            need(abs(value - share) < 1e-6, f"{part!r} has {value:.4g}, and it is {share:.4g}.")
+            need(not isinstance(value, str), f"{part!r} is {value}. Return a number from 0 to 1.")
+            need(
+                abs(value - share) < 1e-6,
+                f"{part!r} is {value:.4g}, and {share:.4g} is right. {likely_share(part, found, share, end - begin)}",
+            )
 
 
-@ex2.fact("it tells apart both at work and one at work")
+def likely_share(part, found, share, span) -> str:
+    """What to look at where the share of `part` is wrong in what was found for a timeline of `span` seconds."""
+    numbers = [value for value in found.values() if isinstance(value, float)]
+    if share and abs(found[part] - share * span) < 1e-6:
+        return "Those are seconds: divide by timeline.end - timeline.begin."
+    if 0 < abs(found[part] - share) < 0.01:
+        return "Samples are not exact: cut the time where a kernel or copy starts or ends."
+    total = f"Your four shares make {sum(numbers):.4g}, not 1"
+    if sum(numbers) < 1 - 1e-6:
+        return f"{total}: count all the time from timeline.begin to timeline.end, and divide by it."
+    more = found[part] > share
+    looks = {
+        "both": ("Is an overlap counted twice?", "Compare each kernel of device0 with each of device1."),
+        "one": (
+            "A kernel runs on exactly one device then, not on both or none.",
+            "Copies during a kernel do not count.",
+        ),
+        "copy": ("Is a copy counted twice, or while a kernel runs?", "A copy to or from either device counts."),
+        "host": ("Does a kernel or copy run then?", "Time before the first event and after the last counts, too."),
+    }
+    return looks[part][0 if more else 1] + (f" {total}." if sum(numbers) > 1 + 1e-6 else "")
+
+
+@ex2.fact("it tells apart time in which both compute and time in which one does")
 def _(student):
     compare_where(student, [(0, "kernel", 0, 4), (1, "kernel", 3, 8)], 0, 8, both=1 / 8, one=7 / 8)
 
 
-@ex2.fact("time in which no device computes belongs to a copy, if one is running, and else to the host")
+@ex2.fact('while no device computes, it is "copy" if a copy runs, and "host" if not')
 def _(student):
     rows = [(0, "cpu", 1, 2), (0, "kernel", 2, 5), (0, "other", 5, 6), (1, "kernel", 6, 8)]
     compare_where(student, rows, 0, 10, one=0.5, copy=0.2, host=0.3)
 
 
-@ex2.fact("a copy that overlaps with a kernel takes no time")
+@ex2.fact("while a kernel runs, a copy does not count")
 def _(student):
     rows = [(0, "kernel", 0, 4), (0, "other", 2, 5, 1), (1, "kernel", 4.5, 8)]
     compare_where(student, rows, 0, 8, one=7.5 / 8, copy=0.5 / 8)
 
 
-@ex2.fact("a copy that only device1 takes part in counts, and the time need not begin at 0")
+@ex2.fact("a copy between the CPU and device1 counts, and the time need not begin at 0")
 def _(student):
     rows = [(0, "kernel", 2, 4), (1, "cpu", 4, 6), (1, "kernel", 6, 9)]
     compare_where(student, rows, 2, 10, one=5 / 8, copy=2 / 8, host=1 / 8)
 
 
-@ex2.fact("any kernel of one device may run beside any of the other")
+@ex2.fact("any kernel of one device may overlap with any kernel of the other")
 def _(student):
     rows = [(0, "kernel", 0, 1), (0, "kernel", 4, 6), (1, "kernel", 5, 7)]
     compare_where(student, rows, 0, 8, both=1 / 8, one=3 / 8, host=4 / 8)
@@ -276,10 +352,10 @@ ex3 = lab.exercise(
     points=1,
     title="What training takes at its peak, by device",
     hints=[
-        "For one parameter: how many numbers has it, and how many bytes has each? Both are things to ask a tensor.",
-        "How many tensors of a parameter's size are there at the fullest moment? Itself, its gradient, and which more?",
-        "A parameter that is not trained has no gradient, and the optimizer needs nothing for it.",
-        "model.parameters() gives a weight that two layers share once, and no buffers. model.state_dict() does not.",
+        "Ask a parameter: how many numbers does it have, and how many bytes does each take?",
+        "How many tensors of its size exist at the peak? The parameter, its gradient, and which more?",
+        "A frozen parameter counts once: it has no gradient, and the optimizer needs nothing for it.",
+        "model.parameters() has a shared weight once, and no buffers. model.state_dict() has it twice, and buffers.",
     ],
 )
 
@@ -345,11 +421,37 @@ def compare_training_memory(student, kind, devices, optimizer):
         need(not isinstance(found, str), f"training_memory returned {found}. Return a dict.")
         right = expected_memory(kind, devices, optimizer)
         for device, size in right.items():
-            need(device in found, f"{device} is missing in what it returned. It has: {', '.join(found) or 'nothing'}.")
-            need(not isinstance(found[device], str), f"{device} has {found[device]}. Write a number of bytes.")
-            need(found[device] == size, f"{device} has {found[device]:g} bytes, counted by hand it is {size}.")
+            need(
+                device in found,
+                f"The key {device!r} is missing: the dict has {', '.join(found) or 'none'}. Use str(parameter.device).",
+            )
+            need(not isinstance(found[device], str), f"{device} has {found[device]}. Return a number of bytes.")
+            need(
+                found[device] == size,
+                f"For {device} it returned {found[device]:.0f} bytes, and {size} are right. "
+                f"{likely_count(kind, optimizer, found[device], size, sum(right.values()))}",
+            )
         extra = [device for device in found if device not in right]
-        need(not extra, f"it has {', '.join(map(repr, extra))}, which holds none of the model's parameters.")
+        need(not extra, f"The dict has {', '.join(map(repr, extra))}, where the model has no parameters.")
+
+
+def likely_count(kind, optimizer, found, size, total) -> str:
+    """What a wrong number of bytes counts, and what to do."""
+    if found == total:
+        return "Those are all devices together: count each parameter for its own device."
+    if kind == "plain" and 4 * found == size:
+        return "Those are numbers, not bytes."
+    if kind == "plain":
+        copies = found / (size / (2 + STATES[optimizer]))
+        return (
+            f"That is the size of the parameters times {copies:.3g}. Which tensors of this size exist at the peak of a "
+            "step?"
+        )
+    return {
+        "frozen": "A frozen parameter itself counts; it has no gradient and no optimizer tensors.",
+        "shared": "Count a shared weight once: model.parameters() has it once.",
+        "buffers": "Leave out the buffers: only parameters count.",
+    }.get(kind, "Take each parameter's own bytes per number, also for its gradient and its optimizer tensors.")
 
 
 @ex3.fact("with plain SGD: a parameter and its gradient, on each device")
@@ -357,13 +459,13 @@ def _(student):
     compare_training_memory(student, "plain", student.devices, "sgd")
 
 
-@ex3.fact("with SGD with momentum and with Adam: what these need for each parameter, too")
+@ex3.fact("with momentum and with Adam: the optimizer's tensors, too")
 def _(student):
     for optimizer in ("momentum", "adam"):
         compare_training_memory(student, "plain", student.devices, optimizer)
 
 
-@ex3.fact("a frozen parameter has no gradient and no state")
+@ex3.fact("a frozen parameter has no gradient and no optimizer tensors")
 def _(student):
     compare_training_memory(student, "frozen", student.devices, "adam")
 
@@ -373,7 +475,7 @@ def _(student):
     compare_training_memory(student, "shared", student.devices, "sgd")
 
 
-@ex3.fact("every number counts with the bytes of its dtype, and buffers do not count")
+@ex3.fact("each number takes the bytes of its dtype, and buffers do not count")
 def _(student):
     compare_training_memory(student, "float64 and bfloat16", student.devices, "sgd")
     compare_training_memory(student, "buffers", student.devices, "adam")
@@ -386,13 +488,13 @@ ex4 = lab.exercise(
     points=2,
     title="Adam in less than four times the weights",
     hints=[
-        "The hook is given its parameter and nothing else. How does it find what updates this parameter, and no other?",
-        "An optimizer may have one parameter only. It remembers the steps before, so when do you have to make it?",
-        "Adam has made its step: the gradient has done its work. Is it still in .grad when your function returns?",
+        "The hook gets its parameter and nothing else. How does it find what updates this parameter, and no other?",
+        "An optimizer may have a single parameter. It keeps its state from step to step, so when do you make it?",
+        "After the update, is the gradient still in .grad when your hook returns?",
         "PyTorch refuses such a hook on a parameter that gets no gradient.",
     ],
 )
-FEWEST = 3.75  # times the weights: four and more are held by whoever keeps all gradients until the update
+FEWEST = 3.75  # times the weights: an answer that keeps all gradients until the update holds four and more
 
 
 def train_lean(lab, layers, width, cut, devices, frozen, steps, seed):
@@ -455,7 +557,7 @@ def train_lean(lab, layers, width, cut, devices, frozen, steps, seed):
 
 
 def mistaken_updates(layers, width, frozen, steps, seed):
-    """The weights after as many steps of updates that are taken for Adam's, by what to say of each."""
+    """The weights after as many steps of updates that are taken for Adam's, by the words for each."""
 
     def trained(update):
         """`update` is given a parameter, whose gradient is there, and what it keeps for this parameter."""
@@ -504,15 +606,17 @@ def mistaken_updates(layers, width, frozen, steps, seed):
         by_hand(p, kept, next(numbers))
 
     updates = {
-        "Adam gives where the gradients of the steps before are still in .grad, and are added up.": adam,
-        "a new Adam in every step gives, which has forgotten the steps before.": lambda p, _: adam(p, {}),
-        "SGD gives with this lr.": lambda p, _: torch.optim.SGD([p], lr=0.01).step(),
-        "Adam gives with PyTorch's own lr of 0.001.": lambda p, kept: adam(p, kept, 0.001),
-        "Adam gives without its bias correction, 1 - beta ** step.": lambda p, kept: by_hand(p, kept, 0),
-        "Adam gives with the bias correction of step 1 in every step.": lambda p, kept: by_hand(p, kept, 1),
-        "Adam gives where the updates of all parameters count as steps: each parameter has its own step.": counts_all,
-        "Adam gives with each gradient used a step late. Is your hook called before the gradient is in .grad?": late,
-        "more updates in each step than in the last give. Are your hooks registered in every step?": more_each_time,
+        "Adam with gradients that add up. Set .grad to None after each update.": adam,
+        "a new Adam in every step. Make each Adam once: it keeps its state from step to step.": lambda p, _: adam(
+            p, {}
+        ),
+        "SGD with this lr. Use torch.optim.Adam.": lambda p, _: torch.optim.SGD([p], lr=0.01).step(),
+        "Adam with PyTorch's default lr, 0.001. Pass lr to it.": lambda p, kept: adam(p, kept, 0.001),
+        "Adam without its bias correction, 1 - beta ** step.": lambda p, kept: by_hand(p, kept, 0),
+        "Adam with the bias correction of step 1 in every step.": lambda p, kept: by_hand(p, kept, 1),
+        "Adam with one step count for all parameters. Count the steps of each parameter.": counts_all,
+        "Adam with the gradient of the step before. register_hook is called before the gradient is in .grad.": late,
+        "more updates in each step than in the last. Register the hooks once, not in every step.": more_each_time,
     }
     # Only the first keeps its gradients.
     return {said: trained(one if one is adam else clearing(one)) for said, one in updates.items()}
@@ -520,26 +624,32 @@ def mistaken_updates(layers, width, frozen, steps, seed):
 
 def compare_lean(student, devices, *, layers=12, width=128, cut=6, frozen=0, seed=2):
     run = student.run(train_lean, layers, width, cut, list(devices), frozen, 3, seed)
-    need(not isinstance(run, str), f"lean_step returned {run}. Return a function, to be called with a loss.")
+    need(not isinstance(run, str), f"lean_step returned {run}. Return a function step(loss).")
     lean, plain, fresh = run["weights"]
     moved = [not np.array_equal(mine, start) for mine, start in zip(lean, fresh, strict=True)]
-    need(not any(moved[: 2 * frozen]), "a frozen parameter (requires_grad=False) has changed.")
-    need(all(moved[2 * frozen :]), "after three steps some parameter is what it was at the beginning.")
+    need(
+        not any(moved[: 2 * frozen]),
+        "A frozen parameter (requires_grad=False) has changed. Skip it, and leave its requires_grad as it is.",
+    )
+    need(all(moved[2 * frozen :]), "After three steps some parameter has not changed. Does each one have a hook?")
     if not all(map(same, lean, plain)):
         for said, other in mistaken_updates(layers, width, frozen, 3, seed).items():
-            need(not all(map(same, lean, other)), f"after three steps the weights are those that {said}")
-        kept = "The first step is right, so look at what is kept from one step to the next."
+            need(not all(map(same, lean, other)), f"After three steps the weights are those of {said}")
+        kept = "The first step is right: look at what each optimizer keeps from one step to the next."
         changed = kept if all(map(same, *run["first"])) else "They differ after the first step already."
-        need(False, f"after three steps the weights differ from those that torch.optim.Adam gives. {changed}")
+        need(False, f"After three steps the weights differ from those of torch.optim.Adam. {changed}")
     return run
 
 
 def compare_peaks(run):
-    kept = "No gradient was in .grad any more after your hooks: what else of the size of the weights is there?"
+    kept = "No gradient was left in .grad after your hooks. Which other tensors of the weights' size do you keep?"
     if run["kept"]:
-        kept = f"{run['kept']} of {run['trained']} gradients were still in .grad after your hooks, if there are any."
+        kept = (
+            f"{run['kept']} of {run['trained']} gradients were still in .grad after their hooks: update each weight in "
+            "its hook, and set its .grad to None there."
+        )
     for name, peak in run["peaks"].items():
-        need(peak <= FEWEST, f"at its fullest moment {name} holds {peak:.2f} times its weights. {kept}")
+        need(peak <= FEWEST, f"At its peak {name} holds {peak:.2f} times its weights. {kept}")
 
 
 @ex4.fact("three steps give the weights that torch.optim.Adam gives")
@@ -554,7 +664,7 @@ def _(student):
             compare_peaks(compare_lean(student, (device0, device1)))
 
 
-@ex4.fact("a frozen layer stays as it is, and needs nothing")
+@ex4.fact("a frozen layer stays as it is, without optimizer tensors")
 def _(student):
     compare_peaks(compare_lean(student, student.devices, frozen=1, seed=3))
 
@@ -572,10 +682,10 @@ ex5 = lab.exercise(
     points=2,
     title="Fit a model that one device cannot hold",
     hints=[
-        "How many bytes does one layer take at the peak of a step with Adam? How many tensors for each parameter?",
-        "Go through the layers from the front and add up. When do you have to stop?",
-        "Test before you add: would the sum with this layer still be at most memory0?",
-        "Your loop gives a cut. layers[:cut] and layers[cut:] are the parts, and .to(device) places one.",
+        "How many bytes does one layer take at the peak of a step with Adam? Count its tensors, as in exercise 3.",
+        "Go through the layers from the front and add up their bytes. When do you stop?",
+        "Test before you count a layer in: is the sum with this layer at most memory0?",
+        "Your loop finds the cut. layers[:cut] and layers[cut:] are the two parts; .to(device) moves one.",
     ],
 )
 
@@ -628,55 +738,87 @@ def compare_fit(student, stack, memory0, cut, device0, device1, dtype=torch.floa
         whole[other].weight = whole[one].weight
     parameters = [[t for t in tensors if isinstance(t, nn.Parameter)] for tensors in new_tensors(whole)]
     numbers = [sum(p.nbytes * (5 if p.requires_grad else 1) for p in each) for each in parameters]
-    words = f"With memory0={memory0} and layers that take {[n for n in numbers if n]} bytes at the peak"
+    needs = [number for number in numbers if number]
+    layers = f"layers that need {needs} bytes"
+    if len(needs) > 1 and len(set(needs)) == 1:
+        layers = f"{len(needs)} layers that need {needs[0]} bytes each"
+    words = f"With memory0={memory0} and {layers}"
     if frozen:
         words += f" (frozen: layer {', '.join(map(str, frozen))})"
     for one, other in tied:
         words += f" (layer {other} has the weight of layer {one})"
     with case(words):
         run = student.run(fit_and_train, stack, memory0, device0, device1, state, x, list(frozen), list(tied))
-        room = memory0 + RESERVE
+        there, fit = layers_there(run["tensors"], whole, cut, device0)
+        held, room = run["peak"] or 0, memory0 + RESERVE
+        count = likely_cut(whole, there, fit)
+        if there <= fit:
+            count = "Was something else there, such as the other layers before they moved?"
         need(
-            run["peak"] is None or run["peak"] <= room,
-            f"in two steps with Adam device0 is filled with {run['peak'] or 0} bytes. With memory0 and {RESERVE} for "
-            f"the activations it has {room}: there a step ends with OutOfMemoryError.",
+            held <= room,
+            f"device0 held {held} bytes at the peak, more than memory0 and {RESERVE} for activations. It has "
+            f"{with_parameters(there)}, and {fit} fit. {count}",
         )
         compare_parts(run["tensors"], whole, cut, device0, device1)
         expected = forward_and_backward(whole, x)
         need(
             same(run["output"], expected["output"]),
-            "the output differs from that of the whole stack. Is each layer there, in its place?",
+            "The output differs from that of the unsplit stack. Keep all layers, in their order: the first that does "
+            "not fit and all after it go to device1.",
         )
         with_gradient = [gradient for gradient in run["gradients"] if gradient is not None]
         expected = [gradient for gradient in expected["gradients"] if gradient is not None]
-        need(len(with_gradient) >= len(expected), "after backward() some parameter has no gradient.")
-        need(len(with_gradient) == len(expected), "after backward() a frozen parameter has a gradient.")
+        need(len(with_gradient) >= len(expected), "After backward() some parameter has no gradient.")
+        need(len(with_gradient) == len(expected), "After backward() a frozen parameter has a gradient.")
         right = all(any(same(mine, theirs) for theirs in expected) for mine in with_gradient)
-        need(right, "the gradients differ from those of the stack on one device.")
+        need(right, "The gradients differ from those of the stack on one device.")
+
+
+def with_parameters(layers: int) -> str:
+    return f"{layers} layer{'' if layers == 1 else 's'} with parameters"
+
+
+def likely_cut(whole, there: int, fit: int) -> str:
+    """How to count the bytes of layers of this kind where `there` layers are on device0, and another number fits."""
+    parameters = [parameter for layer in whole for parameter in layer.parameters()]
+    if not all(parameter.requires_grad for parameter in parameters):
+        return "A frozen parameter counts once, a trained one with its gradient and Adam's tensors."
+    if len(set(parameters)) < len(parameters):
+        return "Count a parameter that two layers share once."
+    if any(True for _ in whole.buffers()):
+        return "Buffers do not count."
+    if there > fit == 0:
+        return "If not even the first layer fits, part0 is an empty nn.Sequential."
+    if there > fit:
+        return "Count all parameters, their gradients and Adam's tensors, with the bytes of their dtype."
+    return "A sum of exactly memory0 fits, and device0 gets the last layer, too, if it fits."
+
+
+def layers_there(found, whole, cut, device0):
+    """How many layers with parameters are on device0, and how many fit: `found` is a list of [shape, device]."""
+    there = layers_with(whole, sum(device == device0 for _, device in found))
+    return there, layers_with(whole, len(tensors_of(whole[:cut])))
 
 
 def compare_parts(found, whole, cut, device0, device1):
     """As many layers as fit are on device0 and the others on device1: `found` is a list of [shape, device]."""
-    need(found, "PyTorch sees no parameters in the model. Are the parts attributes, such as self.part0 = ...?")
+    need(found, "PyTorch sees no parameters in the model. Set the parts as attributes: self.part0 = ...")
     elsewhere = [device for _, device in found if device not in (device0, device1)]
-    need(not elsewhere, f"there are parameters on {', '.join(elsewhere[:1])}, which is neither device0 nor device1.")
-    # A real GPU under two names says nothing about the cut.
-    there = layers_with(whole, sum(device == device0 for _, device in found))
-    room = layers_with(whole, len(tensors_of(whole[:cut])))
-    if device0 != device1:
-        layers = f"{there} layer{'' if there == 1 else 's'} with parameters"
-        need(there == room, f"{layers} on device0, and {room} fit there.")
+    need(not elsewhere, f"Parameters are on {', '.join(elsewhere[:1])}, which is neither device0 nor device1.")
+    there, fit = layers_there(found, whole, cut, device0)
+    if device0 != device1:  # a real GPU under two names says nothing about the cut
+        need(there == fit, f"device0 has {with_parameters(there)}, and {fit} fit. {likely_cut(whole, there, fit)}")
     left = list(found)
     for index, tensors in enumerate(new_tensors(whole)):
         wanted = device0 if index < cut else device1
         for tensor in ([list(t.shape), wanted] for t in tensors):
-            need(tensor in left, f"layer {index} ({type(whole[index]).__name__}) is not on {wanted}, or not there.")
+            need(tensor in left, f"Layer {index} ({type(whole[index]).__name__}) should be on {wanted}.")
             left.remove(tensor)
-    need(not left, f"the model has {len(left)} parameters that the stack does not have.")
+    need(not left, f"The model has {len(left)} parameters that the stack does not have.")
 
 
 def layers_with(whole, tensors):
-    """Of how many layers with parameters the first so many tensors are."""
+    """How many layers with parameters the first `tensors` tensors make."""
     ends = accumulate(len(new) for new in new_tensors(whole) if new)
     return sum(end <= tensors for end in ends)
 
@@ -694,19 +836,19 @@ def same(mine, theirs):
     return mine.shape == theirs.shape and np.allclose(mine, theirs, **CLOSE)
 
 
-@ex5.fact("device0 gets as many layers as fit at the peak of a step with Adam, and the model trains like the whole")
+@ex5.fact("device0 gets as many layers as fit at the peak of a step with Adam, and the split model trains the same")
 def _(student):
     compare_fit(student, SIX, 2 * ONE + ONE // 2, 4, *student.devices)
 
 
-@ex5.fact("with more room device0 gets more layers, and with the devices swapped the same holds")
+@ex5.fact("with more memory device0 gets more layers, also with the devices swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_fit(student, SIX, 4 * ONE + ONE // 2, 8, device0, device1)
 
 
-@ex5.fact("a device may be filled to the last byte, and numbers may have eight bytes")
+@ex5.fact("exactly memory0 bytes fit, also in float64")
 def _(student):
     compare_fit(student, SIX, 2 * ONE, 4, *student.devices)
     compare_fit(student, SIX, 2 * ONE - 4, 2, *student.devices)
@@ -719,13 +861,13 @@ def _(student):
     compare_fit(student, [LINEAR, ["BatchNorm1d", 128], LINEAR, ["Tanh"]], ONE + norm, 2, *student.devices)
 
 
-@ex5.fact("it holds where all layers fit, and where not even the first does")
+@ex5.fact("it works if all layers fit, and if not even the first does")
 def _(student):
     compare_fit(student, SIX[:3], 2 * ONE + ONE // 2, 3, *student.devices)
     compare_fit(student, SIX[:3], ONE // 2, 0, *student.devices)
 
 
-@ex5.fact("a frozen parameter counts once: it has no gradient, and Adam keeps nothing for it")
+@ex5.fact("a frozen parameter counts once: it has no gradient and no optimizer tensors")
 def _(student):
     compare_fit(student, SIX, ONE + ONE // 5, 4, *student.devices, frozen=[0])
     compare_fit(student, SIX, ONE + ONE // 5 - 4, 2, *student.devices, frozen=[0])

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models.resnet import BasicBlock, ResNet
 
-from utils.exercises.facts import Lab, case, need, orders_of
+from utils.exercises.facts import Lab, StudentError, case, need, orders_of
 
 lab = Lab("lab06", "Split an existing model")
 
@@ -42,11 +42,12 @@ ex1 = lab.exercise(
     points=3,
     title="Cut a ResNet at any block",
     hints=[
-        "Where would you count the blocks? Each group is an nn.Sequential: it can be indexed and looped over.",
+        "Each group is an nn.Sequential: you can index it and loop over it. Where do you count the blocks?",
         "Make one list of all blocks, from the first of layer1 to the last of layer4. The cut is an index into it.",
-        "forward is a loop over that list. At which number does the data have to move?",
-        "One line of ResNet's forward calls no part: it makes one long row of each image's numbers. Is it in yours?",
-        "Names come from attributes: an nn.Sequential or nn.ModuleList that you make an attribute gives more names.",
+        "Names come from attributes: an nn.Sequential or nn.ModuleList set as an attribute adds names. A method that "
+        "makes the list does not.",
+        "forward loops over that list. At which number do the activations move?",
+        "One line of ResNet's forward calls no module: it flattens each image's numbers. Is it in yours?",
     ],
 )
 
@@ -124,10 +125,10 @@ def whole_resnet(blocks, options, seed, training, shape):
 
 
 def need_work(found, right):
-    """What there is to compute is computed on the devices. `found`: None where nobody counts."""
+    """The model is computed on the devices. `found`: None where FLOPs are not counted."""
     need(
         found is None or found >= LEAST_WORK * right,
-        f"the devices do {(found or 0) / right:.0%} of the work that there is. Where is the rest done?",
+        f"The devices do {(found or 0) / right:.0%} of the model's FLOPs. Compute on them, not on the CPU.",
     )
 
 
@@ -137,21 +138,21 @@ def compare_resnet_tensors(student, blocks, cut, options, device0, device1):
     with torch.device("meta"):
         right = ResNet(BasicBlock, blocks, **options).state_dict()
     missing = [name for name in right if name not in seen]
-    need(not missing, f"{len(missing)} names of the unsplit model are not there, such as {', '.join(missing[:2])}.")
+    need(not missing, f"{len(missing)} names of the unsplit model are missing, such as {', '.join(missing[:2])}.")
     extra = [name for name in seen if name not in right]
     need(
         not extra,
-        f"{len(extra)} names are there that the unsplit model does not have, such as {', '.join(extra[:2])}. "
-        "A checkpoint does not load.",
+        f"{len(extra)} names are new, such as {', '.join(extra[:2])}, so a checkpoint does not load. Set no module as "
+        "an attribute a second time.",
     )
     for name, tensor in right.items():
         shape, wanted = seen[name][0], list(tensor.shape)
-        need(shape == wanted, f"{name} has shape {shape}, in the unsplit model {wanted}.")
+        need(shape == wanted, f"{name} has shape {shape}, and {wanted} in the unsplit model.")
     return {name: device for name, (_, device) in seen.items()}
 
 
 def on_first(blocks, cut):
-    """How the names begin of what is on the first device."""
+    """The first letters of all names on the first device."""
     every = [f"layer{group}.{number}." for group, count in enumerate(blocks, 1) for number in range(count)]
     return "conv1.", "bn1.", *every[:cut]
 
@@ -160,7 +161,9 @@ def compare_resnet_places(student, blocks, cut, options, device0, device1):
     with case(f"With blocks={blocks} and cut={cut}"):
         for name, found in compare_resnet_tensors(student, blocks, cut, options, device0, device1).items():
             wanted = device0 if name.startswith(on_first(blocks, cut)) else device1
-            need(found == wanted, f"{name} is on {found}, and should be on {wanted}.")
+            of_blocks = ", ".join(block.rstrip(".") for block in on_first(blocks, cut)[2:])
+            there = f" Of the blocks, device0 has {of_blocks}." if name.startswith("layer") else ""
+            need(found == wanted, f"{name} is on {found}, and should be on {wanted}.{there}")
 
 
 def compare_resnet(student, blocks, cut, options, device0, device1, *, training, shape, seed):
@@ -170,26 +173,36 @@ def compare_resnet(student, blocks, cut, options, device0, device1, *, training,
     with case(f"With blocks={blocks} and cut={cut}, in {mode} mode, {images}"):
         seen = student.run(run_resnet, blocks, cut, options, device0, device1, seed, training, x)
         right = whole_resnet(tuple(blocks), tuple(options.items()), seed, training, shape)
-        need(seen["output device"] == device1, f"the output is on {seen['output device']}, and device1 is {device1}.")
+        need(seen["output device"] == device1, f"The output is on {seen['output device']}, not on device1, {device1}.")
         found, wanted = seen["output"], right["output"]
-        need(found.shape == wanted.shape, f"the output has shape {found.shape}, the unsplit model's {wanted.shape}.")
-        need(near(found, wanted), "the output has other numbers than that of the unsplit model.")
+        need(
+            found.shape == wanted.shape,
+            f"The output has shape {found.shape}, and the unsplit model's {wanted.shape}. Keep the batch dimension.",
+        )
+        need(
+            near(found, wanted),
+            "The output differs from the unsplit model's. Does forward call every module once, in ResNet's order?",
+        )
         need_work(seen["work"], right["work"])
         if training:
             none = [name for name, gradient in seen["gradients"].items() if gradient is None]
-            need(not none, f"after backward() {len(none)} parameters have no gradient, such as {', '.join(none[:2])}.")
+            need(
+                not none,
+                f"After backward() {len(none)} parameters have no gradient, such as {', '.join(none[:2])}. Move the "
+                "activations with .to() alone: detach(), .data and no_grad() cut the autograd graph.",
+            )
             for name, gradient in right["gradients"].items():
-                need(near(seen["gradients"][name], gradient), f"the gradient of {name} has other numbers.")
+                need(near(seen["gradients"][name], gradient), f"The gradient of {name} differs.")
             for name, buffer in right["buffers"].items():
-                need(near(seen["buffers"][name], buffer), f"{name} has other numbers after a batch.")
+                need(near(seen["buffers"][name], buffer), f"{name} differs after a batch.")
 
 
-@ex1.fact("its parameters and buffers have the names and shapes of the unsplit model's: a checkpoint loads")
+@ex1.fact("its parameters and buffers have the unsplit model's names and shapes: a checkpoint loads")
 def _(student):
     compare_resnet_tensors(student, SMALL, 2, {"num_classes": 10}, *student.devices)
 
 
-@ex1.fact("the first blocks are on device0, as many as the cut says, and the others and fc on device1")
+@ex1.fact("the first `cut` blocks are on device0, the other blocks and fc on device1")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -199,7 +212,7 @@ def _(student):
 @ex1.fact("a new model is in training mode, as a new ResNet is")
 def _(student):
     seen = student.run(look_at_resnet, SMALL, 2, {"num_classes": 10}, *student.devices)
-    need(seen["in training"], "a part of it is in evaluation mode. eval() holds until train() is called.")
+    need(seen["in training"], "A module of the new model is in evaluation mode. Do not call eval() in __init__.")
 
 
 @ex1.fact("in evaluation mode it computes what the unsplit model computes, and the output is on device1")
@@ -223,12 +236,10 @@ ex2 = lab.exercise(
     points=3,
     title="Split without touching forward",
     hints=[
-        "Two things have to move: each part once, now; and what it is given, each time that it is called. Who can do "
-        "the second?",
-        "A pre-hook that is registered with_kwargs=True gets three things and returns two. Which?",
-        "If all parts use the last device: which `device` does a function see that was made in a loop, when the loop "
-        "is over?",
-        "An argument may be None, or a number. Only a tensor has to move.",
+        "Each module moves once, now. Its arguments move in each call: what runs before forward in each call?",
+        "A pre-hook registered with_kwargs=True gets the module, args and kwargs, and returns two of these. Which?",
+        "Functions made in a loop all see its last `device`. Make each hook in a function of its own.",
+        "An argument may be None or a number. Move only tensors, and keep each argument in its place.",
     ],
 )
 
@@ -366,7 +377,7 @@ def run_placed(lab, kind, plan, seed, x, training):
 
 @cache
 def unplaced(kind, seed, shape, training) -> dict:
-    """The same of a model that nobody has placed, run here."""
+    """The same of a model that is not placed, run here."""
     left_alone = SimpleNamespace(place=lambda model, plan: model)
     with FlopCounterMode(display=False) as counted:
         seen = run_placed(left_alone, kind, {}, seed, batch(*shape, seed=seed), training)
@@ -376,60 +387,81 @@ def unplaced(kind, seed, shape, training) -> dict:
 MODELS = {
     "resnet": "For a ResNet with one block in each group, cut after layer1",
     "inside a group": "For a ResNet cut between the two blocks of layer1",
-    "back and forth": "For a small model whose parts change devices three times",
-    "by name": "For a part that is called with a number, a keyword and a tensor by keyword",
-    "no parameters": "For a part without parameters, which joins two tensors",
-    "tokens": "For an nn.Embedding, which is given whole numbers, and a linear layer",
-    "None first": "For a part that is called with (a mask of bools, a tensor), with (None, a tensor), and by keyword",
+    "back and forth": "For a small model that changes devices three times, with a plan for body.0, body.1 and so on",
+    "by name": "For a module called with a tensor and a number, by position and by keyword",
+    "no parameters": "For a module without parameters, which joins two tensors",
+    "tokens": "For an nn.Embedding, called with integers, and a linear layer",
+    "None first": "For a module called three times: with (a bool mask, a tensor), (None, a tensor), and by keyword",
+}
+# What to look at, first of all, where a placed model raises.
+LIKELY = {
+    "resnet": "Does a pre-hook move each module's arguments, return them, and use its own device?",
+    "back and forth": "Names can have dots: find a module by model.get_submodule(name).",
+    "by name": "Move keyword arguments, too, and every argument that is a tensor, but no others.",
+    "tokens": "Move tensors of every dtype.",
+    "None first": "Pass None on in its place, positional or keyword, and keep the hooks for every call.",
+    "no parameters": "Take the device from the plan: this module has no parameters.",
 }
 
 
 def compare_placed(student, kind, device0, device1, *, shape, seed=1, training=True):
     plan = make_places(device0, device1)[kind]
     with case(MODELS[kind]):
-        seen = student.run(run_placed, kind, plan, seed, batch(*shape, seed=seed), training)
-        need(not seen["kind"], f"place returned {seen['kind']}. Return the model that it was given, itself.")
+        try:
+            seen = student.run(run_placed, kind, plan, seed, batch(*shape, seed=seed), training)
+        except StudentError as error:
+            likely = f"\n{LIKELY[kind]}" if kind in LIKELY and "It raised" in str(error) else ""
+            raise StudentError(f"{error}{likely}") from None
+        need(not seen["kind"], f"place returned {seen['kind']}. Return the model itself.")
         whole = unplaced(kind, seed, shape, training)
-        need(seen["names"] == whole["names"], "the parameters have other names than before.")
+        need(
+            seen["names"] == whole["names"],
+            "The parameters have other names than before. Add hooks to the modules, and do not wrap or replace them.",
+        )
         for name, found in seen["places"].items():
             wanted = next((device for part, device in plan.items() if f"{name}.".startswith(f"{part}.")), None)
-            need(wanted in (None, found), f"{name} is on {found}, and the plan says {wanted}.")
-        mode = "" if seen["mode kept"] else " Some part is in another mode now, training or evaluation."
-        need(near(seen["output"], whole["output"]), f"the output has other numbers than before.{mode}")
+            dots = f" {LIKELY['back and forth']}" if kind == "back and forth" else ""
+            need(wanted in (None, found), f"{name} is on {found}, and the plan says {wanted}.{dots}")
+        mode = "" if seen["mode kept"] else " Some module is in another mode now: do not call eval() or train()."
+        need(near(seen["output"], whole["output"]), f"The output differs from that before place.{mode}")
         for found, right in zip(seen["given"], whole["given"], strict=True):
-            words = f"a part was called with {', '.join(right)}, and its forward got {', '.join(found)}."
-            need(found == right, f"{words} What is no tensor is passed on as it is.")
+            words = f"A module was called with {', '.join(right)}, and its forward got {', '.join(found)}."
+            need(found == right, f"{words} Move tensors, and pass on other arguments as they are.")
         none = sum(gradient is None for gradient in seen["gradients"])
-        need(not none, f"after backward() {none} of {len(seen['gradients'])} parameters have no gradient.")
+        need(
+            not none,
+            f"After backward() {none} of {len(seen['gradients'])} parameters have no gradient. Move arguments with "
+            ".to() alone: detach(), .data and no_grad() cut the autograd graph.",
+        )
         right = all(near(a, b) for a, b in zip(seen["gradients"], whole["gradients"], strict=True))
-        need(right, "some gradient has other numbers than before.")
+        need(right, "Some gradient differs from that before place.")
         need_work(seen["work"], whole["work"])
 
 
-@ex2.fact("a ResNet that is placed is the same object, with its parts where the plan says, and computes the same")
+@ex2.fact("a placed ResNet is the same object, has its modules on the plan's devices, and computes the same")
 def _(student):
     compare_placed(student, "resnet", *student.devices, shape=(2, 3, 32, 32), training=False)
 
 
-@ex2.fact("each part gets its input on its own device, back and forth, with the devices in both orders")
+@ex2.fact("each named module gets its input on its own device, with the devices in both orders")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_placed(student, "back and forth", device0, device1, shape=(4, 6))
 
 
-@ex2.fact("what is given by keyword moves, too, and what is no tensor is passed on")
+@ex2.fact("keyword arguments move, too, and what is no tensor is passed on")
 def _(student):
     compare_placed(student, "by name", *student.devices, shape=(4, 6), seed=2)
 
 
-@ex2.fact("tensors of whole numbers and of bools move, None is passed on, and all of it in each call of a part")
+@ex2.fact("integers and bools move, and None is passed on, in each call of a module")
 def _(student):
     compare_placed(student, "tokens", *student.devices, shape=(4, 6), seed=4)
     compare_placed(student, "None first", *student.devices, shape=(4, 6), seed=5)
 
 
-@ex2.fact("so it is for a part without parameters")
+@ex2.fact("it also works for a module without parameters")
 def _(student):
     compare_placed(student, "no parameters", *student.devices, shape=(4, 6), seed=3)
 
@@ -441,11 +473,11 @@ ex3 = lab.exercise(
     points=2,
     title="What will the split cost?",
     hints=[
-        "You need one tensor: the output of that part. Who sees it, when the model runs?",
-        "How many bytes has a tensor, whatever its dtype? And how many times does something of that size cross?",
-        "A tensor knows by itself whether a gradient will come back to it. Which attribute says so?",
-        "A pass in training mode changes BatchNorm's buffers, and a hook stays until it is removed. With what "
-        "could you run the pass instead of with the model itself?",
+        "You need one tensor, the output of `last`. What sees it when the model runs?",
+        "How many bytes does a tensor of any dtype take? And how many times does something of that size cross?",
+        "An output tells whether it gets a gradient. Which attribute is it? (Not under no_grad.)",
+        "A forward pass in training mode changes BatchNorm's buffers, and a hook stays until it is removed. Run a copy "
+        "of the model.",
     ],
 )
 
@@ -475,14 +507,14 @@ def ask_seconds(lab, blocks, last, frozen, dtype, mode, odd, x, bandwidth, laten
     found = lab.copy_seconds(model, last, torch.from_numpy(x), bandwidth, latency)
     if found is None or isinstance(found, (str, bool, list, tuple, dict)) or not hasattr(found, "__float__"):
         return {"kind": kind_of(found)}
-    found = float(found)  # what it runs, it runs before anybody looks
+    found = float(found)  # what this runs, it runs before the look at the model
     changed = [n for n, tensor in model.state_dict().items() if not torch.equal(tensor, before[n])]
     hooks = [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules()]
     changed_modes = [part.training != before for part, before in zip(parts, modes, strict=True)]
     return {"kind": "", "seconds": found, "changed": changed, "hooks": sum(hooks), "modes": sum(changed_modes)}
 
 
-# Channels of what each part gives, and by how much it has made the sides of an image shorter.
+# Channels of each module's output, and by which factor its images are smaller than the model's.
 OUTPUTS = {"layer1": (64, 4), "layer2": (128, 8), "layer2.0": (128, 8), "layer3": (256, 16), "maxpool": (64, 4)}
 
 
@@ -492,20 +524,32 @@ def compare_seconds(
     channels, smaller = OUTPUTS[last]
     count, _, height, width = shape
     size = count * channels * (height // smaller) * (width // smaller) * (8 if dtype == "float64" else 4)
-    right = (2 if trained_before else 1) * (link["latency"] + size / link["bandwidth"])
+    copies, latency, bandwidth = 2 if trained_before else 1, link["latency"], link["bandwidth"]
+    right = copies * (latency + size / bandwidth)
     x = batch(*shape).astype(dtype)
     words = f", with {', '.join(frozen)} frozen" if frozen else ""
+    words += "" if mode else ", in evaluation mode"
+    width = 8 if dtype == "float64" else 4
+    mistakes = [
+        (2 * right, "That is two copies: all parameters up to the cut are frozen, so no gradient crosses back."),
+        (latency + copies * size / bandwidth, "Each copy has its own latency."),
+        (copies * (latency + size / width / bandwidth), "Count bytes, not numbers."),
+        (copies * (latency + size * 4 / width / bandwidth), f"A number of {dtype} takes {width} bytes."),
+        (copies * (latency + size / count / bandwidth), "Count all samples of the batch, not one."),
+    ]
     with case(f"For images of shape {shape} ({dtype}) and last={last!r}{words}"):
-        asked = (blocks, last, list(frozen), dtype, mode, None, x, link["bandwidth"], link["latency"])
+        asked = (blocks, last, list(frozen), dtype, mode, None, x, bandwidth, latency)
         found = seconds_of(student.run(ask_seconds, *asked))
         need(
             not trained_before or abs(found - right / 2) > 1e-6 * right,
-            f"copy_seconds returned the time of one copy. Up to {last!r}, and inside it, there are parameters that are "
-            "trained, so a gradient crosses back.",
+            f"copy_seconds returned the time of one copy. Parameters up to {last!r} or inside it are trained, so "
+            "a gradient crosses back, whatever the model's mode. (Under no_grad no output requires a gradient.)",
         )
+        likely = [words for seconds, words in mistakes if abs(found - seconds) < 1e-6 * right]
         need(
             abs(found - right) < 1e-6 * right,
-            f"copy_seconds returned {found * 1e6:.2f} microseconds, and it is {right * 1e6:.2f}.",
+            f"copy_seconds returned {found * 1e6:.2f} microseconds, and {right * 1e6:.2f} are right. "
+            f"{likely[0] if likely else f'Only the output of {last!r} crosses, and its gradient.'}",
         )
 
 
@@ -517,24 +561,23 @@ def seconds_of(seen):
 def compare_left(student, mode, odd):
     """The model that is asked about is in `mode`, but for its part number `odd`, which is in the other one."""
     words = "in training mode" if mode else "in evaluation mode"
-    with case(f"For a model {words}, but for one part"):
+    with case(f"For a model {words}, except for one of its modules"):
         x = batch(2, 3, 32, 32)
         seen = student.run(ask_seconds, SMALL, "layer2", [], "float32", mode, odd, x, 1e9, 1e-6)
         seconds_of(seen)
-        need(not seen["hooks"], f"{seen['hooks']} hooks are left in the model.")
+        copied = "Run a copy of the model, not the model itself."
+        need(not seen["hooks"], f"{seen['hooks']} of your hooks stayed in the model. {copied}")
         modes, changed = seen["modes"], seen["changed"]
-        need(not modes, f"afterwards {modes} of its parts are in another mode than before.")
-        need(
-            not changed, f"afterwards {len(changed)} tensors of the model are others, such as {', '.join(changed[:1])}."
-        )
+        need(not modes, f"It changed the mode of {modes} of its modules. {copied}")
+        need(not changed, f"Afterwards {len(changed)} tensors differ, such as {', '.join(changed[:1])}. {copied}")
 
 
-@ex3.fact("it is two copies of what the last part gives, each with its latency")
+@ex3.fact("it is the time of two copies of the last module's output, each with its latency")
 def _(student):
     compare_seconds(student, SMALL, "layer1", (8, 3, 32, 32), bandwidth=1e9, latency=2e-6)
 
 
-@ex3.fact("of frozen parts no gradient comes back")
+@ex3.fact("no gradient crosses back if all parameters up to the cut are frozen")
 def _(student):
     early = ("conv1", "bn1", "layer1")
     link: dict[str, Any] = {"bandwidth": 2e9, "latency": 1e-5}
@@ -543,12 +586,12 @@ def _(student):
     compare_seconds(student, SMALL, "layer1", (4, 3, 32, 64), frozen=("conv1", "bn1"), **link)
 
 
-@ex3.fact("it counts the bytes that there are, in float64, too")
+@ex3.fact("it counts the bytes of the dtype, also in float64")
 def _(student):
     compare_seconds(student, SMALL, "layer2", (2, 3, 32, 32), dtype="float64", bandwidth=1e9, latency=1e-6)
 
 
-@ex3.fact("afterwards the model is as it was: no hooks, each part in its mode, the same running statistics")
+@ex3.fact("the model stays as it was: no hooks, each module in its mode, the same running statistics")
 def _(student):
     compare_left(student, True, NORM)
     compare_left(student, False, NORM)
@@ -561,10 +604,10 @@ ex4 = lab.exercise(
     points=2,
     title="Where does a wrong split go wrong?",
     hints=[
-        "Write down what every leaf of one model gives, by its name. Do the same for the other, then compare.",
-        "In which order do you compare? named_modules() has the order in which parts were made, hooks see another.",
+        "Collect the output of every leaf of one model, by name. Do the same for the other, then compare.",
+        "In which order do you compare? named_modules() has the order of definition; hooks see the order of calls.",
         "A hook that keeps the output keeps the tensor itself. What does an in-place ReLU do to it afterwards?",
-        "The two outputs are on different devices. torch.allclose wants them on one.",
+        "The two outputs are on different devices. torch.allclose needs them on one, and of one shape.",
     ],
 )
 
@@ -646,39 +689,80 @@ def ask_difference(lab, bug, device0, device1, seed, x):
     }
 
 
-# For each bug: what it is, and the first leaf that gives something else.
+# For each bug: what it is, the first leaf whose output differs, and what to do where that is not found.
 BUGS = {
-    "none": ("a split that is right", None),
-    "second.0": ("a split with another weight in second.0", "second.0"),
-    "scaled between": ("a split that multiplies what crosses by 1.1", "second.0"),
-    "head and second.0": ("a split with other biases in head and in second.0", "second.0"),
-    "hidden by the ReLU": ("a split whose first.1 gives other negative numbers, which the ReLU makes 0", "first.1"),
-    "mode": ("a split whose first.1 is in evaluation mode, where the whole model is in training mode", "first.1"),
-    "rounding": ("a split whose numbers differ by rounding", None),
-    "rounding of large numbers": ("a split in which second.0 gives 1000.05 where the whole model gives 1000", None),
-    "cancels": ("a split in which two biases of second.0 differ, one up, one down", "second.0"),
-    "shape": ("a split whose head gives one number less", "head"),
-    "flat": ("a split whose head gives the same numbers in one dimension instead of two", "head"),
-    "scaled in second": ("a split whose second multiplies the result of second.1 by 1.1", "head"),
-    "one row": ("a split in which one row of 4,000 is wrong where it crosses", "second.0"),
+    "none": ("a right split", None, "Compare outputs with rtol=1e-3 and atol=1e-4."),
+    "second.0": (
+        "a split with another weight in second.0",
+        "second.0",
+        "Compare leaves only, in the order in which they run, and return the first: head is defined first, and runs "
+        "last.",
+    ),
+    "scaled between": (
+        "a split that multiplies the activations by 1.1 where they cross",
+        "second.0",
+        "Compare outputs: no weight differs.",
+    ),
+    "head and second.0": (
+        "a split with other biases in head and in second.0",
+        "second.0",
+        "Compare outputs, in the order of calls: head is defined first, and runs last.",
+    ),
+    "hidden by the ReLU": (
+        "a split whose first.1 has other negative outputs, which the in-place ReLU makes 0",
+        "first.1",
+        "Keep a copy of each output, made in the hook.",
+    ),
+    "mode": (
+        "a split with first.1 in evaluation mode, and the whole model in training mode",
+        "first.1",
+        "Compare in the modes as they are: do not call eval() or train().",
+    ),
+    "rounding": ("a split whose numbers differ by rounding", None, "Use torch.allclose, not equality."),
+    "rounding of large numbers": (
+        "a split in which second.0 gives 1000.05 and the whole model 1000",
+        None,
+        "Use torch.allclose with both tolerances: rtol=1e-3 allows this.",
+    ),
+    "cancels": (
+        "a split in which two biases of second.0 differ, one up, one down",
+        "second.0",
+        "Compare number by number: in a sum or a mean, differences cancel.",
+    ),
+    "shape": ("a split whose head gives one number less", "head", "Compare the shapes first."),
+    "flat": (
+        "a split whose head gives the same numbers in one dimension instead of two",
+        "head",
+        "Compare the shapes, too.",
+    ),
+    "scaled in second": (
+        "a split whose second multiplies the output of second.1 by 1.1",
+        "head",
+        "Compare leaves only: second contains others.",
+    ),
+    "one row": (
+        "a split in which one sample of 4,000 is wrong where it crosses",
+        "second.0",
+        "Compare number by number, all samples.",
+    ),
 }
 LEAVES = ("first.0", "first.1", "first.2", "second.0", "second.1", "head")
 
 
 def judge_difference(student, bug, device0, device1, seed=1, rows=16):
-    words, right = BUGS[bug]
+    words, right, likely = BUGS[bug]
     with case(f"For {words}"):
         seen = student.run(ask_difference, bug, device0, device1, seed, batch(rows, 5, seed=seed))
         found = seen["found"]
         need(seen["is text"], f"first_difference returned {found}. Return a name, or None.")
-        told = f"first_difference returned {found!r}, and the right answer is {right!r}."
+        told = f"first_difference returned {found!r}, and {right!r} is right."
         need(found is None or found in LEAVES, f"{told} The leaves are {', '.join(LEAVES)}.")
-        need(found == right, told)
-        need(not seen["hooks"], f"afterwards {seen['hooks']} hooks are left in the models.")
-        need(seen["same"], "afterwards some part is in another mode than before.")
+        need(found == right, f"{told} {likely}")
+        need(not seen["hooks"], f"Afterwards {seen['hooks']} hooks are left in the models. Remove each by its handle.")
+        need(seen["same"], "Afterwards some module is in another mode than before. Do not call eval() or train().")
 
 
-@ex4.fact("for a right split it returns None, and for one wrong weight the part that has it")
+@ex4.fact("for a right split it returns None, and for one wrong weight the leaf that has it")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -686,33 +770,33 @@ def _(student):
             judge_difference(student, "second.0", device0, device1)
 
 
-@ex4.fact("it is the first in the order of the calls, also where what crosses is wrong and no weight is")
+@ex4.fact("it returns the first leaf in the order of calls, also where no weight is wrong")
 def _(student):
     judge_difference(student, "head and second.0", *student.devices)
     judge_difference(student, "scaled between", *student.devices)
 
 
-@ex4.fact("it names a leaf also where a part with leaves in it changes their result")
+@ex4.fact("it returns a leaf, also where the module around it changes its output")
 def _(student):
     judge_difference(student, "scaled in second", *student.devices)
 
 
-@ex4.fact("it sees what an in-place ReLU has overwritten")
+@ex4.fact("it finds a difference that an in-place ReLU overwrites")
 def _(student):
     judge_difference(student, "hidden by the ReLU", *student.devices)
 
 
-@ex4.fact("rounding is no difference; another shape is one, and so are differences that cancel out")
+@ex4.fact("rounding is no difference; another shape is one, and so are differences with a sum of 0")
 def _(student):
     for bug in ("rounding", "rounding of large numbers", "shape", "flat", "cancels"):
         judge_difference(student, bug, *student.devices)
 
 
-@ex4.fact("a single wrong row is a difference, however many rows are right")
+@ex4.fact("a single wrong sample is a difference, however many samples are right")
 def _(student):
     judge_difference(student, "one row", *student.devices, rows=4000)
 
 
-@ex4.fact("it compares in the mode in which the models are")
+@ex4.fact("it compares in the modes in which the modules are")
 def _(student):
     judge_difference(student, "mode", *student.devices)

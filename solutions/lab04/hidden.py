@@ -9,17 +9,17 @@ seen = visible("lab04")
 lab = seen.lab
 
 
-@seen.ex1.fact("it holds with the devices swapped, another optimizer and a single repeat")
+@seen.ex1.fact("it also works with the devices swapped, another optimizer and a single repeat")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             seen.compare_step_times(student, (device0, device1), optimizer="SGD", repeats=1)
             seen.compare_steps(student, (device0, device1), width=30, optimizer="SGD", repeats=1)
-    with case("Before the call, both devices were given other work"):
+    with case("Both devices were busy with other work before the call"):
         seen.compare_step_times(student, student.devices, width=20_000, repeats=2, busy_before=True)
 
 
-@seen.ex2.fact("it holds for other times, one pair, and devices that are busy when it is called")
+@seen.ex2.fact("it also works for other times, one pair, and devices that are busy when it is called")
 def _(student):
     a, b = [1.0, 5.0, 6.0, 5.5, 5.0, 6.5, 6.0, 5.5], [1.0, 3.0, 3.0, 3.5, 2.5, 3.0, 4.0, 3.0]
     seen.compare_turns(student, a, b, left_over=70.0)
@@ -28,7 +28,7 @@ def _(student):
     seen.compare_differences(student, [0.0] * 7)
 
 
-@seen.ex2.fact("the interval has the right ends: 6, 8, 9, 17 and 50 pairs")
+@seen.ex2.fact("the interval has the right ends for 6, 8, 9, 17 and 50 pairs")
 def _(student):
     for sign in (1, -1):
         seen.compare_differences(student, [3.0, 4.0, 5.0, 3.5, 4.5, 5.5], sign)
@@ -39,23 +39,23 @@ def _(student):
             seen.compare_differences(student, differences, sign)
 
 
-@seen.ex2.fact("the run that warms up is in no difference, and a difference of 0 is on neither side")
+@seen.ex2.fact("the warm-up is in no difference, and a difference of 0 counts and is on neither side")
 def _(student):
     seen.compare_turns(student, [100.0] + [10.0] * 6, [1.0, 13.0, 13.5, 13.0, 14.0, 12.5, 13.0])
     seen.compare_differences(student, [4.0, 5.0, 0.0, 6.0, 5.0, 4.0, 6.0])
 
 
-@seen.ex3.fact("it holds for three parts, two of them on one device, in any order, and call after call")
+@seen.ex3.fact("it also works for three parts, two of them on one device, in any order, and in a second call")
 def _(student):
     device0, device1 = student.devices
     seen.compare_events(student, [device0, device1, device0], rounds=2)
     seen.compare_events(student, [device1, device0, device1], order=[2, 0, 1])
     seen.compare_events(student, [device0, device1, device0], order=[1])
-    with case("The input is on the CPU, and the first part moves it to its own device"):
+    with case("With an input on the CPU, which the first part moves to its own device"):
         seen.compare_events(student, [device0, device1], start="cpu")
 
 
-@seen.ex4.fact("it holds for other shapes, one number alone, a single tensor and many")
+@seen.ex4.fact("it also works for other shapes, a single number, a single tensor and many tensors")
 def _(student):
     device0, device1 = student.devices
     for shapes in ([[2, 2], [], [1], [4, 3, 2], [3, 0]], [[3, 4]], [[number % 5 + 1, 2] for number in range(40)]):
@@ -65,7 +65,7 @@ def _(student):
         seen.compare_move_gradients(found, arrays)
 
 
-@seen.ex5.fact("the same holds with the devices swapped, another optimizer and another number of batches")
+@seen.ex5.fact("it also works with the devices swapped, another optimizer and another number of batches")
 def _(student):
     sizes = [5, 50_000, 12]
     batches = seen.made_batches(sizes, 5, seed=3)

@@ -1,6 +1,6 @@
 """Lab 05's hidden facts, judged by the grader after the visible ones. Students do not get this file.
 
-They ask what a right answer does anyway and a lucky one does not: other models, times, dtypes and rooms.
+They ask what a right answer does anyway and a lucky one does not: other models, times, dtypes and memory sizes.
 """
 
 import torch
@@ -11,20 +11,20 @@ seen = visible("lab05")
 lab = seen.lab
 
 
-@seen.ex1.fact("it holds for other sizes and other numbers of rows, and with the devices swapped")
+@seen.ex1.fact("it also works for other sizes, other batch sizes, and with the devices swapped")
 def _(student):
     seen.compare_watch(student, "split", 384, 1024, student.devices[::-1], seed=5)
     seen.compare_watch(student, "branches", 640, 256, student.devices[::-1], seed=6)
 
 
-@seen.ex2.fact("it holds for a time that does not begin at 0, and where nothing happens")
+@seen.ex2.fact("it also works for a time that does not begin at 0, and where nothing runs")
 def _(student):
     seen.compare_where(student, [], 3, 5, host=1)
     rows = [(1, "kernel", 10, 12), (0, "kernel", 11, 13), (0, "cpu", 13, 17)]
     seen.compare_where(student, rows, 10, 18, both=1 / 8, one=2 / 8, copy=4 / 8, host=1 / 8)
 
 
-@seen.ex2.fact("it holds for streams and copies that overlap, and for pieces inside pieces")
+@seen.ex2.fact("it also works where kernels or copies of several streams overlap")
 def _(student):
     rows = [(0, "kernel", 0, 6), (0, "kernel", 1, 2, 1), (1, "kernel", 3, 4), (1, "kernel", 3.5, 5, 1)]
     seen.compare_where(student, rows, 0, 8, both=2 / 8, one=4 / 8, host=2 / 8)
@@ -32,7 +32,7 @@ def _(student):
     seen.compare_where(student, rows, 0, 8, one=0.5 / 8, copy=5.5 / 8, host=2 / 8)
 
 
-@seen.ex3.fact("it holds for buffers, other number formats, all on one device, and the devices swapped")
+@seen.ex3.fact("it also works for buffers, other dtypes, all on one device, and the devices swapped")
 def _(student):
     device0, device1 = student.devices
     seen.compare_training_memory(student, "buffers", [device0, device1], "momentum")
@@ -42,13 +42,13 @@ def _(student):
     seen.compare_training_memory(student, "plain", [device1, device1], "adam")
 
 
-@seen.ex4.fact("it holds for a frozen layer, and for parts of different sizes")
+@seen.ex4.fact("it also works with frozen layers, and with more layers on one device than on the other")
 def _(student):
     for frozen, cut in ((2, 6), (0, 5)):
         seen.compare_peaks(seen.compare_lean(student, student.devices, frozen=frozen, cut=cut, seed=8))
 
 
-@seen.ex5.fact("it holds for layers of different sizes: the order of the layers stays; and for other rooms")
+@seen.ex5.fact("it also works for layers of different sizes, whose order stays, and for other sizes of memory0")
 def _(student):
     stack = [["Linear", 128, 256], ["Tanh"], ["Linear", 256, 512], ["Tanh"], ["Linear", 512, 128], ["Linear", 128, 128]]
     need0 = 20 * (128 * 256 + 256)
@@ -64,7 +64,7 @@ def _(student):
     seen.compare_fit(student, seen.SIX, 4 * seen.ONE, 4, *student.devices, dtype=torch.float64)
 
 
-@seen.ex5.fact("it holds for frozen layers further on")
+@seen.ex5.fact("it also works for frozen layers after trained ones")
 def _(student):
     seen.compare_fit(student, seen.SIX, 2 * seen.ONE + seen.ONE // 5, 6, *student.devices, frozen=[2])
     seen.compare_fit(student, seen.SIX, 2 * seen.ONE, 4, *student.devices, frozen=[4, 6])

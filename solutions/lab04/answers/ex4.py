@@ -8,7 +8,7 @@ def move_together(tensors, device):
 
 
 # %% wrong: detached
-# Cuts the way back of the gradients.
+# Cuts the autograd graph.
 
 def move_together(tensors, device):
     together = torch.cat([tensor.detach().flatten() for tensor in tensors]).to(device)

@@ -147,7 +147,7 @@ def watch(model, optimizer, x, y, device0, device1):
 
 
 # %% wrong: both_of_the_busy_time
-# Divides by the time in which somebody computes, as the lesson's together does.
+# Divides by the time in which a device computes, not by the recorded time.
 
 def watch(model, optimizer, x, y, device0, device1):
     def step():

@@ -1,5 +1,5 @@
 # %% wrong: copies_first
-# Thinks that a copy always costs time, also while somebody computes.
+# Thinks that a copy always costs time, also while a device computes.
 
 def where_time_goes(timeline, device0, device1):
     busy0, busy1 = timeline.busy_times(device0), timeline.busy_times(device1)

@@ -83,7 +83,7 @@ def training_memory(model, optimizer):
 
 
 # %% wrong: held_not_peak
-# Counts what Adam keeps, and forgets what it needs for a moment.
+# Counts what Adam keeps, and forgets what it allocates during the step.
 
 def training_memory(model, optimizer):
     tensors = {"sgd": 2, "momentum": 3, "adam": 4}[optimizer]

@@ -13,7 +13,7 @@ def lean_step(model, lr):
 
 
 # %% wrong: one_after_another
-# Spares what Adam needs for a moment, but keeps all gradients until the end.
+# Avoids what Adam allocates for all parameters at once, but keeps all gradients until the end.
 
 def lean_step(model, lr):
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, foreach=False)
@@ -132,7 +132,7 @@ def lean_step(model, lr):
 
 
 # %% wrong: hooks_in_every_step
-# Registers its functions in each step anew, so that they update once more each time.
+# Registers its functions again in each step, so that they update once more each time.
 
 def lean_step(model, lr):
     optimizers = {p: torch.optim.Adam([p], lr=lr) for p in model.parameters() if p.requires_grad}

@@ -249,7 +249,7 @@ class SplitResNet(ResNet):
 
 
 # %% wrong: plain_list_made_new
-# Makes the blocks of device1 anew, with other weights and without a name.
+# Makes new blocks for device1, with other weights and without a name.
 
 class SplitResNet(ResNet):
     def __init__(self, blocks, cut, device0, device1, **options):

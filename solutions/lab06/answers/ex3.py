@@ -11,7 +11,7 @@ def copy_seconds(model, last, x, bandwidth, latency):
 
 
 # %% wrong: always_both_ways
-# Lets a gradient cross back also where nobody needs it.
+# Lets a gradient cross back also where no parameter needs it.
 
 def copy_seconds(model, last, x, bandwidth, latency):
     trial = copy.deepcopy(model)
