@@ -44,15 +44,14 @@ ex1 = lab.exercise(
     points=2,
     title="One stage, cut off from the others",
     hints=[
-        "A graph that ends at what the stage received: which tensor has to be a leaf that wants a gradient, and from "
-        "which moment on?",
-        "Two tensors have the values of the output. One has the graph behind it, and one has none. Which is sent, and "
-        "which is kept?",
-        "backward() without an argument starts from one number. From what does it start here?",
-        "Five micro-batches are on their way, through the same two functions. Where is each one's graph?",
+        "The stage's graph begins at `received`: which tensor must require a gradient, and before which call?",
+        "Two tensors have the output's values: one with a graph, one without. Which is sent, and which is kept?",
+        "backward() without an argument starts from one number. What does it start from here?",
+        "Five micro-batches are in flight, through the same two functions. Where is each one's graph?",
     ],
 )
 
+SENT = "`sent` does not have the values of stage(received)."
 WORDS = [["Embedding", 7, 5], ["Linear", 5, 6], ["Tanh"]]  # a first stage
 MIDDLE = [["Linear", 6, 9], ["Tanh"], ["Linear", 9, 4]]
 LAST = [["Linear", 4, 8], ["ReLU"], ["Linear", 8, 1]]
@@ -85,7 +84,7 @@ def run_stage(lab, device, stack, seed, pieces, gradients, order):
         if not isinstance(found, (tuple, list)) or len(found) != 2:
             return {"wrong": f"stage_forward returned {kind_of(found)}. Return two things, kept and sent."}
         if not isinstance(found[1], torch.Tensor):
-            return {"wrong": f"what is sent is {kind_of(found[1])}. Send a tensor."}
+            return {"wrong": f"`sent` is {kind_of(found[1])}. Return a tensor."}
         kept.append(found[0])
         sent.append([found[1].requires_grad or found[1].grad_fn is not None, str(found[1].device), array(found[1])])
     early = [None if p.grad is None else array(p.grad) for p in stage.parameters()]
@@ -124,26 +123,24 @@ def compare_stage(student, device, stack, rows, order, *, last=False, seed=3):
     outs = [size for kind, *size in stack if kind == "Linear"][-1][1]
     gradients = [] if last else [numbers(*shape[:-1], outs, seed=seed + 10 + n) for n, shape in enumerate(shapes)]
     sent, returned, expected = expected_stage(stack, seed, pieces, gradients)
-    what = "a last stage, which ends in the loss" if last else "a first stage of words" if returned[0] is None else None
-    with case(f"With {what or 'a stage in the middle'} and {len(rows)} micro-batches"):
+    what = "a last stage, whose output is the loss" if last else "a first stage, which receives tokens"
+    what = what if last or is_first else "a stage in the middle"
+    backward = "" if list(order) == sorted(order) else f", backward in the order {', '.join(map(str, order))}"
+    with case(f"With {what}, and {len(rows)} micro-batches{backward}"):
         run = student.run(run_stage, device, stack, seed, pieces, gradients, list(order))
         need(not run["wrong"], run["wrong"])
         for (has_graph, place, values), wanted in zip(run["sent"], sent, strict=True):
-            need(close(values, wanted), "what is sent has not the values of stage(received).")
-            need(
-                not has_graph,
-                "what is sent still has a graph behind it, or is the beginning of one. Another process would get the "
-                "values only: send those.",
-            )
-            need(place == device, f"what is sent is on {place}. Leave it on {device}; the receiving stage copies it.")
+            need(close(values, wanted), SENT)
+            need(not has_graph, "`sent` has a graph, or requires a gradient. Send the values only: detach() them.")
+            need(place == device, f"`sent` is on {place}. Leave it on {device}; the receiving stage copies it.")
         need(
             all(each is not None for each in run["early"]),
-            "the parameters had gradients before the forward passes, and they are gone afterwards. They are those of "
-            "other micro-batches: add to them, in stage_backward.",
+            "stage_forward has removed the parameters' gradients. They are those of other micro-batches: leave them, "
+            "and add to them in stage_backward.",
         )
         need(
             all((each == 1).all() for each in run["early"]),
-            "after the forward passes the gradients of the parameters have changed already.",
+            "stage_forward has changed the parameters' gradients. Leave that to stage_backward.",
         )
         need_learning(run["gradients"], expected)
         for number, (found, wanted) in enumerate(zip(run["returned"], returned, strict=True)):
@@ -151,19 +148,20 @@ def compare_stage(student, device, stack, rows, order, *, last=False, seed=3):
                 found = found if isinstance(found, str) else "a tensor"
                 need(
                     found == "None",
-                    f"stage_backward returned {found}, and the stage was given whole numbers. These have no gradient: "
-                    "return None.",
+                    f"stage_backward returned {found}, and the stage received whole numbers, which have no gradient. "
+                    "Return None.",
                 )
                 continue
             need(
                 not isinstance(found, str),
-                f"stage_backward returned {found}. The stage before waits for the gradient of what it has sent.",
+                f"stage_backward returned {found}. Return the gradient of `received`: it must require one before the "
+                "stage runs.",
             )
             if not close(found, wanted):
                 given = [gradients[number]] if gradients else []
                 why = why_not(found, stack, seed, pieces[number : number + 1], given)
-                passes = f"{len(rows)} were on their way, and went back in the order {', '.join(map(str, order))}"
-                need(False, f"the gradient that goes back for micro-batch {number} is wrong: {why or passes}.")
+                passes = f"{len(rows)} micro-batches were in flight. Is each one's graph in its own `kept`?"
+                need(False, f"the gradient of `received` is wrong for micro-batch {number}: {why or passes}")
         alone = [[each[number]] if each else [] for number in order[-1:] for each in (pieces, gradients)]
         compare_added(run["gradients"], expected, expected_stage(stack, seed, *alone)[2])
 
@@ -173,17 +171,18 @@ def why_not(found, stack, seed, pieces, gradients) -> str:
     if not gradients:
         return ""
     if close(found, gradients[0]):
-        return "it is the one that stage_backward was given. The stage changes it on the way"
+        return "it is `gradient`, that of `sent`. Return the gradient of the stage's input."
     if close(found, expected_stage(stack, seed, pieces, [np.ones_like(gradients[0])])[1][0]):
-        return "it is what comes back where the gradient of each number sent is one. Another one was given"
+        return "it belongs to a gradient of ones. Start backward() from the `gradient` that is given."
     return ""
 
 
 def need_learning(found, expected):
-    need(all(each is not None for each in found), "afterwards a parameter has no gradient at all.")
+    need(all(each is not None for each in found), "after stage_backward a parameter has no gradient.")
     need(
         not all(close(mine, np.ones_like(right)) for mine, right in zip(found, expected, strict=True)),
-        "the stage learns nothing: the gradients of its parameters are what they were before. Where is the graph cut?",
+        "stage_backward has not changed the gradients of the stage's parameters. Does `kept` have the output with its "
+        "graph, or the detached one?",
     )
 
 
@@ -191,15 +190,15 @@ def compare_added(found, expected, last):
     """The gradients of a stage's parameters, which were ones before. `last`: those of the last backward pass alone."""
     if all(close(mine, right) for mine, right in zip(found, expected, strict=True)):
         return
-    for lost, what in ((expected, "what was there before"), (last, "what earlier micro-batches had added")):
+    for lost, what in ((expected, "what was there before"), (last, "those of earlier micro-batches")):
         need(
             not all(close(mine + 1, right) for mine, right in zip(found, lost, strict=True)),
-            f"the gradients of the parameters have lost {what}. Add to them.",
+            f"the parameters' gradients have lost {what}. Add to them, and clear nothing.",
         )
-    need(False, "the gradients of the parameters are not those of all micro-batches, added to what was there (ones).")
+    need(False, "the parameters' gradients are not the sum over all micro-batches and what was there (ones).")
 
 
-@ex1.fact("a stage in the middle: values without a graph go on, the right gradient comes back, gradients are added")
+@ex1.fact("a stage in the middle: `sent` has no graph, the gradient of `received` is right, gradients are added")
 def _(student):
     compare_stage(student, student.devices[0], MIDDLE, (3, 3), (0, 1))
 
@@ -209,7 +208,7 @@ def _(student):
     compare_stage(student, student.devices[1], LAST, (3, 2), (0, 1), last=True)
 
 
-@ex1.fact("a first stage that is given whole numbers")
+@ex1.fact("a first stage that receives whole numbers")
 def _(student):
     compare_stage(student, student.devices[0], WORDS, (2, 3), (0, 1))
 
@@ -250,23 +249,23 @@ def _(student):
     ):
         kept = sent != 0
         need(not kept.all(), "the stage's dropout drops nothing. Leave the stage in train mode.")
-        need(close(sent, 2 * kept * (x @ weight.T + bias)), "what is sent has not the values of stage(received).")
+        need(close(sent, 2 * kept * (x @ weight.T + bias)), SENT)
         passed = 2 * kept * gradient
         for other, values in enumerate(run["sent"]):
             need(
                 other == number or isinstance(found, str) or not close(found, 2 * (values != 0) * gradient @ weight),
-                "three micro-batches were on their way, and the newest went back first: the gradient of micro-batch "
-                f"{number} went through the graph of micro-batch {other}. Keep the graph of each in its own `kept`.",
+                "three micro-batches were in flight, the newest ran backward first, and the gradient of micro-batch "
+                f"{number} went through the graph of micro-batch {other}. Keep each graph in its own `kept`.",
             )
         need(
             not isinstance(found, str) and close(found, passed @ weight),
-            "the gradient that goes back is not that of the values that were sent. Where the stage is computed twice, "
-            "dropout drops other numbers the second time.",
+            "the gradient of `received` is not that of the values that were sent. Does the stage run twice? Dropout "
+            "drops other numbers the second time.",
         )
         to_weight, to_bias = to_weight + passed.T @ x, to_bias + passed.sum(0)
     need(
         all(each is not None for each in run["gradients"]) and all(map(close, run["gradients"], (to_weight, to_bias))),
-        "the gradients of the parameters are not those of the values that were sent.",
+        "the parameters' gradients are not those of the values that were sent.",
     )
 
 
@@ -304,12 +303,12 @@ def _(student):
     need(
         run["held"] < rows * width * 4,
         f"after stage_backward {run['held'] / 1e6:.1f} MB are still held, and the layer's activations are "
-        f"{rows * width * 4 / 1e6:.1f} MB. Does anything say that the graph is to be kept?",
+        f"{rows * width * 4 / 1e6:.1f} MB. Does backward() keep the graph (retain_graph=True)?",
     )
     sent, returned, _ = expected_stage(stack, seed, [received], [gradient])
-    with case(f"With {width} numbers in a row"):
-        need(close(run["sent"], sent[0]), "what is sent has not the values of stage(received).")
-        need(close(run["returned"], returned[0]), "the gradient that goes back is wrong.")
+    with case(f"With {width} features in the stage"):
+        need(close(run["sent"], sent[0]), SENT)
+        need(close(run["returned"], returned[0]), "the gradient of `received` is wrong.")
 
 
 # --- ex2: 1F1B ------------------------------------------------------------------------------------------------------
@@ -320,9 +319,8 @@ ex2 = lab.exercise(
     title="The lists of 1F1B, under a cap",
     hints=[
         "Write the lists of 3 ranks and 4 micro-batches by hand first, beginning with the last rank.",
-        "Two counts say where a rank is: how many forward passes it has done, and how many backward passes. What is in "
-        "flight?",
-        "When may a rank not go forward? There are two reasons.",
+        "Count a rank's forward passes and its backward passes so far. How many micro-batches are in flight?",
+        "When may a rank not run forward? There are two reasons.",
     ],
 )
 
@@ -335,11 +333,12 @@ def ask_list(lab, rank, ranks, micro_batches, cap):
 
 
 def parsed(text) -> list[Action]:
-    need(isinstance(text, str), f"it returned {text[0]}. Return one text, such as F0.0 F0.1 B0.0 B0.1.")
+    need(isinstance(text, str), f"it returned {text[0]}. Return one text, such as 'F0.0 F0.1 B0.0 B0.1'.")
     try:
         return [Action.parse(each) for each in text.split()]
     except ValueError as error:
-        need(False, f"in what it returned, {error}.")
+        less = " Is the warm-up longer than there are micro-batches?" if ".-" in str(error) else ""
+        need(False, f"{error}.{less}")
 
 
 def compare_list(student, rank, ranks, micro_batches, cap, wanted: str):
@@ -349,22 +348,29 @@ def compare_list(student, rank, ranks, micro_batches, cap, wanted: str):
         if found == right:
             return
         strange = [each for each in found if each.stage != rank]
-        need(not strange, f"{strange[0] if strange else ''} is in the list, and rank {rank} has stage {rank} only.")
+        need(
+            not strange,
+            f"{strange[0] if strange else ''} is in the list. Return one rank's list: rank {rank} has stage {rank}.",
+        )
         twice = [each for each in found if found.count(each) > 1]
         need(not twice, f"{twice[0] if twice else ''} is there {times(found.count(twice[0])) if twice else ''}.")
         missing = [each for each in right if each not in found]
-        need(not missing, f"{', '.join(map(str, missing[:3]))} is missing. Every micro-batch goes forward and back.")
+        need(not missing, f"{', '.join(map(str, missing[:3]))} is missing. Each micro-batch runs forward and backward.")
         more = [each for each in found if each not in right]
         need(not more, f"{more[0] if more else ''} is there, and the micro-batches are 0 to {micro_batches - 1}.")
         need_flights(found, rank, ranks, cap)
         backward = [each.micro_batch for each in found if each.kind == "B"]
         need(
             backward == sorted(backward),
-            f"its backward passes come in the order {', '.join(map(str, backward))}: the oldest is first.",
+            f"its backward passes come in the order {', '.join(map(str, backward))}. Run the oldest first.",
         )
         first = next(n for n, pair in enumerate(zip(found, right, strict=True)) if pair[0] != pair[1])
-        before = " ".join(map(str, right[:first])) or "nothing"
-        need(False, f"after {before} it says {found[first]}. {right[first]} can be done there, and comes first.")
+        before, most = " ".join(map(str, right[:first])) or "nothing", min(ranks - rank, cap)
+        need(
+            False,
+            f"after {before} it says {found[first]}, and {right[first]} is right. Run forward whenever you may: rank "
+            f"{rank} of {ranks} may have {most} in flight with cap={cap}.",
+        )
 
 
 def need_flights(found, rank, ranks, cap):
@@ -373,11 +379,11 @@ def need_flights(found, rank, ranks, cap):
     for action in found:
         flying += 1 if action.kind == "F" else -1
         need(flying >= 0, f"{action} comes before its forward pass.")
-        need(flying <= cap, f"after {action} there are {flying} micro-batches in flight, and the cap is {cap}.")
+        need(flying <= cap, f"after {action} {flying} micro-batches are in flight, and the cap is {cap}.")
         need(
             flying <= ranks - rank,
-            f"after {action} there are {flying} micro-batches in flight. In 1F1B the last rank, {ranks - 1}, never has "
-            f"more than one, and each rank before it one more than the next.",
+            f"after {action} {flying} micro-batches are in flight. In 1F1B the last rank, {ranks - 1}, has at most "
+            f"one, and each rank before it one more than the next: rank {rank} has {ranks - rank}.",
         )
 
 
@@ -412,11 +418,11 @@ ex3 = lab.exercise(
     points=2,
     title="The first mistake",
     hints=[
-        "Step 1 needs one look at each action, and a set of those that came before.",
-        "Step 2 is a game for one: a place in each list, and a set of what is done. Go on until no rank can move.",
-        "When no rank can move, look at the action where each rank stands. What of its needs is not done, and in which "
-        "list is that?",
-        "In step 3 the rank's stages count together. Which number goes up with F and down with B?",
+        "Step 1 looks once at each action, with a set of those that came before.",
+        "Step 2 needs a position in each list and a set of what is done. Repeat over all ranks until none can move.",
+        "When no rank can move, look at each rank's next action. Which of its needs is not done, and in which list is "
+        "that?",
+        "In step 3 the rank's stages count together. Which number rises with F and falls with B?",
     ],
 )
 
@@ -447,7 +453,28 @@ def compare_mistake(student, rows, placement, cap, wanted, why=""):
             f"it returned {found}. Return None, or a rank, a position and one of {', '.join(RULES)}.",
         )
         found = found and tuple(found)
+        if not why and found != wanted:
+            why = COUNTS[wanted[2]] if wanted else _allowed(found[2], cap)
         need(found == wanted, f"it says {_told(rows, found)}, and {_told(rows, wanted)} is right. {why}".strip())
+
+
+COUNTS = {
+    "rank": "Step 1 reads rank 0's list first, and asks for the rank before it asks for twice.",
+    "twice": "Step 1 reads rank 0's list first, and comes before steps 2 and 3.",
+    "dependency": "Of the stuck ranks whose next action needs something later in their own list, or in no list, the "
+    "lowest counts.",
+    "deadlock": "Every stuck rank waits for another list: the lowest stuck rank counts.",
+    "memory": "The first action with more than the cap in flight counts, after all other rules.",
+}
+
+
+def _allowed(rule, cap) -> str:
+    """Why a mistake that an answer has found is none."""
+    if rule == "memory":
+        return f"With cap={cap} a rank may have {cap} in flight."
+    if rule in ("rank", "twice"):
+        return "placement says which rank has a stage. A stage's number need not be its rank."
+    return "The ranks run all actions, if each goes on as soon as what its next action needs is done."
 
 
 def _told(rows, answer) -> str:
@@ -466,7 +493,7 @@ def _(student):
     schedule = interleaved_1f1b(2, 4)
     compare_mistake(student, lines(schedule), schedule.placement, 8, None)
     unfinished = ["F0.0 F0.1 B0.0", "F1.0 B1.0"]
-    compare_mistake(student, unfinished, [0, 1], 2, None, "An action that no other action needs may be missing.")
+    compare_mistake(student, unfinished, [0, 1], 2, None, "B0.1 may be missing: no other action needs it.")
 
 
 @ex3.fact("actions by themselves: on the wrong rank, or there twice")
@@ -475,7 +502,7 @@ def _(student):
     compare_mistake(student, ["F0.0 F0.1 F0.0 B0.0", "F1.0 B1.0"], [0, 1], 4, (0, 2, "twice"), "F0.0 is done already.")
     rows = ["F0.0 B1.0 B0.0", "F1.0 F1.0 B1.0"]
     compare_mistake(student, rows, [0, 1], 4, (0, 1, "rank"), "Rank 0's list is read before rank 1's.")
-    why = "Stage 0 is on rank 0. That F0.0 is there twice as well is asked after that."
+    why = "Stage 0 is on rank 0. Whether F0.0 is there twice is asked after that."
     compare_mistake(student, ["F0.0 B0.0", "F1.0 F0.0 B1.0"], [0, 1], 4, (1, 1, "rank"), why)
     rows = ["F0.0 F0.0 B0.0", "F1.0 B0.0 B1.0"]
     compare_mistake(student, rows, [0, 1], 4, (0, 1, "twice"), "Rank 0's list is read before rank 1's.")
@@ -484,9 +511,9 @@ def _(student):
 @ex3.fact("what an action needs comes later in its own list, or nowhere")
 def _(student):
     rows = ["F0.0 B0.0", "B1.0 F1.0"]
-    compare_mistake(student, rows, [0, 1], 4, (1, 0, "dependency"), "A backward pass needs its own forward pass.")
+    compare_mistake(student, rows, [0, 1], 4, (1, 0, "dependency"), "B1.0 needs F1.0, later in its own list.")
     rows = ["F0.0 B0.0", "F1.0"]
-    compare_mistake(student, rows, [0, 1], 4, (0, 1, "dependency"), "No rank does B1.0, which B0.0 waits for.")
+    compare_mistake(student, rows, [0, 1], 4, (0, 1, "dependency"), "B0.0 waits for B1.0, which is in no list.")
     rows = ["F0.0 B0.0 F0.1 B0.1", "F1.1 F1.0 B1.0", "B2.1 F2.0 B2.0"]
     why = "Ranks 0 and 1 wait for each other. B2.1 waits for F2.1, which is in no list."
     compare_mistake(student, rows, [0, 1, 2], 4, (2, 0, "dependency"), why)
@@ -505,11 +532,11 @@ def _(student):
     compare_mistake(student, rows, [0, 1], 2, (0, 2, "memory"), "After F0.2 there are 3 in flight.")
     rows = ["F0.0 F0.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1"]
     compare_mistake(student, rows, [0, 1], 2, None, "There are never more than 2 in flight.")
-    why = "It has two stages, and with F2.0 three forward passes in flight."
+    why = "The rank has two stages: with F2.0 three forward passes are in flight."
     rows = ["F0.0 F0.1 F2.0 B2.0 F2.1 B2.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1"]
     compare_mistake(student, rows, [0, 1, 0], 2, (0, 2, "memory"), why)
     rows = ["F0.0 F0.1 F0.2 B0.0", "F1.0 F1.0 B1.0"]
-    compare_mistake(student, rows, [0, 1], 2, (1, 1, "twice"), "The cap counts last.")
+    compare_mistake(student, rows, [0, 1], 2, (1, 1, "twice"), "Step 1 comes before the cap.")
 
 
 # --- ex4: run any legal lists ---------------------------------------------------------------------------------------
@@ -524,13 +551,12 @@ ex4 = lab.exercise(
     points=3,
     title="Run any legal lists",
     hints=[
-        "The lesson's run_actions was given one order for all ranks. Here you find it: what has to be launched before "
-        "an action can be, and how does your loop go on with another rank until then?",
-        "Two copies, one in each direction, should not stand in one queue. How many streams does that make, and on "
-        "which devices are they?",
+        "The lesson's run_actions had one order for all ranks. Here you find it: what must be launched before an "
+        "action, and how does your loop continue with another rank until then?",
+        "Copies in opposite directions need different streams. How many streams does that make, and on which devices?",
         "A copy waits for what it reads, and what reads the copy waits for it. An event marks one place in a stream.",
         "What is left in your dictionaries when a micro-batch is done? What does that hold?",
-        "Three micro-batches of 4, 3 and 3 rows: how much does each count in the mean over 10 rows?",
+        "Three micro-batches of 4, 3 and 3 samples: how much does each count in the mean over 10 samples?",
     ],
 )
 
@@ -607,15 +633,15 @@ def saying_what_is_missing():
         if "KeyError" not in str(error):
             raise
         raise StudentError(
-            f"{error}\nWas everything there that this action needs? A rank whose next action cannot be done yet has "
-            "to wait, while other ranks go on. (Rank 0's list, launched to its end, gets no gradients from rank 1.)"
+            f"{error}\nDoes this action read something that no rank has launched yet? Then its rank waits, and other "
+            "ranks go on. (Rank 0's list, launched to its end, gets no gradients from rank 1.)"
         ) from None
 
 
 def compare_lists_run(student, places, schedule, widths, row_count, *, seed=4):
     rows, placement = lines(schedule), list(schedule.placement)
     x, y = numbers(row_count, widths[0], seed=seed), numbers(row_count, widths[-1], seed=seed + 1)
-    with case(f"{named(schedule)}, {row_count} rows, on {', '.join(places)}"):
+    with case(f"{named(schedule)}, {row_count} samples, on {', '.join(places)}"):
         with saying_what_is_missing():
             run = student.run(run_lists, list(places), rows, placement, list(widths), x, y)
         loss, gradients = expected_lists(widths, x, y)
@@ -627,27 +653,27 @@ def compare_lists_run(student, places, schedule, widths, row_count, *, seed=4):
         )
         need(
             not run["races"],
-            f"a stream read {times(run['races'])} what another had not finished writing, and may have read anything. "
-            "What reads a copy waits for it, and a copy for what it reads.",
+            f"a race: {times(run['races'])} a stream read what another stream had not finished writing. A copy's "
+            "stream waits for what it reads, and the stream that reads the copy waits for the copy.",
         )
         if run["timeline"]:
             need_order(run["timeline"]["events"], schedule, places)
 
 
 def compare_step_gradients(found, expected):
-    need(all(each is not None for each in found), "afterwards a parameter has no gradient. What cuts the way to it?")
+    need(all(each is not None for each in found), "afterwards a parameter has no gradient. Where is its graph cut?")
     added, wanted = [mine - 1 for mine in found], [right - 1 for right in expected]
     if all(close(mine, right) for mine, right in zip(found, expected, strict=True)):
         return
     need(
         not all(close(mine, right) for mine, right in zip(found, wanted, strict=True)),
-        "the parameters had gradients before (ones), and these are lost. Who calls zero_grad is not run_schedule.",
+        "the parameters had gradients before (ones), and these are lost. Add to them, without zero_grad().",
     )
     ratio = math.sqrt(sum((g**2).sum() for g in added) / sum((g**2).sum() for g in wanted))
     need(
         False,
-        f"what was added to the gradients differs from those of the whole batch: it is {ratio:.2f} times as large. Is "
-        "each micro-batch's loss weighted by its share of the rows?",
+        f"the gradients that were added are {ratio:.2f} times as large as those of the whole batch. Weight each "
+        "micro-batch's loss by its share of the samples.",
     )
 
 
@@ -670,9 +696,10 @@ def need_order(events, schedule, places):
         for position, (mine, right) in enumerate(zip(actions, row, strict=False)):
             need(
                 mine == right,
-                f"rank {rank} did {mine} where its list has {right} (place {position}, counted from 0).",
+                f"rank {rank} ran {mine} where its list has {right} (position {position}, counted from 0). Launch each "
+                "list in its own order, and let a backward pass stay in its stage.",
             )
-        need(len(actions) == len(row), f"rank {rank} did {len(actions)} actions, and its list has {len(row)}.")
+        need(len(actions) == len(row), f"rank {rank} ran {len(actions)} actions, and its list has {len(row)}.")
 
 
 def stage_of(module: str) -> int | None:
@@ -686,7 +713,7 @@ def _(student):
         compare_lists_run(student, student.devices, make(2, 4), (6, 7, 3), 12)
 
 
-@ex4.fact("rows that do not divide, and fewer micro-batches than ranks")
+@ex4.fact("micro-batches of different sizes, and fewer of them than ranks")
 def _(student):
     device0, device1 = student.devices
     compare_lists_run(student, student.devices, one_f_one_b(2, 3), (6, 7, 3), 10)
@@ -752,13 +779,14 @@ def need_memory(student, places, schedule, width=10_000):
         for rank, (mine, course) in enumerate(zip(own["peaks"], right["peaks"], strict=True)):
             need(
                 mine <= ROOM * course,
-                f"rank {rank} holds {mine / 1e6:.1f} MB at its fullest, and what these lists have in flight is "
-                f"{course / 1e6:.1f} MB. What of a micro-batch is still held after its backward pass?",
+                f"rank {rank}'s peak memory is {mine / 1e6:.1f} MB, and {course / 1e6:.1f} MB are in flight in these "
+                "lists. What of a micro-batch is held after its backward pass: tensors in a dictionary, or a loss "
+                "with its graph?",
             )
         need_gradients(own["gradients"], right["gradients"])
 
 
-@ex4.fact("nothing is held of what is done: the memory of what is in flight (watched where devices are simulated)")
+@ex4.fact("only micro-batches in flight take memory (watched where devices are simulated)")
 def _(student):
     need_memory(student, student.devices, one_f_one_b(2, 8))
 
@@ -832,17 +860,16 @@ def need_share(student, places, schedule, rows):
         events = [Event(*event) for event in run["timeline"]["events"]]
         computing = {(event.device, event.stream) for event in events if event.flops}
         if any((event.device, event.stream) in computing for event in events if event.kind == "d2d"):
-            why = "Copies are on the streams that compute: on both devices everything behind a copy waits for it."
+            why = "Copies are on the streams that compute, so the kernels behind a copy wait for it, on both devices."
         elif lesson.host_waited(sorted(event.launched for event in events)):
-            why = "Python waits for a device in the loop."
+            why = "Python waits for a device in the loop, as float(), .item() and synchronize() do."
         else:
-            why = "What is queued in each stream, and what does it wait for?"
+            why = "Which copy or kernel waits longer than it has to? Look at each stream in the timeline."
         right = timed_here(student, places, schedule, rows)
         share = share_of(run, right, schedule)
         need(
             share >= ENOUGH,
-            f"on the simulated clock it reaches {share:.0%} of the bound of its own lists, and {ENOUGH:.0%} are "
-            f"wanted. {why}",
+            f"it reaches {share:.0%} of the bound of its own lists, and {ENOUGH:.0%} are wanted. {why}",
         )
         need_gradients(run["gradients"], right["gradients"])
 
@@ -873,12 +900,12 @@ ex5 = lab.exercise(
     points=1,
     title="A weight gradient that waits",
     hints=[
-        "Three gradients belong to a linear layer: of the input, of the weight, of the bias. Which tensors does each "
-        "need, and which of them does another rank wait for?",
-        "backward() of an autograd.Function returns a gradient for each input of its forward(). What says that one "
-        "gets none?",
-        "Where several backward passes wait, which one is done first, and what happens to a gradient that is there?",
-        "Where the input wants no gradient, something else has to want one, or there is no backward pass.",
+        "A linear layer has three gradients: of the input, the weight, the bias. Which tensors does each need, and "
+        "which gradient does another rank wait for?",
+        "backward() of an autograd.Function returns a gradient for each input of its forward(). What does it return "
+        "for an input that gets none?",
+        "When several backward passes wait, which one is first, and what happens to a gradient that is there?",
+        "If the input requires no gradient, another input of the function must, or no backward pass runs.",
     ],
 )
 
@@ -905,7 +932,7 @@ def run_later(lab, device, sizes, seed, pieces, gradients, wants):
         if not isinstance(outputs[-1], torch.Tensor):
             return {"wrong": f"later_linear returned {kind_of(outputs[-1])}. Return the output."}
     if not outputs[0].requires_grad:
-        return {"wrong": "the output wants no gradient, though weight and bias do. There can be no backward pass."}
+        return {"wrong": "the output requires no gradient, so no backward pass runs. Do not detach weight and bias."}
     values, early = [array(each) for each in outputs], len(waiting)
     upstream = [torch.from_numpy(each).to(device) for each in gradients]
     if is_simulated(device):
@@ -941,7 +968,7 @@ def compare_later(student, device, sizes, rows, wants=True, seed=2):
     gradients = [numbers(count, sizes[1], seed=seed + 9 + n) for n, count in enumerate(rows)]
     layer = nn.Linear(*sizes)
     fill(layer, seed)
-    with case(f"With {count_of(len(rows), 'backward pass', 'es')}{'' if wants else ', where x wants no gradient'}"):
+    with case(f"With {count_of(len(rows), 'backward pass', 'es')}{'' if wants else ', where x needs no gradient'}"):
         run = student.run(run_later, device, list(sizes), seed, pieces, gradients, wants)
         need(not run["wrong"], run["wrong"])
         expected = [layer(torch.from_numpy(piece)).detach().numpy() for piece in pieces]
@@ -953,21 +980,21 @@ def compare_later(student, device, sizes, rows, wants=True, seed=2):
             right = [gradients_of(layer, *pair)[0] for pair in zip(pieces, gradients, strict=True)]
             need(
                 all(close(mine, wanted) for mine, wanted in zip(run["passed"], right, strict=True)),
-                "after backward() x has not the gradient that an ordinary linear layer gives.",
+                "after backward() the gradient of x is not that of nn.functional.linear.",
             )
         need(
             all(each is None for each in run["before"]),
-            "after backward(), before W, the weight or the bias has a gradient already. These two wait.",
+            "after backward(), before W, the weight or the bias has a gradient already. Leave both to W.",
         )
-        need(not run["early"], f"{count_of(run['early'], 'thing')} waits before there was any backward pass.")
+        need(not run["early"], "`waiting` is filled before any backward pass. Append to it in backward().")
         need(
             run["lengths"][0] == len(rows),
-            f"waiting has {count_of(run['lengths'][0], 'thing')} then. One for each backward pass is wanted.",
+            f"`waiting` has {count_of(run['lengths'][0], 'thing')} then. Append one for each backward pass.",
         )
         need(
             run["lengths"] == [*range(len(rows), -1, -1)],
-            f"{count_of(run['lengths'][0], 'thing')} waited, and after each W so many are left: "
-            f"{', '.join(map(str, run['lengths'][1:]))}. Each W does one, and takes it out.",
+            f"`waiting` had {count_of(run['lengths'][0], 'thing')}, and after each W it has "
+            f"{', '.join(map(str, run['lengths'][1:]))}. Each W removes one.",
         )
         compare_weights(run["after"], [gradients_of(layer, *pair) for pair in zip(pieces, gradients, strict=True)])
         need_little_work(run["work"], sizes, rows, wants)
@@ -990,9 +1017,9 @@ def compare_weights(after, each):
             not number or not close(found[0], alone),
             "the second W replaces the weight's gradient. Add to the one that is there.",
         )
-        so_far = "W" if len(each) == 1 else f"W number {number + 1}, with the oldest first,"
-        need(close(found[0], weight), f"after {so_far} the weight's gradient is not right.")
-        need(close(found[1], bias), f"after {so_far} the bias's gradient is not right.")
+        so_far = "" if len(each) == 1 else f" of W number {number + 1} (the oldest backward pass is first)"
+        need(close(found[0], weight), f"the weight's gradient{so_far} is not that of nn.functional.linear.")
+        need(close(found[1], bias), f"the bias's gradient{so_far} is not that of nn.functional.linear.")
 
 
 def count_of(number: int, thing: str, ending: str = "s") -> str:
@@ -1005,13 +1032,13 @@ def need_little_work(work, sizes, rows, wants):
     done = work[0] / product if work else 0
     need(
         done < 1.5,
-        f"backward() does {done:.1f} products of matrices, and {'one, for the gradient of x,' if wants else 'none'} is "
-        "needed. The work for the weights waits, too, not only its result.",
+        f"backward() computes {done:.1f} matrix products, and {'one, for x,' if wants else 'none'} is needed. Leave "
+        "the weight's product to W, not only the adding.",
     )
     need(
         wants or done < 0.5,
-        f"backward() does {done:.1f} products of matrices, and none is needed: x wants no gradient. In an "
-        "autograd.Function, ctx.needs_input_grad says so.",
+        f"backward() computes {done:.1f} matrix products, and x needs no gradient. In an autograd.Function "
+        "ctx.needs_input_grad says so.",
     )
 
 
@@ -1025,6 +1052,6 @@ def _(student):
     compare_later(student, student.devices[1], (40, 30), (8, 6, 7))
 
 
-@ex5.fact("the data of a first stage, which want no gradient")
+@ex5.fact("the data of a first stage, which need no gradient")
 def _(student):
     compare_later(student, student.devices[0], (12, 9), (4, 4), wants=False)

@@ -24,7 +24,7 @@ numbers = lesson.numbers
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 BLOCK = 512  # bytes: a tensor takes whole blocks of memory
 ROUNDED = 1.05  # times the bytes that have to be moved: what does not divide is rounded up somewhere
-MOST_OF = 0.9  # of the bytes that have to be moved: whoever moves fewer has not moved all, or not between the devices
+MOST_OF = 0.9  # of the bytes that have to be moved: fewer are not all, or have not gone from device to device
 
 
 def close(mine, theirs) -> bool:
@@ -54,9 +54,9 @@ ex1 = lab.exercise(
     title="What fills a device",
     hints=[
         "Take one parameter of 10 numbers, and 4 devices. How many numbers has the largest shard?",
-        "For each of the three kinds: how many bytes has it for one number, from which technique on is it cut, and for "
-        "which parameters is it there at all?",
-        "In mixed precision there is a third tensor in the optimizer's state. Which dtype have all three?",
+        "For each of the three kinds: how many bytes does one number take, which techniques shard it, and which "
+        "parameters have it at all?",
+        "In mixed precision the optimizer state has a third tensor. Which dtype do all three have?",
     ],
 )
 
@@ -146,22 +146,46 @@ def compare_fills(student, shapes, copies, *, frozen=0, mixed=False, techniques=
                 need(not isinstance(found[kind], str), f"{kind!r} has {found[kind]}. Write a number of bytes.")
                 need(
                     found[kind] == size,
-                    f"{kind!r} has {found[kind]:.0f} bytes, and "
-                    f"{'measured on a device' if measured else 'counted by hand'} it is {size}.",
+                    f"{kind!r} has {found[kind]:.0f} bytes, and it is {size}{' (measured)' if measured else ''}. "
+                    f"{why_bytes(found[kind], kind, shapes, frozen, copies, technique, mixed)}".strip(),
                 )
             extra = [key for key in found if key not in KINDS]
             need(not extra, f"it has {', '.join(map(repr, extra))}, which the exercise does not ask for.")
 
 
+def why_bytes(found, kind, shapes, frozen, copies, technique, mixed) -> str:
+    """The mistake that gives this number of bytes, where it is known."""
+    place, whole = KINDS.index(kind), [math.prod(shape) for shape in shapes]
+    each = ((2, 2, 12) if mixed else (4, 4, 8))[place]
+    counts, sizes = expected_fills(shapes, frozen, copies, technique, mixed)
+    of_others = {other: expected_fills(shapes, frozen, copies, other, mixed)[1][place] for other in TECHNIQUES}
+    if found == 0:
+        return f"Training needs {kind}, too."
+    if found == sum(counts[place]):
+        return f"That is how many numbers there are. Each takes {each} bytes."
+    if frozen and found == expected_fills(shapes, 0, copies, technique, mixed)[1][place]:
+        return "Frozen parameters have no gradient and no optimizer state."
+    if found in of_others.values():
+        sharded = sizes[place] < of_others["copies"]
+        return f"{technique!r} {'shards' if sharded else 'does not shard'} the {kind}: see the table."
+    if found == each * (sum(whole[:frozen]) + sum(-(-count // copies) for count in whole[frozen:])):
+        return "The weights of a frozen parameter are sharded like all others."
+    if mixed and place == 2 and found in [size * sum(counts[place]) for size in (2, 4, 8)]:
+        return f"With mixed=True each number takes {each} bytes: three float32 tensors."
+    if mixed and place == 0 and found > sizes[place]:
+        return "With mixed=True all weights are bfloat16, frozen ones, too."
+    return "Shard each parameter by itself, and round its shard up." if found < sizes[place] else ""
+
+
 WHOLE_BLOCKS = [(64, 128), (64, 64), (1024,)]  # also when cut in 2, 4 or 8, and with two bytes a number
 
 
-@ex1.fact("plain copies: each device has everything, as measured on one")
+@ex1.fact("'copies': each device has everything, as measured on one")
 def _(student):
     compare_fills(student, WHOLE_BLOCKS, 4, techniques=TECHNIQUES[:1])
 
 
-@ex1.fact("each technique cuts one kind more, and the fullest device has as much as one measured")
+@ex1.fact("each technique shards one kind more, and the fullest device has as much as one measured")
 def _(student):
     compare_fills(student, WHOLE_BLOCKS, 4)
     compare_fills(student, WHOLE_BLOCKS, 2)
@@ -177,7 +201,7 @@ def _(student):
     compare_fills(student, [(3, 5), (3,), (2,)], 4)
 
 
-@ex1.fact("a frozen parameter is a weight, and nothing else")
+@ex1.fact("a frozen parameter has weights only")
 def _(student):
     compare_fills(student, WHOLE_BLOCKS, 4, frozen=1)
 
@@ -189,11 +213,12 @@ ex2 = lab.exercise(
     points=3,
     title="One MLP over several devices",
     hints=[
-        "nn.Linear keeps its weight as (outputs, inputs). Which of the two do you cut in the first layer, which in the "
-        "second, and what does each device then have in between without asking anybody?",
-        "Every part of the second layer gives a part of a sum. Which bias may be in the parts, and which not?",
-        "You need two autograd.Functions. One adds up in forward() and does nothing in backward(), the other the "
-        "opposite. Where does each stand?",
+        "nn.Linear keeps its weight as (outputs, inputs). Which of the two dimensions do you shard in the first layer, "
+        "and which in the second? Each device can then compute its hidden features alone.",
+        "Each device's output of the second layer is one term of a sum. Which bias belongs to the terms, and which to "
+        "the sum?",
+        "You need two autograd.Functions. One sums in forward() and changes nothing in backward(), the other does the "
+        "opposite. Which comes before the first layer, and which after the second?",
         "apply(*tensors) takes any number of tensors; forward() returns a tuple, and backward() takes and returns as "
         "many gradients.",
     ],
@@ -216,6 +241,11 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
     devices, simulated = [torch.device(place) for place in places], all([is_simulated(place) for place in places])
     gpu = torch.get_device_module(devices[0])
     before = [gpu.memory_allocated(device) for device in devices] if simulated else []
+
+    def of_layers():
+        return [array(p).copy() for layer in (first, last) for p in layer.parameters()]
+
+    names, as_given = ("first.weight", "first.bias", "last.weight", "last.bias"), of_layers()
     model = lab.ParallelMLP(first, last, list(devices))
     held = [gpu.memory_allocated(d) - b for d, b in zip(devices, before, strict=True)] if simulated else []
     if not isinstance(model, nn.Module):
@@ -228,14 +258,20 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
     away = [str(p.device) for p in parameters if str(p.device) not in places]
     if away:
         return {
-            "wrong": f"{len(away)} of the model's {len(parameters)} parameters are on {away[0]}. Each device holds its "
-            "parts itself, so that no weights are sent when it computes."
+            "wrong": f"{len(away)} of the model's {len(parameters)} parameters are on {away[0]}. Move each part to its "
+            "device in __init__: then no weights are sent in a step."
+        }
+    pairs = zip(names, as_given, of_layers(), strict=False)
+    changed = [name for name, old, new in pairs if not np.array_equal(old, new)]
+    if changed:
+        return {
+            "wrong": f"ParallelMLP has changed {', '.join(changed)}. Copy their numbers, and leave first and last as "
+            "they are: the caller may still compute with them."
         }
     # In C: a loop over 300,000 numbers takes longer in a kernel that is watched than the whole exercise.
     begun, given = np.concatenate([array(p).ravel() for p in parameters]), {}
-    for layer, name in ((first, "first"), (last, "last")):
-        for p, kind in zip(layer.parameters(), ("weight", "bias"), strict=True):
-            given[f"{name}.{kind}"] = [len(np.flatnonzero(np.isin(array(p), begun))), p.numel()]
+    for name, values in zip(names, as_given, strict=True):
+        given[name] = [len(np.flatnonzero(np.isin(values, begun))), len(values.ravel())]
     optimizer, steps, bytes_moved = torch.optim.SGD(parameters, lr=lr), [], []
     for x, y in batches:
         xs = [torch.from_numpy(x).to(device).requires_grad_() for device in devices]
@@ -246,13 +282,15 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
             return {"wrong": f"the model returned {kind_of(outputs)}. Return a list with an output for each device."}
         for output in outputs:
             if not isinstance(output, torch.Tensor):
-                return {"wrong": f"in what the model returned is {kind_of(output)}. Return tensors."}
+                return {"wrong": f"the list that the model returned has {kind_of(output)} in it. Return tensors."}
         if [str(output.device) for output in outputs] != list(places):
             where = ", ".join([str(output.device) for output in outputs])
             return {"wrong": f"the outputs are on {where}. Return one on each device, in the order of the devices."}
         for output in outputs:
             if not output.requires_grad:
-                return {"wrong": "an output has no graph behind it: there is no way back to the weights."}
+                return {
+                    "wrong": "an output has no autograd graph, so backward() reaches no weight. Where is it detached?"
+                }
         losses = [(output - target).square().mean() for output, target in zip(outputs, ys, strict=True)]
         with record(*places) as back:
             torch.autograd.backward(losses)
@@ -321,10 +359,25 @@ def why_output(mine, sizes, seed, x, count, given) -> str:
     for name, (there, of_all) in given.items():
         if there < of_all:
             return f"The model's parameters begin with {there} of the {of_all} numbers of {name}. Copy all."
+    for terms in range(1, count):
+        if close(mine, summed_terms(sizes, seed, x, count, terms)):
+            return f"It is the sum of {terms} of the {count} devices' terms. Sum over all devices."
     steps, _ = expected_parallel(sizes, seed, [[x, np.zeros((len(x), sizes[2]), np.float32)]], 0.0)
     if close(mine, count * steps[0][0]):
-        return f"It is {count} times as large. Add the parts up once."
-    return "Compare the numbers in between on each device with its part of gelu(first(x))."
+        return f"It is {count} times as large. Sum over the devices once."
+    return "Compare each device's hidden features with its part of gelu(first(x)): do weight and bias belong together?"
+
+
+def summed_terms(sizes, seed, x, count, terms):
+    """The output of the undivided MLP with the hidden features of the first devices only."""
+    ins, hidden, outs = sizes
+    first, last = nn.Linear(ins, hidden), nn.Linear(hidden, outs)
+    fill(first, seed)
+    fill(last, seed + 1)
+    with torch.no_grad():
+        features = nn.functional.gelu(first(torch.from_numpy(x)))
+        features[:, hidden * terms // count :] = 0
+        return last(features).numpy()
 
 
 def parallel(student, places, sizes, rows, seed, steps=2, lr=0.5):
@@ -335,13 +388,13 @@ def parallel(student, places, sizes, rows, seed, steps=2, lr=0.5):
         if "shapes cannot be multiplied" not in str(error):
             raise
         raise StudentError(
-            f"{error}\nnn.Linear keeps its weight as (outputs, inputs), and computes x @ weight.T + bias. Which of the "
-            "two have you cut in each layer?"
+            f"{error}\nnn.Linear keeps its weight as (outputs, inputs), and computes x @ weight.T + bias. Which "
+            "dimension have you sharded in each layer?"
         ) from None
 
 
 def told_parallel(places, sizes, rows) -> str:
-    return f"{sizes[0]}, {sizes[1]} and {sizes[2]} numbers, {rows} rows, on {', '.join(places)}"
+    return f"{sizes[0]}, {sizes[1]} and {sizes[2]} features, {rows} samples, on {', '.join(places)}"
 
 
 def compare_parallel(student, places, sizes, rows, *, seed=3, lr=0.5):
@@ -360,16 +413,17 @@ def compare_parallel(student, places, sizes, rows, *, seed=3, lr=0.5):
                     need(
                         count == 1 or not close(mine, mean_bias[number][0]),
                         "after a step of SGD the last bias has moved "
-                        f"{count} times as far as it should: each of its parts got the whole gradient.",
+                        f"{count} times as far as it should: each of its {count} terms got the whole gradient. Keep "
+                        "it in one piece, on one device or on each.",
                     )
                     need(
                         close(mine, output),
                         f"after a step of SGD the output on {place} is not that of the undivided MLP after this step. "
-                        "Which parameter had a wrong gradient?",
+                        "Which parameter has no gradient, or a wrong one?",
                     )
                 need(
                     not close(mine, output + (count - 1) * bias) or count == 1,
-                    f"the output on {place} has the last bias {count} times in it.",
+                    f"the output on {place} has the last bias {count} times in it: each device adds it before the sum.",
                 )
                 if not close(mine, output):
                     why = why_output(mine, sizes, seed, batches[0][0], count, run["given"])
@@ -385,11 +439,11 @@ def one_sum(places, rows, size) -> int:
 
 def compare_inputs(found, right, places, moved, of_outputs):
     """`moved`: bytes in each pass. `of_outputs`: those of the sum of the outputs."""
-    why = "what comes back to an output is the whole gradient already: nothing is to be added there."
+    why = "an output gets the whole gradient already, so the backward of its sum must not add up again."
     if moved and moved[0] > ROUNDED * of_outputs:
         why = (
-            f"in the forward pass the devices send each other {moved[0]} bytes, and the sum of the outputs takes "
-            f"{of_outputs}. What is gathered there gets a gradient from each device, and autograd adds them up."
+            f"in the forward pass the devices send each other {moved[0]} bytes, and the all-reduce of the outputs "
+            f"takes {of_outputs}. Autograd adds up the gradients of what each device gets from the others."
         )
     for place, mine in zip(places, found, strict=True):
         need(mine is not None, f"after backward() x on {place} has no gradient.")
@@ -401,8 +455,8 @@ def compare_inputs(found, right, places, moved, of_outputs):
     total = sum(found)
     need(
         len(places) == 1 or not close(total, right),
-        "the gradients of x on the devices are parts: they only add up to that of the undivided MLP. x is the output "
-        "of a layer before, which needs the whole gradient on each device.",
+        "each gradient of x is that of one device's part of the MLP. The layer before needs the whole gradient on "
+        "each device: sum them in the backward pass.",
     )
     for place, mine in zip(places, found, strict=True):
         need(close(mine, right), f"the gradient of x on {place} is not that of the undivided MLP.")
@@ -419,7 +473,7 @@ def _(student):
 
 
 def need_parts(student, places, sizes, rows=8):
-    """No device holds more than its part, and there is one sum each way."""
+    """No device holds more than its parts, and each pass sends one all-reduce."""
     ins, hidden, outs = sizes
     with case(told_parallel(places, sizes, rows)):
         run, batches = parallel(student, places, sizes, rows, 4, steps=1)
@@ -429,21 +483,22 @@ def need_parts(student, places, sizes, rows=8):
         for place, held in zip(places, run["held"], strict=False):
             need(
                 held <= room,
-                f"{place} holds {megabytes(held)} of weights. The whole MLP has {megabytes(whole)}, so a part of it "
-                f"is {megabytes(whole / len(places))}.",
+                f"{place} holds {megabytes(held)} of weights, and its part of the MLP is "
+                f"{megabytes(whole / len(places))} of {megabytes(whole)}. Is the whole weight there, or a view of it?",
             )
         for words, size, moved in zip(("forward", "backward"), (outs, ins), run["moved"], strict=False):
             least = one_sum(places, rows, size)
             what = "output" if words == "forward" else "input"
             need(
                 moved <= ROUNDED * least + BLOCK,
-                f"in the {words} pass the devices send each other {moved} bytes. One sum of tensors of the size of the "
-                f"{what} takes 2 (P - 1) times its bytes, {least} here. What else is sent?",
+                f"in the {words} pass the devices send each other {moved} bytes. One all-reduce of the size of the "
+                f"{what} takes 2 (N - 1) times its bytes, {least} here. Do you send hidden features, weights, or every "
+                "term to every device?",
             )
             need(
                 moved >= MOST_OF * least,
-                f"in the {words} pass the devices send each other {moved} bytes. For each to have the sum of tensors "
-                f"of the size of the {what}, {least} are needed. Does it take a way over the CPU?",
+                f"in the {words} pass the devices send each other {moved} bytes, and an all-reduce of the size of the "
+                f"{what} takes {least}. Do the tensors go through the CPU?",
             )
         [(output, to_x)], _ = expected_parallel(sizes, 4, batches, 0.5)
         [step] = run["steps"]
@@ -452,12 +507,13 @@ def need_parts(student, places, sizes, rows=8):
         compare_inputs(step["gradients"], to_x, places, run["moved"], one_sum(places, rows, outs))
         need(
             step["by host"] <= BLOCK,
-            f"{step['by host']} bytes pass between the CPU and the devices. What the devices need of each other they "
-            "send each other.",
+            f"{step['by host']} bytes pass between the CPU and the devices. Let the devices send to each other.",
         )
 
 
-@ex2.fact("each device holds its part only, and there is one sum each way (watched where devices are simulated)")
+@ex2.fact(
+    "each device holds its own parts only, and one all-reduce is sent in each pass (watched on simulated devices)"
+)
 def _(student):
     need_parts(student, places_of(student, 2), (128, 512, 128))
     need_parts(student, places_of(student, 4), (128, 512, 128))
@@ -493,11 +549,12 @@ ex3 = lab.exercise(
     points=3,
     title="Adam's state in shards",
     hints=[
-        "tensor.view(-1).tensor_split(P)[n] is the shard of device n, in the memory of the tensor. In which dtype is "
-        "it to be updated, and where does what was not rounded stay until the next step?",
-        "For one shard, in order: who sends what to its owner, what does the owner compute, and who gets what then?",
-        "torch.optim.Adam takes any list of tensors, and looks into .grad of each.",
-        "After a step look at all that you hold on a device: three float32 tensors of its shards, and what else?",
+        "tensor.view(-1).tensor_split(N)[n] is the shard of device n, in the memory of the tensor. In which dtype is "
+        "it updated, and where do its float32 numbers stay until the next step?",
+        "For one shard, in order: what does its owner receive, what does it compute, and which devices need the "
+        "result?",
+        "torch.optim.Adam takes any list of tensors, and reads .grad of each.",
+        "List all that a device holds after a step: three float32 tensors of its shards, and what else?",
     ],
 )
 
@@ -549,18 +606,20 @@ def run_sharded(lab, places, stack, frozen, seed, batches, lr, scale, large):
     return {"wrong": "", "steps": steps, "gradients": gradients, "moved": bytes_moved, "held": held, "where": where}
 
 
-def expected_sharded(stack, frozen, seed, gradients, lr, large, rounded=0.0):
-    """The rounded weights before and after each step: Adam in float32, with the mean of the gradients of the copies.
+def expected_sharded(stack, frozen, seed, gradients, lr, large, rounded=0.0, mistake=""):
+    """The rounded weights before and after each step: Adam in float32, with the mean of the replicas' gradients.
 
-    Without `lr` it is Adam's own. `rounded` is the error of each mean, as a share of the mean size.
+    Without `lr` it is Adam's own. `rounded` is the error of each mean, as a share of the mean size. `mistake` is one
+    of MISTAKEN.
     """
+    make = torch.optim.AdamW if mistake == "decay" else torch.optim.Adam
     model = build(stack)
     fill(model, seed)
     for p in model.parameters():
         p.data *= large
     model.to(torch.bfloat16).float()
     parameters = list(model.parameters())
-    optimizer = torch.optim.Adam(parameters) if lr is None else torch.optim.Adam(parameters, lr=lr)
+    optimizer = make(parameters) if lr is None else make(parameters, lr=lr)
     steps = [[p.detach().bfloat16().float().numpy() for p in parameters]]
     for copies in gradients:
         for number, p in enumerate(parameters):
@@ -569,8 +628,13 @@ def expected_sharded(stack, frozen, seed, gradients, lr, large, rounded=0.0):
                 mean, size = (
                     np.mean([f(c[number]) for c in copies], axis=0, dtype=np.float32) for f in (np.array, np.abs)
                 )
-                p.grad = torch.from_numpy(mean + np.float32(rounded) * size)
+                times = len(copies) if mistake == "the sum" else 1
+                p.grad = times * torch.from_numpy(mean + np.float32(rounded) * size)
+        if mistake == "fresh" and lr is not None:
+            optimizer = make(parameters, lr=lr)
         optimizer.step()
+        for p in parameters if mistake == "rounded" else ():
+            p.data = p.data.bfloat16().float()
         steps.append([p.detach().bfloat16().float().numpy() for p in parameters])
     return steps
 
@@ -607,7 +671,7 @@ def need_gradients(run, stack, scale=1.0):
             off = math.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(found, right, strict=True)))
             need(
                 off <= AS_ROUNDED * math.sqrt(sum((g**2).sum() for g in right)),
-                f"before step {number} the gradients of a copy are not those of its loss. What changes them?",
+                f"before step {number} the gradients of a replica are not those of its loss. What changes them?",
             )
         before = run["steps"][number - 1][0]
 
@@ -622,17 +686,38 @@ def compare_sharded(student, places, stack, rows, *, frozen=0, lr=0.05, **asked)
         run, expected = sharded(student, places, stack, rows, frozen=frozen, lr=lr, **asked)
         for place, where in zip(places, run["where"], strict=True):
             away = [each for each in where if each != place]
-            need(not away, f"afterwards a parameter of the copy on {place} is on {away[0] if away else ''}.")
+            need(not away, f"afterwards a parameter of the replica on {place} is on {away[0] if away else ''}.")
         seed, large = asked.get("seed", 5), asked.get("large", 1.0)
         of_its_own = expected_sharded(stack, frozen, seed, run["gradients"][:1], None, large)[1]
         need(
             not mostly_equal(run["steps"][0][0], of_its_own) or mostly_equal(of_its_own, expected[1]),
-            "after step 1 the weights are those that torch.optim.Adam gives with an lr of its own. Does it know "
-            f"lr={lr}?",
+            f"after step 1 the weights are those of torch.optim.Adam with its default lr. Give it lr={lr}.",
         )
+
+        def why(number):
+            return why_adam(run, stack, frozen, seed, lr, large, number)
+
         for number, copies in enumerate(run["steps"]):
-            compare_after(copies, expected, run["unsure"], places, number + 1, lr)
+            compare_after(copies, expected, run["unsure"], places, number + 1, lr, why)
         need_gradients(run, stack, asked.get("scale", 1.0))
+
+
+MISTAKEN = {
+    "the sum": "That comes out with the sum of the gradients. Divide it by the number of replicas.",
+    "decay": "That comes out with AdamW, whose weight_decay shrinks all weights. Use Adam.",
+    "rounded": "That comes out with weights that are rounded to bfloat16 after each step. Keep float32 shards from "
+    "step to step, and round copies of them.",
+    "fresh": "That comes out with a new optimizer in each step. Keep Adam's moments from step to step.",
+}
+
+
+def why_adam(run, stack, frozen, seed, lr, large, number) -> str:
+    """The mistake that gives the first replica's weights after this step."""
+    for mistake, said in MISTAKEN.items():
+        steps = expected_sharded(stack, frozen, seed, run["gradients"][:number], lr, large, mistake=mistake)
+        if mostly_equal(run["steps"][number - 1][0], steps[number]):
+            return said
+    return "Take the mean over all replicas before the update. Does each shard have its own moments and count of steps?"
 
 
 def mostly_equal(mine, right) -> bool:
@@ -641,8 +726,8 @@ def mostly_equal(mine, right) -> bool:
     return len(equal) == len(right) and np.mean(np.concatenate([each.ravel() for each in equal])) > 0.95
 
 
-def compare_after(copies, expected, unsure, places, number, lr):
-    """The copies' weights after a step, beside those of the undivided model before and after it.
+def compare_after(copies, expected, unsure, places, number, lr, why=lambda number: ""):
+    """The replicas' weights after a step, beside those of the undivided model before and after it.
 
     Where gradients cancel, the mean is what rounding has left, and Adam makes a step of any size of it: `unsure`.
     """
@@ -658,20 +743,22 @@ def compare_after(copies, expected, unsure, places, number, lr):
             )
             same = np.isclose(mine, wanted, **near) | unsure[number][k]
             still = (mine == before[k]) & ~same
+            elsewhere = any((copy[still] != before[k][still]).any() for copy in each if copy.shape == mine.shape)
             need(
                 not still.any(),
                 f"{after} {still.sum()} of the {wanted.size} numbers of {what} on {place} are what they were before "
-                "it. Which device updates them, and who is told?",
+                f"it. {'Another device has updated them: send the new weights to every replica.' if elsewhere else ''}"
+                f"{'' if elsewhere else 'No device has updated them: do the shards have all numbers?'}",
             )
         need(
             all(np.array_equal(mine, each[0]) for mine in each),
-            f"{after} {what} is not the same on {' and '.join((places[0], places[-1]))}: the copies have come apart.",
+            f"{after} {what} is not the same on {' and '.join((places[0], places[-1]))}. Send each shard's new "
+            "weights to every replica, rounded alike.",
         )
-        need(
-            (np.isclose(each[0], wanted, **near) | unsure[number][k]).all(),
-            f"{after} {what} is not what torch.optim.Adam gives in float32 with the mean gradient: at most it "
-            f"differs by {np.abs(each[0] - wanted).max() / lr:.2f} times the learning rate.",
-        )
+        if not (np.isclose(each[0], wanted, **near) | unsure[number][k]).all():
+            far = np.abs(each[0] - wanted).max() / lr
+            told = f"{after} {what} is not what torch.optim.Adam gives in float32 with the mean gradient: it differs by"
+            need(False, f"{told} up to {far:.2f} times the learning rate. {why(number)}".strip())
 
 
 ULP = 2**-7  # two neighbours in bfloat16 differ by so much of themselves at most
@@ -682,7 +769,7 @@ ODD = [["Linear", 5, 7], ["Tanh"], ["Linear", 7, 1]]  # of 35, 7, 7 and 1 number
 LARGE = [["Linear", 256, 256], ["Tanh"], ["Linear", 256, 8]]  # nearly all is one parameter
 
 
-@ex3.fact("two devices: after each of three steps all copies have the weights that torch.optim.Adam gives, rounded")
+@ex3.fact("two devices: after each of three steps all replicas have torch.optim.Adam's weights, rounded")
 def _(student):
     compare_sharded(student, places_of(student, 2), EVEN, 3)
 
@@ -747,7 +834,7 @@ def after_adam(means, lr) -> float:
     return number.item()
 
 
-@ex3.fact("the gradients are added up in float32: also what a bfloat16 cannot hold of their sum counts")
+@ex3.fact("gradients are summed in float32: what a bfloat16 sum would lose counts, too")
 def _(student):
     places, lr, (large, small, second) = places_of(student, 4), 2.0**-4, (1.0, 2.0**-9, -115 / 128)
     count = len(places)
@@ -762,17 +849,17 @@ def _(student):
     found = np.concatenate(student.run(run_given, places, gradients, lr))
     right, lost = (after_adam([total / count, second / count], lr) for total in (large + small, large))
     off = ~np.isclose(found, right, rtol=0.05)
-    why = "what comes out when their sum is a bfloat16, which is 1. Add up in float32."
+    why = "that of a sum in bfloat16, which is 1. Convert each gradient to float32 before you sum."
     need(
         not off.any(),
-        f"on {', '.join(places)}: two copies have the gradients 1 and 2^-9 of a number. After one step more "
-        f"{off.sum()} of 25 such numbers are "
-        f"{why if np.isclose(found[off], lost, rtol=0.05).all() else 'not what torch.optim.Adam gives in float32.'}",
+        f"on {', '.join(places)}: two replicas have the gradients 1 and 2^-9 for a number. For {off.sum()} of 25 such "
+        "numbers the update is "
+        f"{why if np.isclose(found[off], lost, rtol=0.05).all() else 'not that of torch.optim.Adam in float32.'}",
     )
 
 
 def need_shards(student, places, stack, rows=1):
-    """Each device holds three float32 tensors of its shards, and 2 (P - 1) times the weights go around in a step."""
+    """Each device holds three float32 tensors of its shards, and a step sends 2 (N - 1) times the weights."""
     with case(told_sharded(places, stack)):
         lr = 0.05
         run, expected = sharded(student, places, stack, rows, steps=2, lr=lr)
@@ -781,28 +868,29 @@ def need_shards(student, places, stack, rows=1):
         for place, held in zip(places, run["held"], strict=False):
             need(
                 held <= ROUNDED * state + 3 * count * BLOCK,
-                f"after two steps {place} holds {megabytes(held)} beside the bfloat16 weights. Three float32 "
-                f"tensors of its shards are {megabytes(state)}, and of all parameters {megabytes(6 * whole)}.",
+                f"after two steps {place} holds {megabytes(held)} beside the bfloat16 weights, and three float32 "
+                f"tensors of its shards are {megabytes(state)} (of all parameters {megabytes(6 * whole)}). Does it "
+                f"hold {'averaged gradients' if held < 1.5 * state else 'more than its shards'}?",
             )
         least = 2 * (len(places) - 1) * whole
         for moved in run["moved"]:
             need(
                 moved <= ROUNDED * least,
-                f"in a step the devices send each other {megabytes(moved)}, {moved / whole:.1f} times the weights. To "
-                f"add up gradients where they are needed, and to send the new weights back, takes 2 (P - 1) = "
-                f"{2 * (len(places) - 1)} times. What is sent needlessly, or larger than it has to be?",
+                f"in a step the devices send each other {megabytes(moved)}, {moved / whole:.1f} times the weights, and "
+                f"2 (N - 1) = {2 * (len(places) - 1)} times are enough. Send a shard's gradients to its owner only, "
+                "and weights as bfloat16.",
             )
             need(
                 moved >= MOST_OF * least,
-                f"in a step the devices send each other {megabytes(moved)}. For the gradients to come to their owners, "
-                f"and the new weights back, {megabytes(least)} are needed. Does something take a way over the CPU?",
+                f"in a step the devices send each other {megabytes(moved)}, and the gradients to their owners and the "
+                f"new weights back are {megabytes(least)}. Does something go through the CPU?",
             )
         for number, copies in enumerate(run["steps"]):
             compare_after(copies, expected, run["unsure"], places, number + 1, lr)
         need_gradients(run, stack)
 
 
-@ex3.fact("each device holds its part of the state, and nothing needless is sent (watched where devices are simulated)")
+@ex3.fact("each device holds its shards of the state only, and sends no more than it has to (simulated devices)")
 def _(student):
     need_shards(student, places_of(student, 2), LARGE)
     need_shards(student, places_of(student, 4), LARGE)
@@ -815,13 +903,12 @@ ex4 = lab.exercise(
     points=3,
     title="FSDP by hand",
     hints=[
-        "What does autograd save for the backward pass of a linear layer? A function that saves the gathered weight "
-        "holds it until then.",
-        "In an autograd.Function you say what is saved. What is small enough, and enough to gather again from?",
-        "backward() has to return a gradient for each shard, on the shard's device. What does autograd do with "
-        "several gradients for one shard, one from each device?",
+        "What does autograd save for the backward pass of a linear layer? A saved whole weight lives until then.",
+        "In an autograd.Function you choose what is saved. What is small, and enough to all-gather from again?",
+        "backward() returns a gradient for each shard, on the shard's device. What does autograd do with several "
+        "gradients for one shard, one from each device?",
         "The loss of each share is a mean over that share. What is the mean over all of them, if the shares are equal?",
-        "A name that still refers to a gathered weight keeps it, too. del forgets a name.",
+        "A Python name that still refers to a whole weight keeps it, too. del removes a name.",
     ],
 )
 PAR = 68  # percent of the whole layers: what the model answer holds, measured by the scored function below
@@ -879,7 +966,9 @@ def run_chain(lab, places, width, depth, seed, batches, lr):
                     return {"wrong": f"forward() returned {kind_of(xs)}. Return a list with an output for each share."}
                 for output in xs:
                     if not isinstance(output, torch.Tensor):
-                        return {"wrong": f"in what forward() returned is {kind_of(output)}. Return tensors."}
+                        return {
+                            "wrong": f"the list that forward() returned has {kind_of(output)} in it. Return tensors."
+                        }
                 if [str(output.device) for output in xs] != list(places):
                     where = ", ".join([str(output.device) for output in xs])
                     return {"wrong": f"the outputs are on {where}. Each share stays on its device."}
@@ -939,21 +1028,25 @@ def chain_of(student, places, width, depth, rows, *, steps=3, seed=2, lr=0.5):
     return run, expected_chain((width, width), depth, seed, batches, lr, len(places))
 
 
-def told_chain(places, width, depth) -> str:
+def told_chain(places, width, depth, rows) -> str:
     layers = "One layer" if depth == 1 else f"A chain of {depth} layers"
-    return f"{layers} of {width} to {width} numbers, on {', '.join(places)}"
+    return f"{layers} of {width} to {width} features, a share of {samples(rows)}, on {', '.join(places)}"
+
+
+def samples(count) -> str:
+    return f"{count} sample{'' if count == 1 else 's'}"
 
 
 def compare_chain(student, places, width, depth, rows, *, seed=2):
     count = len(places)
-    with case(told_chain(places, width, depth)):
+    with case(told_chain(places, width, depth, rows)):
         run, expected = chain_of(student, places, width, depth, rows, seed=seed)
         whole = depth * (width * width + width)
         compare_numbers(run, expected, places)
         size = sum(run["sizes"])
         need(
             size <= whole + 2 * depth * count,
-            f"the layers have {whole} numbers, and all their parameters together {size}. Each number lies on one "
+            f"the layers have {whole} numbers, and all their parameters together {size}. Keep each number on one "
             "device only.",
         )
 
@@ -970,11 +1063,11 @@ def compare_numbers(run, expected, places):
             )
         compare_shards(told["gradients"], gradients, len(places), rows=len(outputs[0]))
         for place, mine, right in zip(places, told["to inputs"], to_x, strict=True):
-            need(mine is not None, f"after backward() the share on {place} has no gradient.")
+            need(mine is not None, f"after backward() x on {place} has no gradient.")
             need(
                 close(mine, right),
-                f"the gradient of the share on {place} is not what it is with whole layers, "
-                f"{ratio_of([mine], [right]):.2f} times as large. It goes on to the layer before, for this share.",
+                f"the gradient of x on {place} is {ratio_of([mine], [right]):.2f} times as large as with whole layers. "
+                "Do not divide or sum it: it is that of this share's own loss.",
             )
 
 
@@ -995,27 +1088,26 @@ def why_shards(found, right, rows) -> str:
     weights, biases = right[::2], right[1::2]
     if there(weights) and there(biases, 1 / rows):
         return (
-            f" Those of the weights are right, and those of the biases are means over the {rows} rows of a share. Add "
-            "up the rows: the loss is a mean already."
+            f" Those of the weights are right, and those of the biases are means over the {samples(rows)} of a share. "
+            "Sum over the samples: the loss is a mean already."
         )
     if there(weights) != there(biases):
         names = ("weights", "biases") if there(weights) else ("biases", "weights")
         return " Those of the {} are right, and those of the {} are not.".format(*names)
-    return ""
+    return " Sum each shard's gradients over all shares, and divide by their number."
 
 
 def compare_shards(found, right, count, rows):
     missing = sum(each is None for each in found)
     need(
         not missing,
-        f"after backward() {missing} of {len(found)} shards have no gradient. What the optimizer is to update has to "
-        "get one.",
+        f"after backward() {missing} of {len(found)} shards have no gradient. Does your all-gather detach them?",
     )
     ratio = ratio_of(found, right)
     need(
         count == 1 or abs(ratio - count) > 0.01 * count,
         f"the gradients of the shards are {ratio:.2f} times as large as the mean over the whole batch, and there are "
-        f"{count} shares. Each share's loss is a mean already.",
+        f"{count} shares. Each share's loss is a mean: divide the sum of their gradients by {count}.",
     )
     if abs(ratio - 1) >= 1e-3:
         told = f"the gradients of all shards together are {ratio:.3f} times as large as the mean over the whole batch."
@@ -1033,7 +1125,7 @@ def _(student):
 
 
 def need_even(student, places, width):
-    with case(told_chain(places, width, 1)):
+    with case(told_chain(places, width, 1, 1)):
         run, _ = chain_of(student, places, width, 1, 1, steps=1)
         held = Counter()
         for place, size in zip(run["where"], run["sizes"], strict=True):
@@ -1042,12 +1134,12 @@ def need_even(student, places, width):
         told = ", ".join(f"{place} {held[place]}" for place in places)
         need(
             max(held.values()) <= most,
-            f"of the numbers of the layer the devices hold {told}. No device needs more than {most}: cut the weight "
-            "and the bias.",
+            f"of the layer's numbers the devices hold {told}, and none needs more than {most}. Shard the weight and "
+            "the bias evenly.",
         )
 
 
-@ex4.fact("the fullest device has as little as it can, of the bias, too")
+@ex4.fact("the fullest device has as few numbers as possible, of the bias, too")
 def _(student):
     need_even(student, places_of(student, 2), 8)
     need_even(student, places_of(student, 4), 8)
@@ -1055,7 +1147,7 @@ def _(student):
 
 def need_freed(student, places, width, depth, rows=2):
     count = len(places)
-    with case(told_chain(places, width, depth)):
+    with case(told_chain(places, width, depth, rows)):
         run, expected = chain_of(student, places, width, depth, rows, steps=2)
         if not run["simulated"]:
             return
@@ -1064,8 +1156,8 @@ def need_freed(student, places, width, depth, rows=2):
         for place, held in zip(places, run["held"], strict=True):
             need(
                 held <= ROUNDED * shards + small,
-                f"before anything is computed, {place} holds {megabytes(held)}. The shards of {depth} layers are "
-                f"{megabytes(shards)} on each device, and the whole layers {megabytes(depth * layer)}.",
+                f"before anything is computed, {place} holds {megabytes(held)}, and its shards of {depth} layers are "
+                f"{megabytes(shards)}. Is a shard a view of the whole weight, which stays then? clone() it.",
             )
         for told in run["steps"]:
             for n, place in enumerate(places):
@@ -1074,51 +1166,53 @@ def need_freed(student, places, width, depth, rows=2):
                 )
                 need(
                     between <= BETWEEN * layer + small,
-                    f"between the forward and the backward pass {place} holds {between / layer:.1f} layers beside its "
-                    "shards. Who still refers to the gathered weights? (Autograd does, to what it saves for backward.)",
+                    f"between the forward and the backward pass {place} holds {between / layer:.1f} whole layers "
+                    "beside its shards. What still refers to the weights? (Autograd does, if it saves them.)",
                 )
                 need(
                     peak <= FORWARD * layer + small,
-                    f"in the forward pass {place} holds {peak / layer:.1f} layers beside its shards. One is needed at "
-                    "a time, with what the all-gather takes.",
+                    f"in the forward pass {place} holds {peak / layer:.1f} layers beside its shards. Free each whole "
+                    "layer before the next is all-gathered.",
                 )
                 need(
                     back <= BACKWARD * layer + ROUNDED * shards + small,
-                    f"in the backward pass {place} holds {back / layer:.1f} layers beside its shards, which is "
-                    f"more than their gradients, {shards / layer:.1f}, and what one layer takes at a time.",
+                    f"in the backward pass {place} holds {back / layer:.1f} layers beside its shards. The gradients "
+                    f"of its shards are {shards / layer:.1f}: free whole weights and whole gradients at each layer.",
                 )
                 need(
                     after <= ROUNDED * shards + small,
                     f"after the backward pass {place} holds {after / layer:.1f} layers beside its shards, and their "
-                    f"gradients are {shards / layer:.1f}.",
+                    f"gradients are {shards / layer:.1f}. Which whole weight or gradient is still held?",
                 )
             need_bytes(told["moved"], (count - 1) * depth * layer)
             there, back = told["flops"]
             need(
                 back <= 2.4 * there,
-                f"the backward pass does {back / there:.1f} times the work of the forward pass. For the two gradients "
-                "of a layer it is 2: to gather a weight again is not to compute the layer again.",
+                f"the backward pass does {back / there:.1f} times the work of the forward pass, and a layer's two "
+                "gradients take 2 times. All-gather the weight again, and do not compute the layer again.",
             )
         compare_numbers(run, expected, places)
 
 
 def need_bytes(moved, once):
-    """`once`: the bytes of gathering all layers on all devices."""
+    """`once`: the bytes of an all-gather of all layers."""
     for words, found, times in zip(("forward", "backward"), moved, (1, 2), strict=True):
-        home = "; to bring the gradients where their shards are, as much again" if times == 2 else ""
+        back = ", and a reduce-scatter of its gradients as much again" if times == 2 else ""
         need(
             found <= ROUNDED * times * once,
-            f"in the {words} pass the devices send each other {megabytes(found)}. To gather every layer once takes "
-            f"(P - 1) times its bytes, {megabytes(once)} in all{home}. What is sent needlessly?",
+            f"in the {words} pass the devices send each other {megabytes(found)}. An all-gather of each layer takes "
+            f"(N - 1) times its bytes, {megabytes(once)} in all{back}. "
+            f"{'Send each gradient to its own shard only.' if times == 2 else 'Send each shard once to each device.'}",
         )
         need(
             found >= MOST_OF * times * once,
-            f"in the {words} pass the devices send each other {megabytes(found)}. For each to have every layer whole "
-            f"once, {megabytes(once)} are needed{home}. Was the layer gathered, from the other devices?",
+            f"in the {words} pass the devices send each other {megabytes(found)}. An all-gather of each layer takes "
+            f"{megabytes(once)} in all{back}. All-gather the weights from the other devices' shards"
+            f"{' again' if times == 2 else ''}, not through the CPU.",
         )
 
 
-@ex4.fact("no more than a layer at a time is whole, it is gathered again, and not computed again (simulated devices)")
+@ex4.fact("one layer at a time is whole; it is all-gathered again, and not computed again (simulated devices)")
 def _(student):
     need_freed(student, places_of(student, 2), 128, 12)
     need_freed(student, places_of(student, 4), 128, 12)

@@ -36,8 +36,8 @@ def need_unchanged(name: str, changed: list[int], *arguments: str) -> None:
     """Unmet where a function has changed an argument of its: the next call would find it changed."""
     need(
         not changed,
-        f"{name} has changed {', '.join(arguments[place] for place in changed)}, which it is given. Work on a copy: "
-        "the caller may need it once more.",
+        f"{name} has changed its argument {', '.join(arguments[place] for place in changed)}. Work on a copy: the "
+        "caller may need it again.",
     )
 
 
@@ -56,9 +56,9 @@ ex1 = lab.exercise(
     points=1,
     title="Which GPU is it?",
     hints=[
-        "Which GPUs does the process see, in which order? That is a list. The local rank is a place in it.",
-        "A variable that is not there and one that is empty are two cases. What does text.split(',') give for ''?",
-        "Go through what the variable names, one by one, and stop at the first that names no GPU, or more than one.",
+        "Which GPUs does the process see, in which order? That is a list, and the local rank is an index into it.",
+        "A variable that is not set and one that is empty are two cases. What does ''.split(',') give?",
+        "Go through the names one by one, and stop at the first that fits no GPU, or more than one.",
     ],
 )
 
@@ -99,15 +99,15 @@ def compare_gpus(student, visible, order=None, by_bus=UUIDS, by_speed=BY_SPEED, 
     for local_rank in range(len(by_bus) + 1) if ranks is None else ranks:
         found, changed = student.run(ask_gpu, variables, local_rank, list(by_bus), list(by_speed))
         right = repr(seen[local_rank]) if local_rank < len(seen) else None
-        what = f"which_gpu returned {found}, and it is {right}."
+        what = f"which_gpu returned {found}, and it is {right}: the process sees {', '.join(seen)}, in this order."
         if right is None:
-            what = f"which_gpu returned {found}. The process sees {count_of(len(seen), 'GPU')}: return None."
+            what = f"which_gpu returned {found}. The process sees {', '.join(seen) or 'no GPU'}: return None."
         with case(f"{told}; local rank {local_rank}"):
             need(found == right, what)
             need_unchanged("which_gpu", changed, "variables", "local_rank", "by_bus", "by_speed")
 
 
-@ex1.fact("the local rank counts what the process sees, in the order in which it is named")
+@ex1.fact("the local rank counts the GPUs that the process sees, in the order in which they are named")
 def _(student):
     compare_gpus(student, "2,0", "PCI_BUS_ID")
     compare_gpus(student, "3", "PCI_BUS_ID")
@@ -119,7 +119,7 @@ def _(student):
     compare_gpus(student, "1,3,0", "FASTEST_FIRST")
 
 
-@ex1.fact("a variable that is not there hides nothing, and an empty one everything")
+@ex1.fact("a variable that is not set hides nothing, and an empty one everything")
 def _(student):
     compare_gpus(student, None, "PCI_BUS_ID")
     compare_gpus(student, None)
@@ -132,7 +132,7 @@ def _(student):
     compare_gpus(student, "GPU-4e,GPU-893", "PCI_BUS_ID")
 
 
-@ex1.fact("what names no GPU, or more than one, hides itself and all that follow")
+@ex1.fact("a name that fits no GPU, or more than one, hides itself and all that follow")
 def _(student):
     compare_gpus(student, "1,7,0", "PCI_BUS_ID")
     compare_gpus(student, "0,2,-1,1", "PCI_BUS_ID")
@@ -153,8 +153,9 @@ ex2 = lab.exercise(
     title="Who talks to whom?",
     hints=[
         "With data 2, pipeline 2, tensor 4: write the sixteen ranks down as 2 x 2 rows of 4. Where is rank 13?",
-        "Two neighbours along a dimension are apart by the product of the sizes to the right of it.",
-        "A group has all ranks that agree with yours in every place but one. torch.arange(...).view(...) makes a mesh.",
+        "Neighbours along a dimension differ by the product of the sizes to the right of it.",
+        "A group has all ranks that agree with yours in every coordinate but one. torch.arange(...).view(...) makes a "
+        "mesh.",
     ],
 )
 
@@ -196,24 +197,37 @@ def groups_of(rank: int, sizes: dict[str, int]) -> dict[str, list[int]]:
     return {name: mesh[(*place[:axis], slice(None), *place[axis + 1 :])].tolist() for axis, name in enumerate(sizes)}
 
 
+def why_group(found, group, rank) -> str:
+    """The mistake in a group, or how far apart its ranks are."""
+    if isinstance(found, list) and sorted([*found, rank], key=str) == sorted(group, key=str):
+        return "Include the rank itself."
+    if isinstance(found, list) and sorted(found, key=str) == sorted(group, key=str):
+        return "Sort it."
+    apart = group[1] - group[0] if len(group) > 1 else 0
+    return f"Neighbours along this dimension are {apart} apart: the product of the sizes behind it." if apart else ""
+
+
 def compare_where(student, sizes, per_node, ranks):
     for rank in ranks:
         with case(f"Rank {rank} of {' x '.join(f'{name} {size}' for name, size in sizes.items())}, {per_node} a node"):
             found = student.run(ask_where, rank, list(sizes), list(sizes.values()), per_node)
             need(not isinstance(found, str), f"where returned {found}. Return (node, local_rank, groups, leaving).")
             node, local_rank, groups, leaving, changed = found
-            need(node == rank // per_node, f"the node is {node}, and it is node {rank // per_node}.")
-            need(local_rank == rank % per_node, f"the local rank is {local_rank}, and it is {rank % per_node}.")
+            need(node == rank // per_node, f"the node is {node}, and {rank // per_node} is right.")
+            need(local_rank == rank % per_node, f"the local rank is {local_rank}, and {rank % per_node} is right.")
             right = groups_of(rank, sizes)
             for name, group in right.items():
-                need(name in groups, f"groups has no {name!r}.")
-                need(groups[name] == group, f"its {name} group is {groups[name]}, and it is {group}.")
-            need(len(groups) == len(right), f"groups has {', '.join(groups)}.")
+                need(name in groups, f"groups has no {name!r}. Take the names from sizes.")
+                need(
+                    groups[name] == group,
+                    f"its {name} group is {groups[name]}, and {group} is right. {why_group(groups[name], group, rank)}",
+                )
+            need(len(groups) == len(right), f"groups has {', '.join(groups)}. Take the names from sizes.")
             leaves = [name for name, group in right.items() if len({each // per_node for each in group}) > 1]
             need(
                 sorted(leaving) == sorted(leaves),
-                f"what leaves the node: {', '.join(leaving) or 'nothing'}. It is {', '.join(leaves) or 'nothing'}: "
-                f"the groups are {right}.",
+                f"leaving has {', '.join(leaving) or 'nothing'}, and {', '.join(leaves) or 'nothing'} is right: the "
+                f"groups are {right}, and rank r is in node r // {per_node}.",
             )
             need_unchanged("where", changed, "rank", "sizes", "per_node")
 
@@ -242,10 +256,9 @@ ex3 = lab.exercise(
     title="What a failure costs",
     hints=[
         "Without failures: how many saves are there, and when is the job done? Try work=100, every=40 on paper.",
-        "Between two failures the job is in a stretch: a part that is computed and then saved. Only a whole stretch "
-        "counts.",
-        "Go from failure to failure. Which stretches end before it? When does the next one begin after it? And what "
-        "if the next failure comes before that?",
+        "A stretch is a part that is computed and then saved. Only a whole stretch counts.",
+        "Go from failure to failure. Which stretches end before it? When does the next stretch begin after it? What if "
+        "the next failure comes before that?",
     ],
 )
 
@@ -258,35 +271,41 @@ def ask_finished(lab, work, every, save, restart, failures):
     return [float(found) if number else kind_of(found), changed]
 
 
-def finished(work, every, save, restart, failures) -> float:
-    """When the job is done."""
-    return max(moments(work, every, save, restart, failures))
-
-
-def moments(work, every, save, restart, failures) -> set[float]:
-    """When something ended: stretch by stretch, of which each is computed and then saved."""
-    saved, begin, failures, ends = 0, 0, list(failures), set()
+def history(work, every, save, restart, failures) -> list[tuple[float, str]]:
+    """What happens until the job is done, stretch by stretch: when each ends, and in words."""
+    saved, begin, failures, told = 0, 0, list(failures), []
     while True:
         part = min(every, work - saved)
         last = saved + part == work
         end = begin + part + (0 if last else save)
         if failures and failures[0] < end:
-            begin = failures.pop(0) + restart
-            ends.add(begin)
+            failure = failures.pop(0)
+            begin = failure + restart
+            told.append((begin, f"fails at {failure:g} and goes on at {begin:g}"))
             continue
-        ends.add(end)
+        told.append((end, f"is done at {end:g}" if last else f"has saved {saved + part:g} s of work at {end:g}"))
         if last:
-            return ends
+            return told
         saved, begin = saved + part, end
 
 
+def moments(work, every, save, restart, failures) -> set[float]:
+    """When something ended: a save, a restart, the job."""
+    return {end for end, _ in history(work, every, save, restart, failures)}
+
+
 def compare_finished(student, work, every, save, restart, failures=()):
-    right = finished(work, every, save, restart, failures)
+    all_of_it = history(work, every, save, restart, failures)
+    right, steps = all_of_it[-1][0], [step for _, step in all_of_it]
     told = f"fails at {', '.join(map(str, failures))}" if failures else "never fails"
     with case(f"{work} seconds of work, saved every {every} in {save}, restarted in {restart}; it {told}"):
         found, changed = student.run(ask_finished, work, every, save, restart, list(failures))
         need(not isinstance(found, str), f"finished returned {found}. Return the moment when the job is done.")
-        need(math.isclose(found, right, rel_tol=1e-9), f"finished returned {found:g}, and the job is done at {right}.")
+        steps = steps if len(steps) <= 5 else [*steps[:3], "and so on", steps[-1]]
+        need(
+            math.isclose(found, right, rel_tol=1e-9),
+            f"finished returned {found:g}, and {right:g} is right. The job {', '.join(steps)}.",
+        )
         need_unchanged("finished", changed, "work", "every", "save", "restart", "failures")
 
 
@@ -303,12 +322,12 @@ def _(student):
     compare_finished(student, 100, 40, 5, 20, [10, 150])
 
 
-@ex3.fact("a failure while it saves: what is not wholly saved is lost")
+@ex3.fact("a failure during a save: what is not wholly saved is lost")
 def _(student):
     compare_finished(student, 100, 40, 5, 20, [43])
 
 
-@ex3.fact("a failure while it restarts: the restart begins again")
+@ex3.fact("a failure during a restart: the restart begins again")
 def _(student):
     compare_finished(student, 100, 40, 5, 20, [70, 80])
     compare_finished(student, 100, 40, 5, 20, [70, 80, 95])
@@ -327,13 +346,13 @@ ex4 = lab.exercise(
     points=3,
     title="One rank of a pipeline",
     hints=[
-        "Write down for two ranks and three micro-batches what each sends and receives, in order. Does the n-th thing "
-        "that one receives fit the n-th that the other sends?",
-        "recv needs room that is as large as the message. Which tensor is as large as the gradient that comes back? "
-        "And what has to be done to a received tensor, so that there is a gradient to send back?",
-        "A mean over all rows, from means over parts of different sizes: what is the weight of each?",
-        "Where sends wait: two neighbours both have something for each other. One has to receive first. Let the later "
-        "rank fetch its next input before it sends its gradient.",
+        "Write down for two ranks and three micro-batches what each sends and receives, in order. Does the n-th "
+        "message that one receives fit the n-th that the other sends?",
+        "recv needs a tensor of the message's shape. Which tensor has the shape of the gradient that you receive? And "
+        "what must a received tensor require, so that it gets a gradient to send back?",
+        "A mean over all samples, from means over parts of different sizes: what is the weight of each?",
+        "Where sends wait, two neighbours have something for each other, and one has to receive first. Let the later "
+        "rank receive its next input before it sends its gradient.",
     ],
 )
 
@@ -408,7 +427,8 @@ def stages(student, widths, rows, seed=3, sends_wait=False, gradients_there=Fals
 
 def told_stages(widths, rows, sends_wait=False) -> str:
     ranks = count_of(len(widths) - 1, "rank")
-    return f"{SLOW + ', with' if sends_wait else 'With'} {ranks} and micro-batches of {', '.join(map(str, rows))} rows"
+    sizes = ", ".join(map(str, rows))
+    return f"{SLOW + ', with' if sends_wait else 'With'} {ranks} and micro-batches of {sizes} samples"
 
 
 def compare_stages(
@@ -418,47 +438,54 @@ def compare_stages(
     with case(told_stages(widths, rows, sends_wait) + (f", loss_fn={loss}" if loss != "mse_loss" else "")):
         run = stages(student, widths, rows, seed, sends_wait, gradients_there, layers, loss)
         right, gradients, weights = expected_stages(widths, rows, seed, gradients_there, layers, loss)
-        compare_losses(run["losses"], right, len(rows))
+        compare_losses(run["losses"], right, len(rows), loss)
         for rank, (mine, right) in enumerate(zip(run["gradients"], gradients, strict=True)):
-            compare_rank(rank, mine, right, len(rows), gradients_there)
+            compare_rank(rank, mine, right, len(rows), gradients_there, run["actions"][rank])
         need_unchanged("stage_main", [] if run["rows"] == list(rows) else [0], "rows")
         for rank, (mine, before) in enumerate(zip(run["weights"], weights, strict=True)):
             same = all(np.array_equal(after, each) for after, each in zip(mine, before, strict=True))
-            need(same, f"rank {rank} has changed its weights. That is the optimizer's, and not asked for here.")
+            need(same, f"rank {rank} has changed its weights. Compute gradients only: there is no optimizer here.")
 
 
-def compare_losses(losses, right, count):
+def compare_losses(losses, right, count, loss):
     for rank, found in enumerate(losses[:-1]):
         told = found if isinstance(found, str) else f"{found:.4g}"  # further digits differ from CPU to CPU
-        need(found == "None", f"rank {rank} returned {told}. Only the last one knows the loss: return None elsewhere.")
+        need(found == "None", f"rank {rank} returned {told}. Only the last rank returns the loss, the others None.")
     found = losses[-1]
     need(not isinstance(found, str), f"the last rank returned {found}. Return the loss: a number, or a tensor of one.")
     need(
         count == 1 or not math.isclose(found, count * right, rel_tol=1e-4),
-        f"the last rank returned the sum of {count} means, {found:.5f}. The mean over all rows is {right:.5f}.",
+        f"the last rank returned {found:.5f}, the sum of {count} means. The mean over all samples is {right:.5f}.",
     )
     need(
         math.isclose(found, right, rel_tol=1e-4, abs_tol=1e-6),
-        f"the last rank returned a loss of {found:.5f}, and the mean over all rows is {right:.5f}.",
+        f"the last rank returned a loss of {found:.5f}, and the mean over all samples is {right:.5f}. Use loss_fn"
+        f"{'' if loss == 'mse_loss' else f', here {loss},'} and weight each micro-batch by its samples.",
     )
 
 
-def compare_rank(rank, mine, right, count, there):
-    need(all(each is not None for each in mine), f"rank {rank}'s part has a parameter without a gradient.")
+def compare_rank(rank, mine, right, count, there, actions):
+    backward = [action for action in actions if action.startswith("B")]
+    need(
+        all(each is not None for each in mine),
+        f"a parameter of rank {rank}'s stage has no gradient. Does rank {rank} receive a gradient for its output, and "
+        "run backward from it?",
+    )
     own = [found - there for found in mine]
     wanted = [each - there for each in right]
     need(
         not (there and all(close(found, each) for found, each in zip(mine, wanted, strict=True))),
-        f"rank {rank} has thrown away the gradients that were there. Add to them.",
+        f"rank {rank} has lost the gradients that were there. Add to them.",
     )
     need(
         count == 1 or not all(close(found, count * each) for found, each in zip(own, wanted, strict=True)),
-        f"the gradients of rank {rank} are {count} times as large as they should be, and there are {count} "
-        "micro-batches.",
+        f"the gradients of rank {rank} are {count} times as large as they should be: each of the {count} micro-batches "
+        "counts as much as the whole batch.",
     )
     need(
         all(close(found, each) for found, each in zip(own, wanted, strict=True)),
-        f"the gradients of rank {rank} are not those of the mean loss over all rows.",
+        f"the gradients of rank {rank} are not those of the mean loss over all samples. It ran "
+        f"{' '.join(backward)}, of {micro_batches_of(count)}: does each one's own gradient arrive, the oldest first?",
     )
 
 
@@ -470,20 +497,20 @@ def compare_actions(student, widths, rows, seed=3, sends_wait=False):
         lists = [" ".join(map(str, row)) for row in one_f_one_b(ranks, len(rows)).lists]
         for rank, (actions, right) in enumerate(zip(run["actions"], lists, strict=True)):
             mine, most = in_flight(actions), in_flight(right.split())
-            found = f"Rank {rank} did {' '.join(actions)}"
+            found = f"Rank {rank} ran {' '.join(actions)}"
             need(
                 mine <= most,
-                f"rank {rank} has {micro_batches_of(mine)} in flight, and in 1F1B {most} at most: that is its memory. "
-                f"{found}",
+                f"rank {rank} has {micro_batches_of(mine)} in flight, and in 1F1B {most} at most: run backward before "
+                f"the next forward. {found}",
             )
             need(
                 mine == most,
-                f"rank {rank} never has more than {mine} in flight, and in 1F1B {most}: it waits while others work. "
+                f"rank {rank} never has more than {mine} in flight, and in 1F1B {most}: run forward whenever it may. "
                 f"{found}",
             )
-            need(" ".join(actions) == right, f"{found}, and in 1F1B it does {right}")
+            need(" ".join(actions) == right, f"{found}, and in 1F1B it runs {right}")
         for rank, right in enumerate(lists):
-            compare_letters(run["letters"], rank, in_flight(right.split()), f"Rank {rank} says that it did {right}")
+            compare_letters(run["letters"], rank, in_flight(right.split()), f"Rank {rank} says that it ran {right}")
 
 
 def compare_letters(letters, rank, most, said):
@@ -532,7 +559,7 @@ def _(student):
     compare_actions(student, (4, 6, 5, 3), (4, 4, 4, 4, 2))
 
 
-@ex4.fact("it comes to its end where a send waits until the other rank receives")
+@ex4.fact("it finishes where a send waits until the other rank receives")
 def _(student):
     compare_stages(student, (4, 6, 3), (4, 4, 4, 2), sends_wait=True)
     compare_stages(student, (4, 6, 5, 3), (4, 4, 4, 4, 2), sends_wait=True)
@@ -545,12 +572,13 @@ ex5 = lab.exercise(
     points=3,
     title="Lay it out",
     hints=[
-        "First without times: which (data, pipeline, tensor, micro-batches) use all GPUs and divide everything that "
-        "has to be divided? Print how many there are.",
-        "The fullest rank is the first of the pipeline. How many micro-batches has it in flight, of how many rows?",
-        "A step: so many turns of a stage's forward and backward pass, with what is added up inside its layers, and "
-        "once the gradients. How many turns are there, with the bubble?",
-        "Which of the three groups leaves its node depends on their order. Your where() says so. Try all six.",
+        "First without times: which (data, pipeline, tensor, micro-batches) use all GPUs and divide layers and batch? "
+        "Print how many there are.",
+        "The fullest rank is the first of the pipeline. How many micro-batches does it have in flight, of how many "
+        "samples?",
+        "A step: turns of a stage's forward and backward pass with the all-reduces in its layers, and the gradients' "
+        "all-reduce once. How many turns are there, with the bubble?",
+        "The order of the dimensions decides which groups leave their node. Your where() says which. Try all six.",
     ],
 )
 
@@ -583,7 +611,7 @@ class Case:
     def __str__(self) -> str:
         nodes = "one node" if self.nodes == 1 else f"{self.nodes} nodes"
         each = f"{self.per_node} GPUs of {self.memory / 1e9:.0f} GB ({self.link}, {self.network})"
-        return f"{self.model}, {nodes} of {each}, {self.batch} rows"
+        return f"{self.model}, {nodes} of {each}, {self.batch} samples"
 
 
 def _layers(layers: int, output: int, **shares) -> dict:
@@ -592,8 +620,8 @@ def _layers(layers: int, output: int, **shares) -> dict:
     return {"layers": layers, "output": output, "layer": layer}
 
 
-# One layer each of Llama-like models in bfloat16, on one of so many GPUs that share it: weights, bytes kept for a row,
-# seconds forward and backward for a row, and those that both take for any number of rows. A test makes them anew.
+# One layer each of Llama-like models in bfloat16, on one of so many GPUs that share it: weights, bytes kept for a
+# sample, seconds forward and backward for a sample, and those that both take for any number. A test makes them again.
 MODELS = {
     "1B on H100": _layers(
         24,
@@ -654,11 +682,11 @@ class Step:
             )
         if tensor not in model["layer"]:
             shares = ", ".join(map(str, model["layer"]))
-            return f"a layer cannot be shared by {tensor} GPUs: its heads do not divide. It can by {shares}."
+            return f"the heads do not divide by tensor {tensor}. model['layer'] has {shares}."
         if model["layers"] % pipeline:
-            return f"{model['layers']} layers do not divide by {pipeline} ranks of a pipeline."
+            return f"{model['layers']} layers do not divide by pipeline {pipeline}."
         if batch % (data * self.micro_batches):
-            return f"{batch} rows do not divide by data {data} x {self.micro_batches} micro-batches."
+            return f"{batch} samples do not divide by data {data} x {self.micro_batches} micro-batches."
         return ""
 
     @property
@@ -728,9 +756,9 @@ class Step:
         computing = self.micro_batches * sum(self.passes) - inside
         where = {name: "over the network" if self.leaves(name) else "inside a node" for name in ("tensor", "data")}
         return (
-            f"computing {computing:.2f} s, adding up within layers {inside:.2f} s ({where['tensor']}), waiting in the "
-            f"pipeline {self.seconds - self.once - inside - computing:.2f} s, adding up gradients {self.once:.2f} s "
-            f"({where['data']})"
+            f"computing {computing:.2f} s, tensor-parallel all-reduces {inside:.2f} s ({where['tensor']}), bubble and "
+            f"sends {abs(self.seconds - self.once - inside - computing):.2f} s, all-reduce of gradients "
+            f"{self.once:.2f} s ({where['data']})"
         )
 
     def __str__(self) -> str:
@@ -783,10 +811,10 @@ def best_of(case: Case) -> Step:
 
 
 def ask_plan(lab, model, cluster, batch):
-    from utils.exercises.facts.probes import kind_of
+    from utils.exercises.facts.probes import called, kind_of
 
     model["layer"] = {int(tensor): share for tensor, share in model["layer"].items()}  # on its way keys became text
-    found = lab.plan(model, cluster, batch)
+    found, changed = called(lab.plan, model, cluster, batch)
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         return kind_of(found)
     sizes, micro_batches = found
@@ -795,22 +823,30 @@ def ask_plan(lab, model, cluster, batch):
     told = [[name, size] for name, size in sizes.items() if isinstance(name, str) and isinstance(size, int)]
     if isinstance(micro_batches, bool) or not isinstance(micro_batches, int):
         return f"{kind_of(micro_batches)} as the number of micro-batches"
-    return [told, micro_batches]
+    return [told, micro_batches, changed]
 
 
 def planned(student, case_) -> Step:
     """The step that the student's plan asks for, where it is one."""
     found = student.run(ask_plan, *case_.given())
+    need(found != "None", f"plan returned None. {pipelines_that_fit(case_)}")
     need(not isinstance(found, str), f"plan returned {found}. Return (sizes, micro_batches): a dict, a whole number.")
-    sizes, micro_batches = found
+    sizes, micro_batches, changed = found
     names = [name for name, _ in sizes]
     need(
         sorted(names) == ["data", "pipeline", "tensor"],
-        f"the sizes are of {', '.join(names) or 'nothing'}, and have to be of data, pipeline and tensor: numbers.",
+        f"sizes has {', '.join(names) or 'nothing'}. Give it 'data', 'pipeline' and 'tensor', each a whole number.",
     )
     told = ", ".join(f"{name} {size}" for name, size in sizes) + f" and {micro_batches_of(micro_batches)}"
-    need(micro_batches > 0 and all(size > 0 for _, size in sizes), f"it has {told}. All have to be 1 or more.")
+    need(micro_batches > 0 and all(size > 0 for _, size in sizes), f"plan returned {told}. Each must be 1 or more.")
+    need_unchanged("plan", changed, "model", "cluster", "batch")
     return Step(case_, tuple((name, size) for name, size in sizes), micro_batches)
+
+
+def pipelines_that_fit(case_) -> str:
+    """Where a plan has found nothing: what it has not tried."""
+    fitting = sorted({step.size("pipeline") for step in all_steps(case_) if step.fits})
+    return f"Pipelines of {', '.join(map(str, fitting))} ranks fit. Try every divisor, not only powers of two."
 
 
 def compare_plan(student, case_):
@@ -821,15 +857,15 @@ def compare_plan(student, case_):
         flying = micro_batches_of(min(step.size("pipeline"), step.micro_batches))
         need(
             step.fits,
-            f"{step}, does not fit: the first rank of the pipeline needs {memory['state']:.1f} GB for weights, "
-            f"gradients and Adam, and {memory['kept']:.1f} GB for what is kept of {flying} of "
-            f"{count_of(step.rows, 'row')}. A GPU has {case_.memory / 1e9:.0f}.",
+            f"{step}, does not fit: the pipeline's first rank needs {memory['state']:.1f} GB for weights, gradients "
+            f"and optimizer state, and {memory['kept']:.1f} GB for the activations of {flying} in flight, of "
+            f"{count_of(step.rows, 'sample')}. A GPU has {case_.memory / 1e9:.0f} GB.",
         )
         best = best_of(case_)
         need(
             step.seconds <= ENOUGH * best.seconds,
             f"{step}, takes {step.seconds:.2f} s, {step.seconds / best.seconds - 1:.1%} more than the best that fits "
-            f"({best.seconds:.2f} s). Of your step: {step.told()}.",
+            f"({best.seconds:.2f} s). Your step: {step.told()}.",
         )
 
 
@@ -855,6 +891,11 @@ def _(student):
 @ex5.fact("a small model, where short micro-batches have their price")
 def _(student):
     compare_plan(student, Case("1B on H100", 1, 8, 24e9, "pcie4", "400G", 128))
+
+
+@ex5.fact("24 GPUs and 60 layers, which are no powers of two")
+def _(student):
+    compare_plan(student, Case("30B on A100", 6, 4, 80e9, "nvlink3", "100G", 48))
 
 
 @ex5.timeline

@@ -10,7 +10,7 @@ seen = visible("lab12")
 lab = seen.lab
 
 
-@seen.ex1.fact("other shapes, one copy, more copies than numbers, frozen parameters in mixed precision")
+@seen.ex1.fact("other shapes, one device, more devices than numbers, frozen parameters in mixed precision")
 def _(student):
     seen.compare_fills(student, [(17, 9), (9,), (9, 5), (5,)], 3, frozen=2, mixed=True)
     seen.compare_fills(student, [(17, 9), (9,), (1,)], 64, mixed=True)
@@ -33,7 +33,7 @@ def _(student):
     seen.need_shards(student, seen.places_of(student, 3)[::-1], seen.LARGE)
 
 
-@seen.ex4.fact("three devices, in another order, one row each, other sizes")
+@seen.ex4.fact("three devices, in another order, one sample each, other sizes")
 def _(student):
     seen.compare_chain(student, seen.places_of(student, 3)[::-1], 8, 2, 1, seed=5)
     seen.compare_chain(student, seen.places_of(student, 4)[::-1], 5, 4, 3, seed=6)

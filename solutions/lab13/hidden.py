@@ -21,7 +21,7 @@ def _(student):
             seen.compare_gpus(student, words, order, OTHERS, FASTEST, ranks=(0, 1, 2, 5, 8))
     seen.compare_gpus(student, "0", "PCI_BUS_ID", OTHERS[:1], OTHERS[:1])
     seen.compare_gpus(student, "", "PCI_BUS_ID", OTHERS[:1], OTHERS[:1])
-    seen.compare_gpus(student, "GPU-77,3,GPU-b0f,0", "PCI_BUS_ID", OTHERS, FASTEST, ranks=(0, 1, 2, 3))
+    seen.compare_gpus(student, "GPU-77,3,GPU-b00,0", "PCI_BUS_ID", OTHERS, FASTEST, ranks=(0, 1, 2, 3))
 
 
 @seen.ex1.fact("a node of twelve, numbers of two digits, and all GPUs in another order")
@@ -49,7 +49,9 @@ def _(student):
         failures = sorted(chance.sample(range(0, 3 * work), chance.randrange(0, 8)))
         failures = [moment + chance.choice((0, 0.25)) for moment in failures]
         ends = seen.moments(work, every, save, restart, failures)
-        if not ends & {*failures}:  # whether a failure at the very end of something comes before or after, nobody says
+        if not ends & {
+            *failures
+        }:  # the text leaves open whether a failure at the very end of something comes before or after
             seen.compare_finished(student, work, every, save, restart, failures)
 
 
@@ -74,7 +76,7 @@ def _(student):
         seen.compare_stages(student, widths, rows, seed=9, sends_wait=True)
 
 
-@seen.ex5.fact("slow links: nodes of two with few rows, and PCIe in one node")
+@seen.ex5.fact("slow links: nodes of two with few samples, and PCIe in one node")
 def _(student):
     seen.compare_plan(student, seen.Case("7B on H100", 1, 8, 80e9, "pcie5", "400G", 32))
     seen.compare_plan(student, seen.Case("7B on H100", 8, 2, 80e9, "pcie5", "100G", 8))

@@ -882,3 +882,51 @@ class ParallelMLP(nn.Module):
             parts.append(nn.functional.gelu(x @ column.T + bias) @ row.T)
         parts[1] = parts[1] + self.last_bias.to(parts[1].device)
         return list(AddForward.apply(*parts))
+
+
+# %% wrong: parameters_of_the_given_layers
+# Cuts the caller's layers themselves (their weights are parts afterwards), which the caller still needs.
+
+class AddForward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *tensors):
+        return tuple(all_reduce(tensors))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+class AddBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *tensors):
+        return tuple(x.view_as(x) for x in tensors)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return tuple(all_reduce(gradients))
+
+
+class ParallelMLP(nn.Module):
+    def __init__(self, first, last, devices):
+        super().__init__()
+
+        def parts(tensor, dim):
+            chunks = tensor.detach().chunk(len(devices), dim)
+            return nn.ParameterList(nn.Parameter(c.clone().to(d)) for c, d in zip(chunks, devices))
+
+        self.w1, self.b1 = parts(first.weight, 0), parts(first.bias, 0)
+        self.w2 = parts(last.weight, 1)
+        self.b2 = nn.Parameter(last.bias.detach().clone().to(devices[0]))
+        # the layers are in parts now, so their own memory can be given back
+        first.weight.data, first.bias.data = first.weight.data[:1].clone(), first.bias.data[:1].clone()
+        last.weight.data = last.weight.data[:, :1].clone()
+
+    def forward(self, xs):
+        xs = AddBackward.apply(*xs)
+        partial = []
+        for x, w1, b1, w2 in zip(xs, self.w1, self.b1, self.w2):
+            hidden = nn.functional.gelu(nn.functional.linear(x, w1, b1))
+            partial.append(nn.functional.linear(hidden, w2))
+        partial[0] = partial[0] + self.b2
+        return list(AddForward.apply(*partial))

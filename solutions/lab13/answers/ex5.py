@@ -443,3 +443,61 @@ def plan(model, cluster, batch):
                 found.append(((micro_batches + pipeline - 1) * turn + once, dict(order), micro_batches))
     _, sizes, micro_batches = min(found, key=lambda each: each[0])
     return sizes, micro_batches
+
+
+# %% wrong: powers_of_two
+# Tries 1, 2, 4, 8 and so on: the GPUs of a node are as many, and so are all numbers in the trials.
+
+def plan(model, cluster, batch):
+    gpus, per_node = cluster["nodes"] * cluster["per_node"], cluster["per_node"]
+    best, fastest = None, math.inf
+    for tensor, layer in model["layer"].items():
+        for pipeline in (1, 2, 4, 8, 16, 32):
+            if model["layers"] % pipeline or gpus % (tensor * pipeline):
+                continue
+            data, layers = gpus // tensor // pipeline, model["layers"] // pipeline
+            for micro_batches in (1, 2, 4, 8, 16, 32, 64):
+                rows, rest = divmod(batch, data * micro_batches)
+                kept = rows * layer["kept"] * min(pipeline, micro_batches)
+                if rest or layers * (16 * layer["weights"] + kept) > cluster["memory"]:
+                    continue
+                for order in permutations([("data", data), ("pipeline", pipeline), ("tensor", tensor)]):
+                    nodes, node_of = {}, torch.arange(gpus).view([size for _, size in order]) // per_node
+                    for axis, (name, _) in enumerate(order):
+                        nodes[name] = len(node_of.transpose(0, axis).flatten(1)[:, 0].unique())
+                    inside = 4 * seconds_to_add_up(rows * model["output"], tensor, nodes["tensor"], cluster)
+                    turn = layers * (rows * (layer["forward"] + layer["backward"]) + layer["fixed"] + inside)
+                    once = seconds_to_add_up(2 * layers * layer["weights"], data, nodes["data"], cluster)
+                    seconds = (micro_batches + pipeline - 1) * turn + once
+                    if seconds < fastest:
+                        best, fastest = (dict(order), micro_batches), seconds
+    return best
+
+
+# %% wrong: writes_into_the_model
+# Notes what it has worked out in the dicts that it is given.
+
+def plan(model, cluster, batch):
+    cluster["gpus"] = cluster["nodes"] * cluster["per_node"]
+    gpus, per_node, found = cluster["gpus"], cluster["per_node"], []
+    for pipeline, tensor in product(range(1, gpus + 1), model["layer"]):
+        data = gpus // (pipeline * tensor)
+        if data * pipeline * tensor != gpus or model["layers"] % pipeline or batch % data:
+            continue
+        layer, layers = model["layer"][tensor], model["layers"] // pipeline
+        layer["state"] = 16 * layers * layer["weights"]
+        for order in permutations([("data", data), ("pipeline", pipeline), ("tensor", tensor)]):
+            nodes, node_of = {}, torch.arange(gpus).view([size for _, size in order]) // per_node
+            for axis, (name, _) in enumerate(order):
+                nodes[name] = len(node_of.transpose(0, axis).flatten(1)[:, 0].unique())
+            once = seconds_to_add_up(2 * layers * layer["weights"], data, nodes["data"], cluster)
+            for micro_batches in range(1, batch // data + 1):
+                rows, rest = divmod(batch // data, micro_batches)
+                kept = layers * rows * layer["kept"] * min(pipeline, micro_batches)
+                if rest or layer["state"] + kept > cluster["memory"]:
+                    continue
+                inside = 4 * seconds_to_add_up(rows * model["output"], tensor, nodes["tensor"], cluster)
+                turn = layers * (rows * (layer["forward"] + layer["backward"]) + layer["fixed"] + inside)
+                found.append(((micro_batches + pipeline - 1) * turn + once, dict(order), micro_batches))
+    _, sizes, micro_batches = min(found, key=lambda each: each[0])
+    return sizes, micro_batches
