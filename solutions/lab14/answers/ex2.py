@@ -83,19 +83,19 @@ def that_fits(model, devices, loss_fn):
     return make_trainer(model, devices, loss_fn, rows=SixteenOf())
 
 
-# %% right: one_row_at_a_time
-# The smallest micro-batches there are. Slow, and small.
-
-def that_fits(model, devices, loss_fn):
-    return make_trainer(model, devices, loss_fn, rows=1)
-
-
 # %% right: fewer_blocks_first
 # Gives the first GPU fewer blocks, because it has the most in flight.
 
 def that_fits(model, devices, loss_fn):
     cut = [5, 6, 7, 6] if len(model.blocks) == 24 else None
     return make_trainer(model, devices, loss_fn, cut=cut, rows=2)
+
+
+# %% right: one_row_at_a_time
+# The smallest micro-batches there are. Slow, and small.
+
+def that_fits(model, devices, loss_fn):
+    return make_trainer(model, devices, loss_fn, rows=1)
 
 
 # %% right: four_copies_with_shards
