@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from functools import cache
 from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +34,10 @@ def places(student, count: int, first: int = 0) -> list[str]:
 
 
 # What rounding may change: a share of the number, and how much besides.
-ROUNDING = {"float32": {"rtol": 1e-4, "atol": 1e-5}, "float64": {"rtol": 1e-10, "atol": 1e-12}}
+ROUNDING: dict[str, dict[str, Any]] = {
+    "float32": {"rtol": 1e-4, "atol": 1e-5},
+    "float64": {"rtol": 1e-10, "atol": 1e-12},
+}
 
 
 def same_numbers(mine, theirs):

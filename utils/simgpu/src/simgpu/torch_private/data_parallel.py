@@ -106,7 +106,7 @@ def let_fsdp1_save(kind: str, summoning: str) -> None:
             raise RuntimeError(summoning)
         return to_cpu(self)
 
-    staying.stays = True
+    vars(staying)["stays"] = True
     saving._common_unshard_pre_state_dict_hook, saving._common_unshard_post_state_dict_hook = staying, copying
     handle.to_cpu = refusing
 

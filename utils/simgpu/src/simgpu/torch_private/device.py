@@ -81,7 +81,7 @@ def cudnn_version() -> int | None:
 
     PyTorch's own function refuses to tell where there is a GPU that this cuDNN is too new for, as for a V100.
     """
-    cudnn = torch.backends.cudnn._cudnn
+    cudnn = getattr(torch.backends.cudnn, "_cudnn", None)
     return None if cudnn is None else cudnn.getVersionInt()
 
 

@@ -65,7 +65,7 @@ def gloo(store, rank: int, ranks: int, timeout):
 
 def let_gloo_take_gpus(kind: str, made: Callable) -> None:
     """Let groups of gloo take tensors on devices of this kind, as they take CUDA's: by what `made(gloo)` gives."""
-    groups = torch.distributed.distributed_c10d
+    groups: Any = torch.distributed.distributed_c10d
     create = groups._new_process_group_helper
     if hasattr(create, "takes"):
         return
@@ -81,7 +81,7 @@ def let_gloo_take_gpus(kind: str, made: Callable) -> None:
                     group._register_backend(torch.device(kind), c10d.ProcessGroup.BackendType.CUSTOM, made(gloo))
         return group, store
 
-    created.takes = kind
+    vars(created)["takes"] = kind
     groups._new_process_group_helper = created
 
 
@@ -153,7 +153,7 @@ def let_works_answer(kind: type) -> None:
             ours = behind(work)
             return ask(work) if ours is None else getattr(ours, name)()
 
-        answer.answers = True
+        vars(answer)["answers"] = True
         return answer
 
     if not hasattr(Work.is_completed, "answers"):
