@@ -1,7 +1,9 @@
-"""Memory that a process's resident size does not show counts for its limit."""
+"""Memory that a process's resident size does not show counts for its limit, and a busy machine's seconds don't."""
 
+import os
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -76,3 +78,27 @@ for _ in range(3):
         assert len(watch.processes()) == 4
         assert watch.too_much() == ""
         process.communicate("\n")
+
+
+SPINS = "import os; os.sched_setaffinity(0, {int(os.environ['CPU'])}); print('begins', flush=True)\nwhile True: pass"
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_only_seconds_without_a_cpu_are_queued(others, tmp_path):
+    """A process that sleeps waits for no CPU. One that shares a CPU with two others waits most of the time."""
+    code = SPINS if others else "import time; print('begins', flush=True); time.sleep(60)"
+    environment = {**os.environ, "CPU": str(min(os.sched_getaffinity(0)))}
+    pipes = {"stdout": subprocess.PIPE, "text": True, "env": environment}
+    started = [subprocess.Popen([sys.executable, "-S", "-c", code], **pipes) for _ in range(1 + others)]
+    try:
+        for process in started:
+            assert process.stdout.readline() == "begins\n"
+        watch = Watch(Resources(), lambda: [psutil.Process(started[0].pid)], str(tmp_path))
+        watch.queued()
+        time.sleep(1)
+        waited = watch.queued()
+        assert waited > 0.2 if others else waited < 0.05
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()

@@ -38,6 +38,7 @@ from utils.processes.forking import ForkServer, ForkServerEnded
 TIDY = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 TICK = 0.2  # seconds between two looks at a kernel that is busy
+BUSY = 6  # times a limit that a kernel may take at most, where it has to wait for a CPU
 START = "from utils.grading.run.student_process import main; main()"
 # The history of what was typed is not kept, and pictures are drawn as in a notebook. Tracebacks are not read here, and
 # that of a function without end, with its thousand frames, would take IPython half a minute.
@@ -46,7 +47,10 @@ OPTIONS = ("--HistoryManager.enabled=False", "--matplotlib=inline", "--Interacti
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds that things may take, and what else a submission may use."""
+    """Seconds that things may take, and what else a submission may use.
+
+    Those in which a cell or a call has to wait for a CPU, because the machine is busy, don't count (up to `BUSY`).
+    """
 
     start: float = 120
     cell: float = 60
@@ -193,6 +197,8 @@ class KernelProcess:
 
     def _wait_for(self, sent: str, deadline: float, too_late: str) -> dict:
         """The reply to the message `sent`; whatever else comes is dropped. Watches what the kernel uses meanwhile."""
+        last = deadline + (BUSY - 1) * max(deadline - time.monotonic(), 0)
+        self._watch.queued()
         while True:
             # What is no message is dropped too: a notebook can write on its own channel.
             with contextlib.suppress(Exception):
@@ -200,6 +206,7 @@ class KernelProcess:
                 if message["parent_header"].get("msg_id") == sent and isinstance(message["content"], dict):
                     return message["content"]
             self._look_after()
+            deadline = min(deadline + self._watch.queued(), last)
             if time.monotonic() > deadline:
                 raise KernelSlow(too_late)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,24 @@ class Watch:
 
     def __init__(self, resources: Resources, processes: Callable[[], list[psutil.Process]], sockets: str):
         self.resources, self.processes, self.sockets = resources, processes, sockets
+        self._queued: dict[tuple[int, str], float] = {}
+        self._looked = time.monotonic()
+
+    def queued(self) -> float:
+        """Seconds since the last call, or fewer, in which threads that could run waited for a CPU.
+
+        From /proc/PID/task/TID/schedstat (Linux, Documentation/scheduler/sched-stats.rst); 0 where that is not kept.
+        """
+        now = time.monotonic()
+        passed, self._looked = now - self._looked, now
+        before, self._queued = self._queued, {}
+        with contextlib.suppress(psutil.Error):
+            for process in self.processes():
+                for path in Path(f"/proc/{process.pid}/task").glob("*/schedstat"):
+                    with contextlib.suppress(OSError, ValueError, IndexError):
+                        self._queued[process.pid, path.parent.name] = int(path.read_text().split()[1]) / 1e9
+        waited = sum(seconds - before.get(thread, 0) for thread, seconds in self._queued.items())
+        return min(waited, passed)  # threads that wait for one another's CPU wait at the same time
 
     def too_much(self) -> str:
         """What goes over its bound now, in a sentence, or nothing."""
