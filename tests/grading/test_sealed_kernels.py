@@ -2,7 +2,7 @@
 
 test_answers.py judges each answer alone, with the same strict looks and without a kernel. Here some of them go the way
 of a submission: the seal must cost a right answer nothing, and a wrong one its exercise and no other. `make test` has
-those of a few labs, `make test-more` of all.
+those of two labs, `make test-more` of all.
 """
 
 import nbformat
@@ -24,8 +24,8 @@ def answers_to_each_exercise(lab, verdict, which):
     return {exercise: codes[which] for exercise, codes in by_exercise.items()}
 
 
-# In `make test`: a short lab, one long in memory, two long in time.
-FIRST = {("lab01", "model"), ("lab01", "right"), ("lab05", "model"), ("lab09", "model"), ("lab12", "model")}
+# In `make test`: a short lab, and one that takes long.
+FIRST = {("lab01", "model"), ("lab01", "right"), ("lab09", "model")}
 pytestmark = pytest.mark.xdist_group("kernels")  # forked from one process: to start it takes seconds
 EACH = [
     pytest.param(lab, kind, marks=[] if (lab, kind) in FIRST else THOROUGH)
