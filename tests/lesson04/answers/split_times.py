@@ -77,6 +77,26 @@ def split_times(model, x, device0, device1):
     return [begin0.elapsed_time(end0), end0.elapsed_time(copied), begin1.elapsed_time(end1)]
 
 
+# %% wrong: from_device_to_device
+# Times part1 from the end of the copy, an event of device0, to an event of device1. CUDA refuses it.
+
+
+def split_times(model, x, device0, device1):
+    gpu = torch.get_device_module(device0)
+    stream0, stream1 = gpu.current_stream(device0), gpu.current_stream(device1)
+    begin0, end0, copied, end1 = (gpu.Event(enable_timing=True) for _ in range(4))
+    stream0.record_event(begin0)
+    hidden = model.part0(x)
+    stream0.record_event(end0)
+    hidden = hidden.to(device1)
+    stream0.record_event(copied)
+    model.part1(hidden)
+    stream1.record_event(end1)
+    copied.synchronize()
+    end1.synchronize()
+    return [begin0.elapsed_time(end0), end0.elapsed_time(copied), copied.elapsed_time(end1)]
+
+
 # %% wrong: copy_in_the_stream_it_goes_to
 # Takes the copy for device1's work.
 

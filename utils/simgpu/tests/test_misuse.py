@@ -103,6 +103,13 @@ def events(record=2, **kwargs):
     return pair
 
 
+def events_of_two_devices():
+    pair = [torch.simgpu.Event(enable_timing=True) for _ in range(2)]
+    for number, event in enumerate(pair):
+        event.record(torch.simgpu.current_stream(f"simgpu:{number}"))
+    return pair
+
+
 def untested_torch():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "__version__", "2.9.1")
@@ -272,6 +279,16 @@ MISUSE = {
         lambda: (lambda a, b: a.elapsed_time(b))(*events(enable_timing=True)),
         RuntimeError,
         r"device not ready.*end_event.synchronize\(\)",
+    ),
+    "time between events of two devices": (
+        lambda: (lambda a, b: a.elapsed_time(b))(*events_of_two_devices()),
+        RuntimeError,
+        "invalid resource handle.*simgpu:0.*simgpu:1.*record both in its streams",
+    ),
+    "an event recorded by another device": (
+        lambda: events(enable_timing=True)[0].record(torch.simgpu.current_stream("simgpu:1")),
+        RuntimeError,
+        "Event device 0 does not match recording stream's device 1",
     ),
     # what simulated GPUs cannot do
     "DataParallel": (lambda: nn.DataParallel(linear(0)), RuntimeError, "Use torch.nn.parallel.DistributedDataParallel"),

@@ -147,8 +147,15 @@ class Event:
         return None if self._queue is None else self._queue.gpu.device
 
     def record(self, stream: Stream | None = None) -> None:
-        """Happen when all that `stream` (default: the current one) was given until now is done."""
+        """Happen when all that `stream` (default: the current one) was given until now is done.
+
+        Raises RuntimeError where another device's stream recorded it before, as CUDA's events do.
+        """
         queue = machine.queue(machine.gpu(None)) if stream is None else queue_of(stream)
+        if self._queue is not None and not self._queue.gpu.retired and queue.gpu is not self._queue.gpu:
+            raise RuntimeError(
+                f"Event device {self._queue.gpu.index} does not match recording stream's device {queue.gpu.index}."
+            )
         self._queue, self._after = queue, queue.last
         self._recorded = max(queue.free, machine.clock.now())
 
@@ -179,12 +186,18 @@ class Event:
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to `end_event`.
 
-        Raises ValueError without `enable_timing=True`, RuntimeError where one was not recorded or has not happened.
+        Raises ValueError without `enable_timing=True`, RuntimeError where one was not recorded or has not happened,
+        or where they are of two devices (CUDA C++ Programming Guide, "Stream and Event Behavior").
         """
         if not (self._timing and end_event._timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._moment is None or end_event._moment is None:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        if self.device != end_event.device:
+            raise RuntimeError(
+                f"simgpu error: invalid resource handle: one event was recorded on {self.device}, the other on "
+                f"{end_event.device}. Time between events is measured on one device: record both in its streams."
+            )
         if max(self._moment, end_event._moment) > machine.clock.now():
             raise RuntimeError(
                 "simgpu error: device not ready: both events must have happened before their time is read. "
