@@ -19,7 +19,7 @@ def explorer():
 
 
 def test_it_finds_what_the_planner_finds(explorer):
-    searched = {"rows": 1, "recompute": ("none", "full"), "shard": (1, 2, 4, 8)}
+    searched = {"rows": 1, "recompute": ("none", "full"), "shards_in_node": True}
     whole = plan(MODEL, Cluster("H100", 8), 16, **searched)
     assert [each.layout for each in explorer.plan.best(5)] == [each.layout for each in whole.best(5)]
     assert explorer.plan.count == whole.count

@@ -119,12 +119,15 @@ def plan(
     row: torch.Tensor | None = None,
     *,
     only: int | None = None,
+    shards_in_node: bool = False,
     **limits,
 ) -> Plan:
     """Every layout of a training step of `batch` rows, estimated.
 
     `model` is one of `llama(...)`, or any nn.Module with `row`, one row of its batch. `limits` fix or bound fields of
     layouts: `tensor=8`, `pipeline=(1, 2, 4)`, `recompute="full"`; `most_rows` is the largest micro-batch (4).
+    With `shards_in_node` no weights are sharded between nodes: `shard` x `tensor` is at most a node's GPUs, since the
+    ranks of a `tensor` group are neighbours (docs/planner.md).
     With `only=5` the time is estimated of as many as it takes to know the 5 fastest, which is quick; the others that
     fit come after them with no time (nan).
 
@@ -140,7 +143,10 @@ def plan(
     found = list(layouts(model, cluster, batch, limits.pop("most_rows", 4)))
     _require_fields(limits)
     found = [
-        layout for layout in found if all(_allowed(getattr(layout, name), limit) for name, limit in limits.items())
+        layout
+        for layout in found
+        if all(_allowed(getattr(layout, name), limit) for name, limit in limits.items())
+        and (not shards_in_node or layout.shard == 1 or layout.shard * layout.tensor <= cluster.per_node)
     ]
     if not found:
         raise Problem(_nothing(cluster, batch, limits))

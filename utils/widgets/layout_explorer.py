@@ -54,7 +54,8 @@ def explore_layouts(
     `model` is one of `utils.planner.llama(...)` or `of_module(...)`. Sliders choose how many GPUs there are, the
     network between nodes, the memory of a GPU in GB (`memory`, the profile's unless told), and the rows of a step.
     All is estimated by `utils.planner.plan`, and nothing runs. `limits` are plan's; unless told otherwise the search
-    is for micro-batches of one row, recomputation of nothing or all, and weights cut over no more than a node.
+    is for micro-batches of one row, recomputation of nothing or all, and weights sharded
+    inside a node.
 
     TypeError, ValueError or Problem, one line, for what cannot be explored.
     """
@@ -63,8 +64,7 @@ def explore_layouts(
     if not isinstance(model, Model):
         raise TypeError(f"explore_layouts({type(model).__name__}): give a model of utils.planner, such as llama(...)")
     cluster = Cluster(gpu, gpus=per_node, per_node=per_node, link=link)  # what is wrong with a name is said at once
-    node = tuple(count for count in range(1, per_node + 1) if per_node % count == 0)
-    explorer = LayoutExplorer(model, cluster, FEW | {"shard": node} | limits)
+    explorer = LayoutExplorer(model, cluster, FEW | {"shards_in_node": "shard" not in limits} | limits)
     explorer.move(gpus=gpus, network=network, memory=memory or round(cluster.gpu.memory / GB), batch=batch)
     return explorer
 
