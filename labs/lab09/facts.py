@@ -43,21 +43,24 @@ ex1 = lab.exercise(
 )
 
 
-def run_prefetched(lab, device, x, size):
+def run_prefetched(lab, device, x, size, own_stream):
+    """What arrives, and how often it was read too early. `own_stream`: the caller computes on a stream of its own."""
     import warnings
+    from contextlib import nullcontext
 
     import torch
 
     import simgpu
     from simgpu.streams import Stream
     from utils.exercises.facts.probes import array, kind_of
-    from utils.observe.devices import is_simulated
+    from utils.observe.devices import is_simulated, synchronize
 
     make = Stream if is_simulated(device) else torch.cuda.Stream
     copying = make(torch.device(device))
+    computing = Stream(torch.device(device)) if own_stream and is_simulated(device) else nullcontext()
     pinned = torch.Tensor.pin_memory(torch.from_numpy(x))
     pieces, wrong = [], ""
-    with warnings.catch_warnings(), simgpu.unfinished_reads() as races:
+    with warnings.catch_warnings(), simgpu.unfinished_reads() as races, computing:
         warnings.simplefilter("ignore")
         for samples in lab.prefetched(pinned, size, torch.device(device), copying):
             if not isinstance(samples, torch.Tensor):
@@ -67,6 +70,7 @@ def run_prefetched(lab, device, x, size):
                 wrong = f"a tensor on {samples.device}"
                 break
             pieces.append(samples * 1.0)  # reads them at once
+    synchronize(device)
     return {
         "wrong": wrong,
         "pieces": [array(piece) for piece in pieces],
@@ -74,10 +78,12 @@ def run_prefetched(lab, device, x, size):
     }
 
 
-def compare_prefetched(student, device, samples, size, width=6):
-    with case(f"With {samples} samples{f' of {width} numbers' if width > 6 else ''}, size={size} on {device}"):
+def compare_prefetched(student, device, samples, size, width=6, own_stream=False):
+    many = f" of {width} numbers" if width > 6 else ""
+    where = ", in a loop that computes on another stream than the default one" if own_stream else ""
+    with case(f"With {samples} samples{many}, size={size} on {device}{where}"):
         x = numbers(samples, width, seed=samples)
-        run = student.run(run_prefetched, device, x, size)
+        run = student.run(run_prefetched, device, x, size, own_stream)
         need(not run["wrong"], f"prefetched yielded {run['wrong']}. Yield the samples, on {device}.")
         need(run["pieces"], "prefetched yielded nothing. Yield the micro-batches, one after the other.")
         found = [len(piece) for piece in run["pieces"]]
@@ -89,7 +95,8 @@ def compare_prefetched(student, device, samples, size, width=6):
         need(
             not run["races"],
             f"the computing stream read a micro-batch {times(run['races'])} before its copy had finished. Let the "
-            "computing stream wait for the copy, before you yield.",
+            "computing stream wait for the copy, before you yield."
+            + (" It is the stream that is current when your function begins." if own_stream else ""),
         )
 
 
@@ -102,6 +109,11 @@ def _(student):
 @ex1.fact("no sample is read early, also where a copy takes longer than the kernels before it")
 def _(student):
     compare_prefetched(student, student.devices[0], 6, 2, width=200_000)
+
+
+@ex1.fact("no sample is read early, also where the caller computes on a stream of its own")
+def _(student):
+    compare_prefetched(student, student.devices[0], 6, 2, width=200_000, own_stream=True)
 
 
 def watch_prefetched(lab, device, micro_batches, waits):
