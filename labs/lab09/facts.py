@@ -509,6 +509,7 @@ IGNORED = -100
 def run_tokens(lab, device0, device1, x, y, size, features, classes, steps):
     import contextlib
 
+    import numpy as np
     import torch
     from torch import nn
 
@@ -534,6 +535,7 @@ def run_tokens(lab, device0, device1, x, y, size, features, classes, steps):
         parameter.grad = torch.ones_like(parameter)  # left over from earlier
     optimizer = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
     sizes, seen, losses = [], [], []
+    targets = torch.from_numpy(y.copy())
     note = adding_to(sizes)
     model.part0[0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
     optimizer.register_step_post_hook(
@@ -542,7 +544,7 @@ def run_tokens(lab, device0, device1, x, y, size, features, classes, steps):
     simulated = is_simulated(device0) and is_simulated(device1)
     with record(device0, device1) if simulated else contextlib.nullcontext() as timeline:
         for _ in range(steps):
-            found = lab.train_step_tokens(model, optimizer, torch.from_numpy(x), torch.from_numpy(y), size)
+            found = lab.train_step_tokens(model, optimizer, torch.from_numpy(x), targets, size)
             losses.append(found if type(found) is float else kind_of(found))
     return {
         "largest": max([event.flops for event in timeline.events]) if simulated else None,
@@ -551,6 +553,7 @@ def run_tokens(lab, device0, device1, x, y, size, features, classes, steps):
         "gradients": seen[0] if seen else [],
         "losses": losses,
         "parameters": [array(p) for p in parameters],
+        "kept": np.array_equal(array(targets), y),
     }
 
 
@@ -608,6 +611,8 @@ def known_mistakes(x, y, size, classes) -> dict[str, list]:
         * len(sizes),
         "when the sum is divided by the number of all tokens. Divide it by how many count.": [1 / y.size] * len(sizes),
     }
+    positive = max(1, int((y > 0).sum()))
+    weights["when class 0 is not counted. All targets count but -100."] = [1 / positive] * len(sizes)
     known = {
         when: [sum(w * g for w, g in zip(each, same_one, strict=True)) for same_one in zip(*sums, strict=True)]
         for when, each in weights.items()
@@ -655,11 +660,12 @@ def compare_tokens(student, device0, device1, samples, size, counted, *, classes
         compare_gradients(run["gradients"], gradients, what_came_out(run["gradients"], mistakes))
         strange = [found for found in run["losses"] if not isinstance(found, float)]
         need(not strange, f"train_step_tokens returned {strange[0] if strange else ''}. Return a Python float.")
-        nan = " The mean over no token is 0 / 0: use sums." if np.isnan(run["losses"]).any() else ""
+        why = " The mean over no token is 0 / 0: use sums." if np.isnan(run["losses"]).any() else ""
+        why = why or ("" if run["kept"] else " It has changed y, which the second call is given, too.")
         need(
             np.allclose(run["losses"], losses, rtol=1e-4),
             f"the mean losses over the tokens that count are {losses[0]:.4f} and {losses[1]:.4f}, and it returned "
-            f"{run['losses'][0]:.4f} and {run['losses'][1]:.4f}.{nan}",
+            f"{run['losses'][0]:.4f} and {run['losses'][1]:.4f}.{why}",
         )
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
         need(right, "after two steps the parameters differ from those that the whole batch gives.")
