@@ -113,10 +113,11 @@ def copies_while_making(lab, device0, device1):
 @ex1.fact("each layer is made on its device: nothing is copied from the CPU or from the other device")
 def _(student):
     copies = student.run(copies_while_making, *student.devices)
-    megabytes = sum(size for _, size in copies) / 1e6
+    size = sum(size for _, size in copies)
+    amount = f"{size / 1e6:.1f} MB" if size > 1e5 else f"{size} bytes"
     need(
         not copies,
-        f"make_layers copies {megabytes:.1f} MB, in {len(copies)} copies. Moving a layer copies its parameters, and so "
+        f"make_layers copies {amount}, in {len(copies)} copies. Moving a layer copies its parameters, and so "
         "does filling them with numbers from elsewhere. Let nn.Linear make them on the device.",
     )
 

@@ -318,11 +318,12 @@ def bytes_of_a_step(stack, places, dtype, frozen, training, x, mistake=""):
     training = {"training always": True, "training never": False}.get(mistake, training)
     for number, (here, place) in enumerate(pairwise(["cpu", *places])):
         back = {"gradient of the batch": True, "frozen as trained": number > 0}.get(mistake, trained)
+        output = layers[number](batch).detach()
+        sizes = {"numbers": batch.numel(), "four bytes": 4 * batch.numel(), "size of the output": output.nbytes}
         for way in [(here, place), (place, here)][: 1 + (training and back)]:
-            if here != place:
-                size = {"numbers": batch.numel(), "four bytes": 4 * batch.numel()}.get(mistake, batch.nbytes)
-                moved[way] = size + (0 if mistake == "overwritten" else moved.get(way, 0))
-        batch = layers[number](batch).detach()
+            if here != place and not (mistake == "no first copy" and number == 0):
+                moved[way] = sizes.get(mistake, batch.nbytes) + (0 if mistake == "overwritten" else moved.get(way, 0))
+        batch = output
         before = trained and mistake != "layer before only"
         trained = before or (number not in frozen and any(True for _ in layers[number].parameters()))
     if mistake == "output to the CPU":
@@ -339,6 +340,8 @@ MISCOUNTS = {
     "frozen as trained": "a gradient is counted where every layer before the crossing is frozen",
     "layer before only": "a gradient is counted only where the layer right before the crossing is trained, not any "
     "layer before it",
+    "size of the output": "the size of a layer's output is taken for that of its input, which is copied to it",
+    "no first copy": "the copy of the batch from the CPU to the first layer is missing",
     "overwritten": "of several crossings with the same pair only the last is counted",
     "output to the CPU": "the output is moved to the CPU, and it stays on the last layer's device",
 }
@@ -886,6 +889,8 @@ def compare_report(student, kind, words, description, devices=None):
                 "cut": "It has no gradient (grad is None), and requires_grad is True.",
                 "frozen": "It has no gradient (grad is None), and requires_grad is False.",
             }.get(right, "It has a gradient, and that is what counts.")
+            if found[name] not in ("'cut'", "'frozen'") and right not in ("cut", "frozen"):
+                why = "Take str(device) of its own gradient."
             if not found[name].startswith(("'", '"')):
                 why = "A string is expected: str(device)."
             need(found[name] == repr(right), f"{name}: expected {right!r}, and the report has {found[name]}. {why}")

@@ -342,8 +342,9 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
         for parameter in wanted:
             need(
                 parameter in left,
-                f"a parameter of shape {parameter[0]} belongs on {parameter[1]}. The model has "
-                + ", ".join(f"{shape} on {device}" for shape, device in run["parameters"]) + ".",
+                f"a parameter of shape {parameter[0]} belongs on {parameter[1]}. "
+                + (f"The model has {', '.join(f'{shape} on {device}' for shape, device in run['parameters'])}."
+                   if run["parameters"] else "The model has none. nn.Module does not see layers in a plain list."),
             )  # fmt: skip
             left.remove(parameter)
         need(not left, f"the model has {len(left)} parameter(s) more than features and one linear layer.")

@@ -679,9 +679,18 @@ def compare_part_times(told, right):
         f"{where} The order is wrong: return the times in the order of the list parts.",
     )
     need(
+        min(told) > -1e-6,
+        f"{where} A time below 0: its end was recorded before its start, or on another device. Each part has two "
+        "events of its own, in the stream of its own device.",
+    )
+    need(
         min(told) > 1e-6,
         f"{where} Are the events of each part in the stream of its own device? record() without an argument uses the "
         "current device's.",
+    )
+    need(
+        max(told) > LAUNCHES,
+        f"{where} So long it takes to launch a part. The host's clock shows no more: use events.",
     )
     need(
         len({round(one, 9) for one in told}) == len(told),
@@ -960,9 +969,12 @@ def compare_training(seen, sizes, batches, optimizer="SGD"):
         f"Among the losses and the smallest one there is {strange[0] if strange else ''}. Return floats.",
     )
     where = f"The losses should be {in_short(losses)}, and train returned {in_short(found)}."
+    right = np.allclose(found, losses, **CLOSE)
+    rounded = any(found == [round(loss, digits) for loss in losses] for digits in range(7))
+    need(right or not rounded, f"{where} Yours are rounded: return them as they are.")
     need(np.allclose(found[:1], losses[:1], **CLOSE), f"{where} The first is wrong already.")
     need(
-        np.allclose(found, losses, **CLOSE),
+        right,
         f"{where} The first is right, so the updates are wrong: each step calls zero_grad(), backward() and step(), in "
         "this order.",
     )

@@ -160,7 +160,8 @@ def ask_peaks(lab, stack, cut, samples, already, device0, device1):
 
     torch.manual_seed(0)
     layers, x = build(stack), torch.randn(samples, 128)
-    torch.zeros(2_000_000, device=device0)  # a peak from before
+    for device in (device0, device1):
+        torch.zeros(2_000_000, device=device)  # a peak from before
     there = torch.zeros(max(already, 1), device=device1)
     values = [p.detach().clone() for p in layers.parameters()]
     found = lab.peaks(layers, x, cut, torch.device(device0), torch.device(device1))
@@ -174,20 +175,32 @@ def ask_peaks(lab, stack, cut, samples, already, device0, device1):
 EARLIER = 8_000_000  # bytes of the peak from before
 
 
-def why_peak(mine, right, others, weights, all_weights, already) -> str:
-    """The likeliest mistake where a device's peak is wrong: `weights` are its own, `others` the other device's peak."""
+def why_peak(mine, right, others, weights, all_weights, largest, already) -> str:
+    """The likeliest mistake where a device's peak is wrong: `weights` are its own, `others` the other device's peak.
+
+    `largest` is the largest of its parameters. All are in bytes, but for `already`, which is in numbers.
+    """
+    at_update = right < 5.1 * weights  # the peak is that of Adam's step, and not of a forward pass
     if mine == others:
         return "That is the peak of the other device."
-    if mine == EARLIER:
+    if mine > 0.9 * EARLIER:
         return "That is a peak from before your training: reset_peak_memory_stats."
     if mine == all_weights:
         return "The weights of all layers take as much. Was the whole copy there at first?"
     if already and abs(mine - right - 4 * already) <= 0.01 * right:
         return f"{4 * already} of them were in use before your training: subtract those."
+    if mine == 4 * weights + 2 * largest:
+        return "That is Adam with foreach=False: leave it at its default, as the training would."
+    if mine > right and abs(mine - right - weights) <= 4096 and not at_update and weights != all_weights - weights:
+        return "Are the first step's gradients still there in the second forward pass? zero_grad() frees them."
     if mine > right:
         return "Something was there that belongs on the other device: its layers, the output or the loss."
     if mine == 4 * weights:
         return "That is 4 times the weights, without Adam's temporary tensors. Read the peak, not what is left."
+    if abs(right - mine - weights) <= 4096:
+        return "The weights of your own training are missing. Read what is in use before you move the layers."
+    if abs(right - mine - 2 * weights) <= 4096 and at_update:
+        return "Was an earlier training's copy, with its gradients, still there when you began? Train once."
     if abs(right - mine - 2 * weights) <= 4096:
         return "Adam's state is missing. Do two steps: in the first forward pass it does not exist yet."
     if mine < 1.5 * weights:
@@ -206,10 +219,11 @@ def compare_peaks(student, words, stack, cut, samples, device0, device1, already
         need_devices(student)
         most = measured_peaks(stack, cut, samples, device0, device1)
         layers = build(stack)
-        own = [sum(p.nbytes for p in stage.parameters()) for stage in (layers[:cut], layers[cut:])]
+        sizes = [[p.nbytes for p in stage.parameters()] for stage in (layers[:cut], layers[cut:])]
+        own, largest = [sum(each) for each in sizes], [max(each) for each in sizes]
         there = 0, already  # the tensor from before is on device1
         for number, (mine, right) in enumerate(zip(found, most, strict=True)):
-            why = why_peak(mine, right, most[1 - number], own[number], sum(own), there[number])
+            why = why_peak(mine, right, most[1 - number], own[number], sum(own), largest[number], there[number])
             told = f"the peak of device{number} is {right} bytes, and it returned {mine}. {why}"
             need(abs(mine - right) <= 0.06 * right, told)
         need(seen["kept"], "afterwards `layers` is not on the CPU with its own numbers any more. Train a copy.")

@@ -526,6 +526,9 @@ def watch_overlapping(lab, device0, device1, samples, size):
         "watched": exact,
         "order": "".join(["0" if device == device0 else "1" for _, device in there]),
         "launched": sorted([event.launched for event in timeline.events if first <= event.launched <= last]),
+        "launched back": sorted([event.launched for event in timeline.events if event.launched >= min(backward)])
+        if backward
+        else [],
         "span": timeline.span,
         "busy": busy,
         "mixed": mixed,
@@ -556,6 +559,14 @@ def bound_of(run, m) -> float:
     return max(run["busy"]) + min(run["busy"]) / m
 
 
+def why_backward_waits(run) -> str:
+    """Whether Python waited between backward passes. Their two threads launch in steps that are not quite equal."""
+    gaps = np.diff(run["launched back"][:-2])  # what comes last is the result on its way
+    if len(gaps) and gaps.max() > 3 * np.median(gaps):
+        return "Python waits for a device between two backward passes. Wait once, behind the last."
+    return ""
+
+
 def need_share(student, device0, device1, samples, size):
     m = number_of(samples, size)
     run = student.run(watch_overlapping, device0, device1, samples, size)
@@ -567,6 +578,7 @@ def need_share(student, device0, device1, samples, size):
             "needs streams for its copies: lesson 10.)"
             if run["mixed"]
             else lesson.why_serial(run)
+            or why_backward_waits(run)
             or "Python never waits, and the stages are launched in order. Is something copied back to device0 in the "
             "loop? Such a copy waits for stage 1 and holds up device0's next micro-batch."
         )
@@ -655,6 +667,11 @@ def why_share(run, m) -> str:
     for mistaken, words in (
         (more / span, "That is the busier device alone: add one turn of the other."),
         ((more + more / m) / span, "That has a turn of the busier device: it sits out a turn of the other one."),
+        (
+            (more + 2 * less / m) / span,
+            "That has two turns of the other device: one fills and drains.",
+        ),
+        ((more + less / 4) / span, "That takes four micro-batches: use the number that is given."),
         ((more + less) / span, "That adds the work of both devices: take the busier one's, and a turn of the other."),
         ((more + less) * (1 + 1 / m) / span, "That adds the work of both devices: take the busier one's."),
         ((busy0 + busy1 / m) / span, "That takes device0 for the busier one."),

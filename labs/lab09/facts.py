@@ -43,21 +43,24 @@ ex1 = lab.exercise(
 )
 
 
-def run_prefetched(lab, device, x, size):
+def run_prefetched(lab, device, x, size, own_stream):
+    """What arrives, and how often it was read too early. `own_stream`: the caller computes on a stream of its own."""
     import warnings
+    from contextlib import nullcontext
 
     import torch
 
     import simgpu
     from simgpu.streams import Stream
     from utils.exercises.facts.probes import array, kind_of
-    from utils.observe.devices import is_simulated
+    from utils.observe.devices import is_simulated, synchronize
 
     make = Stream if is_simulated(device) else torch.cuda.Stream
     copying = make(torch.device(device))
+    computing = Stream(torch.device(device)) if own_stream and is_simulated(device) else nullcontext()
     pinned = torch.Tensor.pin_memory(torch.from_numpy(x))
     pieces, wrong = [], ""
-    with warnings.catch_warnings(), simgpu.unfinished_reads() as races:
+    with warnings.catch_warnings(), simgpu.unfinished_reads() as races, computing:
         warnings.simplefilter("ignore")
         for samples in lab.prefetched(pinned, size, torch.device(device), copying):
             if not isinstance(samples, torch.Tensor):
@@ -67,6 +70,7 @@ def run_prefetched(lab, device, x, size):
                 wrong = f"a tensor on {samples.device}"
                 break
             pieces.append(samples * 1.0)  # reads them at once
+    synchronize(device)
     return {
         "wrong": wrong,
         "pieces": [array(piece) for piece in pieces],
@@ -74,10 +78,12 @@ def run_prefetched(lab, device, x, size):
     }
 
 
-def compare_prefetched(student, device, samples, size, width=6):
-    with case(f"With {samples} samples{f' of {width} numbers' if width > 6 else ''}, size={size} on {device}"):
+def compare_prefetched(student, device, samples, size, width=6, own_stream=False):
+    many = f" of {width} numbers" if width > 6 else ""
+    where = ", in a loop that computes on another stream than the default one" if own_stream else ""
+    with case(f"With {samples} samples{many}, size={size} on {device}{where}"):
         x = numbers(samples, width, seed=samples)
-        run = student.run(run_prefetched, device, x, size)
+        run = student.run(run_prefetched, device, x, size, own_stream)
         need(not run["wrong"], f"prefetched yielded {run['wrong']}. Yield the samples, on {device}.")
         need(run["pieces"], "prefetched yielded nothing. Yield the micro-batches, one after the other.")
         found = [len(piece) for piece in run["pieces"]]
@@ -89,7 +95,8 @@ def compare_prefetched(student, device, samples, size, width=6):
         need(
             not run["races"],
             f"the computing stream read a micro-batch {times(run['races'])} before its copy had finished. Let the "
-            "computing stream wait for the copy, before you yield.",
+            "computing stream wait for the copy, before you yield."
+            + (" It is the stream that is current when your function begins." if own_stream else ""),
         )
 
 
@@ -102,6 +109,11 @@ def _(student):
 @ex1.fact("no sample is read early, also where a copy takes longer than the kernels before it")
 def _(student):
     compare_prefetched(student, student.devices[0], 6, 2, width=200_000)
+
+
+@ex1.fact("no sample is read early, also where the caller computes on a stream of its own")
+def _(student):
+    compare_prefetched(student, student.devices[0], 6, 2, width=200_000, own_stream=True)
 
 
 def watch_prefetched(lab, device, micro_batches, waits):
@@ -497,6 +509,7 @@ IGNORED = -100
 def run_tokens(lab, device0, device1, x, y, size, features, classes, steps):
     import contextlib
 
+    import numpy as np
     import torch
     from torch import nn
 
@@ -522,6 +535,7 @@ def run_tokens(lab, device0, device1, x, y, size, features, classes, steps):
         parameter.grad = torch.ones_like(parameter)  # left over from earlier
     optimizer = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
     sizes, seen, losses = [], [], []
+    targets = torch.from_numpy(y.copy())
     note = adding_to(sizes)
     model.part0[0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
     optimizer.register_step_post_hook(
@@ -530,7 +544,7 @@ def run_tokens(lab, device0, device1, x, y, size, features, classes, steps):
     simulated = is_simulated(device0) and is_simulated(device1)
     with record(device0, device1) if simulated else contextlib.nullcontext() as timeline:
         for _ in range(steps):
-            found = lab.train_step_tokens(model, optimizer, torch.from_numpy(x), torch.from_numpy(y), size)
+            found = lab.train_step_tokens(model, optimizer, torch.from_numpy(x), targets, size)
             losses.append(found if type(found) is float else kind_of(found))
     return {
         "largest": max([event.flops for event in timeline.events]) if simulated else None,
@@ -539,6 +553,7 @@ def run_tokens(lab, device0, device1, x, y, size, features, classes, steps):
         "gradients": seen[0] if seen else [],
         "losses": losses,
         "parameters": [array(p) for p in parameters],
+        "kept": np.array_equal(array(targets), y),
     }
 
 
@@ -596,6 +611,8 @@ def known_mistakes(x, y, size, classes) -> dict[str, list]:
         * len(sizes),
         "when the sum is divided by the number of all tokens. Divide it by how many count.": [1 / y.size] * len(sizes),
     }
+    positive = max(1, int((y > 0).sum()))
+    weights["when class 0 is not counted. All targets count but -100."] = [1 / positive] * len(sizes)
     known = {
         when: [sum(w * g for w, g in zip(each, same_one, strict=True)) for same_one in zip(*sums, strict=True)]
         for when, each in weights.items()
@@ -643,11 +660,12 @@ def compare_tokens(student, device0, device1, samples, size, counted, *, classes
         compare_gradients(run["gradients"], gradients, what_came_out(run["gradients"], mistakes))
         strange = [found for found in run["losses"] if not isinstance(found, float)]
         need(not strange, f"train_step_tokens returned {strange[0] if strange else ''}. Return a Python float.")
-        nan = " The mean over no token is 0 / 0: use sums." if np.isnan(run["losses"]).any() else ""
+        why = " The mean over no token is 0 / 0: use sums." if np.isnan(run["losses"]).any() else ""
+        why = why or ("" if run["kept"] else " It has changed y, which the second call is given, too.")
         need(
             np.allclose(run["losses"], losses, rtol=1e-4),
             f"the mean losses over the tokens that count are {losses[0]:.4f} and {losses[1]:.4f}, and it returned "
-            f"{run['losses'][0]:.4f} and {run['losses'][1]:.4f}.{nan}",
+            f"{run['losses'][0]:.4f} and {run['losses'][1]:.4f}.{why}",
         )
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
         need(right, "after two steps the parameters differ from those that the whole batch gives.")

@@ -351,14 +351,21 @@ def mistaken_outputs(sizes, seed, x):
     return {said: output.numpy() for said, output in found.items()}
 
 
+def why_short(given, what_to_do) -> str:
+    """Which tensor the model's parameters do not have whole when training begins; empty where they have all."""
+    for name, (there, of_all) in given.items():
+        if there < of_all:
+            return f"The model's parameters begin with {there} of the {of_all} numbers of {name}. {what_to_do}"
+    return ""
+
+
 def why_output(mine, sizes, seed, x, count, given) -> str:
     """The mistake that gives this output in the first step. `given`: of each tensor, how many numbers the model has."""
     for said, output in mistaken_outputs(sizes, seed, x).items():
         if close(mine, output):
             return f"That comes out {said}."
-    for name, (there, of_all) in given.items():
-        if there < of_all:
-            return f"The model's parameters begin with {there} of the {of_all} numbers of {name}. Copy all."
+    if short := why_short(given, "Copy all."):
+        return short
     for terms in range(1, count):
         if close(mine, summed_terms(sizes, seed, x, count, terms)):
             return f"It is the sum of {terms} of the {count} devices' terms. Sum over all devices."
@@ -416,10 +423,11 @@ def compare_parallel(student, places, sizes, rows, *, seed=3, lr=0.5):
                         f"{count} times as far as it should: each of its {count} terms got the whole gradient. Keep "
                         "it in one piece, on one device or on each.",
                     )
+                    why = why_short(run["given"], "Plain lists and plain tensors are not seen.")
                     need(
                         close(mine, output),
                         f"after a step of SGD the output on {place} is not that of the undivided MLP after this step. "
-                        "Which parameter has no gradient, or a wrong one?",
+                        + (why or "Which parameter has no gradient, or a wrong one?"),
                     )
                 need(
                     not close(mine, output + (count - 1) * bias) or count == 1,

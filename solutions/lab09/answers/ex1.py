@@ -266,3 +266,22 @@ def prefetched(x, size, device, copying):
         before = arrived
     computing.wait_stream(copying)
     yield before
+
+
+# %% wrong: default_stream_waits
+# Lets the default stream wait. In the notebook it is the one that computes, but a caller may choose another.
+
+def prefetched(x, size, device, copying):
+    gpu = torch.get_device_module(device)
+    computing = gpu.default_stream(device)
+    before = None
+    for samples in x.split(size):
+        computing.wait_stream(copying)
+        with gpu.stream(copying):
+            arrived = samples.to(device, non_blocking=True)
+        arrived.record_stream(computing)
+        if before is not None:
+            yield before
+        before = arrived
+    computing.wait_stream(copying)
+    yield before
