@@ -27,7 +27,7 @@ ex1 = lab.exercise(
     hints=[
         "A training step has five lines, as in lab 03. On which device is the loss computed?",
         "You need the step twice: once by itself, then once inside a block of `record`.",
-        "timeline.utilisation() has a share for each device, from 0 to 1. A percentage is 100 times that.",
+        "timeline.utilization() has a share for each device, from 0 to 1. A percentage is 100 times that.",
         "timeline.busy_times(device) is a list of pairs (start, end). How long does one of device0 overlap with one of "
         "device1? timeline.span is the recorded time.",
     ],

@@ -393,7 +393,7 @@ ex4 = lab.exercise(
 
 RATE = 0.5  # of plain SGD
 LEAST_WORK = 0.75  # of the operations of the model's products: in attention half of them may be left out
-SIZES = {"words": 300, "width": 16, "heads": 2, "longest": 32}
+SIZES = {"vocab_size": 300, "hidden_size": 16, "heads": 2, "longest": 32}
 
 
 def run_gpt(lab, blocks, cut, device0, device1, seed, tokens, rate):
@@ -404,7 +404,7 @@ def run_gpt(lab, blocks, cut, device0, device1, seed, tokens, rate):
     from utils.observe.trace import record
 
     torch.manual_seed(seed)
-    model = GPT(words=300, width=16, heads=2, blocks=blocks, longest=32)
+    model = GPT(vocab_size=300, hidden_size=16, heads=2, blocks=blocks, longest=32)
     for parameter in model.parameters():
         parameter.data.add_(torch.randn(parameter.shape) * 0.1)
     split = lab.SplitGPT(model, cut, torch.device(device0), torch.device(device1))
@@ -453,7 +453,7 @@ def whole_gpt(blocks, seed, shape):
 
 
 def some_tokens(shape, seed):
-    return torch.randint(SIZES["words"], shape, generator=torch.Generator().manual_seed(seed)).numpy()
+    return torch.randint(SIZES["vocab_size"], shape, generator=torch.Generator().manual_seed(seed)).numpy()
 
 
 def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
@@ -521,7 +521,7 @@ def run_sequences(lab, blocks, cut, device0, device1, seed, sequences):
     from utils.models.gpt import GPT
 
     torch.manual_seed(seed)
-    model = GPT(words=300, width=16, heads=2, blocks=blocks, longest=32)
+    model = GPT(vocab_size=300, hidden_size=16, heads=2, blocks=blocks, longest=32)
     split = lab.SplitGPT(model, cut, torch.device(device0), torch.device(device1))
     with torch.no_grad():
         return [array(split(torch.from_numpy(tokens))) for tokens in sequences]

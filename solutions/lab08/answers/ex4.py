@@ -20,13 +20,13 @@ def share_of_bound(step, device0, device1, micro_batches):
 
 
 # %% wrong: no_turn_more
-# Forgets the turn that each device has to sit out: gives the utilisation of the busier device.
+# Forgets the turn that each device has to sit out: gives the utilization of the busier device.
 
 def share_of_bound(step, device0, device1, micro_batches):
     step()
     with record(device0, device1) as timeline:
         step()
-    return max(timeline.utilisation().values())
+    return max(timeline.utilization().values())
 
 
 # %% wrong: upside_down
@@ -125,7 +125,7 @@ def share_of_bound(step, device0, device1, micro_batches):
     return work * (1 + 1 / micro_batches) / timeline.span
 
 
-# %% right: utilisation
+# %% right: utilization
 # Uses the busy shares, and multiplies.
 
 def share_of_bound(step, device0, device1, micro_batches):
@@ -133,7 +133,7 @@ def share_of_bound(step, device0, device1, micro_batches):
         step()
     with record(device0, device1) as timeline:
         step()
-    less, more = sorted(timeline.utilisation().values())
+    less, more = sorted(timeline.utilization().values())
     return more + less / micro_batches
 
 

@@ -43,11 +43,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         for optimizer in optimizers:
             optimizer.step()
         return loss
@@ -103,11 +103,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -167,11 +167,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         here.grad += there.grad.to(here.device)
@@ -231,9 +231,9 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+    def step(tokens, targets):
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -295,11 +295,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), lambda o, t: 4 * loss_fn(o, t), devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), lambda o, t: 4 * loss_fn(o, t), devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -361,11 +361,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -374,7 +374,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         there.grad += at_the_embedding
         for optimizer in optimizers:
             optimizer.step()
-        return loss * len(words)
+        return loss * len(tokens)
 
     def gradients():
         return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
@@ -427,11 +427,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-2) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -494,11 +494,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -560,11 +560,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -626,11 +626,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.AdamW(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -691,11 +691,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -757,11 +757,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.SGD(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -823,11 +823,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -888,11 +888,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -954,11 +954,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         # One weight in two places: each gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
@@ -1020,11 +1020,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         for optimizer in optimizers:
             optimizer.step()
         return loss
@@ -1085,11 +1085,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
 
     halves = []
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         here, there = stages[0].embed.weight, stages[-1].head.weight
         halves[:] = [here.grad.clone(), there.grad.clone()]
         here.grad += halves[1].to(here.device)
@@ -1141,11 +1141,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head, at_the_embedding = there.grad.to(here.device), here.grad.to(there.device)
         here.grad += at_the_head
@@ -1169,7 +1169,7 @@ class Half(nn.Module):
         super().__init__()
         self.numbers, self.is_first = list(blocks), is_first
         self.blocks = nn.ModuleList(copy.deepcopy(model.blocks[n]) for n in blocks)
-        self.words = copy.deepcopy(model.embed.weight)
+        self.table = copy.deepcopy(model.embed.weight)
         self.norm = None if is_first else copy.deepcopy(model.norm)
         self.register_buffer("cos", model.cos.clone())
         self.register_buffer("sin", model.sin.clone())
@@ -1177,10 +1177,10 @@ class Half(nn.Module):
     def forward(self, x):
         length = x.shape[1]
         if self.is_first:
-            x = nn.functional.embedding(x, self.words)
+            x = nn.functional.embedding(x, self.table)
         for block in self.blocks:
             x = block(x, self.cos[:length], self.sin[:length])
-        return x if self.is_first else nn.functional.linear(self.norm(x), self.words)
+        return x if self.is_first else nn.functional.linear(self.norm(x), self.table)
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
@@ -1217,15 +1217,15 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         one += take(b)
         two += take(a)
 
-    def step(words, targets):
+    def step(tokens, targets):
         for pair in halves:
             for half in pair:
                 half.zero_grad()
         parts = [
             (w.to(first).split(rows), t.to(second).split(rows))
-            for w, t, (first, second) in zip(words.chunk(2), targets.chunk(2), copies)
+            for w, t, (first, second) in zip(tokens.chunk(2), targets.chunk(2), copies)
         ]
-        count, total = len(words) // rows, [0.0, 0.0]
+        count, total = len(tokens) // rows, [0.0, 0.0]
         each = len(parts[0][0])
         made, back, waiting = [{}, {}], [{}, {}], [{}, {}]
         for turn in range(each + 2):
@@ -1244,7 +1244,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
                 if turn >= 2:
                     made[n].pop(turn - 2).backward(take(back[n].pop(turn - 2)))
         for a, b in halves:
-            add_up(a.words.grad, b.words.grad)
+            add_up(a.table.grad, b.table.grad)
         for mine, other in zip(halves[0], halves[1]):
             for p, q in zip(mine.parameters(), other.parameters()):
                 add_up(p.grad, q.grad)
@@ -1257,7 +1257,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         for half in halves[0]:
             for n, block in zip(half.numbers, half.blocks):
                 found.update({f"blocks.{n}.{k}": p.grad for k, p in block.named_parameters()})
-        found["embed.weight"] = halves[0][0].words.grad
+        found["embed.weight"] = halves[0][0].table.grad
         found["norm.weight"] = halves[0][1].norm.weight.grad
         found["norm.bias"] = halves[0][1].norm.bias.grad
         return found
@@ -1284,11 +1284,11 @@ class Piece(nn.Module):
 
     def forward(self, x):
         if self.is_first:
-            x = nn.functional.embedding(x, self.words)
+            x = nn.functional.embedding(x, self.table)
         x = x if self.blocks else x.clone()  # small models have pieces without a block
         for block in self.blocks:
             x = block(x, self.cos[: x.shape[1]], self.sin[: x.shape[1]])
-        return nn.functional.linear(self.norm(x), self.words) if self.is_last else x
+        return nn.functional.linear(self.norm(x), self.table) if self.is_last else x
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
@@ -1300,20 +1300,20 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         place = devices[n if n < 4 else 7 - n]
         pieces.append(Piece(model, range(begin, begin + size), n == 0, n == 7).to(place))
         begin += size
-    words_weight = nn.Parameter(model.embed.weight.detach().to(devices[0]))
-    pieces[0].words = pieces[7].words = words_weight
+    table = nn.Parameter(model.embed.weight.detach().to(devices[0]))
+    pieces[0].table = pieces[7].table = table
     parameters = list(dict.fromkeys(p for piece in pieces for p in piece.parameters()))
     optimizer = torch.optim.Adam(parameters, lr=1e-3)
 
-    def step(words, targets):
+    def step(tokens, targets):
         optimizer.zero_grad()
-        schedule = zero_bubble_v(4, len(words) // rows)
-        loss = run(schedule, pieces, words.to(devices[0]), targets.to(devices[0]), loss_fn, devices)
+        schedule = zero_bubble_v(4, len(tokens) // rows)
+        loss = run(schedule, pieces, tokens.to(devices[0]), targets.to(devices[0]), loss_fn, devices)
         optimizer.step()
         return loss
 
     def gradients():
-        found = {"embed.weight": words_weight.grad}
+        found = {"embed.weight": table.grad}
         for piece in pieces:
             for number, block in zip(piece.numbers, piece.blocks, strict=True):
                 found |= {f"blocks.{number}.{name}": p.grad for name, p in block.named_parameters()}
