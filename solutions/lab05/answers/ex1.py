@@ -192,7 +192,7 @@ def watch(model, optimizer, x, y, device0, device1):
 
 
 # %% wrong: less_busy_is_both
-# Thinks that the less busy device computes only while the other does.
+# Thinks that the device with the lower utilization computes only while the other does.
 
 def watch(model, optimizer, x, y, device0, device1):
     def step():

@@ -115,7 +115,7 @@ def share_of_bound(step, device0, device1, micro_batches):
 
 
 # %% wrong: turn_of_the_average
-# Takes both devices for equally busy, and half of their work for each.
+# Thinks that both devices compute for the same time, and takes half of the total for each.
 
 def share_of_bound(step, device0, device1, micro_batches):
     step()
@@ -126,7 +126,7 @@ def share_of_bound(step, device0, device1, micro_batches):
 
 
 # %% right: utilization
-# Uses the busy shares, and multiplies.
+# Uses utilization, and multiplies.
 
 def share_of_bound(step, device0, device1, micro_batches):
     for _ in range(2):

@@ -33,7 +33,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -93,7 +93,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -108,7 +108,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         here.grad += at_the_head
@@ -157,7 +157,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -172,7 +172,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         here.grad += there.grad.to(here.device)
         there.grad += here.grad.to(there.device)
@@ -221,7 +221,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -234,7 +234,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
     def step(tokens, targets):
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -251,7 +251,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
 
 
 # %% wrong: sum_over_stages
-# Takes the mean over a quarter of the rows for the mean over all, because there are four GPUs.
+# Takes the mean over a quarter of the samples for the mean over all, because there are four GPUs.
 
 class Stage(nn.Module):
     """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
@@ -285,7 +285,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -300,7 +300,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), lambda o, t: 4 * loss_fn(o, t), devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -317,7 +317,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
 
 
 # %% wrong: loss_of_all_rows
-# Returns the sum over the rows and not their mean. The gradients are right.
+# Returns the sum over the samples and not their mean. The gradients are right.
 
 class Stage(nn.Module):
     """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
@@ -351,7 +351,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -366,7 +366,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -417,7 +417,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -432,7 +432,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -483,7 +483,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     devices = [torch.device("simgpu", number) for number in range(4)]
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
@@ -499,7 +499,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -550,7 +550,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -565,7 +565,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -616,7 +616,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -631,7 +631,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -681,7 +681,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -696,7 +696,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -747,7 +747,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -762,7 +762,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -813,7 +813,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -828,7 +828,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -844,7 +844,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
 
 
 # %% wrong: gradients_on_the_cpu
-# Brings the gradients to the CPU, so that they are all in one place.
+# Copies the gradients to the CPU, so that they are all on one device.
 
 class Stage(nn.Module):
     """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
@@ -878,7 +878,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -893,7 +893,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -910,7 +910,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
 
 
 # %% wrong: head_not_named
-# Leaves embed.weight out: its gradient is in two places.
+# Leaves embed.weight out: its gradient is on two devices.
 
 class Stage(nn.Module):
     """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
@@ -944,7 +944,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -959,7 +959,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -1010,7 +1010,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -1073,7 +1073,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -1131,7 +1131,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -1371,7 +1371,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)

@@ -1,5 +1,5 @@
 # %% wrong: large_micro_batches
-# Thinks that large micro-batches keep GPUs busy, and forgets how many of them are in flight.
+# Thinks that large micro-batches raise utilization, and forgets how many of them are in flight.
 
 def that_fits(model, devices, loss_fn):
     return make_trainer(model, devices, loss_fn, rows=16)
@@ -72,7 +72,7 @@ def that_fits(model, devices, loss_fn):
 
 
 # %% wrong: always_sixteen
-# Cuts any batch into 16 micro-batches: 64 rows fit by luck, and with a batch twice as large each keeps twice as much.
+# Cuts any batch into 16 micro-batches: 64 samples fit by luck, and with a batch twice as large each keeps twice as much.
 
 class SixteenOf:
     def __rfloordiv__(self, rows):
@@ -142,7 +142,7 @@ def that_fits(model, devices, loss_fn, rows=2):
                 loss = loss_fn(copies[n](shares[n][0][m]), shares[n][1][m]) / count
                 loss.backward()
                 losses[n] = losses[n] + loss.detach()
-        for begin in range(0, len(names), 16):  # a few at a time: what is on its way takes memory
+        for begin in range(0, len(names), 16):  # a few at a time: activations in flight take memory
             some = range(begin, min(begin + 16, len(names)))
             coming = [[send(every[n][k].grad, devices[owner[k]]) for n in range(4) if n != owner[k]] for k in some]
             for k, arrivals in zip(some, coming):

@@ -6,7 +6,7 @@ def that_is_fast(model, devices, loss_fn):
 
 
 # %% wrong: too_many_small_ones
-# Takes micro-batches of one row for the smallest bubble, and pays for every launch.
+# Takes micro-batches of one sample for the smallest bubble, and pays for every launch.
 
 def that_is_fast(model, devices, loss_fn):
     cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
@@ -34,7 +34,7 @@ def that_is_fast(model, devices, loss_fn):
 
 
 # %% wrong: looks_busy
-# Keeps GPUs busy with needless products, so that they are never idle.
+# Fills idle time with needless products.
 
 def that_is_fast(model, devices, loss_fn):
     cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
@@ -52,7 +52,7 @@ def that_is_fast(model, devices, loss_fn):
 
 
 # %% wrong: half_of_the_batch
-# Trains on every second row, which takes half of the time.
+# Trains on every second sample, which takes half of the time.
 
 def that_is_fast(model, devices, loss_fn):
     cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
