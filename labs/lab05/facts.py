@@ -687,6 +687,10 @@ ex5 = lab.exercise(
         "Test before you count a layer in: is the sum with this layer at most memory0?",
         "Your loop finds the cut. layers[:cut] and layers[cut:] are the two parts; .to(device) moves one.",
     ],
+    likely={
+        "shapes cannot be multiplied": "Do the layers run in their order? After the first one that does not fit, all "
+        "others are on device1.",
+    },
 )
 
 LINEAR = ["Linear", 128, 128]  # sizes that fill whole blocks of memory, so that what is counted is what is taken

@@ -389,6 +389,11 @@ ex4 = lab.exercise(
         "An embedding can be looked up on one device for blocks on the other. nn.functional.linear(x, weight) takes a "
         "weight that no module of that device owns.",
     ],
+    likely={
+        "The size of tensor a": "Cut cos and sin to the length of these tokens, in each forward pass.",
+        "got indices is on": "head.weight is embed.weight: moving one of the two modules moves both.",
+        "Expected all tensors": "A block needs x, cos and sin on its own device, whichever devices the model is given.",
+    },
 )
 
 RATE = 0.5  # of plain SGD

@@ -646,6 +646,9 @@ ex4 = lab.exercise(
         "Drop the choices that do not fit, and those that are too slow. Price the others: whole hours, all GPUs.",
         "More nodes can make a step slower, and a later finish can cost less: compare all of them.",
     ],
+    likely={
+        "empty sequence": "Where nothing is done in time, no choice is left: return None.",
+    },
 )
 
 MODELS = {
