@@ -135,6 +135,10 @@ ex2 = lab.exercise(
         "x.to(device) returns a copy and leaves x where it is. Does your code keep each copy?",
         "If backward() complains of an in-place operation: += overwrites a tensor that the backward pass needs.",
     ],
+    likely={
+        "inplace operation": "An in-place line such as += changed a tensor that backward() needs: write x = x + y.",
+        "The size of tensor a": "The shortcut adds the batch itself, which has as many features as the output.",
+    },
 )
 
 
@@ -559,6 +563,10 @@ ex5 = lab.exercise(
         "For undivided_state, print the keys of layers.state_dict() beside those of your two parts. A slice of an "
         "nn.Sequential keeps the names of its layers.",
     ],
+    likely={
+        'missing the required "forward"': "part0 and part1 must run their layers when they are called: use "
+        "nn.Sequential.",
+    },
 )
 
 

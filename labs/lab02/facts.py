@@ -34,6 +34,10 @@ ex1 = lab.exercise(
         "register_forward_hook returns a handle. Keep all handles, run the model in try, and call remove() on each in "
         "finally.",
     ],
+    likely={
+        "Expected all tensors": "Call model(batch) itself: only its forward knows the order of its layers and its "
+        "copies.",
+    },
 )
 
 
@@ -429,6 +433,9 @@ ex3 = lab.exercise(
         "A recursive function with a dict from a node to its number visits each node once. The nodes in the dict are "
         "those of the graph.",
     ],
+    likely={
+        "'NoneType' object": "An output without a graph has grad_fn None, and next_functions can contain None.",
+    },
 )
 
 
@@ -829,6 +836,10 @@ ex5 = lab.exercise(
         "A parameter has no gradient for one of two reasons. parameter.requires_grad tells which.",
         "Ask for a gradient with `is None` first: it may be all zeros, and the parameter may have been frozen since.",
     ],
+    likely={
+        "'NoneType' object": "A parameter without a gradient has .grad None: ask for that first.",
+        "Boolean value of Tensor": "A gradient has no truth value: ask `grad is None`, not `if grad`.",
+    },
 )
 
 

@@ -59,6 +59,11 @@ ex1 = lab.exercise(
         "Add up squares as Python numbers, which have no device, and skip parameters whose grad is None. Or look for "
         "clip_grad in torch.nn.utils.",
     ],
+    likely={
+        "Expected all tensors": "The model's stages stay where they are. The target goes to output.device.",
+        "inplace operation": "Update after backward(): it needs the weights with which the forward pass computed.",
+        "'NoneType' object": "A frozen parameter has .grad None: skip it.",
+    },
 )
 
 STACK = [["Linear", 6, 8], ["Tanh"], ["Linear", 8, 5], ["Tanh"], ["Linear", 5, 3]]
@@ -280,6 +285,12 @@ ex2 = lab.exercise(
         "tensor.numel() counts the numbers in a tensor. For *one* image that is the input size of the linear layer.",
         "flatten(1) flattens all dimensions but the batch. Then move, then classify.",
     ],
+    likely={
+        "shapes cannot be multiplied": "Flatten each image, and give the linear layer as many inputs as features has "
+        "numbers for one image.",
+        "more than 1 value per channel": "In training mode BatchNorm refuses a single image: run features in "
+        "evaluation mode, then restore the mode.",
+    },
 )
 
 
@@ -393,6 +404,10 @@ ex3 = lab.exercise(
         "model.parameters() is a generator: you can go through it once. Call it again, or make a list.",
         "In a dict from a device to a list of parameters, each list is for one torch.optim.Adam.",
     ],
+    likely={
+        "empty parameter list": "Do you go through one model.parameters() twice? It is a generator, and empty the "
+        "second time.",
+    },
 )
 
 
@@ -535,6 +550,10 @@ ex4 = lab.exercise(
         "result.",
         "torch.cat([a, b], dim=1) needs both tensors on head's device.",
     ],
+    likely={
+        "shapes cannot be multiplied": "Both branches take the batch itself.",
+        "Sizes of tensors must match": "Join the features, not the samples: torch.cat(..., dim=1).",
+    },
 )
 
 
@@ -714,6 +733,10 @@ ex5 = lab.exercise(
         "The target goes to output.device. Then loss, zero_grad, backward and step, as in exercise 1 without clipping.",
         "One optimizer takes a list of all parameters: a comprehension with two `for` collects it.",
     ],
+    likely={
+        "must have the same dtype": "raw has integers: the first part takes preprocess(raw).",
+        "The size of tensor a": "Does each batch go through all parts, however many there are?",
+    },
 )
 
 RATE = 0.1

@@ -27,7 +27,7 @@ ex1 = lab.exercise(
     hints=[
         "A training step has five lines, as in lab 03. On which device is the loss computed?",
         "You need the step twice: once by itself, then once inside a block of `record`.",
-        "timeline.utilisation() has a share for each device, from 0 to 1. A percentage is 100 times that.",
+        "timeline.utilization() has a share for each device, from 0 to 1. A percentage is 100 times that.",
         "timeline.busy_times(device) is a list of pairs (start, end). How long does one of device0 overlap with one of "
         "device1? timeline.span is the recorded time.",
     ],
@@ -702,6 +702,10 @@ ex5 = lab.exercise(
         "Test before you count a layer in: is the sum with this layer at most memory0?",
         "Your loop finds the cut. layers[:cut] and layers[cut:] are the two parts; .to(device) moves one.",
     ],
+    likely={
+        "shapes cannot be multiplied": "Do the layers run in their order? After the first one that does not fit, all "
+        "others are on device1.",
+    },
 )
 
 LINEAR = ["Linear", 128, 128]  # sizes that fill whole blocks of memory, so that what is counted is what is taken

@@ -49,6 +49,10 @@ ex1 = lab.exercise(
         "forward loops over that list. At which number do the activations move?",
         "One line of ResNet's forward calls no module: it flattens each image's numbers. Is it in yours?",
     ],
+    likely={
+        "shapes cannot be multiplied": "Does your forward flatten each image's numbers before fc, as ResNet's does?",
+        "IndexError": "Groups have other numbers of blocks in other ResNets: loop over each group.",
+    },
 )
 
 SMALL = [1, 1, 1, 1]  # one block in each group: ResNet10, a small relative of ResNet18

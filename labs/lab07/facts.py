@@ -403,11 +403,16 @@ ex4 = lab.exercise(
         "An embedding can be looked up on one device for blocks on the other. nn.functional.linear(x, weight) takes a "
         "weight that no module of that device owns.",
     ],
+    likely={
+        "The size of tensor a": "Cut cos and sin to the length of these tokens, in each forward pass.",
+        "got indices is on": "head.weight is embed.weight: moving one of the two modules moves both.",
+        "Expected all tensors": "A block needs x, cos and sin on its own device, whichever devices the model is given.",
+    },
 )
 
 RATE = 0.5  # of plain SGD
 LEAST_WORK = 0.75  # of the operations of the model's products: in attention half of them may be left out
-SIZES = {"words": 300, "width": 16, "heads": 2, "longest": 32}
+SIZES = {"vocab_size": 300, "hidden_size": 16, "heads": 2, "longest": 32}
 
 
 def run_gpt(lab, blocks, cut, device0, device1, seed, tokens, rate):
@@ -418,7 +423,7 @@ def run_gpt(lab, blocks, cut, device0, device1, seed, tokens, rate):
     from utils.observe.trace import record
 
     torch.manual_seed(seed)
-    model = GPT(words=300, width=16, heads=2, blocks=blocks, longest=32)
+    model = GPT(vocab_size=300, hidden_size=16, heads=2, blocks=blocks, longest=32)
     for parameter in model.parameters():
         parameter.data.add_(torch.randn(parameter.shape) * 0.1)
     split = lab.SplitGPT(model, cut, torch.device(device0), torch.device(device1))
@@ -467,7 +472,7 @@ def whole_gpt(blocks, seed, shape):
 
 
 def some_tokens(shape, seed):
-    return torch.randint(SIZES["words"], shape, generator=torch.Generator().manual_seed(seed)).numpy()
+    return torch.randint(SIZES["vocab_size"], shape, generator=torch.Generator().manual_seed(seed)).numpy()
 
 
 def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
@@ -535,7 +540,7 @@ def run_sequences(lab, blocks, cut, device0, device1, seed, sequences):
     from utils.models.gpt import GPT
 
     torch.manual_seed(seed)
-    model = GPT(words=300, width=16, heads=2, blocks=blocks, longest=32)
+    model = GPT(vocab_size=300, hidden_size=16, heads=2, blocks=blocks, longest=32)
     split = lab.SplitGPT(model, cut, torch.device(device0), torch.device(device1))
     with torch.no_grad():
         return [array(split(torch.from_numpy(tokens))) for tokens in sequences]

@@ -41,6 +41,9 @@ ex1 = lab.exercise(
         "A line in the loop that needs a value (.item(), print, .cpu(), synchronize) stops Python until the device has "
         "computed it.",
     ],
+    likely={
+        "shapes cannot be multiplied": "Does each micro-batch go through all stages, however many there are?",
+    },
 )
 
 TWO = [[["Linear", 6, 16], ["Tanh"]], [["Linear", 16, 5], ["Tanh"], ["Linear", 5, 3]]]

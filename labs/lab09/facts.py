@@ -40,6 +40,9 @@ ex1 = lab.exercise(
         "wait_stream(copying) waits for everything launched on `copying` so far, the next copy too if it is launched "
         "already. Call it earlier, or wait for an event: it marks one place in a stream.",
     ],
+    likely={
+        "IndexError": "With a single micro-batch there is no next one to prefetch.",
+    },
 )
 
 
@@ -250,6 +253,9 @@ ex2 = lab.exercise(
         "There are at most `samples` micro-batches. Try all, leave out those that do not fit, and take the fastest.",
         "min of an empty list raises an error. What do you return then?",
     ],
+    likely={
+        "empty sequence": "Where not even one sample fits, no m is left to choose from: return None.",
+    },
 )
 
 

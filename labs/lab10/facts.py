@@ -49,6 +49,11 @@ ex1 = lab.exercise(
         "backward() without an argument starts from one number. What does it start from here?",
         "Five micro-batches are in flight, through the same two functions. Where is each one's graph?",
     ],
+    likely={
+        "'NoneType'": "The last stage's output is the loss: its gradient is None, and backward() starts from the loss.",
+        "Mismatch in shape": "This graph is another micro-batch's: return it in `kept`, which the caller stores for "
+        "each micro-batch.",
+    },
 )
 
 SENT = "`sent` does not have the values of stage(received)."
@@ -558,6 +563,12 @@ ex4 = lab.exercise(
         "What is left in your dictionaries when a micro-batch is done? What does that hold?",
         "Three micro-batches of 4, 3 and 3 samples: how much does each count in the mean over 10 samples?",
     ],
+    likely={
+        "KeyError": "Does this action read something that no rank has launched yet? Then its rank waits, and other "
+        "ranks go on. (Rank 0's list, launched to its end, gets no gradients from rank 1.)",
+        "IndexError": "A rank can have several stages: stage s is on the device of the rank whose list has its "
+        "actions.",
+    },
 )
 
 
@@ -624,26 +635,11 @@ def named(schedule) -> str:
     return f"{schedule.name}, {schedule.ranks} ranks, {schedule.stages} stages, {schedule.micro_batches} micro-batches"
 
 
-@contextmanager
-def saying_what_is_missing():
-    """Where nothing is there for an action yet, a student's dictionary raises: say what that means."""
-    try:
-        yield
-    except StudentError as error:
-        if "KeyError" not in str(error):
-            raise
-        raise StudentError(
-            f"{error}\nDoes this action read something that no rank has launched yet? Then its rank waits, and other "
-            "ranks go on. (Rank 0's list, launched to its end, gets no gradients from rank 1.)"
-        ) from None
-
-
 def compare_lists_run(student, places, schedule, widths, row_count, *, seed=4):
     rows, placement = lines(schedule), list(schedule.placement)
     x, y = numbers(row_count, widths[0], seed=seed), numbers(row_count, widths[-1], seed=seed + 1)
     with case(f"{named(schedule)}, {row_count} samples, on {', '.join(places)}"):
-        with saying_what_is_missing():
-            run = student.run(run_lists, list(places), rows, placement, list(widths), x, y)
+        run = student.run(run_lists, list(places), rows, placement, list(widths), x, y)
         loss, gradients = expected_lists(widths, x, y)
         need(not isinstance(run["loss"], str), f"run_schedule returned {run['loss']}. Return the loss.")
         compare_step_gradients(run["gradients"], gradients)
@@ -770,8 +766,7 @@ def need_memory(student, places, schedule, width=10_000):
     rows, placement = lines(schedule), list(schedule.placement)
     with case(named(schedule)):
         asked = list(places), rows, placement, width, schedule.micro_batches
-        with saying_what_is_missing():
-            own = student.run(hold_lists, *asked)
+        own = student.run(hold_lists, *asked)
         if own is None:
             return
         need_devices(student)
@@ -834,8 +829,7 @@ def time_lists(lab, places, rows, placement, width, row_count, measured):
 
 def timed(student, places, schedule, rows):
     asked = list(places), lines(schedule), list(schedule.placement), WIDE, rows * schedule.micro_batches
-    with saying_what_is_missing():
-        return student.run(time_lists, *asked, False)
+    return student.run(time_lists, *asked, False)
 
 
 def timed_here(student, places, schedule, rows):

@@ -222,6 +222,11 @@ ex2 = lab.exercise(
         "apply(*tensors) takes any number of tensors; forward() returns a tuple, and backward() takes and returns as "
         "many gradients.",
     ],
+    likely={
+        "shapes cannot be multiplied": "nn.Linear keeps its weight as (outputs, inputs), and computes x @ weight.T + "
+        "bias. Which dimension have you sharded in each layer?",
+        "IndexError": "There can be a single device.",
+    },
 )
 
 
@@ -249,7 +254,7 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
     model = lab.ParallelMLP(first, last, list(devices))
     held = [gpu.memory_allocated(d) - b for d, b in zip(devices, before, strict=True)] if simulated else []
     if not isinstance(model, nn.Module):
-        return {"wrong": f"ParallelMLP makes {kind_of(model)}. Make it an nn.Module."}
+        return {"wrong": f"ParallelMLP(...) is {kind_of(model)}. Make ParallelMLP a class of nn.Module."}
     parameters = list(model.parameters())
     if not parameters:
         return {
@@ -389,15 +394,7 @@ def summed_terms(sizes, seed, x, count, terms):
 
 def parallel(student, places, sizes, rows, seed, steps=2, lr=0.5):
     batches = [[numbers(rows, sizes[n], seed=seed + 10 * k + n) for n in (0, 2)] for k in range(steps)]
-    try:
-        return student.run(run_parallel, list(places), list(sizes), seed, batches, lr), batches
-    except StudentError as error:
-        if "shapes cannot be multiplied" not in str(error):
-            raise
-        raise StudentError(
-            f"{error}\nnn.Linear keeps its weight as (outputs, inputs), and computes x @ weight.T + bias. Which "
-            "dimension have you sharded in each layer?"
-        ) from None
+    return student.run(run_parallel, list(places), list(sizes), seed, batches, lr), batches
 
 
 def told_parallel(places, sizes, rows) -> str:
@@ -918,6 +915,9 @@ ex4 = lab.exercise(
         "The loss of each share is a mean over that share. What is the mean over all of them, if the shares are equal?",
         "A Python name that still refers to a whole weight keeps it, too. del removes a name.",
     ],
+    likely={
+        "zero-dimensional": "A share of one sample still has the shape (1, inputs): keep its first dimension.",
+    },
 )
 PAR = 68  # percent of the whole layers: what the model answer holds, measured by the scored function below
 FORWARD, BETWEEN, BACKWARD = 4, 1, 5  # layers that a device may have beyond its shards; the model answer has 2, 0 and 2
@@ -951,7 +951,7 @@ def run_chain(lab, places, width, depth, seed, batches, lr):
         fill(layer, seed + number)
         chain.append(lab.ShardedLinear(layer, list(devices)))
         if not isinstance(chain[-1], nn.Module):
-            return {"wrong": f"ShardedLinear makes {kind_of(chain[-1])}. Make it an nn.Module."}
+            return {"wrong": f"ShardedLinear(...) is {kind_of(chain[-1])}. Make ShardedLinear a class of nn.Module."}
     parameters = [p for layer in chain for p in layer.parameters()]
     if not parameters:
         return {

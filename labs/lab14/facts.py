@@ -26,7 +26,7 @@ LEAST_WORK, MOST_WORK = 0.75, 1.6
 SOONEST = 0.8  # of the time of its forward pass: the first loss cannot be there before its rows went through all blocks
 PAR = 97  # percent of the bound: the course's own answer, rounded down
 LEARNING_RATE = 1e-3
-WORDS, WIDTH, HEADS, TEXT = 40, 64, 2, 8  # of the twin: its rotary tables are larger than the tokens
+VOCAB_SIZE, HIDDEN_SIZE, HEADS, TEXT = 40, 64, 2, 8  # of the twin: its rotary tables are larger than the tokens
 IDLE = 1 / 20  # of a step's operations: a GPU with less takes no part. The least of right answers is 0.14
 STEPS = 3  # of the twin: that Adam keeps its state from step to step shows in the third
 GB = 1e9
@@ -83,9 +83,9 @@ def run_twin(lab, name, blocks, order, batches, times):
         wrong.append(f"{name} returned {kind_of(made)}. Return two functions: step, gradients.")
         return told()
     step, gradients = made
-    for words, targets in batches:
+    for tokens, targets in batches:
         with record(*places) as timeline:
-            loss = step(torch.from_numpy(words.copy()), torch.from_numpy(targets.copy()))
+            loss = step(torch.from_numpy(tokens.copy()), torch.from_numpy(targets.copy()))
         hosts.append(host_bytes(timeline))
         flops.append(operations(timeline))
         updated.append(updated_bytes(timeline))
@@ -122,20 +122,20 @@ def run_twin(lab, name, blocks, order, batches, times):
 
 def twin_batches(rows, steps=STEPS):
     numbers = np.random.default_rng(rows)
-    return [[numbers.integers(0, WORDS, (rows, TEXT)) for _ in range(2)] for _ in range(steps)]
+    return [[numbers.integers(0, VOCAB_SIZE, (rows, TEXT)) for _ in range(2)] for _ in range(steps)]
 
 
 def expected_twin(blocks, batches, times=1.0, kind=torch.optim.Adam):
     """Losses and gradients of one model on the CPU that trains with Adam, batch by batch."""
-    model = GPT(WORDS, WIDTH, HEADS, blocks)
+    model = GPT(VOCAB_SIZE, HIDDEN_SIZE, HEADS, blocks)
     fill(model, 14)
     for p in model.parameters():
         p.data *= times
     optimizer = kind(model.parameters(), lr=LEARNING_RATE)
     losses, gradients = [], []
-    for words, targets in batches:
+    for tokens, targets in batches:
         model.zero_grad()
-        loss = mean_loss(model(torch.from_numpy(words)), torch.from_numpy(targets))
+        loss = mean_loss(model(torch.from_numpy(tokens)), torch.from_numpy(targets))
         loss.backward()
         losses.append(loss.item())
         gradients.append([p.grad.numpy().copy() for p in model.parameters()])
@@ -158,14 +158,14 @@ def untied_gradients(blocks, batches) -> dict[str, list[np.ndarray]]:
 
 
 def _untied(blocks, batches, given):
-    model = GPT(WORDS, WIDTH, HEADS, blocks)
+    model = GPT(VOCAB_SIZE, HIDDEN_SIZE, HEADS, blocks)
     fill(model, 14)
     embed = model.embed.weight
     head = model.head.weight = torch.nn.Parameter(embed.detach().clone())
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
-    for words, targets in batches:
+    for tokens, targets in batches:
         model.zero_grad()
-        mean_loss(model(torch.from_numpy(words)), torch.from_numpy(targets)).backward()
+        mean_loss(model(torch.from_numpy(tokens)), torch.from_numpy(targets)).backward()
         found = [(p.grad + head.grad if p is embed else p.grad).numpy() for p in model.parameters() if p is not head]
         embed.grad, head.grad = given(embed.grad, head.grad)
         optimizer.step()
@@ -175,10 +175,10 @@ def _untied(blocks, batches, given):
 @cache
 def twin_work(blocks, rows) -> int:
     """The operations of the products of a step."""
-    model = GPT(WORDS, WIDTH, HEADS, blocks)
-    words, targets = (torch.from_numpy(each) for each in twin_batches(rows)[0])
+    model = GPT(VOCAB_SIZE, HIDDEN_SIZE, HEADS, blocks)
+    tokens, targets = (torch.from_numpy(each) for each in twin_batches(rows)[0])
     with FlopCounterMode(display=False) as counted:
-        mean_loss(model(words), targets).backward()
+        mean_loss(model(tokens), targets).backward()
     return counted.get_total_flops()
 
 
@@ -398,18 +398,18 @@ def run_medium(lab, fits, rows):
 
     gpu = torch.get_device_module(cluster[0])
     step, _ = lab.that_fits(model, cluster, loss_fn) if fits else lab.that_is_fast(model, cluster, loss_fn)
-    words = torch.zeros(16, LENGTH, dtype=torch.long)
-    step(words, words)  # so that Adam's state is there
-    words = torch.zeros(rows, LENGTH, dtype=torch.long)
+    tokens = torch.zeros(16, LENGTH, dtype=torch.long)
+    step(tokens, tokens)  # so that Adam's state is there
+    tokens = torch.zeros(rows, LENGTH, dtype=torch.long)
     first = len(asked)  # of the step before, which is not looked at
     for place in cluster:
         gpu.reset_peak_memory_stats(place)
     with record(*places) as timeline:
-        step(words, words)
+        step(tokens, tokens)
     return {
         "places": places,
         "asked": asked[first:],
-        "rows": [words / LENGTH for words in counted[first:]],
+        "rows": [tokens / LENGTH for tokens in counted[first:]],
         "sent": sum([event.bytes for event in timeline.events if event.kind == "d2d"]),
         "flops": sum(operations(timeline)),
         "weights": weights,
@@ -646,6 +646,9 @@ ex4 = lab.exercise(
         "Drop the choices that do not fit, and those that are too slow. Price the others: whole hours, all GPUs.",
         "More nodes can make a step slower, and a later finish can cost less: compare all of them.",
     ],
+    likely={
+        "empty sequence": "Where nothing is done in time, no choice is left: return None.",
+    },
 )
 
 MODELS = {

@@ -10,7 +10,7 @@ from torch import nn
 
 import simgpu
 from utils.exercises.check import NotChecked, checker
-from utils.exercises.facts import Exercise, LocalStudent, StudentError, Unmet, judge, load_lab, need, probes, wire
+from utils.exercises.facts import Exercise, LocalStudent, StudentError, Unmet, case, judge, load_lab, need, probes, wire
 from utils.exercises.facts.student import Names, run_probe
 from utils.exercises.tasks.lesson08.worked import pipelined
 
@@ -369,6 +369,19 @@ def test_within_an_exercise_the_same_question_is_asked_once_and_its_answer_stays
     assert asked == [1, 2]
     judge(exercise, LocalStudent({}, []))
     assert asked == [1, 2, 1, 2]
+
+
+def test_what_an_error_likely_means_is_told_below_it():
+    exercise = Exercise("ex1", 1, "Made up", [], likely={"division": "There can be no samples.", "zero": "Not told."})
+
+    @exercise.fact("it divides")
+    def _(student):
+        with case("With 0 samples"):
+            student.run(lambda lab: 1 / 0)
+
+    finding = judge(exercise, LocalStudent({}, []))[0].found
+    assert finding.startswith("With 0 samples: It raised ZeroDivisionError: division by zero")
+    assert finding.endswith("\nThere can be no samples.")
 
 
 def filled(*layers, seed):

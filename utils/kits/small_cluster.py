@@ -85,15 +85,15 @@ def _sample() -> tuple[float, float, int, float]:
     """Busy seconds of Adam's step; of some samples the busy seconds, operations and forward seconds."""
     simgpu.enable(count=1, gpu="T4", memory=2**40, compute=False)
     model = gpt2_medium().to("simgpu:0")
-    words = torch.zeros(_SAMPLE, LENGTH, dtype=torch.long, device="simgpu:0")
+    tokens = torch.zeros(_SAMPLE, LENGTH, dtype=torch.long, device="simgpu:0")
     optimizer = torch.optim.Adam(model.parameters())
-    mean_loss(model(words), words).backward()
+    mean_loss(model(tokens), tokens).backward()
     optimizer.step()
     with record("simgpu:0") as once:
         optimizer.step()
     model.zero_grad()
     with record("simgpu:0") as forward:
-        loss = mean_loss(model(words), words)
+        loss = mean_loss(model(tokens), tokens)
     with record("simgpu:0") as backward:
         loss.backward()
     seconds = [each.busy("simgpu:0") for each in (once, forward, backward)]

@@ -1,7 +1,7 @@
-"""A small GPT, as somebody else would have written it: the model that lesson and lab 07 split.
+"""A small GPT: the model that lesson and lab 07 split.
 
-Rotary tables tell its blocks the places of the words, and the head shares its weight with the embedding. There is no
-dropout, so that a split model and the whole one can be compared.
+Rotary tables tell its blocks the positions of the tokens, and the head shares its weight with the embedding. There
+is no dropout, so that a split model and the whole one can be compared.
 """
 
 from __future__ import annotations
@@ -14,34 +14,36 @@ class GPT(nn.Module):
     cos: torch.Tensor
     sin: torch.Tensor
 
-    def __init__(self, words: int, width: int, heads: int, blocks: int, longest: int = 1024):
+    def __init__(self, vocab_size: int, hidden_size: int, heads: int, blocks: int, longest: int = 1024):
         super().__init__()
-        self.embed = nn.Embedding(words, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(blocks))
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, words, bias=False)
+        self.embed = nn.Embedding(vocab_size, hidden_size)
+        self.blocks = nn.ModuleList(Block(hidden_size, heads) for _ in range(blocks))
+        self.norm = nn.LayerNorm(hidden_size)
+        self.head = nn.Linear(hidden_size, vocab_size, bias=False)
         self.head.weight = self.embed.weight  # one parameter in two places
-        half = width // heads // 2
+        half = hidden_size // heads // 2
         angles = torch.outer(torch.arange(longest), 1e4 ** (-torch.arange(half) / half))
         self.register_buffer("cos", angles.cos())
         self.register_buffer("sin", angles.sin())
 
-    def forward(self, words):
-        length = words.shape[1]
+    def forward(self, tokens):
+        length = tokens.shape[1]
         cos, sin = self.cos[:length], self.sin[:length]
-        x = self.embed(words)
+        x = self.embed(tokens)
         for block in self.blocks:
             x = block(x, cos, sin)
         return self.head(self.norm(x))
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, heads: int):
+    def __init__(self, hidden_size: int, heads: int):
         super().__init__()
         self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.norm1, self.norm2 = nn.LayerNorm(hidden_size), nn.LayerNorm(hidden_size)
+        self.qkv, self.out = nn.Linear(hidden_size, 3 * hidden_size), nn.Linear(hidden_size, hidden_size)
+        self.mlp = nn.Sequential(
+            nn.Linear(hidden_size, 4 * hidden_size), nn.GELU(), nn.Linear(4 * hidden_size, hidden_size)
+        )
 
     def forward(self, x, cos, sin):
         q, k, v = self.qkv(self.norm1(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
@@ -52,6 +54,6 @@ class Block(nn.Module):
 
 
 def turned(x, cos, sin):
-    """`x` with each pair of its numbers turned by the angle of its place."""
+    """`x` with each pair of its numbers turned by the angle of its position."""
     one, two = x.chunk(2, -1)
     return torch.cat((one * cos - two * sin, one * sin + two * cos), -1)

@@ -1,5 +1,5 @@
 # %% wrong: batch_fetched_twice_from_itself
-# Overwrites x on the way, so that what is added in the end is the output itself, twice.
+# Overwrites x, so that at the end it adds the output to itself.
 
 class SimpleMPModel(nn.Module):
     def __init__(self, device0, device1):
@@ -113,7 +113,7 @@ class SimpleMPModel(nn.Module):
 
 
 # %% wrong: input_never_moved
-# Thinks that a layer fetches its input from wherever it is, so the batch is not moved to the first device.
+# Thinks that a layer fetches its input from any device, so the batch is not moved to the first device.
 
 class SimpleMPModel(nn.Module):
     def __init__(self, device0, device1):
@@ -367,7 +367,7 @@ class SimpleMPModel(nn.Module):
 
 
 # %% right: asks_the_weights
-# Makes the layers in device contexts, uses one ReLU twice, and moves the batch to wherever the weights are.
+# Makes the layers in device contexts, uses one ReLU twice, and moves the batch to the device of the weights.
 
 class SimpleMPModel(nn.Module):
     def __init__(self, device0, device1):

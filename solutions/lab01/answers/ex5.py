@@ -343,7 +343,7 @@ def undivided_state(model):
     return {**model.part0.state_dict(), **model.part1.state_dict()}
 
 
-# %% wrong: state_names_begin_anew
+# %% wrong: state_names_counted_from_zero
 # Builds each part again, so that the layers of the second one are counted from 0 again.
 
 class SplitInTwo(nn.Module):
@@ -712,7 +712,7 @@ def undivided_state(model):
 
 
 # %% wrong: rows_only
-# Thinks that a batch is always rows of numbers, and flattens it, also an image before a convolution.
+# Thinks that a sample is always a vector, and flattens the batch, also an image before a convolution.
 
 class SplitInTwo(nn.Module):
     def __init__(self, layers, cut, device0, device1):

@@ -264,7 +264,7 @@ def bridges(output):
 
 
 # %% wrong: row_of_the_first_way
-# Follows the first way alone for the longest row.
+# Follows only the first path for the longest chain of bridges.
 
 def nodes_of(output):
     waiting, seen = [output.grad_fn], set()
@@ -429,7 +429,7 @@ def bridges(output):
 
 
 # %% right: breadth_first
-# Goes through the graph level by level, a longer row found later corrects what is behind it; prints the nodes.
+# Goes through the graph level by level, a longer chain found later corrects the nodes behind it; prints the nodes.
 
 def bridges(output):
     first = output.grad_fn
@@ -489,7 +489,7 @@ def bridges(output):
 
 
 # %% right: recursion
-# One recursion that gives the bridges behind a node as a set, and the longest row.
+# One recursion that gives the bridges behind a node as a set, and the longest chain.
 
 def bridges(output):
     known = {}
@@ -517,7 +517,7 @@ def bridges(output):
 # Thinks that a tensor which is moved twice to one place crosses one bridge.
 
 def bridges(output):
-    longest = {None: 0}  # for each node: the most bridges in a row, from it on
+    longest = {None: 0}  # for each node: the most bridges on one path from it on
 
     def look(node):
         if node not in longest:
@@ -558,7 +558,7 @@ def bridges(output):
 # between.
 
 def bridges(output):
-    longest = {None: 0}  # for each node: the most bridges in a row, from it on
+    longest = {None: 0}  # for each node: the most bridges on one path from it on
 
     def look(node):
         if node not in longest:

@@ -258,7 +258,7 @@ class Mended(Detour):
 
 
 # %% right: own_layers
-# A model of its own, with other names, and the batch moved to wherever the weights are.
+# A model of its own, with other names, and the batch moved to the device of the weights.
 
 import torch.nn.functional as F
 

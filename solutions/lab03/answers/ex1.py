@@ -298,7 +298,7 @@ def train_step(model, optimizers, loss_fn, x, y, max_norm):
 
 
 # %% wrong: target_not_moved
-# Thinks that loss_fn fetches the target from wherever it is, as a model fetches its input.
+# Thinks that loss_fn moves the target to the output's device.
 
 def train_step(model, optimizers, loss_fn, x, y, max_norm):
     output = model(x)

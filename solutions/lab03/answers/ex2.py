@@ -221,7 +221,7 @@ class SplitCNN(nn.Module):
 
 
 # %% wrong: published_size_with_view
-# Types 16 * 16 * 16 and reshapes to it, so that the numbers of one image become several rows.
+# Types 16 * 16 * 16 and reshapes to it, so that one image becomes several samples.
 
 class SplitCNN(nn.Module):
     def __init__(self, features, image_size, classes, device0, device1):

@@ -137,7 +137,7 @@ class Branches(nn.Module):
 
 
 # %% wrong: joined_on_the_cpu
-# Thinks that results of two devices have to meet on the CPU, and waits for each on the way.
+# Thinks that results of two devices have to be joined on the CPU, and waits for each copy there.
 
 class Branches(nn.Module):
     def __init__(self, branch0, branch1, head, device0, device1):
@@ -262,7 +262,7 @@ class Branches(nn.Module):
 
 
 # %% right: branch1_first
-# Launches branch1 first, and fetches its result after branch0's launch. Prints places, but no values.
+# Launches branch1 first, and fetches its result after branch0's launch. Prints devices, but no values.
 
 class Branches(nn.Module):
     def __init__(self, branch0, branch1, head, device0, device1):
@@ -280,7 +280,7 @@ class Branches(nn.Module):
 
 
 # %% right: comprehension
-# Lists and three comprehensions: copy all, launch all, then gather all. Warns when the batch is not on the CPU.
+# Lists and three comprehensions: copy all, launch all, then fetch all. Warns when the batch is not on the CPU.
 
 import warnings
 

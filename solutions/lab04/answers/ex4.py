@@ -136,7 +136,7 @@ def move_together(tensors, device):
 
 
 # %% right: padded
-# Pads the tensors to one length, so that they travel as one.
+# Pads the tensors to one length, so that they are copied as one tensor.
 
 def move_together(tensors, device):
     padded = nn.utils.rnn.pad_sequence([tensor.flatten() for tensor in tensors], batch_first=True).to(device)

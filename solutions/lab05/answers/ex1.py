@@ -141,7 +141,7 @@ def watch(model, optimizer, x, y, device0, device1):
         for s1, e1 in timeline.busy_times(device1):
             both += max(0, min(e0, e1) - max(s0, s1))
 
-    result = dict(timeline.utilisation())
+    result = dict(timeline.utilization())
     result["both"] = both / timeline.span
     return result
 
@@ -187,12 +187,12 @@ def watch(model, optimizer, x, y, device0, device1):
     with record(device0, device1) as timeline:
         step()
 
-    share0, share1 = timeline.utilisation().values()
+    share0, share1 = timeline.utilization().values()
     return {str(device0): 100 * share0, str(device1): 100 * share1, "both": 100 * share0 * share1}
 
 
 # %% wrong: less_busy_is_both
-# Thinks that the less busy device computes only while the other does.
+# Thinks that the device with the lower utilization computes only while the other does.
 
 def watch(model, optimizer, x, y, device0, device1):
     def step():
@@ -206,7 +206,7 @@ def watch(model, optimizer, x, y, device0, device1):
     with record(device0, device1) as timeline:
         step()
 
-    percent = {name: 100 * share for name, share in timeline.utilisation().items()}
+    percent = {name: 100 * share for name, share in timeline.utilization().items()}
     percent["both"] = min(percent.values())
     return percent
 
@@ -407,7 +407,7 @@ def watch(model, optimizer, x, y, device0, device1):
     overlap = sum(
         max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in t.busy_times(device0) for b in t.busy_times(device1)
     )
-    shares = t.utilisation()
+    shares = t.utilization()
     return {"both": overlap / t.span * 100, **{d: s * 100 for d, s in shares.items()}}
 
 
@@ -426,7 +426,7 @@ def watch(model, optimizer, x, y, device0, device1):
     with record(*sorted((device0, device1), key=str)) as timeline:
         step()
 
-    shares = timeline.utilisation().values()
+    shares = timeline.utilization().values()
     percent = {str(device): 100 * share for device, share in zip((device0, device1), shares, strict=True)}
     both = 0.0
     for start0, end0 in timeline.busy_times(device0):

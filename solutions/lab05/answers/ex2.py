@@ -232,7 +232,7 @@ def where_time_goes(timeline, device0, device1):
 
 
 # %% right: waits_and_common
-# Takes copy and host from what the timeline says of waiting, and the rest from the busy times.
+# Takes copy and host from what the timeline says of waiting, and the rest from each device's compute time.
 
 import warnings
 

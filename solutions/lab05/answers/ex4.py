@@ -166,7 +166,7 @@ def lean_step(model, lr):
 
 
 # %% wrong: hook_before_the_gradient
-# Hooks with register_hook, which runs before the gradient is in .grad: what it frees is there again a moment later.
+# Hooks with register_hook, which runs before the gradient is in .grad: the gradient that it frees is set again right after.
 
 def lean_step(model, lr):
     optimizers = {p: torch.optim.Adam([p], lr=lr) for p in model.parameters() if p.requires_grad}

@@ -381,7 +381,7 @@ def first_difference(whole, split, x):
 
 
 # %% wrong: mean_of_the_difference
-# Compares by the mean of the differences, in which one wrong row of many is not seen.
+# Compares by the mean of the differences, in which one wrong sample of many is not seen.
 
 def first_difference(whole, split, x):
     def outputs_of(model):
@@ -539,7 +539,7 @@ def first_difference(whole, split, x):
 
 
 # %% wrong: numbers_in_one_row
-# Compares the numbers in one row, so that another shape with the same numbers is no difference.
+# Compares the flattened numbers, so that another shape with the same numbers is no difference.
 
 def first_difference(whole, split, x):
     def outputs(model):
@@ -566,7 +566,7 @@ def first_difference(whole, split, x):
 
 
 # %% wrong: last_rows_only
-# Compares the last hundred rows, as if these spoke for the others.
+# Compares the last hundred samples, as if these spoke for the others.
 
 def first_difference(whole, split, x):
     def outputs_of(model):

@@ -8,10 +8,10 @@ class SplitGPT(nn.Module):
         self.model = model.to(device1)
         model.blocks[:cut].to(device0)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         tables = model.cos[:length], model.sin[:length]
-        x = model.embed(words.to(self.device1))
+        x = model.embed(tokens.to(self.device1))
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             x = block(x.to(device), *tables)
@@ -30,10 +30,10 @@ class SplitGPT(nn.Module):
         model.norm.to(device1)
         model.head.to(device1)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         cos, sin = model.cos[:length], model.sin[:length]
-        x = model.embed(words.to(self.device0))
+        x = model.embed(tokens.to(self.device0))
         for number, block in enumerate(model.blocks):
             if number == self.cut:
                 x, cos, sin = x.to(self.device1), cos.to(self.device1), sin.to(self.device1)
@@ -53,10 +53,10 @@ class SplitGPT(nn.Module):
         model.embed.to(device0)
         model.blocks[:cut].to(device0)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         tables = model.cos[:length], model.sin[:length]
-        x = model.embed(words.to(self.device0))
+        x = model.embed(tokens.to(self.device0))
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             tables = [table.to(device) for table in tables]
@@ -75,10 +75,10 @@ class SplitGPT(nn.Module):
         model.blocks[cut:].to(device1)
         model.norm.to(device1)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         tables = model.cos[:length], model.sin[:length]
-        x = model.embed(words.to(self.device0))
+        x = model.embed(tokens.to(self.device0))
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             tables = [table.to(device) for table in tables]
@@ -96,10 +96,10 @@ class SplitGPT(nn.Module):
         self.model = model.to(device1)
         model.blocks[:cut].to(device0)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         tables = model.cos[:length], model.sin[:length]
-        x = model.embed(words.to(self.device1))
+        x = model.embed(tokens.to(self.device1))
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             tables = [table.to(device) for table in tables]
@@ -117,10 +117,10 @@ class SplitGPT(nn.Module):
         self.model = model.to(device1)
         model.blocks[:cut].to(device0)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         tables = model.cos, model.sin
-        x = model.embed(words.to(self.device1))
+        x = model.embed(tokens.to(self.device1))
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             tables = [table.to(device) for table in tables]
@@ -138,10 +138,10 @@ class SplitGPT(nn.Module):
         self.model = model.to(device1)
         model.blocks[:cut].to(device0)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         tables = model.cos[:length], model.sin[:length]
-        x = model.embed(words.to(self.device1))
+        x = model.embed(tokens.to(self.device1))
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             tables = [table.to(device) for table in tables]
@@ -159,10 +159,10 @@ class SplitGPT(nn.Module):
         self.model = model.to(device1)
         model.blocks[: cut + 1].to(device0)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         tables = model.cos[:length], model.sin[:length]
-        x = model.embed(words.to(self.device1))
+        x = model.embed(tokens.to(self.device1))
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut + 1 else self.device1
             tables = [table.to(device) for table in tables]
@@ -182,9 +182,9 @@ class SplitGPT(nn.Module):
         self.second = [block.to(device1) for block in model.blocks[cut:]]
         self.cos, self.sin = model.cos, model.sin
 
-    def forward(self, words):
-        n = words.shape[1]
-        x = self.embed(words.to(self.device1))
+    def forward(self, tokens):
+        n = tokens.shape[1]
+        x = self.embed(tokens.to(self.device1))
         for blocks, device in ((self.first, self.device0), (self.second, self.device1)):
             x, cos, sin = x.to(device), self.cos[:n].to(device), self.sin[:n].to(device)
             for block in blocks:
@@ -192,22 +192,22 @@ class SplitGPT(nn.Module):
         return self.head(self.norm(x))
 
 
-# %% wrong: made_anew
+# %% wrong: makes_its_own_model
 # Makes a GPT of its own, with other weights.
 
 class SplitGPT(nn.Module):
     def __init__(self, model, cut, device0, device1):
         super().__init__()
         self.cut, self.device0, self.device1 = cut, device0, device1
-        words, width = model.embed.weight.shape
-        model = GPT(words, width, model.blocks[0].heads, len(model.blocks), len(model.cos))
+        vocab_size, hidden_size = model.embed.weight.shape
+        model = GPT(vocab_size, hidden_size, model.blocks[0].heads, len(model.blocks), len(model.cos))
         self.model = model.to(device1)
         model.blocks[:cut].to(device0)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         tables = model.cos[:length], model.sin[:length]
-        x = model.embed(words.to(self.device1))
+        x = model.embed(tokens.to(self.device1))
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             tables = [table.to(device) for table in tables]
@@ -225,10 +225,10 @@ class SplitGPT(nn.Module):
         self.model = model.to(device1)
         model.blocks[:cut].to(device0)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         tables = model.cos[:length], model.sin[:length]
-        x = model.embed(words.to(self.device1))
+        x = model.embed(tokens.to(self.device1))
         for number, block in enumerate(model.blocks):
             device = device0 if number < self.cut else device1
             tables = [table.to(device) for table in tables]
@@ -245,10 +245,10 @@ class SplitGPT(nn.Module):
         self.cut, self.device0, self.device1 = cut, device0, device1
         self.model = model.to(device1)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         tables = model.cos[:length], model.sin[:length]
-        x = model.embed(words.to(self.device1))
+        x = model.embed(tokens.to(self.device1))
         for number, block in enumerate(model.blocks):
             device = self.device1
             tables = [table.to(device) for table in tables]
@@ -267,9 +267,9 @@ class SplitGPT(nn.Module):
         model.blocks[:cut].to(device0)
         self.table = model.embed.weight.to(device0)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
-        x = nn.functional.embedding(words.to(self.device0), self.table)
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
+        x = nn.functional.embedding(tokens.to(self.device0), self.table)
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             x = block(x.to(device), model.cos[:length].to(device), model.sin[:length].to(device))
@@ -287,12 +287,12 @@ class SplitGPT(nn.Module):
         model.blocks[:cut].to(device0)
         self.tables = None
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         if self.tables is None:
             tables = model.cos[:length], model.sin[:length]
             self.tables = {d: [t.to(d) for t in tables] for d in (self.device0, self.device1)}
-        x = model.embed(words.to(self.device1))
+        x = model.embed(tokens.to(self.device1))
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             x = block(x.to(device), *self.tables[device])
@@ -309,10 +309,10 @@ class SplitGPT(nn.Module):
         self.model = model.to(device1)
         model.blocks[:cut].to(device0)
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
         tables = model.cos[:length], model.sin[:length]
-        x = model.embed(words.to(self.device1))
+        x = model.embed(tokens.to(self.device1))
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             if number == self.cut:
@@ -333,10 +333,10 @@ class SplitGPT(nn.Module):
             block.to(device1)
         model.norm.to(device1)
 
-    def forward(self, words):
+    def forward(self, tokens):
         m = self.model
-        n = words.shape[1]
-        x = m.embed(words.to(self.device0))
+        n = tokens.shape[1]
+        x = m.embed(tokens.to(self.device0))
         cos, sin = m.cos[:n], m.sin[:n]
         for block in m.blocks[: self.cut]:
             x = block(x, cos, sin)
@@ -362,9 +362,9 @@ class SplitGPT(nn.Module):
             self.register_buffer(f"cos{number}", model.cos.to(device))
             self.register_buffer(f"sin{number}", model.sin.to(device))
 
-    def forward(self, words):
-        n = words.shape[1]
-        x = self.embed(words.to(self.device1)).to(self.device0)
+    def forward(self, tokens):
+        n = tokens.shape[1]
+        x = self.embed(tokens.to(self.device1)).to(self.device0)
         for block in self.first:
             x = block(x, self.cos0[:n], self.sin0[:n])
         x = x.to(self.device1)
@@ -389,8 +389,8 @@ class SplitGPT(nn.Module):
         for block in model.blocks[:cut]:
             block.to(device0).register_forward_pre_hook(move_to(device0))
 
-    def forward(self, words):
-        return self.model(words)
+    def forward(self, tokens):
+        return self.model(tokens)
 
 
 # %% right: tables_kept_for_each_length
@@ -410,10 +410,10 @@ class SplitGPT(nn.Module):
             self.known[length, place] = [t[:length].to(place) for t in (self.model.cos, self.model.sin)]
         return self.known[length, place]
 
-    def forward(self, words):
-        x = self.model.embed(words.to(self.last))
+    def forward(self, tokens):
+        x = self.model.embed(tokens.to(self.last))
         for block, place in zip(self.model.blocks, self.places):
-            x = block(x.to(place), *self.tables(words.size(1), place))
+            x = block(x.to(place), *self.tables(tokens.size(1), place))
         return self.model.head(self.model.norm(x))
 
 
@@ -428,9 +428,9 @@ class SplitGPT(nn.Module):
         model.blocks[:cut].to(device0)
         self.tables = {device: (model.cos[:16].to(device), model.sin[:16].to(device)) for device in (device0, device1)}
 
-    def forward(self, words):
-        model, length = self.model, words.shape[1]
-        x = model.embed(words.to(self.device1))  # looked up there: the embedded tokens are smaller than the table
+    def forward(self, tokens):
+        model, length = self.model, tokens.shape[1]
+        x = model.embed(tokens.to(self.device1))  # looked up there: the embedded tokens are smaller than the table
         for number, block in enumerate(model.blocks):
             device = self.device0 if number < self.cut else self.device1
             tables = [table[:length] for table in self.tables[device]]

@@ -337,8 +337,8 @@ class Pipelined(nn.Module):
         return torch.cat(outputs)
 
 
-# %% wrong: gathered_on_the_notebooks_device1
-# Gathers the outputs on the device1 of the notebook. Where that is the first device, each copy to it holds up the
+# %% wrong: outputs_on_the_notebooks_device1
+# Collects the outputs on the device1 of the notebook. Where that is the first device, each copy to it holds up the
 # next micro-batch.
 
 class Pipelined(nn.Module):

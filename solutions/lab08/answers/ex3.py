@@ -100,7 +100,7 @@ def overlapping(model, loss_fn, x, y, size):
 
 
 # %% wrong: synchronises
-# Waits for both devices in each turn, as one does for a clock.
+# Waits for both devices in each turn, as a timer does.
 
 def overlapping(model, loss_fn, x, y, size):
     losses = []
@@ -228,7 +228,7 @@ def overlapping(model, loss_fn, x, y, size):
 
 
 # %% wrong: losses_to_the_notebooks_device1
-# Gathers the losses on the device1 of the notebook. Where that is the first device, each copy to it holds up the next
+# Collects the losses on the device1 of the notebook. Where that is the first device, each copy to it holds up the next
 # micro-batch.
 
 def overlapping(model, loss_fn, x, y, size):

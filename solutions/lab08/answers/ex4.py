@@ -20,13 +20,13 @@ def share_of_bound(step, device0, device1, micro_batches):
 
 
 # %% wrong: no_turn_more
-# Forgets the turn that each device has to sit out: gives the utilisation of the busier device.
+# Forgets the turn that each device has to sit out: gives the utilization of the busier device.
 
 def share_of_bound(step, device0, device1, micro_batches):
     step()
     with record(device0, device1) as timeline:
         step()
-    return max(timeline.utilisation().values())
+    return max(timeline.utilization().values())
 
 
 # %% wrong: upside_down
@@ -115,7 +115,7 @@ def share_of_bound(step, device0, device1, micro_batches):
 
 
 # %% wrong: turn_of_the_average
-# Takes both devices for equally busy, and half of their work for each.
+# Thinks that both devices compute for the same time, and takes half of the total for each.
 
 def share_of_bound(step, device0, device1, micro_batches):
     step()
@@ -125,15 +125,15 @@ def share_of_bound(step, device0, device1, micro_batches):
     return work * (1 + 1 / micro_batches) / timeline.span
 
 
-# %% right: utilisation
-# Uses the busy shares, and multiplies.
+# %% right: utilization
+# Uses utilization, and multiplies.
 
 def share_of_bound(step, device0, device1, micro_batches):
     for _ in range(2):
         step()
     with record(device0, device1) as timeline:
         step()
-    less, more = sorted(timeline.utilisation().values())
+    less, more = sorted(timeline.utilization().values())
     return more + less / micro_batches
 
 

@@ -61,7 +61,7 @@ def stage_backward(kept, gradient):
 
 
 # %% wrong: one_place_for_all
-# Keeps the last micro-batch only, with the stage: fine as long as one is on its way.
+# Keeps the last micro-batch only, with the stage: fine as long as only one is in flight.
 
 def stage_forward(stage, received):
     if received.is_floating_point():
@@ -111,7 +111,7 @@ def stage_backward(kept, gradient):
 
 
 # %% wrong: every_input_wants_a_gradient
-# Does not think of a first stage that is given words.
+# Does not think of a first stage, which receives tokens.
 
 def stage_forward(stage, received):
     received = received.detach().requires_grad_()
@@ -252,7 +252,7 @@ def stage_backward(kept, gradient):
 
 
 # %% right: a_closure
-# Keeps a function that knows the way back.
+# Keeps a function that runs the backward pass.
 
 def stage_forward(stage, received):
     leaf = received.clone().detach()

@@ -43,7 +43,7 @@ def first_mistake(lists, placement, cap):
 
 
 # %% wrong: deadlock_not_seen
-# Looks whether everything that is needed stands in some list, in no order, so nobody ever waits in a circle.
+# Looks whether every needed action is in some list, in no order, and so never finds ranks that wait in a circle.
 
 def first_mistake(lists, placement, cap):
     rows = [[tuple(Action.parse(text)) for text in row.split()] for row in lists]

@@ -1084,7 +1084,7 @@ def run_schedule(stages, lists, x, y, loss_fn, devices):
 
 
 # %% wrong: losses_on_the_notebooks_device1
-# Gathers the losses on the device1 of the notebook. Where the first rank is there, each copy to it stands in the way
+# Collects the losses on the device1 of the notebook. Where the first rank is there, each copy to it stands in the way
 # of its forward passes.
 
 def run_schedule(stages, lists, x, y, loss_fn, devices):

@@ -312,7 +312,7 @@ def backward_weights(waiting):
 
 
 # %% wrong: one_row_needs_no_sum
-# Thinks that the gradient of one row is that of the bias as it is, without a sum over the rows.
+# Thinks that the gradient of one sample is that of the bias as it is, without a sum over the samples.
 
 def later_linear(x, weight, bias, waiting):
     return Later.apply(x, weight, bias, waiting)

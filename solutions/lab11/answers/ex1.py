@@ -96,7 +96,7 @@ def ring_all_reduce(tensors):
 
 
 # %% wrong: rest_lost
-# Cuts pieces of n // P numbers, and forgets those that are left over.
+# Cuts pieces of n // N numbers, and forgets the remainder.
 
 def ring_all_reduce(tensors):
     count = len(tensors)
@@ -133,7 +133,7 @@ def ring_all_reduce(tensors):
 
 
 # %% wrong: flat
-# Returns the sums as one row of numbers, and not in the shape that came in.
+# Returns the sums flattened, and not in the shape of the input.
 
 def ring_all_reduce(tensors):
     count = len(tensors)

@@ -327,7 +327,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% wrong: mean_of_the_gradients
-# Returns the right loss, and takes the mean of the shares' gradients, however many rows they have.
+# Returns the right loss, and takes the mean of the shares' gradients, however many samples they have.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     count = len(models)
@@ -398,7 +398,7 @@ def data_parallel_step(models, optimizers, loss_fn, x, y):
 
 
 # %% right: flat
-# Packs the gradients of each replica into one long row.
+# Packs the gradients of each replica into one flat tensor.
 
 def data_parallel_step(models, optimizers, loss_fn, x, y):
     P = len(models)

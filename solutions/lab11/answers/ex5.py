@@ -1,4 +1,4 @@
-# %% wrong: optimizer_begins_anew
+# %% wrong: optimizer_state_not_saved
 # Saves the weights, and lets Adam start with empty moments.
 
 import os
@@ -720,7 +720,7 @@ def train_resumably(model, optimizer, loss_fn, x, y, size, steps, path):
 
 
 # %% right: put_aside_first
-# Puts the old checkpoint aside before the new one takes its name, and goes on from whichever is there.
+# Puts the old checkpoint aside before the new one takes its name, and resumes from the one that exists.
 
 import os
 

@@ -40,7 +40,7 @@ class ParallelMLP(nn.Module):
 
 
 # %% wrong: bias_on_every_device
-# Gives each device's second layer the bias, so that the sum has it P times.
+# Gives each device's second layer the bias, so that the sum has it N times.
 
 class AddUp(torch.autograd.Function):
     @staticmethod
@@ -85,7 +85,7 @@ class ParallelMLP(nn.Module):
 
 
 # %% wrong: a_share_of_the_bias_on_every_device
-# Divides the bias by P for each device: the sum is right, and every part then gets the whole gradient.
+# Divides the bias by N for each device: the sum is right, and every share then gets the whole gradient.
 
 class AddUp(torch.autograd.Function):
     @staticmethod
@@ -130,7 +130,7 @@ class ParallelMLP(nn.Module):
 
 
 # %% wrong: autograd_through_the_sum
-# Lets autograd go back through all_reduce: every device's gradient comes to every part, P times in all.
+# Lets autograd go back through all_reduce: every device's gradient reaches every share, N times in all.
 
 class CopyIn(torch.autograd.Function):
     @staticmethod
@@ -461,7 +461,7 @@ class ParallelMLP(nn.Module):
 
 
 # %% wrong: everybody_gets_all_parts
-# Sends each device's whole part to each of the others, so that the bytes grow with the square of P.
+# Sends each device's whole part to each of the others, so that the bytes grow with the square of N.
 
 class AddUp(torch.autograd.Function):
     @staticmethod
@@ -583,7 +583,7 @@ class ParallelMLP(nn.Module):
 
 
 # %% wrong: cut_by_outputs_twice
-# Cuts both layers by their outputs, and gathers the numbers in between and the outputs with .to(), on every device.
+# Cuts both layers by their outputs, and all-gathers the activations in between and the outputs with .to(), on every device.
 
 class CopyIn(torch.autograd.Function):
     @staticmethod
@@ -661,7 +661,7 @@ class ParallelMLP(nn.Module):
 
 
 # %% right: detached_sum
-# The sum on the way there is added detached, so that autograd sees the own part only; a Function for the way back.
+# The forward pass adds the other devices' terms detached, so autograd sees its own only; a Function for backward.
 
 class Back(torch.autograd.Function):
     @staticmethod

@@ -43,7 +43,7 @@ def sharded_adam(copies, lr):
 
 
 # %% wrong: not_sent_back
-# Every owner has its new weights, and nobody else gets them.
+# Every owner has its new weights, and no other device gets them.
 
 def sharded_adam(copies, lr):
     count = len(copies)
@@ -65,7 +65,7 @@ def sharded_adam(copies, lr):
 
 
 # %% wrong: the_rest_left_out
-# Cuts with n // P, so that the numbers left over have no owner.
+# Cuts with n // N, so that the remainder has no owner.
 
 def sharded_adam(copies, lr):
     count = len(copies)
@@ -93,7 +93,7 @@ def sharded_adam(copies, lr):
 
 
 # %% wrong: whole_parameters_dealt_out
-# Gives whole parameters away in turn: one of them is nearly the whole model.
+# Assigns whole parameters to the devices in turn: one of them is nearly the whole model.
 
 def sharded_adam(copies, lr):
     groups = [group for group in zip(*[copy.parameters() for copy in copies]) if group[0].requires_grad]
@@ -113,7 +113,7 @@ def sharded_adam(copies, lr):
 
 
 # %% wrong: new_optimizer_each_step
-# Makes Adam anew in each step: no moment is ever remembered, and the count of steps is always 1.
+# Makes a new Adam in each step: its moments are lost, and the count of steps is always 1.
 
 def sharded_adam(copies, lr):
     count = len(copies)
@@ -236,7 +236,7 @@ def sharded_adam(copies, lr):
     return step
 
 
-# %% wrong: copied_anew_in_each_step
+# %% wrong: copied_again_in_each_step
 # Computes the update in float32, from the rounded weights: what the rounding took is lost in each step.
 
 def sharded_adam(copies, lr):
@@ -342,7 +342,7 @@ def sharded_adam(copies, lr):
 
 
 # %% wrong: adamw_decays
-# Takes AdamW for Adam. Its weight decay, 0.01, is on where nobody says otherwise.
+# Takes AdamW for Adam. Its weight decay, 0.01, is on by default.
 
 def sharded_adam(copies, lr):
     count = len(copies)
@@ -524,7 +524,7 @@ def sharded_adam(copies, lr):
 
 
 # %% right: one_flat_shard
-# Puts all parameters behind one another, and gives each device one piece of the whole, which ends anywhere.
+# Concatenates all parameters, and gives each device one piece of the whole, which can end inside a parameter.
 
 def sharded_adam(copies, lr):
     models = [[p for p in copy.parameters() if p.requires_grad] for copy in copies]

@@ -1,5 +1,5 @@
 # %% wrong: saved_by_autograd
-# Gathers, computes and lets go of the name; autograd has saved the gathered weight for the backward pass.
+# All-gathers, computes and deletes the name; autograd has saved the whole weight for the backward pass.
 
 class ShardedLinear(nn.Module):
     def __init__(self, linear, devices):
@@ -150,7 +150,7 @@ class ShardedLinear(nn.Module):
 
 
 # %% wrong: mean_for_the_bias
-# Thinks of the loss, a mean over the rows, and takes the mean over the rows for the bias once more.
+# Thinks of the loss, a mean over the samples, and takes the mean over the samples for the bias once more.
 
 class Gathered(torch.autograd.Function):
     @staticmethod
@@ -264,7 +264,7 @@ class ShardedLinear(nn.Module):
 
 
 # %% wrong: computed_again
-# Runs the whole layer again in backward, to let autograd find the gradients: gathers, and computes the product, too.
+# Runs the whole layer again in backward, to let autograd find the gradients: the all-gather and the product, too.
 
 class Again(torch.autograd.Function):
     @staticmethod
@@ -398,7 +398,7 @@ class ShardedLinear(nn.Module):
 
 
 # %% wrong: rows_sent_to_the_shards
-# Sends each share to all shards and gathers the outputs, as in exercise 2: there are fewer rows than weights.
+# Sends each share to all shards and all-gathers the outputs, as in exercise 2: there are fewer samples than weights.
 
 class ShardedLinear(nn.Module):
     def __init__(self, linear, devices):
@@ -418,7 +418,7 @@ class ShardedLinear(nn.Module):
 
 
 # %% wrong: gathered_weight_kept_on_the_cpu
-# Does not gather a second time: what autograd saves of the gathered weight waits on the CPU for the backward pass.
+# Has no second all-gather: what autograd saves of the whole weight is on the CPU until the backward pass.
 
 class ShardedLinear(nn.Module):
     def __init__(self, linear, devices):
@@ -479,7 +479,7 @@ class ShardedLinear(nn.Module):
 
 
 # %% right: gathers_again_in_a_function
-# An autograd.Function for each device: it saves the share and the shards, and gathers in both passes.
+# An autograd.Function for each device: it saves the share and the shards, and all-gathers in both passes.
 
 class Gathered(torch.autograd.Function):
     @staticmethod
@@ -511,7 +511,7 @@ class ShardedLinear(nn.Module):
 
 
 # %% right: saved_tensors_hooks
-# Ordinary layers; what autograd would save of the gathered weight is packed as a note, and unpacked by gathering again.
+# Ordinary layers; what autograd would save of the gathered weight is packed as a note, and unpacked by another all-gather.
 
 from torch.autograd.graph import saved_tensors_hooks
 
@@ -650,7 +650,7 @@ class ShardedLinear(nn.Module):
 
 
 # %% right: a_checkpoint_that_stops_early
-# A checkpoint gathers again, and stops before the product: all that backward needs is there by then.
+# A checkpoint all-gathers again, and stops before the product: all that backward needs is there by then.
 
 from torch.utils.checkpoint import checkpoint
 
@@ -714,7 +714,7 @@ class ShardedLinear(nn.Module):
 
 
 # %% wrong: one_row_is_no_matrix
-# Takes a share of one row for a row alone, and loses a dimension.
+# Takes a share of one sample for a vector, and loses a dimension.
 
 class ShardedLinear(nn.Module):
     def __init__(self, linear, devices):

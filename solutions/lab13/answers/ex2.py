@@ -12,7 +12,7 @@ def where(rank, sizes, per_node):
 
 
 # %% wrong: groups_are_neighbours
-# Every group is a row of neighbouring ranks, whatever dimension it is of.
+# Every group is made of neighbouring ranks, whatever dimension it is of.
 
 def where(rank, sizes, per_node):
     groups = {}

@@ -34,7 +34,7 @@ def finished(work, every, save, restart, failures):
 
 
 # %% wrong: a_failure_costs_half
-# Takes for each failure half a part and the restart, as one estimates it on paper.
+# Takes for each failure half a part and the restart, as an estimate on paper does.
 
 import math
 

@@ -105,7 +105,7 @@ def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
 
 
 # %% wrong: all_micro_batches_alike
-# Makes room for as many rows as the first micro-batch has, and the last one is smaller.
+# Makes a buffer for as many samples as the first micro-batch has, and the last one is smaller.
 
 def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
     first, last = rank == 0, rank == ranks - 1
@@ -167,7 +167,7 @@ def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
 
 
 # %% wrong: divides_by_the_count
-# Divides each loss by the number of micro-batches, as if all had as many rows.
+# Divides each loss by the number of micro-batches, as if all had as many samples.
 
 def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
     first, last = rank == 0, rank == ranks - 1
@@ -455,7 +455,7 @@ def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
 
 
 # %% wrong: linear_parts
-# Looks the width of the output up in the last nn.Linear, although a part may be anything.
+# Takes the number of output features from the last nn.Linear, although a stage can have any layers.
 
 def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
     first, last = rank == 0, rank == ranks - 1

@@ -153,7 +153,7 @@ def plan(model, cluster, batch):
 
 
 # %% wrong: tensor_is_free
-# Divides the work by the tensor parallel GPUs and forgets what they have to add up, so more is always better.
+# Divides the work by the tensor parallel GPUs and forgets their all-reduces, so more is always better.
 
 def plan(model, cluster, batch):
     gpus = cluster["nodes"] * cluster["per_node"]
@@ -248,7 +248,7 @@ def plan(model, cluster, batch):
 
 
 # %% wrong: as_many_micro_batches_as_rows
-# Takes one row for each micro-batch, because then the bubble is smallest, whatever else a micro-batch costs.
+# Takes one sample for each micro-batch, because then the bubble is smallest, whatever else a micro-batch costs.
 
 def plan(model, cluster, batch):
     gpus, per_node = cluster["nodes"] * cluster["per_node"], cluster["per_node"]
@@ -419,7 +419,7 @@ def plan(model, cluster, batch):
 
 
 # %% wrong: room_to_spare
-# Leaves a part of the memory free for what nobody has counted, and so rules out a faster layout that fits.
+# Leaves memory free for what the estimate does not count, and so rules out a faster layout that fits.
 
 def plan(model, cluster, batch):
     gpus, per_node, found = cluster["nodes"] * cluster["per_node"], cluster["per_node"], []

@@ -33,7 +33,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -43,11 +43,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         for optimizer in optimizers:
             optimizer.step()
         return loss
@@ -93,7 +93,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -103,12 +103,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         here.grad += at_the_head
@@ -157,7 +157,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -167,12 +167,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         here.grad += there.grad.to(here.device)
         there.grad += here.grad.to(there.device)
@@ -221,7 +221,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -231,10 +231,10 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+    def step(tokens, targets):
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -251,7 +251,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
 
 
 # %% wrong: sum_over_stages
-# Takes the mean over a quarter of the rows for the mean over all, because there are four GPUs.
+# Takes the mean over a quarter of the samples for the mean over all, because there are four GPUs.
 
 class Stage(nn.Module):
     """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
@@ -285,7 +285,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -295,12 +295,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), lambda o, t: 4 * loss_fn(o, t), devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), lambda o, t: 4 * loss_fn(o, t), devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -317,7 +317,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
 
 
 # %% wrong: loss_of_all_rows
-# Returns the sum over the rows and not their mean. The gradients are right.
+# Returns the sum over the samples and not their mean. The gradients are right.
 
 class Stage(nn.Module):
     """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
@@ -351,7 +351,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -361,12 +361,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -374,7 +374,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         there.grad += at_the_embedding
         for optimizer in optimizers:
             optimizer.step()
-        return loss * len(words)
+        return loss * len(tokens)
 
     def gradients():
         return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
@@ -417,7 +417,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -427,12 +427,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-2) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -483,7 +483,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     devices = [torch.device("simgpu", number) for number in range(4)]
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
@@ -494,12 +494,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -550,7 +550,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -560,12 +560,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -616,7 +616,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -626,12 +626,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.AdamW(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -681,7 +681,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -691,12 +691,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -747,7 +747,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -757,12 +757,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.SGD(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -813,7 +813,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -823,12 +823,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -844,7 +844,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
 
 
 # %% wrong: gradients_on_the_cpu
-# Brings the gradients to the CPU, so that they are all in one place.
+# Copies the gradients to the CPU, so that they are all on one device.
 
 class Stage(nn.Module):
     """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
@@ -878,7 +878,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -888,12 +888,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -910,7 +910,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
 
 
 # %% wrong: head_not_named
-# Leaves embed.weight out: its gradient is in two places.
+# Leaves embed.weight out: its gradient is on two devices.
 
 class Stage(nn.Module):
     """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
@@ -944,7 +944,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -954,12 +954,12 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)
@@ -1010,7 +1010,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -1020,11 +1020,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         for optimizer in optimizers:
             optimizer.step()
         return loss
@@ -1073,7 +1073,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -1085,11 +1085,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
 
     halves = []
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         here, there = stages[0].embed.weight, stages[-1].head.weight
         halves[:] = [here.grad.clone(), there.grad.clone()]
         here.grad += halves[1].to(here.device)
@@ -1131,7 +1131,7 @@ class Stage(nn.Module):
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` says how many blocks each has, `rows` those of a micro-batch."""
+    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
     count = len(model.blocks)
     cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
     stages, begin = [], 0
@@ -1141,11 +1141,11 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // rows)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // rows)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head, at_the_embedding = there.grad.to(here.device), here.grad.to(there.device)
         here.grad += at_the_head
@@ -1169,7 +1169,7 @@ class Half(nn.Module):
         super().__init__()
         self.numbers, self.is_first = list(blocks), is_first
         self.blocks = nn.ModuleList(copy.deepcopy(model.blocks[n]) for n in blocks)
-        self.words = copy.deepcopy(model.embed.weight)
+        self.table = copy.deepcopy(model.embed.weight)
         self.norm = None if is_first else copy.deepcopy(model.norm)
         self.register_buffer("cos", model.cos.clone())
         self.register_buffer("sin", model.sin.clone())
@@ -1177,10 +1177,10 @@ class Half(nn.Module):
     def forward(self, x):
         length = x.shape[1]
         if self.is_first:
-            x = nn.functional.embedding(x, self.words)
+            x = nn.functional.embedding(x, self.table)
         for block in self.blocks:
             x = block(x, self.cos[:length], self.sin[:length])
-        return x if self.is_first else nn.functional.linear(self.norm(x), self.words)
+        return x if self.is_first else nn.functional.linear(self.norm(x), self.table)
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
@@ -1217,15 +1217,15 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         one += take(b)
         two += take(a)
 
-    def step(words, targets):
+    def step(tokens, targets):
         for pair in halves:
             for half in pair:
                 half.zero_grad()
         parts = [
             (w.to(first).split(rows), t.to(second).split(rows))
-            for w, t, (first, second) in zip(words.chunk(2), targets.chunk(2), copies)
+            for w, t, (first, second) in zip(tokens.chunk(2), targets.chunk(2), copies)
         ]
-        count, total = len(words) // rows, [0.0, 0.0]
+        count, total = len(tokens) // rows, [0.0, 0.0]
         each = len(parts[0][0])
         made, back, waiting = [{}, {}], [{}, {}], [{}, {}]
         for turn in range(each + 2):
@@ -1244,7 +1244,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
                 if turn >= 2:
                     made[n].pop(turn - 2).backward(take(back[n].pop(turn - 2)))
         for a, b in halves:
-            add_up(a.words.grad, b.words.grad)
+            add_up(a.table.grad, b.table.grad)
         for mine, other in zip(halves[0], halves[1]):
             for p, q in zip(mine.parameters(), other.parameters()):
                 add_up(p.grad, q.grad)
@@ -1257,7 +1257,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         for half in halves[0]:
             for n, block in zip(half.numbers, half.blocks):
                 found.update({f"blocks.{n}.{k}": p.grad for k, p in block.named_parameters()})
-        found["embed.weight"] = halves[0][0].words.grad
+        found["embed.weight"] = halves[0][0].table.grad
         found["norm.weight"] = halves[0][1].norm.weight.grad
         found["norm.bias"] = halves[0][1].norm.bias.grad
         return found
@@ -1284,11 +1284,11 @@ class Piece(nn.Module):
 
     def forward(self, x):
         if self.is_first:
-            x = nn.functional.embedding(x, self.words)
+            x = nn.functional.embedding(x, self.table)
         x = x if self.blocks else x.clone()  # small models have pieces without a block
         for block in self.blocks:
             x = block(x, self.cos[: x.shape[1]], self.sin[: x.shape[1]])
-        return nn.functional.linear(self.norm(x), self.words) if self.is_last else x
+        return nn.functional.linear(self.norm(x), self.table) if self.is_last else x
 
 
 def make_trainer(model, devices, loss_fn, cut=None, rows=4):
@@ -1300,20 +1300,20 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
         place = devices[n if n < 4 else 7 - n]
         pieces.append(Piece(model, range(begin, begin + size), n == 0, n == 7).to(place))
         begin += size
-    words_weight = nn.Parameter(model.embed.weight.detach().to(devices[0]))
-    pieces[0].words = pieces[7].words = words_weight
+    table = nn.Parameter(model.embed.weight.detach().to(devices[0]))
+    pieces[0].table = pieces[7].table = table
     parameters = list(dict.fromkeys(p for piece in pieces for p in piece.parameters()))
     optimizer = torch.optim.Adam(parameters, lr=1e-3)
 
-    def step(words, targets):
+    def step(tokens, targets):
         optimizer.zero_grad()
-        schedule = zero_bubble_v(4, len(words) // rows)
-        loss = run(schedule, pieces, words.to(devices[0]), targets.to(devices[0]), loss_fn, devices)
+        schedule = zero_bubble_v(4, len(tokens) // rows)
+        loss = run(schedule, pieces, tokens.to(devices[0]), targets.to(devices[0]), loss_fn, devices)
         optimizer.step()
         return loss
 
     def gradients():
-        found = {"embed.weight": words_weight.grad}
+        found = {"embed.weight": table.grad}
         for piece in pieces:
             for number, block in zip(piece.numbers, piece.blocks, strict=True):
                 found |= {f"blocks.{number}.{name}": p.grad for name, p in block.named_parameters()}
@@ -1371,7 +1371,7 @@ def make_trainer(model, devices, loss_fn, cut=None, rows=4):
             stage.zero_grad()
         lists = one_f_one_b(4, len(tokens) // rows)
         loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight in two places: each gets the sum of both gradients, so both stay equal.
+        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head = there.grad.to(here.device)
         at_the_embedding = here.grad.to(there.device)

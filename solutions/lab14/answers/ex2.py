@@ -1,5 +1,5 @@
 # %% wrong: large_micro_batches
-# Thinks that large micro-batches keep GPUs busy, and forgets how many of them are in flight.
+# Thinks that large micro-batches raise utilization, and forgets how many of them are in flight.
 
 def that_fits(model, devices, loss_fn):
     return make_trainer(model, devices, loss_fn, rows=16)
@@ -27,8 +27,8 @@ def that_fits(model, devices, loss_fn):
 def that_fits(model, devices, loss_fn):
     step, gradients = make_trainer(model, devices, loss_fn, rows=2)
 
-    def telling(words, targets):
-        loss = step(words, targets)
+    def telling(tokens, targets):
+        loss = step(tokens, targets)
         print(f"loss {loss.item():.3f}")
         return loss
 
@@ -42,12 +42,12 @@ def that_fits(model, devices, loss_fn):
     copies = [copy.deepcopy(model).to(device) for device in devices]
     optimizers = [torch.optim.Adam(each.parameters(), lr=1e-3) for each in copies]
 
-    def step(words, targets):
+    def step(tokens, targets):
         losses = []
-        for each, device, x, y in zip(copies, devices, words.chunk(4), targets.chunk(4), strict=True):
+        for each, device, x, y in zip(copies, devices, tokens.chunk(4), targets.chunk(4), strict=True):
             each.zero_grad()
             for a, b in zip(x.to(device).split(2), y.to(device).split(2), strict=True):
-                loss = loss_fn(each(a), b) * len(a) / len(words)
+                loss = loss_fn(each(a), b) * len(a) / len(tokens)
                 loss.backward()
                 losses.append(loss.detach().to(devices[0]))
         for same in zip(*(each.parameters() for each in copies), strict=True):
@@ -72,7 +72,7 @@ def that_fits(model, devices, loss_fn):
 
 
 # %% wrong: always_sixteen
-# Cuts any batch into 16 micro-batches: 64 rows fit by luck, and with a batch twice as large each keeps twice as much.
+# Cuts any batch into 16 micro-batches: 64 samples fit by luck, and with a batch twice as large each keeps twice as much.
 
 class SixteenOf:
     def __rfloordiv__(self, rows):
@@ -130,19 +130,19 @@ def that_fits(model, devices, loss_fn, rows=2):
         tensor.record_stream(here)
         return tensor
 
-    def step(words, targets):
+    def step(tokens, targets):
         for each in copies:
             each.zero_grad()
         shares = [
-            (w.to(d).split(rows), t.to(d).split(rows)) for w, t, d in zip(words.chunk(4), targets.chunk(4), devices)
+            (w.to(d).split(rows), t.to(d).split(rows)) for w, t, d in zip(tokens.chunk(4), targets.chunk(4), devices)
         ]
-        count, losses = len(words) // rows, [0.0] * 4
+        count, losses = len(tokens) // rows, [0.0] * 4
         for m in range(count // 4):
             for n in range(4):
                 loss = loss_fn(copies[n](shares[n][0][m]), shares[n][1][m]) / count
                 loss.backward()
                 losses[n] = losses[n] + loss.detach()
-        for begin in range(0, len(names), 16):  # a few at a time: what is on its way takes memory
+        for begin in range(0, len(names), 16):  # a few at a time: activations in flight take memory
             some = range(begin, min(begin + 16, len(names)))
             coming = [[send(every[n][k].grad, devices[owner[k]]) for n in range(4) if n != owner[k]] for k in some]
             for k, arrivals in zip(some, coming):
@@ -181,19 +181,19 @@ def that_fits(model, devices, loss_fn):
     model.head.weight = model.embed.weight
     tables = {device: (model.cos.to(device), model.sin.to(device)) for device in devices}
 
-    def forward(words):
-        x = model.embed(words.to(devices[0]))
+    def forward(tokens):
+        x = model.embed(tokens.to(devices[0]))
         for block, device in zip(model.blocks, home):
             cos, sin = tables[device]
-            x = block(x.to(device), cos[: words.shape[1]], sin[: words.shape[1]])
+            x = block(x.to(device), cos[: tokens.shape[1]], sin[: tokens.shape[1]])
         return model.head(model.norm(x.to(devices[0])))
 
-    def step(words, targets):
+    def step(tokens, targets):
         adam = torch.optim.Adam(model.parameters(), lr=1e-3)
         adam.zero_grad()
         total = 0
-        for some_words, some_targets in zip(words.split(2), targets.split(2)):
-            loss = loss_fn(forward(some_words), some_targets.to(devices[0])) * len(some_words) / len(words)
+        for some_tokens, some_targets in zip(tokens.split(2), targets.split(2)):
+            loss = loss_fn(forward(some_tokens), some_targets.to(devices[0])) * len(some_tokens) / len(tokens)
             loss.backward()
             total = total + loss.detach()
         adam.step()
@@ -219,18 +219,18 @@ def that_fits(model, devices, loss_fn):
     tables = {device: (model.cos.to(device), model.sin.to(device)) for device in devices}
     adam = torch.optim.Adam(model.parameters(), lr=1e-3)
 
-    def forward(words):
-        x = model.embed(words.to(devices[0]))
+    def forward(tokens):
+        x = model.embed(tokens.to(devices[0]))
         for block, device in zip(model.blocks, home):
             cos, sin = tables[device]
-            x = block(x.to(device), cos[: words.shape[1]], sin[: words.shape[1]])
+            x = block(x.to(device), cos[: tokens.shape[1]], sin[: tokens.shape[1]])
         return model.head(model.norm(x.to(devices[0])))
 
-    def step(words, targets):
+    def step(tokens, targets):
         adam.zero_grad()
         total = 0
-        for some_words, some_targets in zip(words.split(2), targets.split(2)):
-            loss = loss_fn(forward(some_words), some_targets.to(devices[0])) * len(some_words) / len(words)
+        for some_tokens, some_targets in zip(tokens.split(2), targets.split(2)):
+            loss = loss_fn(forward(some_tokens), some_targets.to(devices[0])) * len(some_tokens) / len(tokens)
             loss.backward()
             total = total + loss.detach()
         adam.step()

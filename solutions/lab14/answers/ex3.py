@@ -6,7 +6,7 @@ def that_is_fast(model, devices, loss_fn):
 
 
 # %% wrong: too_many_small_ones
-# Takes micro-batches of one row for the smallest bubble, and pays for every launch.
+# Takes micro-batches of one sample for the smallest bubble, and pays for every launch.
 
 def that_is_fast(model, devices, loss_fn):
     cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
@@ -34,15 +34,15 @@ def that_is_fast(model, devices, loss_fn):
 
 
 # %% wrong: looks_busy
-# Keeps GPUs busy with needless products, so that they are never idle.
+# Fills idle time with needless products.
 
 def that_is_fast(model, devices, loss_fn):
     cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
     step, gradients = make_trainer(model, devices, loss_fn, cut=cut, rows=4)
     idle = [torch.empty(4096, 4096, device=device) for device in devices] if cut else []
 
-    def busy(words, targets):
-        loss = step(words, targets)
+    def busy(tokens, targets):
+        loss = step(tokens, targets)
         for each in idle:
             for _ in range(20):
                 each @ each
@@ -52,12 +52,12 @@ def that_is_fast(model, devices, loss_fn):
 
 
 # %% wrong: half_of_the_batch
-# Trains on every second row, which takes half of the time.
+# Trains on every second sample, which takes half of the time.
 
 def that_is_fast(model, devices, loss_fn):
     cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
     step, gradients = make_trainer(model, devices, loss_fn, cut=cut, rows=4)
-    return lambda words, targets: step(words[::2], targets[::2]), gradients
+    return lambda tokens, targets: step(tokens[::2], targets[::2]), gradients
 
 
 # %% wrong: no_adam_when_large
@@ -73,11 +73,11 @@ def that_is_fast(model, devices, loss_fn):
         begin += cut[rank]
     optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
 
-    def step(words, targets):
+    def step(tokens, targets):
         for stage in stages:
             stage.zero_grad()
-        lists = one_f_one_b(4, len(words) // 4)
-        loss = run(lists, stages, words.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
+        lists = one_f_one_b(4, len(tokens) // 4)
+        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
         here, there = stages[0].embed.weight, stages[-1].head.weight
         at_the_head, at_the_embedding = there.grad.to(here.device), here.grad.to(there.device)
         here.grad += at_the_head

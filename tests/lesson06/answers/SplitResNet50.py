@@ -1,5 +1,5 @@
 # %% wrong: no_flatten
-# Thinks that forward is the parts in a row, and forgets the line that calls no part.
+# Thinks that forward calls the parts one after another, and forgets the line that calls no part.
 
 from torchvision.models.resnet import Bottleneck, ResNet
 

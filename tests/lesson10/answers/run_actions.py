@@ -54,7 +54,7 @@ def run_actions(actions, stages, devices, inputs, targets, loss_fn):
 
 
 # %% wrong: one_slot_for_each_stage
-# Remembers what a stage made last, as if one micro-batch were on its way at a time.
+# Remembers what a stage made last, as if only one micro-batch were in flight.
 
 def run_actions(actions, stages, devices, inputs, targets, loss_fn):
     last, kept, sent = len(stages) - 1, {}, {}

@@ -143,7 +143,7 @@ def train_step(model, optimizer, loss_fn, x, y):
 
 
 # %% right: one_flat_vector
-# One all-reduce of all gradients, a sum that is divided.
+# One all-reduce of all gradients: their sum, divided by the number of ranks.
 
 
 def train_step(model, optimizer, loss_fn, x, y):

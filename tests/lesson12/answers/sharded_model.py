@@ -57,7 +57,7 @@ def sharded_model(make, gpu):
 
 
 # %% wrong: root_only
-# One fully_shard for all: the whole model is gathered at once.
+# One fully_shard for all: the whole model is all-gathered at once.
 
 
 def sharded_model(make, gpu):

@@ -18,7 +18,7 @@ def sharded_step(model, shard, optimizer):
 
 
 # %% wrong: own_gradient_only
-# Takes its part of its own gradient: nothing is reduced.
+# Takes its shard of its own gradient: nothing is reduced.
 
 
 def sharded_step(model, shard, optimizer):
@@ -70,7 +70,7 @@ def sharded_step(model, shard, optimizer):
 
 
 # %% wrong: all_reduce_then_a_slice
-# Every rank gets the whole mean, and uses a part of it.
+# Every rank gets the whole mean, and uses its shard.
 
 
 def sharded_step(model, shard, optimizer):

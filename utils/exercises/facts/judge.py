@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from utils.exercises.facts import wire
-from utils.exercises.facts.errors import Unmet, case
+from utils.exercises.facts.errors import StudentError, Unmet, case
 from utils.exercises.facts.lab import Exercise, Lab
 from utils.exercises.facts.student import Student
 
@@ -34,7 +34,7 @@ def judge(exercise: Exercise, student: Student) -> list[Finding]:
 
     A probe that several facts ask with the same arguments is run once.
     """
-    student = _AskedOnce(student)
+    student = _AskedOnce(student, exercise.likely)
     findings = []
     for fact in exercise.facts:
         try:
@@ -48,17 +48,26 @@ def judge(exercise: Exercise, student: Student) -> list[Finding]:
     return findings
 
 
+def explained(error: str, likely: dict[str, str]) -> str:
+    """The text of an error that the student's code raised, and below it what is likely wrong, where that is known."""
+    return "\n".join([error, *[line for piece, line in likely.items() if piece in error][:1]])
+
+
 class _AskedOnce:
     """A student who remembers the answers that it gave during one exercise."""
 
-    def __init__(self, student: Student):
+    def __init__(self, student: Student, likely: dict[str, str]):
         self.devices, self._student, self._answers = student.devices, student, {}
+        self._likely = likely
         self.here = getattr(student, "here", False)  # whether probes run in this process
 
     def run(self, probe: Callable, *args):
         question = (probe, wire.encode(args))
         if question not in self._answers:
-            self._answers[question] = self._student.run(probe, *args)
+            try:
+                self._answers[question] = self._student.run(probe, *args)
+            except StudentError as error:
+                raise type(error)(explained(str(error), self._likely)) from None
         # A copy: a fact may change what it got.
         return copy.deepcopy(self._answers[question])
 

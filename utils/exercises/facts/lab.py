@@ -41,6 +41,7 @@ class Exercise:
     facts: list[Fact] = field(default_factory=list)
     recorded: Callable[[Student], dict] | None = None
     par: Par | None = None
+    likely: dict[str, str] = field(default_factory=dict)  # by a piece of an error's text: the likely mistake
 
     def timeline(self, record: Callable[[Student], dict]) -> Callable[[Student], dict]:
         """Say how to record a run of the student's answer: `record` returns a `Timeline` as plain data.
@@ -80,9 +81,15 @@ class Lab:
         """How many points the lab gives in all."""
         return sum(exercise.points for exercise in self.exercises.values())
 
-    def exercise(self, name: str, *, points: int, title: str, hints: list[str]) -> Exercise:
-        """Add an exercise."""
-        self.exercises[name] = Exercise(name, points, title, hints)
+    def exercise(
+        self, name: str, *, points: int, title: str, hints: list[str], likely: dict[str, str] | None = None
+    ) -> Exercise:
+        """Add an exercise.
+
+        `likely` explains errors that the student's code raises: the key is a piece of the error's text, the value a
+        line that says what is likely wrong. The first key that is found counts.
+        """
+        self.exercises[name] = Exercise(name, points, title, hints, likely=likely or {})
         return self.exercises[name]
 
 

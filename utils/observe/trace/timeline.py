@@ -84,8 +84,6 @@ class Timeline:
         """For each device the busy share of the span, 0 to 1."""
         return {device: self.busy(device) / self.span if self.span else 0.0 for device in self.devices}
 
-    utilisation = utilization  # as labs 05 and 08 spell it
-
     def bubble_fraction(self) -> float:
         """The idle share of all devices together, 0 to 1: (p x span - busy) / (p x span) for p devices.
 

@@ -8,7 +8,7 @@ from utils.observe.trace import record
 
 
 def small_gpt(blocks=3):
-    return GPT(words=7, width=16, heads=2, blocks=blocks, longest=32)
+    return GPT(vocab_size=7, hidden_size=16, heads=2, blocks=blocks, longest=32)
 
 
 def run_on_one(run_blocks, cut: int, tokens: int) -> dict:
