@@ -521,7 +521,8 @@ def watch_overlapping(lab, device0, device1, samples, size):
     exact, busy = "virtual clock" in timeline.source, [timeline.busy(device0), timeline.busy(device1)]
     products = [event for event in timeline.events if event.flops]
     forward = [event.launched for event in products if event.phase == "forward"]
-    backward = [event.launched for event in products if event.phase == "backward"]
+    backward = [event.launched or 0.0 for event in products if event.phase == "backward"]
+    all_launched = [event.launched or 0.0 for event in timeline.events]
     mixed = bool(forward and backward) and min(backward) < max(forward)
     there = sorted([[event.launched, event.device] for event in products if event.phase == "forward"])
     first, last = (there[0][0], there[-1][0]) if there else (0.0, 0.0)  # what comes before or behind is not in the loop
@@ -529,9 +530,7 @@ def watch_overlapping(lab, device0, device1, samples, size):
         "watched": exact,
         "order": "".join(["0" if device == device0 else "1" for _, device in there]),
         "launched": sorted([event.launched for event in timeline.events if first <= event.launched <= last]),
-        "launched back": sorted([event.launched for event in timeline.events if event.launched >= min(backward)])
-        if backward
-        else [],
+        "launched back": sorted([moment for moment in all_launched if moment >= min(backward)]) if backward else [],
         "span": timeline.span,
         "busy": busy,
         "mixed": mixed,
