@@ -32,6 +32,11 @@ def param(answer, *marks):
 
 # What a wrong answer keeps of the points of an exercise with parts, for each part that can be lost.
 KEEPS = {
+    ("lab12", "ex2", "two_devices"): 0,
+    ("lab12", "ex2", "everybody_gets_all_parts"): 3,
+    ("lab12", "ex3", "sum_for_mean"): 0,
+    ("lab12", "ex3", "sum_rounded_once"): 4,
+    ("lab12", "ex3", "averaged_gradients_kept"): 4,
     ("lab13", "ex4", "sum_of_means"): 0,
     ("lab13", "ex4", "all_forward_first"): 4,
     ("lab13", "ex4", "each_action_sends_at_once"): 6,
