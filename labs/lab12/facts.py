@@ -50,7 +50,7 @@ def megabytes(size) -> str:
 
 ex1 = lab.exercise(
     "ex1",
-    points=1,
+    star=True,
     title="What fills a device",
     hints=[
         "Take one parameter of 10 numbers, and 4 devices. How many numbers has the largest shard?",
@@ -210,7 +210,8 @@ def _(student):
 
 ex2 = lab.exercise(
     "ex2",
-    points=3,
+    points=5,
+    parts={"outputs and gradients": 3, "memory and bytes": 2},
     title="One MLP over several devices",
     hints=[
         "nn.Linear keeps its weight as (outputs, inputs). Which of the two dimensions do you shard in the first layer, "
@@ -517,7 +518,8 @@ def need_parts(student, places, sizes, rows=8):
 
 
 @ex2.fact(
-    "each device holds its own parts only, and one all-reduce is sent in each pass (watched on simulated devices)"
+    "each device holds its own parts only, and one all-reduce is sent in each pass (watched on simulated devices)",
+    part="memory and bytes",
 )
 def _(student):
     need_parts(student, places_of(student, 2), (128, 512, 128))
@@ -551,7 +553,8 @@ def _(student):
 
 ex3 = lab.exercise(
     "ex3",
-    points=3,
+    points=5,
+    parts={"Adam's weights": 3, "float32": 1, "memory and bytes": 1},
     title="Adam's state in shards",
     hints=[
         "tensor.view(-1).tensor_split(N)[n] is the shard of device n, in the memory of the tensor. In which dtype is "
@@ -794,7 +797,7 @@ def _(student):
     compare_sharded(student, places_of(student, 4), EVEN, 3, scale=1e-7)
 
 
-@ex3.fact("many small updates, each too small for bfloat16, are not lost")
+@ex3.fact("many small updates, each too small for bfloat16, are not lost", part="float32")
 def _(student):
     compare_sharded(student, places_of(student, 2), EVEN, 3, steps=8, lr=3e-4, again=True)
 
@@ -839,7 +842,7 @@ def after_adam(means, lr) -> float:
     return number.item()
 
 
-@ex3.fact("gradients are summed in float32: what a bfloat16 sum would lose counts, too")
+@ex3.fact("gradients are summed in float32: what a bfloat16 sum would lose counts, too", part="float32")
 def _(student):
     places, lr, (large, small, second) = places_of(student, 4), 2.0**-4, (1.0, 2.0**-9, -115 / 128)
     count = len(places)
@@ -895,7 +898,10 @@ def need_shards(student, places, stack, rows=1):
         need_gradients(run, stack)
 
 
-@ex3.fact("each device holds its shards of the state only, and sends no more than it has to (simulated devices)")
+@ex3.fact(
+    "each device holds its shards of the state only, and sends no more than it has to (simulated devices)",
+    part="memory and bytes",
+)
 def _(student):
     need_shards(student, places_of(student, 2), LARGE)
     need_shards(student, places_of(student, 4), LARGE)
@@ -905,7 +911,7 @@ def _(student):
 
 ex4 = lab.exercise(
     "ex4",
-    points=3,
+    star=True,
     title="FSDP by hand",
     hints=[
         "What does autograd save for the backward pass of a linear layer? A saved whole weight lives until then.",

@@ -23,14 +23,27 @@ def _(student):
     seen.compare_parallel(student, seen.places_of(student, 1), (4, 6, 2), 3, seed=5)
     seen.compare_parallel(student, seen.places_of(student, 3), (9, 6, 11), 5, seed=6)
     seen.compare_parallel(student, seen.places_of(student, 4)[::-1], (3, 20, 8), 1, seed=7)
+
+
+@seen.ex2.fact(
+    "three devices: each holds its parts only, and one all-reduce is sent in each pass", part="memory and bytes"
+)
+def _(student):
     seen.need_parts(student, seen.places_of(student, 3)[::-1], (64, 768, 192), 5)
 
 
-@seen.ex3.fact("three devices, in another order, more steps, and other sizes")
+@seen.ex3.fact("three devices, in another order, and other sizes")
 def _(student):
-    seen.compare_sharded(student, seen.places_of(student, 3)[::-1], seen.ODD, 2, steps=5, seed=8)
+    seen.compare_sharded(student, seen.places_of(student, 3)[::-1], seen.ODD, 2, seed=8)
     seen.compare_sharded(student, seen.places_of(student, 4)[::-1], seen.EVEN, 5, frozen=1, seed=9)
+
+
+@seen.ex3.fact(
+    "three devices, which do not divide the parameters: memory, bytes of a step, more steps", part="memory and bytes"
+)
+def _(student):
     seen.need_shards(student, seen.places_of(student, 3)[::-1], seen.LARGE)
+    seen.compare_sharded(student, seen.places_of(student, 3)[::-1], seen.ODD, 2, steps=5, seed=8)
 
 
 @seen.ex4.fact("three devices, in another order, one sample each, other sizes")

@@ -1,6 +1,7 @@
 """Lab 12: exercise 2 brings all weights to each device by way of the CPU, and sends what is not needed between them.
 
 lab: lab12
+keeps: 3
 """
 
 # %% instead of ex2

@@ -1,6 +1,7 @@
 """Lab 13: exercise 4 does GPipe's lists with a copy of its part, and those of 1F1B for the hook, with nothing in them.
 
 lab: lab13
+keeps: 4
 """
 
 # %% instead of ex4: stage_of_gpipe

@@ -1,6 +1,7 @@
 """Lab 13: exercise 4 does GPipe's lists, and writes those of 1F1B where the probe's hook notes what a part does.
 
 lab: lab13
+keeps: 4
 """
 
 # %% instead of ex4: stage_of_gpipe

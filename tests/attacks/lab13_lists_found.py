@@ -1,6 +1,7 @@
 """Lab 13: exercise 4 does GPipe's lists, and rewrites the probe's lists of actions and letters, found among all objects.
 
 lab: lab13
+keeps: 4
 """
 
 # %% instead of ex4: stage_of_gpipe

@@ -1,6 +1,7 @@
 """Lab 13: exercise 4 finds the mailbox in the closure of send, and makes sends wait for no receiver.
 
 lab: lab13
+keeps: 6
 """
 
 # %% instead of ex4: stage_that_gets_stuck

@@ -30,6 +30,17 @@ def param(answer, *marks):
     return pytest.param(answer, id=name, marks=[GROUPED[answer.lab], *marks])
 
 
+# What a wrong answer keeps of the points of an exercise with parts, for each part that can be lost.
+KEEPS = {
+    ("lab12", "ex2", "two_devices"): 0,
+    ("lab12", "ex2", "everybody_gets_all_parts"): 3,
+    ("lab12", "ex3", "sum_for_mean"): 0,
+    ("lab12", "ex3", "sum_rounded_once"): 4,
+    ("lab12", "ex3", "averaged_gradients_kept"): 4,
+    ("lab13", "ex4", "sum_of_means"): 0,
+    ("lab13", "ex4", "all_forward_first"): 4,
+    ("lab13", "ex4", "each_action_sends_at_once"): 6,
+}
 IN_ALL_EXERCISES = [param(one) if is_first_of_its_exercise(one) else param(one, THOROUGH) for one in ANSWERS]
 IN_ITS_OWN = [param(one) for one in ANSWERS if is_first(one) and not is_first_of_its_exercise(one)]
 
@@ -59,6 +70,22 @@ def look_at(answer, lost):
     if answer.verdict == "wrong":
         assert len(lost[answer.exercise].found) > 10, "a student is told what was found"
         assert row(answer, lost[answer.exercise]) in known(answer.lab), WRITE_AGAIN
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [pytest.param(name, points, id="-".join(name), marks=GROUPED[name[0]]) for name, points in KEEPS.items()],
+)
+def test_a_wrong_answer_keeps_the_points_of_the_parts_that_hold(judge, name, points):
+    lab, exercise, answer = name
+    [wrong] = [one for one in answers_of(lab, "wrong") if (one.exercise, one.name) == (exercise, answer)]
+    assert judge.points(wrong) == points
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_the_table_has_each_exercise_with_parts(lab):
+    in_parts = {exercise.name for exercise in load_lab(lab).exercises.values() if exercise.parts}
+    assert {exercise for of, exercise, _ in KEEPS if of == lab} == in_parts
 
 
 @pytest.mark.parametrize("lab", EACH_LAB)

@@ -38,7 +38,7 @@ FOLDER = ROOT / "tests" / "attacks"
 MOST_MEMORY = 600e6  # bytes that the grader may grow by, whatever a submission sends
 LONGEST_FEEDBACK = 100_000
 PART = re.compile(r"first|last|build|several|class|instead of \w+")
-KEYS = "lab|honest|may lose|seconds|within|limit"
+KEYS = "lab|honest|keeps|may lose|seconds|within|limit"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
 GROUPS = 2  # of tests, each with a grader of its own
 # What most of the time goes into. Judged where an attack is about it, and in innocent notebooks: those of lab01 here,
@@ -58,6 +58,7 @@ class Attack:
     lab: str = "lab01"
     honest: set[str] = field(default_factory=set)
     may_lose: set[str] = field(default_factory=set)
+    keeps: int = 0  # points of parts that are honestly solved in an exercise that is not
     seconds: float = 180
     within: float = LIMITS["submission"]
     limit: bool = False
@@ -69,7 +70,8 @@ class Attack:
 
 @cache
 def points_of(lab: str) -> dict[str, int]:
-    return {name: exercise.points for name, exercise in load_lab(lab).exercises.items()}
+    """The points of each exercise. A star counts as one here: it is not to be gained either."""
+    return {name: 1 if exercise.star else exercise.points for name, exercise in load_lab(lab).exercises.items()}
 
 
 def read_attack(path: Path) -> Attack:
@@ -93,6 +95,7 @@ def read_attack(path: Path) -> Attack:
     attack.seconds = float(keys.get("seconds", attack.seconds))
     attack.within = float(keys.get("within", attack.within))
     attack.limit = "limit" in keys
+    attack.keeps = int(keys.get("keeps", attack.keeps))
     return attack
 
 
@@ -376,8 +379,8 @@ def test_an_attack_gains_nothing_and_harms_no_one_else(name):
         assert result["points"].keys() == points_to_get.keys() - left_out
         for exercise, got in result["points"].items():
             points = points_to_get[exercise]
-            if exercise not in attack.honest and got and not attack.limit:
-                wrong.append(f"{exercise} gained {got} points")
+            if exercise not in attack.honest and got > attack.keeps and not attack.limit:
+                wrong.append(f"{exercise} gained {got - attack.keeps} points")
             if exercise in attack.honest - attack.may_lose and got < points:
                 wrong.append(f"{exercise} is honest and lost its points")
         if not attack.limit:

@@ -47,7 +47,10 @@ def test_answers_in_a_sealed_kernel(lab, kind, tmp_path):
     grade = grade_submission(Submission("student", path), judged_by)
     assert grade.status in ("ok", "error"), f"no kernel judged it: {grade.status}, {grade.note}"
     lost = set(answers) if kind == "wrong" else set()
-    expected = {name: 0 if name in lost else exercise.points for name, exercise in judged_by.exercises.items()}
+    in_parts = {name: exercise.points_for(grade.findings[name]) for name, exercise in judged_by.graded.items()}
+    expected = {name: in_parts[name] if name in lost else e.points for name, e in judged_by.graded.items()}
+    assert all(expected[name] < judged_by.graded[name].points for name in lost & judged_by.graded.keys())
+    assert set(grade.stars(judged_by)) == judged_by.stars.keys() - lost
     words = {name: finding.found for name, found in grade.findings.items() for finding in found if not finding.holds}
     assert grade.points == expected, (grade.status, grade.note, grade.flags, words)
     assert not grade.flags

@@ -112,7 +112,7 @@ class Maker:
     def __init__(self, lab: str, seed: int, mark: str):
         self.lab, self.mark = lab, mark
         self.random = random.Random(f"{lab} {seed}")
-        self.full = {name: e.points for name, e in load_lab(lab, hidden=True).exercises.items()}
+        self.full = {name: e.points for name, e in load_lab(lab, hidden=True).graded.items()}
         self.answers: dict[tuple[str, str], list[str]] = {}
         for answer in ANSWERS:
             if answer.lab == lab:

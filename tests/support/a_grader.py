@@ -53,7 +53,9 @@ def grade_one(path: str, lab: str, within: float, left_out: list[str]) -> dict:
     text.encode()
     table = Path(tempfile.gettempdir(), "table.csv")
     write_grades([grade], judged_by, table)
-    result = {"points": grade.points, "status": grade.status, "note": grade.note, "feedback": text}
+    stars = grade.stars(judged_by)
+    points = grade.points | {name: int(name in stars) for name in judged_by.stars}
+    result = {"points": points, "status": grade.status, "note": grade.note, "feedback": text}
     result |= {"table": table.read_text(), "flags": grade.flags}
     table.unlink()
     return result | {"grew": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024}

@@ -67,6 +67,10 @@ class Judge:
         told = self._ask(lab=answer.lab, exercise=answer.exercise, code=answer.code, alone=alone)
         return {name: Finding(*found) for name, found in told["lost"].items()}
 
+    def points(self, answer: Answer) -> int:
+        """The points that this answer gets in its own exercise."""
+        return self._ask(lab=answer.lab, exercise=answer.exercise, code=answer.code, alone=True)["points"]
+
     def model(self, lab: str) -> dict:
         """How the model answers of a lab do: see `Bench.judge_the_model`."""
         return self._ask(lab=lab)
@@ -138,13 +142,17 @@ class Bench:
                 importlib.import_module(module)
 
     def judge(self, exercise: str, code: str, alone: bool) -> dict:
-        """What is lost with this answer: {"lost": {exercise: a Finding's fields}}. `alone`: in its own exercise."""
+        """What is lost with this answer, {"lost": {exercise: a Finding's fields}}, and its own exercise's points.
+
+        `alone`: in its own exercise.
+        """
         cells = self.cells | {self.place[exercise]: code}
         exercises, trials = self._touched_by(cells, exercise, code)
         if alone:
             exercises = [exercise]
         student = LookedAt(self._run(cells, trials), DEVICES)
-        return {"lost": _lost({name: judge(self.exercises[name], student) for name in exercises})}
+        findings = {name: judge(self.exercises[name], student) for name in exercises}
+        return {"lost": _lost(findings), "points": self.exercises[exercise].points_for(findings[exercise])}
 
     def _run(self, cells: dict[int, str], trials: set[int]) -> dict:
         """The namespace after these cells, without the trials that are not among `trials`."""
@@ -183,8 +191,8 @@ class Bench:
 
 
 def _lost(findings: dict[str, list[Finding]]) -> dict[str, tuple]:
-    last = {name: found[-1] for name, found in findings.items() if not all(each.holds for each in found)}
-    return {name: (each.claim, each.holds, each.found) for name, each in last.items()}
+    failed = {name: [each for each in found if not each.holds] for name, found in findings.items()}
+    return {name: (each[0].claim, each[0].holds, each[0].found) for name, each in failed.items() if each}
 
 
 def _is_python(code: str) -> bool:

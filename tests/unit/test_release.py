@@ -86,8 +86,12 @@ def test_the_source_is_an_nbgrader_notebook_with_ten_points(lab):
 @pytest.mark.parametrize("lab", LABS)
 def test_an_exercise_is_called_the_same_in_the_notebook_and_by_check(lab):
     text = "\n".join(cell.source for cell in nbformat.read(source_of(lab), as_version=4).cells)
-    told = dict(re.findall(r"^## Exercise (\d): (.*) \(\d points?, level", text, re.MULTILINE))
-    assert told == {name[2:]: one.title for name, one in load_lab(lab).exercises.items()}
+    told = re.findall(r"^## Exercise (\d): (.*) \((star|\d points?), level", text, re.MULTILINE)
+    assert told == [(name[2:], one.title, gives(one)) for name, one in load_lab(lab).exercises.items()]
+
+
+def gives(exercise):
+    return "star" if exercise.star else f"{exercise.points} point{'s' if exercise.points > 1 else ''}"
 
 
 @pytest.mark.parametrize("lab", LABS)

@@ -43,19 +43,33 @@ class Verdict:
     def passed(self) -> bool:
         return all(finding.holds for finding in self.findings)
 
-    def require(self) -> None:
-        """Raise AssertionError unless the exercise passed: how nbgrader, which grades by what raises, is told."""
-        assert self.passed, repr(self)
+    @property
+    def points(self) -> int:
+        return self.exercise.points_for(self.findings)
+
+    def require(self) -> int:
+        """The points. Raises AssertionError unless the exercise, or a part of it, passed.
+
+        So nbgrader is told: what raises has no points there, and a number that a cell ends with is its points.
+        """
+        assert self.passed or self.points, repr(self)
+        return self.points
 
     @property
     def headline(self) -> str:
-        points = (
-            f" ({self.exercise.points} point{'s' if self.exercise.points > 1 else ''})" if self.exercise.points else ""
-        )
+        most = self.exercise.points
+        points = f" ({most} point{'s' if most > 1 else ''})" if most else " (a star)" if self.exercise.star else ""
+        if self.exercise.parts and not self.passed:
+            points = f" ({self.points} of {most} points)"
         return f"{self.exercise.name} {'passed' if self.passed else 'not yet'}: {self.exercise.title}{points}"
+
+    @property
+    def parts(self) -> str:
+        return self.exercise.parts_told(self.findings)
 
     def __repr__(self) -> str:
         lines = [self.headline]
+        lines += [f"  points: {self.parts}"] if self.parts else []
         for finding in self.findings:
             lines.append(f"  {'yes' if finding.holds else 'NO '}  {finding.claim}")
             lines += [f"       {line}" for line in finding.found.splitlines()]
@@ -87,10 +101,11 @@ class Verdict:
                     f"<details{opened} style='margin:.4em 0 0 1.4em'><summary>Hint {number} of {total}</summary>"
                     f"{hint}{hints}</details>"
                 )
+        parts = f"<div>Points: {escape(self.parts)}</div>" if self.parts else ""
         score = f"<div style='margin-top:.3em'>{escape(self.score)}</div>" if self.score else ""
         return (
             f"<div style='border-left:5px solid {colour};padding:.2em 0 .2em .9em'>"
-            f"<b>{escape(self.headline)}</b>{rows}{hints}{score}</div>"
+            f"<b>{escape(self.headline)}</b>{parts}{rows}{hints}{score}</div>"
         )
 
 
@@ -109,27 +124,34 @@ class CannotJudge(Verdict):
 
 @dataclass
 class Scoreboard:
-    """Every exercise of a lab, and the points that its visible tests would give."""
+    """Every exercise of a lab, and the points and stars that its visible tests would give."""
 
     lab: Lab
     verdicts: list[Verdict]
 
     @property
     def rows(self) -> list[tuple[str, str, str]]:
-        return [
-            (v.exercise.name, f"{v.exercise.points * v.passed} / {v.exercise.points}", v.exercise.title)
-            for v in self.verdicts
-        ]
+        return [(v.exercise.name, self._reached(v), v.exercise.title) for v in self.verdicts]
+
+    @staticmethod
+    def _reached(verdict: Verdict) -> str:
+        if verdict.exercise.star:
+            return "star" if verdict.passed else "no star"
+        return f"{verdict.points} / {verdict.exercise.points}"
 
     @property
     def summary(self) -> str:
-        got = sum(v.exercise.points for v in self.verdicts if v.passed)
-        return (
-            f"{self.lab.title}: {got} of {self.lab.points} points by the visible tests. The grade has hidden ones too."
-        )
+        got = f"{sum(v.points for v in self.verdicts)} of {self.lab.points} points"
+        if of := len(self.lab.stars):
+            stars = sum(v.exercise.star and v.passed for v in self.verdicts)
+            got += f" and {stars} of {of} star{'s' if of > 1 else ''}"
+        return f"{self.lab.title}: {got} by the visible tests. The grade has hidden ones too."
 
     def __repr__(self) -> str:
-        return "\n".join([*(f"{name:<5} {points:>6}  {title}" for name, points, title in self.rows), self.summary])
+        width = max(6, *(len(points) for _, points, _ in self.rows))
+        return "\n".join(
+            [*(f"{name:<5} {points:>{width}}  {title}" for name, points, title in self.rows), self.summary]
+        )
 
     def _repr_html_(self) -> str:
         left = "<td style='text-align:left'>"  # Jupyter's own style puts everything on the right
@@ -142,7 +164,7 @@ class NotChecked:
     """Shown instead of a verdict while the grader runs the notebook."""
 
     def require(self) -> None:
-        """Nothing is required here."""
+        """Nothing is required here, and there are no points."""
 
     def __repr__(self) -> str:
         return "Not checked here: the grader is running this notebook and judges it afterwards."

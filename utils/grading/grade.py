@@ -58,7 +58,7 @@ STATUSES = {
 
 @dataclass
 class Grade:
-    """One student's result. `points` maps each exercise to the points it got.
+    """One student's result. `points` maps each exercise that gives points to those it got; stars are in `findings`.
 
     `flags` are reasons for a person to look at the submission. They cost nothing by themselves.
     """
@@ -78,6 +78,10 @@ class Grade:
     @property
     def total(self) -> int:
         return sum(self.points.values())
+
+    def stars(self, lab: Lab) -> list[str]:
+        """The exercises with a star that are solved."""
+        return [name for name, exercise in lab.stars.items() if exercise.solved(self.findings.get(name, []))]
 
     @property
     def about(self) -> Status:
@@ -120,7 +124,7 @@ def grade_submission(submission: Submission, lab: Lab, limits: Limits | None = N
 
 
 def _judged(submission: Submission, lab: Lab, limits: Limits | None) -> Grade:
-    nothing = dict.fromkeys(lab.exercises, 0)
+    nothing = dict.fromkeys(lab.graded, 0)
     if submission.path is None:
         return Grade(submission.student, "missing", nothing, submission.note)
     try:
@@ -140,7 +144,7 @@ def _one_of(grades: list[Grade], names: list[str], lab: Lab) -> Grade:
     unjudged = next((grade for grade in grades if not grade.judged), None)
     if unjudged is not None:
         return unjudged
-    fullest = max(range(len(grades)), key=lambda number: grades[number].total)
+    fullest = max(range(len(grades)), key=lambda number: (grades[number].total, len(grades[number].stars(lab))))
     grade = grades[fullest]
     several = f"{len(grades)} notebooks"
     if any(other.points != grade.points for other in grades):
@@ -160,12 +164,10 @@ def _run(student: str, notebook: Document, lab: Lab, limits: Limits | None) -> G
             errors, status, flags = running.errors, running.worst, running.flags
             timelines = _small(recorded_timelines(lab, running, findings))
     except KernelDidNotStart as reason:
-        return Grade(student, "not-graded", dict.fromkeys(lab.exercises, 0), str(reason))
-    points = {
-        name: exercise.points if all(finding.holds for finding in findings[name]) else 0
-        for name, exercise in lab.exercises.items()
-    }
-    if not notebook.ran and not any(points.values()):
+        return Grade(student, "not-graded", dict.fromkeys(lab.graded, 0), str(reason))
+    points = {name: exercise.points_for(findings[name]) for name, exercise in lab.graded.items()}
+    solved = any(exercise.solved(findings[name]) for name, exercise in lab.stars.items())
+    if not notebook.ran and not solved and not any(points.values()):
         flags = [*flags, "no exercise got points, and no cell of the notebook was ever run: perhaps it is a wrong copy"]
     note = "; ".join(f"code cell {number}: {what.splitlines()[0]}" for number, what in sorted(errors.items())[:3])
     about = {"findings": findings, "flags": flags, "free_text": notebook.words, "answers": notebook.answers}

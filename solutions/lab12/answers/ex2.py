@@ -499,6 +499,51 @@ class ParallelMLP(nn.Module):
         return [y + b for y, b in zip(AddUp.apply(*partial), self.bias2)]
 
 
+# %% wrong: pairs_of_devices
+# Has an all-reduce for pairs of devices, and for an odd number of them sends every part to every device.
+
+def total(tensors):
+    if len(tensors) % 2 == 0:
+        return all_reduce(list(tensors))
+    return [sum(each.to(mine.device) for each in tensors) for mine in tensors]
+
+
+class AddUp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *partial):
+        return tuple(total(partial))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
+class CopyIn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *xs):
+        return tuple(x.view_as(x) for x in xs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return tuple(total(gradients))
+
+
+class ParallelMLP(nn.Module):
+    def __init__(self, first, last, devices):
+        super().__init__()
+        count = len(devices)
+        self.weight1 = nn.ParameterList([p.detach().to(d) for p, d in zip(first.weight.chunk(count), devices)])
+        self.bias1 = nn.ParameterList([p.detach().to(d) for p, d in zip(first.bias.chunk(count), devices)])
+        self.weight2 = nn.ParameterList([p.detach().to(d) for p, d in zip(last.weight.chunk(count, 1), devices)])
+        self.bias2 = nn.ParameterList([last.bias.detach().to(d) for d in devices])
+
+    def forward(self, xs):
+        xs = CopyIn.apply(*xs)
+        hidden = [nn.functional.gelu(x @ w.T + b) for x, w, b in zip(xs, self.weight1, self.bias1)]
+        partial = [h @ w.T for h, w in zip(hidden, self.weight2)]
+        return [y + b for y, b in zip(AddUp.apply(*partial), self.bias2)]
+
+
 # %% wrong: parts_sent_in_each_pass
 # Leaves the two layers on the CPU, and sends each device its part whenever it computes.
 

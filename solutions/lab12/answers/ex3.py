@@ -629,3 +629,33 @@ def sharded_adam(copies, lr):
                     shard(p.data, owner).copy_(rounded)
 
     return step
+
+
+# %% wrong: whole_where_it_does_not_divide
+# Shards what divides by the number of devices, and leaves every other parameter to the first device.
+
+def sharded_adam(copies, lr):
+    copies = [[p for p in copy.parameters() if p.requires_grad] for copy in copies]
+
+    def shard(tensor, owner):
+        flat = tensor.view(-1)
+        if len(flat) % len(copies):
+            return flat if owner == 0 else flat[:0]
+        return flat.tensor_split(len(copies))[owner]
+
+    owned = [[shard(p.data, owner).float() for p in own] for owner, own in enumerate(copies)]
+    optimizers = [torch.optim.Adam(shards, lr=lr) for shards in owned]
+
+    def step():
+        for owner, (shards, optimizer) in enumerate(zip(owned, optimizers, strict=True)):
+            for mine, *parameters in zip(shards, *copies, strict=True):
+                arrived = [shard(p.grad, owner).to(mine.device) for p in parameters]
+                mine.grad = sum(part.float() for part in arrived) / len(copies)
+            optimizer.step()
+            optimizer.zero_grad()
+            for mine, *parameters in zip(shards, *copies, strict=True):
+                rounded = mine.bfloat16()
+                for p in parameters:
+                    shard(p.data, owner).copy_(rounded)
+
+    return step

@@ -733,52 +733,42 @@ def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
         return loss
 
 
-# %% right: by_lab_10s_list
-# Goes through a list of actions; a gradient is put aside and sent when the next input is here.
+# %% right: turn_by_turn
+# Counts turns without a list: a forward pass and a backward pass in each, where there are some.
 
 def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
-    limit, actions, forward = min(ranks - rank, len(rows)), [], 0
-    for backward in range(len(rows)):
-        while forward < len(rows) and forward - backward < limit:
-            actions.append(("F", forward))
-            forward += 1
-        actions.append(("B", backward))
+    is_first, is_last = rank == 0, rank == ranks - 1
+    most, total, in_flight = min(ranks - rank, len(rows)), 0, []
 
-    first, last = rank == 0, rank == ranks - 1
-    starts = [sum(rows[:k]) for k in range(len(rows) + 1)]
-    inputs, outputs, aside, loss = {}, {}, None, 0.0
-    for kind, k in actions:
-        here = slice(starts[k], starts[k + 1])
-        if kind == "F":
-            if first:
-                inputs[k] = x[here]
+    def receive(number):
+        if is_first:
+            return x.split(rows)[number]
+        room = torch.empty(rows[number], width)
+        recv(room, rank - 1)
+        return room.requires_grad_()
+
+    received = receive(0)
+    for turn in range(len(rows) + most - 1):
+        if turn < len(rows):
+            output = part(received)
+            if is_last:
+                output = loss_fn(output, y.split(rows)[turn]) * rows[turn] / sum(rows)
+                total += output.detach()
             else:
-                inputs[k] = torch.zeros(rows[k], width, requires_grad=True)
-                recv(inputs[k], rank - 1)
-            if aside is not None:
-                send(aside, rank - 1)
-                aside = None
-            outputs[k] = part(inputs[k])
-            if last:
-                outputs[k] = loss_fn(outputs[k], y[here]) * rows[k] / starts[-1]
-                loss = loss + outputs[k].detach()
-            else:
-                send(outputs[k].detach(), rank + 1)
-        else:
-            if aside is not None:
-                send(aside, rank - 1)
-                aside = None
-            output, gradient = outputs.pop(k), None
-            if not last:
-                gradient = torch.zeros(output.shape)
+                send(output.detach(), rank + 1)
+            in_flight.append((received, output))
+        oldest = None
+        if turn >= most - 1:
+            oldest, output = in_flight.pop(0)
+            gradient = None if is_last else torch.empty_like(output)
+            if not is_last:
                 recv(gradient, rank + 1)
             output.backward(gradient)
-            given = inputs.pop(k)
-            if not first:
-                aside = given.grad
-    if aside is not None:
-        send(aside, rank - 1)
-    return loss if last else None
+        if turn + 1 < len(rows):
+            received = receive(turn + 1)  # before the gradient is sent: the rank before sends this first
+        if oldest is not None and not is_first:
+            send(oldest.grad, rank - 1)
+    return total if is_last else None
 
 
 # %% wrong: three_in_flight

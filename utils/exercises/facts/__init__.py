@@ -23,8 +23,18 @@ process. Both are written once, against `Student`:
 """
 
 from utils.exercises.facts.errors import StudentError, Unmet, case, need
-from utils.exercises.facts.judge import Finding, judge, orders_of, recorded_timelines
-from utils.exercises.facts.lab import Exercise, Fact, Lab, facts_path, lab_sources, load_lab, require_facts, visible
+from utils.exercises.facts.judge import judge, orders_of, recorded_timelines
+from utils.exercises.facts.lab import (
+    Exercise,
+    Fact,
+    Finding,
+    Lab,
+    facts_path,
+    lab_sources,
+    load_lab,
+    require_facts,
+    visible,
+)
 from utils.exercises.facts.student import LocalStudent, Student
 
 __all__ = [

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 
 from utils.exercises.facts import wire
 from utils.exercises.facts.errors import StudentError, Unmet, case
-from utils.exercises.facts.lab import Exercise, Lab
+from utils.exercises.facts.lab import Exercise, Fact, Finding, Lab
 from utils.exercises.facts.student import Student
 
 
@@ -20,23 +19,24 @@ def orders_of(student: Student) -> Iterator[tuple[str, str, AbstractContextManag
     yield device1, device0, case(f"Called with device0={device1} and device1={device0}, swapped on purpose")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Whether one fact holds, and if not, what was found instead."""
-
-    claim: str
-    holds: bool
-    found: str = ""
-
-
 def judge(exercise: Exercise, student: Student) -> list[Finding]:
     """Test the facts of an exercise in order, up to the first that does not hold.
 
-    A probe that several facts ask with the same arguments is run once.
+    Where it has parts: up to the first in each part, and of the first part alone where that does not hold. A probe that
+    several facts ask with the same arguments is run once.
     """
     student = _AskedOnce(student, exercise.likely)
+    findings: list[Finding] = []
+    for place, facts in enumerate(exercise.facts_by_part().values()):
+        findings += _judged(facts, student)
+        if place == 0 and not exercise.solved(findings):
+            break
+    return findings
+
+
+def _judged(facts: Sequence[Fact], student: _AskedOnce) -> list[Finding]:
     findings = []
-    for fact in exercise.facts:
+    for fact in facts:
         try:
             fact.test(student)
         except Unmet as unmet:

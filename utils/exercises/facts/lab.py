@@ -17,6 +17,7 @@ from utils.exercises.facts.student import Student
 class Fact:
     claim: str
     test: Callable[[Student], None]
+    part: str = ""  # of an exercise with parts: the one that it belongs to
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,64 @@ class Par:
         return f"Score: {self.measure(student):.0f}{self.unit} (par, the course's own answer: {self.value:.0f})."
 
 
+@dataclass(frozen=True)
+class Finding:
+    """Whether one fact holds, and if not, what was found instead."""
+
+    claim: str
+    holds: bool
+    found: str = ""
+
+
 @dataclass
 class Exercise:
+    """An exercise. One with a star goes beyond the lab: it is judged and told like the others, and has no points.
+
+    `parts` maps what an exercise gives points for to these points, in order. The first part is what the others build
+    on: they are judged where it holds, each on its own.
+    """
+
     name: str
     points: int
     title: str
     hints: list[str]
+    star: bool = False
+    parts: dict[str, int] = field(default_factory=dict)
     facts: list[Fact] = field(default_factory=list)
     recorded: Callable[[Student], dict] | None = None
     par: Par | None = None
     likely: dict[str, str] = field(default_factory=dict)  # by a piece of an error's text: the likely mistake
+
+    def __post_init__(self):
+        if self.star and self.points:
+            raise ValueError(f"{self.name} has a star and {self.points} points: a star has none")
+        if self.parts and sum(self.parts.values()) != self.points:
+            raise ValueError(f"the parts of {self.name} give {sum(self.parts.values())} points, not {self.points}")
+
+    def facts_by_part(self) -> dict[str, list[Fact]]:
+        """The facts of each part, in order. An exercise without parts is one part without a name."""
+        return {part: [fact for fact in self.facts if fact.part == part] for part in self.parts or ("",)}
+
+    def solved(self, findings: Sequence[Finding]) -> bool:
+        """Whether it was judged and every fact held."""
+        return bool(findings) and all(finding.holds for finding in findings)
+
+    def points_of_parts(self, findings: Sequence[Finding]) -> dict[str, int]:
+        """The points reached in each part."""
+        held = {finding.claim for finding in findings if finding.holds}
+        by_part = self.facts_by_part()
+        return {part: most * all(fact.claim in held for fact in by_part[part]) for part, most in self.parts.items()}
+
+    def points_for(self, findings: Sequence[Finding]) -> int:
+        """The points that an answer gets of which this was found."""
+        if self.parts:
+            return sum(self.points_of_parts(findings).values())
+        return self.points * self.solved(findings)
+
+    def parts_told(self, findings: Sequence[Finding]) -> str:
+        """The points reached in each part, in a line; nothing where there are no parts."""
+        reached = self.points_of_parts(findings).items()
+        return ", ".join(f"{part} {points} / {self.parts[part]}" for part, points in reached)
 
     def timeline(self, record: Callable[[Student], dict]) -> Callable[[Student], dict]:
         """Say how to record a run of the student's answer: `record` returns a `Timeline` as plain data.
@@ -60,11 +109,18 @@ class Exercise:
 
         return add
 
-    def fact(self, claim: str) -> Callable:
-        """Add a fact: the decorated function raises Unmet where it does not hold."""
+    def fact(self, claim: str, *, part: str = "") -> Callable:
+        """Add a fact: the decorated function raises Unmet where it does not hold.
+
+        Where an exercise has parts, `part` is the one that the fact belongs to, and the first if it is not given.
+        Raises ValueError for a part that the exercise does not have.
+        """
+        if part and part not in self.parts:
+            raise ValueError(f"{self.name} has no part {part!r}. It has: {', '.join(self.parts) or 'none'}")
+        part = part or next(iter(self.parts), "")
 
         def add(test):
-            self.facts.append(Fact(claim, test))
+            self.facts.append(Fact(claim, test, part))
             return test
 
         return add
@@ -81,15 +137,35 @@ class Lab:
         """How many points the lab gives in all."""
         return sum(exercise.points for exercise in self.exercises.values())
 
+    @property
+    def graded(self) -> dict[str, Exercise]:
+        """The exercises that give points: all but those with a star."""
+        return {name: exercise for name, exercise in self.exercises.items() if not exercise.star}
+
+    @property
+    def stars(self) -> dict[str, Exercise]:
+        """The exercises with a star."""
+        return {name: exercise for name, exercise in self.exercises.items() if exercise.star}
+
     def exercise(
-        self, name: str, *, points: int, title: str, hints: list[str], likely: dict[str, str] | None = None
+        self,
+        name: str,
+        *,
+        title: str,
+        hints: list[str],
+        points: int = 0,
+        star: bool = False,
+        parts: dict[str, int] | None = None,
+        likely: dict[str, str] | None = None,
     ) -> Exercise:
-        """Add an exercise.
+        """Add an exercise: with points, in all or for each of its `parts`, or with a star.
 
         `likely` explains errors that the student's code raises: the key is a piece of the error's text, the value a
         line that says what is likely wrong. The first key that is found counts.
+
+        Raises ValueError for a star with points, and for parts whose points are not `points` in all.
         """
-        self.exercises[name] = Exercise(name, points, title, hints, likely=likely or {})
+        self.exercises[name] = Exercise(name, points, title, hints, star, parts or {}, likely=likely or {})
         return self.exercises[name]
 
 

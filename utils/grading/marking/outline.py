@@ -20,5 +20,6 @@ def lab_outline(name: str) -> Lab:
             continue
         about = {keyword.arg: keyword.value for keyword in call.keywords}
         exercise, title = ast.literal_eval(call.args[0]), ast.literal_eval(about["title"])
-        lab.exercise(exercise, points=ast.literal_eval(about["points"]), title=title, hints=[])
+        given = {name: ast.literal_eval(about[name]) for name in ("points", "star", "parts") if name in about}
+        lab.exercise(exercise, title=title, hints=[], **given)
     return lab

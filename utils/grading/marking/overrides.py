@@ -22,10 +22,12 @@ def read_overrides(path: Path, students: Students, lab: Lab, most: float) -> dic
     """
     found: dict[str, dict[str, Override]] = {}
     faults = Faults()
-    ranges = {name: exercise.points for name, exercise in lab.exercises.items()} | {TOTAL: most, LATE: most}
+    ranges = {name: exercise.points for name, exercise in lab.graded.items()} | {TOTAL: most, LATE: most}
     for where, row in rows_of(path, TITLES, TITLES[:3], faults):
         with faults.kept():
             student, about = students.find(where, row["student"]), row["exercise"].casefold()
+            if about in lab.stars:
+                raise Problem(f"{where}: {about} has a star and no points: there is nothing to change")
             if about not in ranges:
                 raise Problem(f"{where}: {row['exercise'][:40]!r} is none of {', '.join(ranges)}")
             points = points_in(where, row["points"], ranges[about])

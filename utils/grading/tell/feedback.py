@@ -66,9 +66,11 @@ def student_text(grade: Grade, lab: Lab, warning: str = "") -> str:
     lines += [f"  {line(one, 600)}" for one in _sum_up(mark, most)]
     hints = []
     for told in _told(mark, lab):
-        lines += ["", f"{told.name}  {told.points:g} / {told.exercise.points}  {told.exercise.title}"]
+        lines += ["", f"{told.name}  {told.reached}  {told.exercise.title}"]
         if told.changed:
             lines.append(f"  {line(told.changed, 600)}")
+        if told.parts:
+            lines.append(f"  points: {told.parts}")
         for finding in told.found:
             lines.append(f"  {'yes' if finding.holds else 'NO '}  {line(finding.claim, 300)}")
             lines += [f"       {row}" for row in clean(finding.found, LONGEST_FOUND).splitlines()]
@@ -150,10 +152,24 @@ class _Told:
         return any(not finding.holds for finding in self.found)
 
     @property
+    def reached(self) -> str:
+        """The points, of how many; for an exercise with a star whether it is solved."""
+        if self.exercise.star:
+            return "star: yes" if self.exercise.solved(self.found) else "star: no"
+        return f"{self.points:g} / {self.exercise.points}"
+
+    @property
+    def parts(self) -> str:
+        """What the points are for, as they were found, where an exercise has parts."""
+        return self.exercise.parts_told(self.found) if self.found else ""
+
+    @property
     def kind(self) -> str:
         """The points decide; a colour only where something was judged or the instructor has given points."""
         if self.changed:
             return "passed" if self.points >= self.exercise.points else "" if self.points else "lost"
+        if self.failed and self.exercise.star:
+            return ""  # nothing is lost
         return "" if not self.found else "lost" if self.failed else "passed"
 
     @property

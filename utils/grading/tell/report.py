@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from utils.exercises.facts import Finding, Lab
+from utils.exercises.facts import Exercise, Finding, Lab
 from utils.grading.grade import STATUSES, Grade
 from utils.grading.marking.mark import Mark, as_mark, most_of
 from utils.grading.marking.words import answered
@@ -124,12 +124,19 @@ class _Exercise:
 def _exercises(judged: Sequence[Mark], lab: Lab) -> list[_Exercise]:
     """The exercises, hardest first."""
     rows = []
-    for name in lab.exercises if judged else ():
-        count = sum(mark.counted.get(name, 0) > 0 for mark in judged)
+    for name, exercise in lab.exercises.items() if judged else ():
+        count = sum(_solved(mark, exercise) for mark in judged)
         stops = Counter(failed.claim for grade in judged if (failed := _first_failed(grade, name)))
         ranked = sorted(stops.items(), key=lambda item: (-item[1], item[0]))[:3]
         rows.append(_Exercise(name, count / len(judged), count, ranked))
     return sorted(rows, key=lambda row: row.share)
+
+
+def _solved(mark: Mark, exercise: Exercise) -> bool:
+    """Whether a student has the star, or all points of an exercise: the instructor's, where there are some."""
+    if exercise.star:
+        return exercise.solved(mark.findings.get(exercise.name, []))
+    return mark.counted.get(exercise.name, 0) >= exercise.points
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,12 @@ def _email(grade: Mark, row: Row) -> str:
 def _result(grade: Mark, lab: Lab) -> dict:
     tests = [
         {"number": name, "name": e.title, "score": grade.counted.get(name, 0), "max_score": e.points}
-        for name, e in lab.exercises.items()
+        for name, e in lab.graded.items()
+    ]
+    stars = grade.stars(lab)
+    tests += [
+        {"number": name, "name": f"{e.title} (star: {'yes' if name in stars else 'no'})"}
+        for name, e in lab.stars.items()
     ]
     tests += [
         {"number": question, "name": "In your own words", "score": one.points, "max_score": one.of}

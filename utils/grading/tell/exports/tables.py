@@ -25,11 +25,23 @@ def write_grades(grades: Sequence[Grade], lab: Lab, path: Path) -> None:
     """Write the table of a class: what each student got for what, the mark, and what there is to say about it.
 
     Points of exercises are those that count. `total` is before, `mark` after what being late costs; there is no mark
-    where nothing was judged. Answers in words have a column each where they give points.
+    where nothing was judged. An exercise with a star has a column with yes or no, which counts for nothing. Answers in
+    words have a column each where they give points.
     """
     marks = sorted(map(as_mark, grades), key=lambda mark: mark.student)
     questions = list(marks[0].in_words) if marks else []
-    columns = ["student", *lab.exercises, *questions, "total", "late", "penalty", "mark", "max", "status"]
+    columns = [
+        "student",
+        *lab.graded,
+        *(f"{name} star" for name in lab.stars),
+        *questions,
+        "total",
+        "late",
+        "penalty",
+        "mark",
+        "max",
+        "status",
+    ]
     most = most_of(lab, marks)
     write_whole(
         path, as_csv([*columns, "changed", "note", "look_at"], [_row(one, lab, questions, most) for one in marks])
@@ -40,9 +52,11 @@ def _row(mark: Mark, lab: Lab, questions: Sequence[str], most: float) -> list[ob
     given = [mark.in_words[question].points for question in questions]
     late = mark.late.words if mark.late else ""
     seen = mark.flags + mark.open  # they stay when the instructor has decided
+    stars = mark.stars(lab)
     look_at = [reason for reason in mark.doubts if reason not in seen] + seen
     return [
-        *(mark.student, *(mark.counted[name] for name in lab.exercises)),
+        *(mark.student, *(mark.counted[name] for name in lab.graded)),
+        *("" if not mark.judged else "yes" if name in stars else "no" for name in lab.stars),
         *("" if points is None else points for points in given),
         *(mark.in_all, late, mark.penalty, mark.mark if mark.known else "", most, mark.status),
         *("; ".join(mark.changes), mark.note, "; ".join(look_at)),
