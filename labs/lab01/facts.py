@@ -127,7 +127,7 @@ def _(student):
 ex2 = lab.exercise(
     "ex2",
     points=3,
-    title="SimpleMPModel: a shortcut across the cut",
+    title="SimpleMPModel with a shortcut",
     hints=[
         "Draw the two paths of the batch, one through the layers and one around them. Where do they meet?",
         "The two operands of the addition have to be on one device. Which of them do you have to move there?",

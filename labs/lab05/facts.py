@@ -204,7 +204,7 @@ def compare_trained(student, kind):
     )
 
 
-@ex1.fact("it trains for two whole steps, as in lab 03")
+@ex1.fact("it trains for two whole steps")
 def _(student):
     compare_trained(student, "split")
 

@@ -7,15 +7,18 @@ from utils.observe.trace import record
 
 
 def crossed(bridge, device0, device1, x, gradient):
-    """`bridge.apply` of x from device0 to device1, the gradient's way back, and the bytes that each pass moved."""
+    """`bridge.apply` of x from device0 to device1, the gradient's way back, and the bytes that each pass moved.
+
+    With None for `gradient` no backward pass runs.
+    """
     x = torch.from_numpy(x).to(device0).requires_grad_()
     with record(device0, device1) as forward:
         output = bridge.apply(x, torch.device(device1))
     if not isinstance(output, torch.Tensor):
         return {"kind": kind_of(output)}
-    arrived = torch.from_numpy(gradient).to(output.device, output.dtype)
+    arrived = None if gradient is None else torch.from_numpy(gradient).to(output.device, output.dtype)
     with record(device0, device1) as backward:
-        if output.requires_grad:
+        if output.requires_grad and arrived is not None:
             output.backward(arrived)
     return {
         "kind": "a tensor",
