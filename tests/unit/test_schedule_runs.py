@@ -14,6 +14,7 @@ from utils.observe.trace import record
 from utils.schedules import (
     gpipe,
     interleaved_1f1b,
+    launches,
     measure_costs,
     one_f_one_b,
     play,
@@ -205,6 +206,49 @@ def test_on_one_stream_a_device_the_order_of_launches_couples_the_devices():
     assert ran > 1.5 * spans(one_f_one_b, overlap=False)[0]
     apart = spans(one_f_one_b, overlap=True, in_turns=False)[0]
     assert apart == pytest.approx(spans(one_f_one_b, overlap=True)[0], rel=1e-6)
+
+
+def executor(forward_by, backward_by):
+    """Lesson 10's `run_actions`, with copies made by the "sender" or by the "receiver"."""
+
+    def run_actions(actions, stages, devices, inputs, targets, loss_fn):
+        kept, sent, last = {}, {}, len(stages) - 1
+        for kind, stage, number in actions:
+            if kind == "F":
+                x = sent.pop(("F", stage, number)).to(devices[stage]).requires_grad_() if stage else inputs[number]
+                output = stages[stage](x)
+                kept[stage, number] = x, output
+                if stage < last:
+                    there = devices[stage + 1 if forward_by == "sender" else stage]
+                    sent["F", stage + 1, number] = output.detach().to(there)
+            else:
+                x, output = kept.pop((stage, number))
+                if stage == last:
+                    (loss_fn(output, targets[number]) / len(inputs)).backward()
+                else:
+                    output.backward(sent.pop(("B", stage, number)).to(devices[stage]))
+                if stage:
+                    sent["B", stage - 1, number] = x.grad.to(devices[stage - 1 if backward_by == "sender" else stage])
+
+    return run_actions
+
+
+def test_where_an_executor_copies_decides_whether_1f1b_is_slower_than_gpipe():
+    simgpu.enable(count=2, gpu="A100", link="nvlink3", compute=False)
+    devices = [torch.device("simgpu:0"), torch.device("simgpu:1")]
+    stages = [nn.Sequential(nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 4096)).to(one) for one in devices]
+    x, y = torch.empty(16384, 4096, device=devices[0]), torch.empty(16384, 4096, device=devices[1])
+
+    def seconds(schedule, *copied_by):
+        with record(*devices) as timeline:
+            executor(*copied_by)(launches(schedule), stages, devices, x.chunk(8), y.chunk(8), MSE)
+        return timeline.span
+
+    kinds = list(product(("receiver", "sender"), ("sender", "receiver")))
+    times = [seconds(one_f_one_b(2, 8), *kind) for kind in kinds]
+    assert times == sorted(times), "no delay, the gradient's, the output's, both"
+    assert times[0] < min(seconds(gpipe(2, 8), *kind) for kind in kinds)
+    assert times[1] > max(seconds(gpipe(2, 8), *kind) for kind in kinds)
 
 
 def test_in_a_v_copies_from_both_sides_meet():
