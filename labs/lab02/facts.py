@@ -144,7 +144,7 @@ def _(student):
 @ex1.fact("no hook is left in the model")
 def _(student):
     left = student.run(watch_a_model, *student.devices)["left"]
-    need(left == 0, f"{left} hooks are still registered. Call remove() on the handle of each.")
+    need(left == 0, f"hooks still registered: {left}. Call remove() on the handle of each.")
 
 
 def watch_a_failure(lab, device0, device1, kind):
@@ -194,7 +194,7 @@ def compare_failure(student, kind, description, expected):
                 seen == right,
                 f"expected {wanted} (names and ends of the entries). Yours: {told}.{why_failure(seen, right)}",
             )
-            need(not found["left"], f"{found['left']} hooks are still registered. Remove them after an error, too.")
+            need(not found["left"], f"hooks still registered: {found['left']}. Remove them after an error, too.")
             need(found["runs"] == 1, f"the model ran {found['runs']} times. Register all hooks, then run it once.")
 
 
@@ -429,7 +429,7 @@ ex3 = lab.exercise(
         "Begin with output.grad_fn. Its next_functions are pairs. The first of a pair is the next node, or None.",
         "Two paths may lead to one node. What do you have to store, to count it once?",
         "If it raises: which grad_fn has an output that was computed under torch.no_grad()?",
-        "How many bridges are on the longest path from a node on? You know it once you know it for each next node.",
+        "How many bridges are on the longest path from a node on? Its next nodes' numbers are enough to tell.",
         "A recursive function with a dict from a node to its number visits each node once. The nodes in the dict are "
         "those of the graph.",
     ],

@@ -278,7 +278,7 @@ ex2 = lab.exercise(
     points=2,
     title="A classifier that fits, whatever is in front of it",
     hints=[
-        "Only features knows the shape of its output. Run it on one image, and look.",
+        "The shape of the output of `features` shows when it runs: try it on one image.",
         "That image may be all zeros, of shape (1, 3, image_size, image_size), on the device of features.",
         "BatchNorm updates its running statistics in training mode. In which mode does it leave them alone? And "
         "afterwards?",

@@ -267,7 +267,7 @@ def compare_step_times(student, devices, disturbed_but=None, **how):
         )
         need(
             near or repeats != 3 or not is_mean_of(intervals, found, 3),
-            f"{where} That is the mean of your three times, which one slow step changes. Return the median.",
+            f"{where} That is the mean of your three times, and a single slow step changes a mean. Return the median.",
         )
         if disturbed_but is not None:
             need(near or found > wanted, f"{where} That is the shortest time. Return the median.")

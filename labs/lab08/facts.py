@@ -614,8 +614,8 @@ ex4 = lab.exercise(
         "A recording has its own length and each device's busy seconds. Which device decides how fast a pipeline can "
         "be?",
         "The first call of a step may do more than later ones. Which call do you record?",
-        "The busier device sits out one turn of the other. How long is that turn, if all the other's work takes as "
-        "many turns as there are micro-batches?",
+        "The busier device is idle during one turn of the other. How long is that turn, if all the other's work takes "
+        "as many turns as there are micro-batches?",
         "Test it: is the share near 1 for a good pipeline, near 0.5 where devices take turns, and never above 1?",
     ],
 )

@@ -649,8 +649,8 @@ def compare_lists_run(student, places, schedule, widths, row_count, *, seed=4):
         )
         need(
             not run["races"],
-            f"a race: {times(run['races'])} a stream read what another stream had not finished writing. A copy's "
-            "stream waits for what it reads, and the stream that reads the copy waits for the copy.",
+            f"a race: {times(run['races'])} a stream read what another stream had not finished writing. Make the "
+            "copy's stream wait until its source is written, and the stream that reads the copy until it is there.",
         )
         if run["timeline"]:
             need_order(run["timeline"]["events"], schedule, places)

@@ -650,7 +650,7 @@ WAITED = 1e-3  # seconds of the virtual clock without a launch: 0.04 ms in right
 ex4 = lab.exercise(
     "ex4",
     points=3,
-    title="Behind the backward pass",
+    title="Hidden behind the backward pass",
     hints=[
         "A hook runs when one gradient of one replica is ready. Which counts say that a bucket is ready on one "
         "replica, and on all?",
@@ -965,7 +965,7 @@ def _(student):
 ex5 = lab.exercise(
     "ex5",
     points=2,
-    title="A training that goes on",
+    title="Training that can be resumed",
     hints=[
         "List everything that changes from step to step. Dropout and the order of the samples draw random numbers.",
         "The CPU and each GPU have their own generators: torch.get_rng_state(), and get_rng_state(device) in torch's "
