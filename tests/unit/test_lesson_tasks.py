@@ -86,7 +86,7 @@ def lesson(monkeypatch):
 
         need(student.run(probe) == 8, "double(4) is not 8.")
 
-    double = Exercise("double", 0, "Twice as much", ["Add it to itself."], [Fact("double(4) is 8", doubles)])
+    double = Exercise("double", 0, "Twice as much", ["Add it to itself."], facts=[Fact("double(4) is 8", doubles)])
     monkeypatch.setattr(check_module, "load_lab", lambda name: Lab(name, "Made up", {"double": double}))
     worked = ModuleType("utils.exercises.tasks.lesson99.worked")
     worked.double = lambda number: number * 2
