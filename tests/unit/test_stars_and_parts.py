@@ -9,12 +9,12 @@ import zipfile
 import nbformat
 import pytest
 
-from tests.support.notebooks import ROOT
+from tests.support.notebooks import LABS, ROOT
 from tests.unit.test_marking import STUDENTS
 from tests.unit.test_report import section
 from utils.common.errors import Problem
 from utils.exercises.check import Scoreboard, Verdict
-from utils.exercises.facts import Lab, LocalStudent, judge, need
+from utils.exercises.facts import Lab, LocalStudent, judge, load_lab, need
 from utils.grading import grade as grading
 from utils.grading.grade import Grade
 from utils.grading.marking import overrides
@@ -80,6 +80,12 @@ def test_what_is_declared_wrongly_is_refused():
         lab.exercise("ex1", points=5, parts=PARTS, title="Knit", hints=[])
     with pytest.raises(ValueError, match=r"ex1 has no part 'its color'\. It has: the scarf, its fringe, its colour"):
         a_lab().exercises["ex1"].fact("a color", part="its color")
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_a_student_sees_a_fact_of_each_part(lab):
+    for name, exercise in load_lab(lab).exercises.items():
+        assert all(exercise.facts_by_part().values()), name
 
 
 def test_a_star_is_in_no_total():

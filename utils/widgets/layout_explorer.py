@@ -54,8 +54,8 @@ def explore_layouts(
     `model` is one of `utils.planner.llama(...)` or `of_module(...)`. Sliders choose how many GPUs there are, the
     network between nodes, the memory of a GPU in GB (`memory`, the profile's unless told), and the rows of a step.
     All is estimated by `utils.planner.plan`, and nothing runs. `limits` are plan's; unless told otherwise the search
-    is for micro-batches of one row, recomputation of nothing or all, and weights sharded
-    inside a node.
+    is for micro-batches of one row, recomputation of nothing or all, and weights
+    sharded inside a node.
 
     TypeError, ValueError or Problem, one line, for what cannot be explored.
     """

@@ -76,10 +76,11 @@ class Exercise:
         return bool(findings) and all(finding.holds for finding in findings)
 
     def points_of_parts(self, findings: Sequence[Finding]) -> dict[str, int]:
-        """The points reached in each part."""
+        """The points reached in each part. One without facts, as hidden ones are for a student, has reached none."""
         held = {finding.claim for finding in findings if finding.holds}
         by_part = self.facts_by_part()
-        return {part: most * all(fact.claim in held for fact in by_part[part]) for part, most in self.parts.items()}
+        reached = {part for part, facts in by_part.items() if facts and all(fact.claim in held for fact in facts)}
+        return {part: most if part in reached else 0 for part, most in self.parts.items()}
 
     def points_for(self, findings: Sequence[Finding]) -> int:
         """The points that an answer gets of which this was found."""
