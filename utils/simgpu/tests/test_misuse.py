@@ -1,6 +1,7 @@
 """Wrong uses of simulated GPUs: each is answered by an error to act on, and the device is usable afterwards."""
 
 import io
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from torch import nn
 
 import simgpu
 from simgpu import torch_private
+from simgpu.torch_private import autograd
 from simgpu.profiles import GpuProfile
 
 MiB = 2**20
@@ -272,13 +274,13 @@ MISUSE = {
     ),
     "time to an event that was not recorded": (
         lambda: (lambda a, b: a.elapsed_time(b))(*events(record=1, enable_timing=True)),
-        RuntimeError,
+        ValueError,
         "must be recorded",
     ),
     "time to an event that has not happened": (
         lambda: (lambda a, b: a.elapsed_time(b))(*events(enable_timing=True)),
         RuntimeError,
-        r"device not ready.*end_event.synchronize\(\)",
+        r"Both events must be completed .* end_event.synchronize\(\)",
     ),
     "time between events of two devices": (
         lambda: (lambda a, b: a.elapsed_time(b))(*events_of_two_devices()),
@@ -379,3 +381,15 @@ def test_data_of_a_simulated_tensor_stays_on_simulated_gpus():
     assert weight.device == torch.device("simgpu:1")
     with pytest.raises(RuntimeError, match=r"cannot become a tensor that is on the cpu.*x\.copy_"):
         weight.data = torch.ones(2)
+
+
+def test_a_backward_pass_on_real_gpus_says_why_it_cannot_run():
+    """On a machine with a GPU, after `enable` (seen on an H200 with PyTorch 2.11)."""
+
+    def failed(*_):
+        raise RuntimeError('opt_ready_stream && opt_parent_stream INTERNAL ASSERT FAILED at "engine.cpp":1084')
+
+    run = autograd.raising_what_was_taken(failed, "simgpu", nullcontext)
+    with pytest.raises(RuntimeError, match="no backward pass on real GPUs once .* issue 161129") as refused:
+        run((), ())
+    assert len(str(refused.value).splitlines()) == 1

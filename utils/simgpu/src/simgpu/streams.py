@@ -186,13 +186,14 @@ class Event:
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to `end_event`.
 
-        Raises ValueError without `enable_timing=True`, RuntimeError where one was not recorded or has not happened,
-        or where they are of two devices (CUDA C++ Programming Guide, "Stream and Event Behavior").
+        Raises, as on CUDA (c10/cuda/CUDAEvent.h), ValueError without `enable_timing=True` or where one was not recorded,
+        RuntimeError where one has not happened, or where they are of two devices (CUDA C++ Programming Guide, "Stream
+        and Event Behavior").
         """
         if not (self._timing and end_event._timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._moment is None or end_event._moment is None:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
         if self.device != end_event.device:
             raise RuntimeError(
                 f"simgpu error: invalid resource handle: one event was recorded on {self.device}, the other on "
@@ -200,8 +201,7 @@ class Event:
             )
         if max(self._moment, end_event._moment) > machine.clock.now():
             raise RuntimeError(
-                "simgpu error: device not ready: both events must have happened before their time is read. "
-                "Call end_event.synchronize() first."
+                "Both events must be completed before calculating elapsed time: call end_event.synchronize() first."
             )
         return (end_event._moment - self._moment) * 1e3
 

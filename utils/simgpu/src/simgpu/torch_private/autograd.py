@@ -18,6 +18,14 @@ from .dispatch import DispatchMode
 raise_what_is_pending = ctypes.pythonapi.Py_IsInitialized
 of_this_thread = threading.local()
 
+# PyTorch has one accelerator in a process, a PrivateUse1 device before CUDA, and gives nodes of the graph streams of
+# that one only (pytorch issue 161129).
+NO_STREAM = "opt_ready_stream && opt_parent_stream"
+NO_REAL_BACKWARD = (
+    "PyTorch runs no backward pass on real GPUs once this process has simulated ones (pytorch issue 161129). Restart "
+    "the kernel, and train on the real ones before simgpu.enable(), or simulate in another process."
+)
+
 
 def raising_what_was_taken(run_backward, name, backward):
     """The autograd engine's entry, raising the exception that the device guard had to take out of its way."""
@@ -30,6 +38,10 @@ def raising_what_was_taken(run_backward, name, backward):
         try:
             with backward(), Unpinned() if finding_unused else nullcontext():
                 return run_backward(outputs, gradients, *args, **kwargs)
+        except RuntimeError as error:
+            if NO_STREAM in str(error):
+                raise RuntimeError(NO_REAL_BACKWARD) from None
+            raise
         except SystemError:  # the engine failed, and has no exception to say why
             pending = of_this_thread.__dict__.pop("pending", None)
             if pending is None:
