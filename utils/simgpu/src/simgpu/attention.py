@@ -34,25 +34,34 @@ def _wide(*tensors):
     return [tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors]
 
 
+def _kept(weights, dropout, seed):
+    """What dropout keeps, as factors. Drawn by `seed` in forward, and again in backward: a GPU keeps seeds, too."""
+    if weights.is_meta:
+        return torch.empty_like(weights)
+    drawn = torch.rand(weights.shape, generator=torch.Generator().manual_seed(seed.item()))
+    return drawn.ge(dropout).to(weights.dtype) / (1 - dropout)
+
+
 def attention(query, key, value, mask, dropout, causal, scale):
-    """(result, what dropout kept, as factors; empty without it)."""
+    """(result, the seed of what dropout kept)."""
     dtype = query.dtype
     query, key, value = _wide(query, key, value)
     weights = _weights(query, key, mask, causal, scale)
-    kept = torch.empty(0, dtype=dtype, device=query.device)
+    seed = torch.zeros(1, dtype=torch.long, device=query.device)
     if dropout:
-        kept = torch.rand_like(weights).ge(dropout).to(dtype) / (1 - dropout)
-        weights = weights * kept
-    return (weights @ value).to(dtype), kept
+        seed.random_()
+        weights = weights * _kept(weights, dropout, seed)
+    return (weights @ value).to(dtype), seed
 
 
-def attention_backward(gradient, query, key, value, mask, dropout, causal, scale, kept):
+def attention_backward(gradient, query, key, value, mask, dropout, causal, scale, seed):
     dtype = query.dtype
     gradient, query, key, value = _wide(gradient, query, key, value)
     weights = _weights(query, key, mask, causal, scale)
     of_weights = gradient @ value.transpose(-2, -1)
     dropped = weights
     if dropout:
+        kept = _kept(weights, dropout, seed)
         of_weights, dropped = of_weights * kept, weights * kept
     of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True)) * scale
     found = of_scores @ key, of_scores.transpose(-2, -1) @ query, dropped.transpose(-2, -1) @ gradient
@@ -62,11 +71,12 @@ def attention_backward(gradient, query, key, value, mask, dropout, causal, scale
 def _save(ctx, inputs, output):
     query, key, value, mask, *ctx.settings = inputs
     ctx.save_for_backward(query, key, value, mask, output[1])
+    ctx.set_materialize_grads(False)
 
 
 def _gradients(ctx, gradient, _):
-    query, key, value, mask, kept = ctx.saved_tensors
-    found = torch.ops.simgpu.attention_backward(gradient, query, key, value, mask, *ctx.settings, kept)
+    query, key, value, mask, seed = ctx.saved_tensors
+    found = torch.ops.simgpu.attention_backward(gradient, query, key, value, mask, *ctx.settings, seed)
     return *found, None, None, None, None
 
 
@@ -91,26 +101,20 @@ def _let_dtensor_shard_it() -> None:
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.experimental import register_sharding
 
-    def ways(mask, dropout):
+    def ways(mask):
         for place in (Replicate(), Shard(0), Shard(1)):
             if mask is None or place == Replicate():  # a mask has dimensions of its own
-                yield place, place if dropout else Replicate()
+                yield place
 
     @register_sharding(torch.ops.simgpu.attention.default)
     def _(query, key, value, mask, dropout, causal, scale):
         of_mask = None if mask is None else Replicate()
-        return [
-            ([place, of_kept], [place, place, place, of_mask, None, None, None])
-            for place, of_kept in ways(mask, dropout)
-        ]
+        return [([place, Replicate()], [place, place, place, of_mask, None, None, None]) for place in ways(mask)]
 
     @register_sharding(torch.ops.simgpu.attention_backward.default)
-    def _(gradient, query, key, value, mask, dropout, causal, scale, kept):
+    def _(gradient, query, key, value, mask, dropout, causal, scale, seed):
         of_mask = None if mask is None else Replicate()
-        return [
-            ([place] * 3, [place, place, place, place, of_mask, None, None, None, of_kept])
-            for place, of_kept in ways(mask, dropout)
-        ]
+        return [([place] * 3, [*[place] * 4, of_mask, None, None, None, Replicate()]) for place in ways(mask)]
 
 
 def _is_plain(query, key, value, mask) -> bool:
@@ -122,7 +126,7 @@ def _is_plain(query, key, value, mask) -> bool:
 
 _OWN, _ATEN = torch.library.Library("simgpu", "DEF"), torch.library.Library("aten", "IMPL")
 _OWN.define(f"attention({SCHEMA}) -> (Tensor, Tensor)")
-_OWN.define(f"attention_backward(Tensor gradient, {SCHEMA}, Tensor kept) -> (Tensor, Tensor, Tensor)")
+_OWN.define(f"attention_backward(Tensor gradient, {SCHEMA}, Tensor seed) -> (Tensor, Tensor, Tensor)")
 for _name, _function in (("attention", attention), ("attention_backward", attention_backward)):
     _OWN.impl(_name, _function, "CPU")
     _OWN.impl(_name, _function, "Meta")
