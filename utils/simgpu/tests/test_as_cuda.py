@@ -662,3 +662,13 @@ def test_outside_of_code_for_cuda_a_fork_is_as_before():
     with simgpu.as_cuda():
         items = Items("held")
     assert next(iter(DataLoader(items, num_workers=1, multiprocessing_context="fork"))).tolist() == [3.0]
+
+
+def test_mixed_precision_goes_back_with_shapes_only():
+    """The gradient of a sum of float32 and bfloat16 is converted by PyTorch itself, which names no device."""
+    simgpu.enable(count=1, compute=False)
+    with simgpu.as_cuda():
+        x, weight = (torch.empty(3, 3, device="cuda", requires_grad=True) for _ in range(2))
+        with torch.autocast("cuda", torch.bfloat16):
+            (x + torch.nn.functional.linear(x, weight)).sum().backward()
+        assert (str(weight.grad.device), weight.grad.dtype) == ("cuda:0", torch.float32)

@@ -55,8 +55,8 @@ def _keep_made(key: tuple, made: SimTensor) -> None:
 def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
     torch_private.keep_backward_on_calling_thread()
     refuse_if_retired(source)
-    target = source.device if device is None else torch.device(device)
-    gpu = machine.gpu(target) if target.type == DEVICE_TYPE else None
+    target = source._gpu.device if device is None else torch.device(device)  # `source.device` may say cuda (`as_cuda`)
+    gpu = machine.gpu(target) if target.type in (DEVICE_TYPE, machine.also_named) else None
     if gpu is None and not are_known([source]):
         raise refusals.no_values(f"Copying to {target}")
     key = (source._layout, dtype, memory_format) if gpu and layout in (None, torch.strided) else None
