@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import psutil
 
+from simgpu import torch_private
 from utils.common.files import ROOT
 from utils.course.colab import lacking
 from utils.grading.run import sandbox
@@ -87,6 +88,8 @@ def _processes() -> str:
 
     if not (dist.is_available() and dist.is_gloo_available()):
         raise Sick("this PyTorch has no gloo: `ranks` does not work, the lessons up to 10 do")
+    if not torch_private.has_python_backends():
+        raise Sick("`ranks` needs PyTorch 2.15: lessons 00 to 09 work without it, not the ranks of 10 to 13")
     return "torch.distributed with gloo"
 
 

@@ -55,8 +55,15 @@ def _simulated(device: torch.device) -> torch.device:
     return torch.device(DEVICE_TYPE, device.index) if device.type == machine.also_named else device
 
 
+def _refuse(*_: object) -> None:
+    raise RuntimeError(
+        "torch.distributed on simulated GPUs needs PyTorch 2.15, in which a backend can be written in Python. "
+        f"Here is {torch.__version__}: pip install 'torch>=2.15'"
+    )
+
+
 def register_backend() -> None:
-    """Let torch.distributed find the backend, and pick it for simulated GPUs, where this PyTorch has what it needs."""
+    """Let torch.distributed find the backend, and pick it for simulated GPUs. It refuses where PyTorch is too old."""
     if torch_private.has_python_backends():
         torch_private.let_ddp_find_unused_parameters(pinned.add)
         torch_private.let_ddp_read_counts(keeping_counts)
@@ -71,4 +78,7 @@ def register_backend() -> None:
         torch_private.let_gloo_take_gpus(DEVICE_TYPE, GlooOnGpus)
         torch_private.let_works_answer(SimWork)
         SPECIAL[WAIT] = wait_tensor
-        torch.distributed.Backend.register_backend(NAME, SimBackend, extended_api=True, devices=[DEVICE_TYPE])
+        backend = SimBackend
+    else:
+        backend = _refuse
+    torch.distributed.Backend.register_backend(NAME, backend, extended_api=True, devices=[DEVICE_TYPE])
