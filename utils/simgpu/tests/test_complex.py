@@ -123,3 +123,21 @@ def test_a_gradient_that_is_zero_everywhere():
     x = torch.tensor([-2.0, 0.0, 3.0], device=DEVICE, requires_grad=True)
     x.sgn().sum().backward()
     assert torch.equal(x.grad.cpu(), torch.zeros(3))
+
+
+@pytest.mark.parametrize("device", ["cpu", DEVICE])
+@pytest.mark.parametrize("name", ["eig", "eigh", "svd"])
+def test_a_loss_that_depends_on_the_phases_of_vectors_is_refused(name, device):
+    z = torch.randn(3, 3, dtype=torch.complex64)
+    z = (z + z.mH).to(device).requires_grad_()
+    vectors = getattr(torch.linalg, name)(z)[0 if name == "svd" else 1]
+    vectors.abs().square().sum().backward(retain_graph=True)  # does not
+    with pytest.raises(RuntimeError, match=f"{name}_backward: .*ill-defined"):
+        vectors.real.sum().backward()
+
+
+def test_shape_only_asks_no_phases():
+    simgpu.enable(count=2, compute=False)
+    z = torch.empty(3, 3, dtype=torch.complex64, device=DEVICE, requires_grad=True)
+    torch.linalg.eigh(z).eigenvectors.real.sum().backward()
+    assert z.grad.shape == (3, 3)

@@ -8,6 +8,7 @@ Each module here is about one part of PyTorch. Others write `torch_private.NAME`
 
 from .autograd import (
     also_in_calls_back,
+    check_phases,
     current_node,
     gradients_of,
     keep_backward_on_calling_thread,
@@ -109,6 +110,7 @@ __all__ = [
     "being_compiled",
     "c10d",
     "callable_of",
+    "check_phases",
     "compile_error",
     "cudnn_version",
     "current_node",

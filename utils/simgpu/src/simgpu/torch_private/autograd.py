@@ -115,6 +115,38 @@ def gradients_of(node) -> list:
     return [each for each in getattr(node, "_input_metadata", ()) if each is not None]
 
 
+def check_phases(holds_values: Callable[[torch.Tensor], bool]) -> None:
+    """Refuse a loss that depends on the phases of complex eigenvectors. PyTorch does, but asks no tensor subclass."""
+    for name in ("eig", "eigh"):
+        setattr(torch.linalg, name, _checking_phases(name, getattr(torch.linalg, name), holds_values))
+
+
+def _checking_phases(name: str, eigen: Callable, holds_values: Callable[[torch.Tensor], bool]) -> Callable:
+    @wraps(eigen)
+    def run(*args, **kwargs):
+        found = eigen(*args, **kwargs)
+        vectors, node = found.eigenvectors, found.eigenvectors.grad_fn
+        if node is not None and vectors.is_complex() and holds_values(vectors):
+            fixed, number = vectors.detach(), vectors.output_nr
+
+            @torch.no_grad()
+            def check(gradients):
+                if (gradient := gradients[number]) is None:
+                    return
+                turning = torch.linalg.vecdot(fixed, gradient, dim=-2).imag
+                if not torch.allclose(turning, torch.zeros_like(turning), rtol=1e-2, atol=1e-2):
+                    raise RuntimeError(
+                        f"linalg_{name}_backward: The eigenvectors in the complex case are specified up to "
+                        "multiplication by e^{i phi}. The specified loss function depends on this quantity, so it is "
+                        "ill-defined."
+                    )
+
+            node.register_prehook(check)
+        return found
+
+    return run
+
+
 # --- code of the program's that PyTorch calls back ----------------------------------------------------------------
 
 
