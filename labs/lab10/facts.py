@@ -880,6 +880,10 @@ def need_share(student, places, schedule, rows):
 def _(student):
     for make in (gpipe, one_f_one_b):
         need_no_races(student, student.devices, make(2, 4), (6, 7, 3), 12)
+    device0, device1 = student.devices
+    need_no_races(student, student.devices, one_f_one_b(2, 3), (6, 7, 3), 10)
+    need_no_races(student, [device0, device1, device0], one_f_one_b(3, 2), (4, 7, 5, 3), 8)
+    need_no_races(student, student.devices, interleaved_1f1b(2, 4), (6, 5, 7, 4, 3), 12)
 
 
 @ex4.fact(
