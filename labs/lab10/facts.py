@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 from simgpu.profiles import LINKS
-from utils.exercises.facts import Lab, StudentError, case, need, visible
+from utils.exercises.facts import Lab, StudentError, Unmet, case, need, visible
 from utils.exercises.facts.probes import build, fill
 from utils.exercises.facts.reference import need_devices
 from utils.observe.trace import Event
-from utils.schedules import Action, Costs, gpipe, interleaved_1f1b, one_f_one_b, play, run
+from utils.schedules import Action, Costs, Schedule, gpipe, interleaved_1f1b, mistake, one_f_one_b, play, run
 
 lab = Lab("lab10", "Build a schedule")
 lesson = visible("lesson08")
@@ -420,7 +420,7 @@ def _(student):
 
 ex3 = lab.exercise(
     "ex3",
-    points=2,
+    star=True,
     title="The first mistake",
     hints=[
         "Step 1 looks once at each action, with a set of those that came before.",
@@ -553,13 +553,14 @@ ROOM = 1.5  # times the memory that the course's own executor needs; a leak of o
 
 ex4 = lab.exercise(
     "ex4",
-    points=3,
+    points=6,
+    parts={"loss and gradients": 3, "memory": 1, "streams": 2},
     title="Run any legal lists",
     hints=[
         "The lesson's run_actions had one order for all ranks. Here you find it: what must be launched before an "
         "action, and how does your loop continue with another rank until then?",
-        "Copies in opposite directions need different streams. How many streams does that make, and on which devices?",
-        "A copy waits for what it reads, and what reads the copy waits for it. An event marks one place in a stream.",
+        "What has arrived, and what is kept for a backward pass? Two dictionaries by stage and micro-batch say so.",
+        "A kernel that reads a copy runs on the current stream of its device. Which event does that stream wait for?",
         "What is left in your dictionaries when a micro-batch is done? What does that hold?",
         "Three micro-batches of 4, 3 and 3 samples: how much does each count in the mean over 10 samples?",
     ],
@@ -647,13 +648,20 @@ def compare_lists_run(student, places, schedule, widths, row_count, *, seed=4):
             math.isclose(run["loss"], loss, rel_tol=1e-4),
             f"the loss of the whole batch is {loss:.4f}, and run_schedule says {run['loss']:.4f}.",
         )
+        if run["timeline"]:
+            need_order(run["timeline"]["events"], schedule, places)
+
+
+def need_no_races(student, places, schedule, widths, row_count, *, seed=4):
+    rows, placement = lines(schedule), list(schedule.placement)
+    x, y = numbers(row_count, widths[0], seed=seed), numbers(row_count, widths[-1], seed=seed + 1)
+    with case(f"{named(schedule)}, {row_count} samples, on {', '.join(places)}"):
+        run = student.run(run_lists, list(places), rows, placement, list(widths), x, y)
         need(
             not run["races"],
             f"a race: {times(run['races'])} a stream read what another stream had not finished writing. Make the "
             "copy's stream wait until its source is written, and the stream that reads the copy until it is there.",
         )
-        if run["timeline"]:
-            need_order(run["timeline"]["events"], schedule, places)
 
 
 def compare_step_gradients(found, expected):
@@ -781,7 +789,7 @@ def need_memory(student, places, schedule, width=10_000):
         need_gradients(own["gradients"], right["gradients"])
 
 
-@ex4.fact("only micro-batches in flight take memory (watched where devices are simulated)")
+@ex4.fact("only micro-batches in flight take memory (watched where devices are simulated)", part="memory")
 def _(student):
     need_memory(student, student.devices, one_f_one_b(2, 8))
 
@@ -868,7 +876,20 @@ def need_share(student, places, schedule, rows):
         need_gradients(run["gradients"], right["gradients"])
 
 
-@ex4.fact(f"the lists take no longer than they have to: {ENOUGH:.0%} of their bound (where devices are simulated)")
+@ex4.fact("no kernel and no copy reads what is not written yet (watched where devices are simulated)", part="streams")
+def _(student):
+    for make in (gpipe, one_f_one_b):
+        need_no_races(student, student.devices, make(2, 4), (6, 7, 3), 12)
+    device0, device1 = student.devices
+    need_no_races(student, student.devices, one_f_one_b(2, 3), (6, 7, 3), 10)
+    need_no_races(student, [device0, device1, device0], one_f_one_b(3, 2), (4, 7, 5, 3), 8)
+    need_no_races(student, student.devices, interleaved_1f1b(2, 4), (6, 5, 7, 4, 3), 12)
+
+
+@ex4.fact(
+    f"the lists take no longer than they have to: {ENOUGH:.0%} of their bound (where devices are simulated)",
+    part="streams",
+)
 def _(student):
     need_share(student, student.devices, interleaved_1f1b(2, 4), 24)
 
@@ -891,7 +912,7 @@ def _(student):
 
 ex5 = lab.exercise(
     "ex5",
-    points=1,
+    star=True,
     title="A weight gradient that waits",
     hints=[
         "A linear layer has three gradients: of the input, the weight, the bias. Which tensors does each need, and "
@@ -1049,3 +1070,77 @@ def _(student):
 @ex5.fact("the data of a first stage, which need no gradient")
 def _(student):
     compare_later(student, student.devices[0], (12, 9), (4, 4), wants=False)
+
+
+# --- ex6: 1F1B beaten -----------------------------------------------------------------------------------------------
+
+CAP, RANKS, MICRO_BATCHES = 3, 4, 8
+TO_BEAT = play(one_f_one_b(RANKS, MICRO_BATCHES), Costs(1.0, inputs=1.0, weights=1.0)).span
+
+ex6 = lab.exercise(
+    "ex6",
+    star=True,
+    title="Beat 1F1B with less memory",
+    hints=[
+        "Only I sends a gradient to the rank before. What can wait, and until when?",
+        "With two stages on each rank a micro-batch comes back to the rank earlier if the last stage is on rank 0.",
+        "On each rank, in this order of preference: I if its gradient is there, F if the cap allows it, otherwise W.",
+        "A W frees memory. Which F waits for that?",
+    ],
+)
+
+
+def ask_three(lab):
+    from utils.exercises.facts.probes import kind_of
+
+    found = lab.three_in_flight()
+    if not isinstance(found, (list, tuple)) or len(found) != 2:
+        return {"wrong": f"it returned {kind_of(found)}. Return two things, lists and placement."}
+    lists, placement = found
+    if not isinstance(lists, (list, tuple)) or not all([isinstance(row, str) for row in lists]):
+        return {"wrong": f"`lists` is {kind_of(lists)}. Return a list of texts, one for each rank."}
+    if not isinstance(placement, (list, tuple)) or not all([hasattr(rank, "__index__") for rank in placement]):
+        return {"wrong": f"`placement` is {kind_of(placement)}. Return a list of ranks, one for each stage."}
+    return {"wrong": "", "lists": [str(row) for row in lists], "placement": [int(rank) for rank in placement]}
+
+
+def schedule_found(student) -> Schedule:
+    found = student.run(ask_three)
+    need(not found["wrong"], found["wrong"])
+    rows, placement = found["lists"], found["placement"]
+    need(len(rows) == RANKS, f"`lists` has {count_of(len(rows), 'text')}. There are {RANKS} ranks.")
+    each = [placement.count(rank) for rank in range(RANKS)]
+    need(
+        each in ([1] * RANKS, [2] * RANKS) and len(placement) == sum(each),
+        f"`placement` is {placement}. Give each of the ranks 0 to {RANKS - 1} one stage, or each two.",
+    )
+    try:
+        schedule = Schedule.of(rows, placement, MICRO_BATCHES)
+    except ValueError as error:
+        raise Unmet(f"{error}.") from None
+    wrong = mistake(schedule)
+    need(not wrong, wrong.reason if wrong else "")
+    return schedule
+
+
+@ex6.fact("the lists are legal and complete")
+def _(student):
+    schedule_found(student)
+
+
+@ex6.fact(f"no rank has more than {CAP} micro-batches in flight")
+def _(student):
+    wrong = mistake(schedule_found(student), memory_cap=CAP)
+    need(not wrong, wrong.reason if wrong else "")
+
+
+@ex6.fact(f"they take less than {TO_BEAT:.0f} seconds")
+def _(student):
+    schedule = schedule_found(student)
+    seconds = RANKS / schedule.stages
+    span = play(schedule, Costs(seconds, inputs=seconds, weights=seconds)).span
+    need(
+        span < TO_BEAT,
+        f"they take {span:g} seconds, and 1F1B {TO_BEAT:g}. Where a rank is idle, could a W fill the gap, or a stage "
+        "of another micro-batch?",
+    )

@@ -134,11 +134,24 @@ def _(student):
     seen.compare_lists_run(student, [device1], gpipe(1, 3), (4, 2), 6, seed=7)
 
 
-@seen.ex4.fact("the memory and the share of the bound of other lists, with the devices swapped")
+@seen.ex4.fact("the memory of other lists, with the devices swapped", part="memory")
 def _(student):
     device0, device1 = student.devices
     seen.need_memory(student, [device0, device1], interleaved_1f1b(2, 6))
     seen.need_memory(student, [device1, device0], one_f_one_b(2, 12))
+
+
+@seen.ex4.fact("no races in other lists, and the share of their bound, with the devices swapped", part="streams")
+def _(student):
+    for device0, device1, order in orders_of(student):
+        with order:
+            two = [device0, device1]
+            seen.need_no_races(student, two, one_f_one_b(2, 5), (3, 30, 2), 11, seed=1)
+            seen.need_no_races(student, two, IN_A_V, (5, 8, 20, 3, 2), 9, seed=2)
+            seen.need_no_races(student, two, NOT_IN_TURN, (5, 8, 2), 9, seed=3)
+    seen.need_no_races(student, [*two, *two], one_f_one_b(4, 3), (4, 5, 9, 6, 2), 10, seed=4)
+    seen.need_no_races(student, two, interleaved_1f1b(2, 3, 3), (4, 5, 6, 7, 5, 3, 2), 7, seed=6)
+    device0, device1 = student.devices
     seen.need_share(student, [device1, device0], gpipe(2, 4), 48)
 
 

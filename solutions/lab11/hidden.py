@@ -57,16 +57,24 @@ def _(student):
         seen.compare_buckets(student, given, chance.choice((1, 30, 80)), chance.choice((60, 120, 10_000)))
 
 
-@seen.ex4.fact("other replicas, buckets and orders, one replica alone, more steps; three replicas overlap, too")
+SIZES = (4, 6, 5, 3, 2)
+LAST_FIRST = [[7, 6, 5], [4], [3, 1], [0]]
+
+
+@seen.ex4.fact("other replicas, buckets and orders, one replica alone, more steps")
 def _(student):
-    sizes = (4, 6, 5, 3, 2)
-    last_first = [[7, 6, 5], [4], [3, 1], [0]]
-    seen.compare_overlapped(student, seen.places(student, 4, 1), sizes, last_first, steps=3, order=[2, 0, 3, 1])
-    seen.compare_overlapped(student, seen.places(student, 2, 2), sizes, [[0, 1, 2, 3, 4, 5, 6, 7]], steps=4)
-    seen.compare_overlapped(student, seen.places(student, 1, 1), sizes, last_first)
+    seen.compare_overlapped(student, seen.places(student, 2, 2), SIZES, [[0, 1, 2, 3, 4, 5, 6, 7]], steps=4)
+    seen.compare_overlapped(student, seen.places(student, 1, 1), SIZES, LAST_FIRST)
     for device0, device1, order in orders_of(student):
         with order:
-            seen.compare_overlapped(student, [device0, device1], sizes, [[1, 7], [6, 0]], order=[1, 0])
+            seen.compare_overlapped(student, [device0, device1], SIZES, [[1, 7], [6, 0]], order=[1, 0])
+    seen.compare_overlapped(student, seen.places(student, 4, 1), SIZES, LAST_FIRST, steps=3, order=[2, 0, 3, 1])
+
+
+@seen.ex4.fact("three and four replicas overlap, too, and no stream reads too early", part="overlap")
+def _(student):
+    four = seen.places(student, 4, 1)
+    seen.compare_overlapped(student, four, SIZES, LAST_FIRST, steps=3, order=[2, 0, 3, 1], races=True)
     seen.need_hidden(student, seen.places(student, 3))
     seen.need_hidden(student, seen.places(student, 2, 1)[::-1])
 

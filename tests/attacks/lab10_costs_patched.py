@@ -1,6 +1,7 @@
 """Lab 10: exercise 4 has copies on the streams that compute, and a measure() of the course that makes the bound larger.
 
 lab: lab10
+keeps: 4
 """
 
 # %% instead of ex4

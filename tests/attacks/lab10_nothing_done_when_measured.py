@@ -1,6 +1,7 @@
 """Lab 10: exercise 4 runs lists plainly, with copies on the streams that compute, and leaves out what is measured.
 
 lab: lab10
+keeps: 3
 """
 
 # %% instead of ex4

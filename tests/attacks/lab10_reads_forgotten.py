@@ -1,6 +1,7 @@
 """Lab 10: exercise 4 has nothing wait for a copy, and empties the list of unfinished reads inside simgpu.
 
 lab: lab10
+keeps: 4
 """
 
 # %% instead of ex4

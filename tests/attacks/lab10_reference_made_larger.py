@@ -1,6 +1,7 @@
 """Lab 10: exercise 4 holds all that it was ever given, and leaves hooks that have the course's own run hold more.
 
 lab: lab10
+keeps: 5
 """
 
 # %% instead of ex4

@@ -1,6 +1,7 @@
 """Lab 10: exercise 4 has nothing wait for a copy, and has Python ignore the warnings that say so.
 
 lab: lab10
+keeps: 4
 """
 
 # %% instead of ex4

@@ -1,6 +1,7 @@
 """Lab 11: exercise 4 averages when all backward passes are done, and copies what is not needed while they run.
 
 lab: lab11
+keeps: 3
 """
 
 # %% instead of ex4

@@ -32,6 +32,11 @@ def param(answer, *marks):
 
 # What a wrong answer keeps of the points of an exercise with parts, for each part that can be lost.
 KEEPS = {
+    ("lab10", "ex4", "not_divided"): 0,
+    ("lab10", "ex4", "nobody_waits_for_copies"): 4,
+    ("lab10", "ex4", "everything_kept"): 5,
+    ("lab11", "ex4", "summed"): 0,
+    ("lab11", "ex4", "all_in_finish"): 3,
     ("lab12", "ex2", "two_devices"): 0,
     ("lab12", "ex2", "everybody_gets_all_parts"): 3,
     ("lab12", "ex3", "sum_for_mean"): 0,

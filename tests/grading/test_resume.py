@@ -35,6 +35,12 @@ def test_the_same_seed_gives_the_same_class(tmp_path):
     assert filecmp.cmpfiles(tmp_path / "a", tmp_path / "b", files, shallow=False) == (files, [], [])
 
 
+def test_a_wrong_answer_of_a_class_keeps_the_points_of_the_parts_that_hold(tmp_path):
+    expected = make_class(tmp_path, "lab13", kinds=["partly"] * 12)
+    assert {e.points["ex4"] for e in expected} > {0, 8}
+    assert {e.points["ex4"] for e in expected} <= {0, 4, 6, 8}
+
+
 def test_a_class_of_two_hundred_has_every_fault_and_knows_what_each_deserves(tmp_path):
     expected = make_class(tmp_path, count=200)
     assert {e.kind for e in expected} >= {*FAULTS, "right", "partly"}

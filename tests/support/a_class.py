@@ -14,6 +14,7 @@ import csv
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,8 @@ import typer
 
 from utils.exercises.facts import load_lab
 
-from .answers import ANSWERS
+from .answers import ANSWERS, Answer, answers_of
+from .judging import Judge
 from .notebooks import grade_id, notebook_with, source_of
 
 
@@ -106,6 +108,17 @@ FILES = {
 FAULTS = [name for name in (*CELLS, *BODIES, *FILES) if name not in QUIET]
 
 
+@cache
+def kept_points(lab: str) -> dict[Answer, int]:
+    """What each wrong answer keeps of the points of an exercise with parts: those of the parts that hold, judged."""
+    exercises = load_lab(lab, hidden=True).exercises
+    in_parts = [answer for answer in answers_of(lab, "wrong") if exercises[answer.exercise].parts]
+    if not in_parts:
+        return {}
+    with Judge() as judge:
+        return {answer: judge.points(answer) for answer in in_parts}
+
+
 class Maker:
     """What it takes to write the submissions of one lab."""
 
@@ -113,10 +126,10 @@ class Maker:
         self.lab, self.mark = lab, mark
         self.random = random.Random(f"{lab} {seed}")
         self.full = {name: e.points for name, e in load_lab(lab, hidden=True).graded.items()}
-        self.answers: dict[tuple[str, str], list[str]] = {}
+        self.answers: dict[tuple[str, str], list[Answer]] = {}
         for answer in ANSWERS:
             if answer.lab == lab:
-                self.answers.setdefault((answer.verdict, answer.exercise), []).append(answer.code)
+                self.answers.setdefault((answer.verdict, answer.exercise), []).append(answer)
         self.functions = {}  # exercise -> the function it asks for
         for cell in notebook_with(lab, {}).cells:
             if grade_id(cell) in self.full and cell.cell_type == "code":
@@ -128,34 +141,36 @@ class Maker:
     def right(self, exercises) -> dict[str, str]:
         """Right answers for some of the exercises: the model answer, or one written differently."""
         chosen = {name: self.random.choice([None, *self.answers["right", name]]) for name in exercises}
-        return {name: code for name, code in chosen.items() if code}
+        return {name: answer.code for name, answer in chosen.items() if answer}
 
     def make(self, kind: str):
-        """(content, lost exercises, statuses): a notebook, bytes, or None for nothing."""
+        """(content, the points of lost exercises, statuses): a notebook, bytes, or None for nothing."""
         if kind == "right":
-            return notebook_with(self.lab, self.right(self.full)), [], ("ok",)
+            return notebook_with(self.lab, self.right(self.full)), {}, ("ok",)
         if kind == "partly":
             lost = self.random.sample(list(self.full), self.random.randint(1, len(self.full) - 1))
             wrong = {name: self.random.choice(self.answers["wrong", name]) for name in lost}
-            answers = self.right(name for name in self.full if name not in lost) | wrong
-            return notebook_with(self.lab, answers), lost, ("ok", "error")
+            answers = self.right(name for name in self.full if name not in lost)
+            answers |= {name: answer.code for name, answer in wrong.items()}
+            kept = {name: kept_points(self.lab).get(answer, 0) for name, answer in wrong.items()}
+            return notebook_with(self.lab, answers), kept, ("ok", "error")
         if kind in CELLS:
             source, statuses = CELLS[kind]
             notebook = notebook_with(self.lab, self.right(self.full))
             cell = nbformat.v4.new_code_cell(source.replace("MARK", self.mark), id=kind.replace("_", "-"))
             notebook.cells.insert(self.random.randint(1, len(notebook.cells)), cell)
-            return notebook, [], statuses
+            return notebook, {}, statuses
         if kind in BODIES:
             body, statuses = BODIES[kind]
             exercise, name = self.random.choice(sorted(self.functions.items()))
             source = f"def {name}(*arguments, **options):\n{body.format(name=name)}"
-            return notebook_with(self.lab, {exercise: source}), [exercise], statuses
+            return notebook_with(self.lab, {exercise: source}), {exercise: 0}, statuses
         content, statuses = FILES[kind]
         if kind == "no_code":
             content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("Sorry, I was ill.", id="sorry")])
         if kind == "stops_at_once":
             content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("raise SystemError('no')", id="no")])
-        return content, list(self.full), statuses
+        return content, dict.fromkeys(self.full, 0), statuses
 
 
 def kinds_of(count: int, pick: Callable) -> list[str]:
@@ -196,7 +211,7 @@ def make_class(
             (path.with_suffix(".docx") if kind == "word_file" else path).write_bytes(content)
         elif content is not None:
             nbformat.write(content, path)
-        expected.append(Expected(student, kind, maker.full | dict.fromkeys(lost, 0), statuses))
+        expected.append(Expected(student, kind, maker.full | lost, statuses))
     (folder / "students.csv").write_text("".join(f"{line}\n" for line in ("student", *(e.student for e in expected))))
     with (folder / "expected.csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")

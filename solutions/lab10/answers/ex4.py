@@ -1138,3 +1138,101 @@ def run_schedule(stages, lists, x, y, loss_fn, devices):
             if row and row[0] in arrived and (row[0].kind == "F" or row[0][1:] in kept):
                 do(*row.pop(0))
     return sum(losses)
+
+
+# %% wrong: middle_stages_kept
+# Writes first, last and middle stages apart, and takes out of the dictionaries what the first and the last have kept.
+
+def run_schedule(stages, lists, x, y, loss_fn, devices):
+    rows = [[Action.parse(text) for text in row.split()] for row in lists]
+    device_of = {stage: torch.device(device) for row, device in zip(rows, devices, strict=True) for _, stage, _ in row}
+    count = 1 + max(micro_batch for row in rows for _, _, micro_batch in row)
+    xs, ys, copies = x.tensor_split(count), y.tensor_split(count), Copies()
+    inputs, outputs, came, last, total = {}, {}, {}, len(stages) - 1, 0
+
+    def wait(tensor, event):
+        if event is not None:
+            torch.get_device_module(tensor.device).current_stream(tensor.device).wait_event(event)
+        return tensor
+
+    def forward(s, m):
+        inputs[s, m] = wait(*came["F", s, m]).requires_grad_() if s else xs[m]
+        outputs[s, m] = stages[s](inputs[s, m])
+        if s < last:
+            came["F", s + 1, m] = copies.send(outputs[s, m].detach(), device_of[s + 1])
+            return 0
+        outputs[s, m] = loss_fn(outputs[s, m], ys[m]) * len(ys[m]) / len(y)
+        return outputs[s, m].detach()
+
+    def backward(s, m):
+        if s == last:
+            outputs.pop((s, m)).backward()
+        else:
+            outputs[s, m].backward(wait(*came["B", s, m]))
+        if s:
+            came["B", s - 1, m] = copies.send(inputs[s, m].grad, device_of[s - 1])
+        if s in (0, last):
+            for held in (inputs, outputs):
+                held.pop((s, m), None)
+            for kind in "FB":
+                came.pop((kind, s, m), None)
+
+    def possible(kind, s, m):
+        if kind == "F":
+            return s == 0 or (kind, s, m) in came
+        return (s, m) in inputs and (s == last or (kind, s, m) in came)
+
+    while any(rows):
+        for row in rows:
+            while row and possible(*row[0]):
+                kind, s, m = row.pop(0)
+                if kind == "F":
+                    total = total + forward(s, m)
+                else:
+                    backward(s, m)
+    return total
+
+
+# %% right: first_lines_as_given
+# Goes on with a rank as long as its next action can be launched, with the copies that are given.
+
+def run_schedule(stages, lists, x, y, loss_fn, devices):
+    rows = [[Action.parse(text) for text in row.split()] for row in lists]
+    device_of = {stage: torch.device(device) for row, device in zip(rows, devices, strict=True) for _, stage, _ in row}
+    count = 1 + max(micro_batch for row in rows for _, _, micro_batch in row)
+    xs, ys, copies = x.tensor_split(count), y.tensor_split(count), Copies()
+    kept, came, last, total = {}, {}, len(stages) - 1, torch.zeros((), device=y.device)
+
+    def needs(kind, s, m):
+        if kind == "F":
+            return s > 0 and ("F", s, m) not in came
+        return (s, m) not in kept or (s < last and ("B", s, m) not in came)
+
+    def take(*key):
+        tensor, event = came.pop(key)
+        if event:
+            event.wait(torch.get_device_module(tensor.device).current_stream(tensor.device))
+        return tensor
+
+    def forward(s, m):
+        inputs = take("F", s, m).requires_grad_() if s else xs[m]
+        output = stages[s](inputs)
+        if s == last:
+            output = loss_fn(output, ys[m]) * (len(ys[m]) / len(y))
+            total.add_(output.detach())
+        else:
+            came["F", s + 1, m] = copies.send(output.detach(), device_of[s + 1])
+        kept[s, m] = inputs, output
+
+    def backward(s, m):
+        inputs, output = kept.pop((s, m))
+        torch.autograd.backward(output, None if s == last else take("B", s, m))
+        if s:
+            came["B", s - 1, m] = copies.send(inputs.grad, device_of[s - 1])
+
+    while any(rows):
+        for row in rows:
+            while row and not needs(*row[0]):
+                action = row.pop(0)
+                (forward if action.kind == "F" else backward)(*action[1:])
+    return total

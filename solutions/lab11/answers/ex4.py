@@ -1447,3 +1447,109 @@ def overlapped_mean(models, buckets):
             received[number] = {}
 
     return finish
+
+
+# %% wrong: only_the_first_is_ahead
+# Thinks that only the first replica's stream has a whole backward pass in it when the last hook of a bucket runs.
+
+def overlapped_mean(models, buckets):
+    parameters = [list(model.parameters()) for model in models]
+    streams = [gpu.Stream(own[0].device) for own in parameters]
+    counts, packed, averaged = Counter(), defaultdict(dict), []
+
+    def ready(rank, number):
+        counts[rank, number] += 1
+        if counts[rank, number] < len(buckets[number]):
+            return
+        flat = torch.cat([parameters[rank][index].grad.flatten() for index in buckets[number]])
+        packed[number][rank] = flat, gpu.current_stream(flat.device).record_event()
+        if len(packed[number]) < len(models):
+            return
+        first, *others = packed[number]
+        streams[first].wait_event(packed[number][first][1])
+        for other in others:
+            streams[other].wait_stream(gpu.current_stream(parameters[other][0].device))
+        flats = [packed[number][each][0] for each in range(len(models))]
+        averaged.append((number, mean_on_each(flats, streams)))
+
+    def finish():
+        for own, stream in zip(parameters, streams):
+            gpu.current_stream(own[0].device).wait_stream(stream)
+        for number, means in averaged:
+            for own, mean in zip(parameters, means):
+                unpack(mean, [own[index].grad for index in buckets[number]])
+        counts.clear(), packed.clear(), averaged.clear()
+
+    when_ready(models, buckets, ready)
+    return finish
+
+
+# %% wrong: waits_in_each_hook
+# Lets a stream wait as soon as its replica has packed: behind all buckets of the replica that is launched first.
+
+def overlapped_mean(models, buckets):
+    parameters = [list(model.parameters()) for model in models]
+    streams = [gpu.Stream(own[0].device) for own in parameters]
+    waiting = {}
+
+    def begin():
+        for number, bucket in enumerate(buckets):
+            waiting[number] = {"missing": [len(bucket)] * len(models), "flats": [None] * len(models), "means": None}
+
+    def ready(rank, number):
+        bucket = waiting[number]
+        bucket["missing"][rank] -= 1
+        if bucket["missing"][rank]:
+            return
+        bucket["flats"][rank] = torch.cat([parameters[rank][index].grad.view(-1) for index in buckets[number]])
+        streams[rank].wait_event(gpu.current_stream(parameters[rank][0].device).record_event())
+        if not any(bucket["missing"]):
+            bucket["means"] = mean_on_each(bucket["flats"], streams)
+
+    def finish():
+        for rank, own in enumerate(parameters):
+            gpu.current_stream(own[0].device).wait_stream(streams[rank])
+            for number, bucket in waiting.items():
+                unpack(bucket["means"][rank], [own[index].grad for index in buckets[number]])
+        begin()
+
+    begin()
+    when_ready(models, buckets, ready)
+    return finish
+
+
+# %% right: with_the_cell_before
+# One record for each bucket, with the helpers of the cell before: what is missing, what is packed, the means.
+
+def overlapped_mean(models, buckets):
+    parameters = [list(model.parameters()) for model in models]
+    streams = [gpu.Stream(own[0].device) for own in parameters]
+    waiting = {}
+
+    def begin():
+        for number, bucket in enumerate(buckets):
+            missing, flats, events = [len(bucket)] * len(models), [None] * len(models), [None] * len(models)
+            waiting[number] = {"missing": missing, "flats": flats, "events": events, "means": None}
+
+    def ready(rank, number):
+        bucket = waiting[number]
+        bucket["missing"][rank] -= 1
+        if bucket["missing"][rank]:
+            return
+        bucket["flats"][rank] = torch.cat([parameters[rank][index].grad.view(-1) for index in buckets[number]])
+        bucket["events"][rank] = gpu.current_stream(parameters[rank][0].device).record_event()
+        if not any(bucket["missing"]):
+            for stream, event in zip(streams, bucket["events"]):
+                stream.wait_event(event)
+            bucket["means"] = mean_on_each(bucket["flats"], streams)
+
+    def finish():
+        for rank, own in enumerate(parameters):
+            gpu.current_stream(own[0].device).wait_stream(streams[rank])
+            for number, bucket in waiting.items():
+                unpack(bucket["means"][rank], [own[index].grad for index in buckets[number]])
+        begin()
+
+    begin()
+    when_ready(models, buckets, ready)
+    return finish
