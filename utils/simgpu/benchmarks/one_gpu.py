@@ -1,9 +1,9 @@
 """What one GPU does, asked in plain PyTorch: memory, waiting, streams, errors, times. The same file asks a real GPU
 and a simulated one, and the answers are compared. Nothing in simgpu is fitted to them.
 
-    python one_gpu.py FILE.json                                              # on a real GPU
+    python one_gpu.py FILE.json                                             # on a real GPU
     SIMGPU=1,gpu=H200 SIMGPU_AS_CUDA=1 python one_gpu.py FILE.json facts    # on a simulated one
-    SIMGPU=1,gpu=H100,compute=False SIMGPU_AS_CUDA=1 python one_gpu.py FILE.json times
+    SIMGPU=1,gpu=H200,compute=False SIMGPU_AS_CUDA=1 python one_gpu.py FILE.json times
     python one_gpu.py --compare REAL.json SIMULATED.json
 
 `facts` and `times` ask for one half. A fact that raises keeps its error, and the others go on.

@@ -10,8 +10,8 @@ from torch import nn
 
 import simgpu
 from simgpu import torch_private
-from simgpu.torch_private import autograd
 from simgpu.profiles import GpuProfile
+from simgpu.torch_private import autograd
 
 MiB = 2**20
 
@@ -390,6 +390,6 @@ def test_a_backward_pass_on_real_gpus_says_why_it_cannot_run():
         raise RuntimeError('opt_ready_stream && opt_parent_stream INTERNAL ASSERT FAILED at "engine.cpp":1084')
 
     run = autograd.raising_what_was_taken(failed, "simgpu", nullcontext)
-    with pytest.raises(RuntimeError, match="no backward pass on real GPUs once .* issue 161129") as refused:
+    with pytest.raises(RuntimeError, match=r"no backward pass on real GPUs once .* issue 161129") as refused:
         run((), ())
     assert len(str(refused.value).splitlines()) == 1

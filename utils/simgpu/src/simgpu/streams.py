@@ -186,7 +186,7 @@ class Event:
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to `end_event`.
 
-        Raises, as on CUDA (c10/cuda/CUDAEvent.h), ValueError without `enable_timing=True` or where one was not recorded,
+        As on CUDA (c10/cuda/CUDAEvent.h), raises ValueError without `enable_timing=True` or where one was not recorded,
         RuntimeError where one has not happened, or where they are of two devices (CUDA C++ Programming Guide, "Stream
         and Event Behavior").
         """
