@@ -43,11 +43,11 @@ def _kept(weights, dropout, seed):
 
 
 def attention(query, key, value, mask, dropout, causal, scale):
-    """(result, the seed of what dropout kept)."""
+    """(result, the seed of what dropout kept; empty without it)."""
     dtype = query.dtype
     query, key, value = _wide(query, key, value)
     weights = _weights(query, key, mask, causal, scale)
-    seed = torch.zeros(1, dtype=torch.long, device=query.device)
+    seed = torch.empty(1 if dropout else 0, dtype=torch.long, device=query.device)
     if dropout:
         seed.random_()
         weights = weights * _kept(weights, dropout, seed)
@@ -92,7 +92,9 @@ def scaled_dot_product_attention(
         if torch_private.in_context_parallel():
             raise RuntimeError(refusals.NO_CONTEXT_PARALLEL)
         _let_dtensor_shard_it()
-    return torch.ops.simgpu.attention(query, key, value, attn_mask, dropout_p, is_causal, scale)[0]
+    # Two operators, since what one keeps is known by the shapes of its arguments (`plans`).
+    operator = torch.ops.simgpu.attention_with_dropout if dropout_p else torch.ops.simgpu.attention
+    return operator(query, key, value, attn_mask, dropout_p, is_causal, scale)[0]
 
 
 @cache
@@ -106,7 +108,7 @@ def _let_dtensor_shard_it() -> None:
             if mask is None or place == Replicate():  # a mask has dimensions of its own
                 yield place
 
-    @register_sharding(torch.ops.simgpu.attention.default)
+    @register_sharding([torch.ops.simgpu.attention.default, torch.ops.simgpu.attention_with_dropout.default])
     def _(query, key, value, mask, dropout, causal, scale):
         of_mask = None if mask is None else Replicate()
         return [([place, Replicate()], [place, place, place, of_mask, None, None, None]) for place in ways(mask)]
@@ -125,12 +127,15 @@ def _is_plain(query, key, value, mask) -> bool:
 
 
 _OWN, _ATEN = torch.library.Library("simgpu", "DEF"), torch.library.Library("aten", "IMPL")
-_OWN.define(f"attention({SCHEMA}) -> (Tensor, Tensor)")
+FORWARD = ("attention", "attention_with_dropout")
+for _name in FORWARD:
+    _OWN.define(f"{_name}({SCHEMA}) -> (Tensor, Tensor)")
 _OWN.define(f"attention_backward(Tensor gradient, {SCHEMA}, Tensor seed) -> (Tensor, Tensor, Tensor)")
-for _name, _function in (("attention", attention), ("attention_backward", attention_backward)):
+for _name, _function in (*((_name, attention) for _name in FORWARD), ("attention_backward", attention_backward)):
     _OWN.impl(_name, _function, "CPU")
     _OWN.impl(_name, _function, "Meta")
-torch.library.register_autograd("simgpu::attention", _gradients, setup_context=_save, lib=_OWN)
+for _name in FORWARD:
+    torch.library.register_autograd(f"simgpu::{_name}", _gradients, setup_context=_save, lib=_OWN)
 
 
 @cache

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import torch
 
 from . import (
-    attention,  # noqa: F401  its operators have to be known
+    attention,
     torch_private,
 )
 from .profiles import GpuProfile
@@ -394,7 +394,7 @@ def _attention(query, key, causal: bool, products: int, share: float, moved: flo
 
 def _attention_forward(args, results, moved) -> list[Kernel]:
     query, key, value, mask, _, causal, _ = args
-    # What dropout kept is worked out again in the backward pass, and in memory only here.
+    # What dropout kept is worked out again in the backward pass.
     moved = sum(size_of(t) for t in tensors_in([query, key, value, mask, results[0]]))
     return [_attention(query, key, causal, 2, ATTENTION, moved)]
 
@@ -468,13 +468,13 @@ KERNELS: dict[object, Callable[..., Iterator[Kernel] | list[Kernel]]] = {
     aten.convolution: _forward,
     aten.convolution_backward: _backward,
     aten._transformer_encoder_layer_fwd: _encoder_layer,
-    torch.ops.simgpu.attention: _attention_forward,
+    **dict.fromkeys((getattr(torch.ops.simgpu, name) for name in attention.FORWARD), _attention_forward),
     torch.ops.simgpu.attention_backward: _attention_backward,
 }
 # Whose time depends on which of PyTorch's switches for float32.
 SWITCHES = {
     **dict.fromkeys((aten.mm, aten.bmm, aten.addmm, aten.baddbmm), "matmul"),
-    **dict.fromkeys((torch.ops.simgpu.attention, torch.ops.simgpu.attention_backward), "matmul"),
+    **dict.fromkeys((getattr(torch.ops.simgpu, name) for name in (*attention.FORWARD, "attention_backward")), "matmul"),
     aten._transformer_encoder_layer_fwd: "matmul",
     **dict.fromkeys((aten.convolution, aten.convolution_backward), "conv"),
 }

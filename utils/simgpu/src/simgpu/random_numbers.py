@@ -127,4 +127,4 @@ def simulated(generator: torch.Generator) -> Generator | None:
 
 def draws(func) -> bool:
     """Whether an operator draws random numbers."""
-    return torch.Tag.nondeterministic_seeded in func.tags or str(func) == "simgpu.attention.default"  # has dropout
+    return torch.Tag.nondeterministic_seeded in func.tags or str(func) == "simgpu.attention_with_dropout.default"
