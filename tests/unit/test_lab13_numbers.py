@@ -12,10 +12,10 @@ from utils.planner import Cluster, llama
 
 lab13 = visible("lab13")
 SIZES = {
-    "1B": {"width": 2048, "heads": 16, "hidden": 5504, "length": 512},
-    "7B": {"width": 4096, "heads": 32, "hidden": 11008, "length": 4096},
-    "30B": {"width": 6656, "heads": 52, "hidden": 17920, "length": 4096},
-    "70B": {"width": 8192, "heads": 64, "hidden": 28672, "length": 4096},
+    "1B": {"hidden_size": 2048, "heads": 16, "intermediate_size": 5504, "length": 512},
+    "7B": {"hidden_size": 4096, "heads": 32, "intermediate_size": 11008, "length": 4096},
+    "30B": {"hidden_size": 6656, "heads": 52, "intermediate_size": 17920, "length": 4096},
+    "70B": {"hidden_size": 8192, "heads": 64, "intermediate_size": 28672, "length": 4096},
 }
 GPUS = {"H100": "H100", "A100": "A100-80GB-SXM"}
 
@@ -24,7 +24,7 @@ GPUS = {"H100": "H100", "A100": "A100-80GB-SXM"}
 def test_a_layer_of_the_lab_is_what_the_planner_traces(name):
     size, _, gpu = name.partition(" on ")
     told = lab13.MODELS[name]
-    block = llama(layers=told["layers"], vocabulary=32000, **SIZES[size]).blocks[1]
+    block = llama(layers=told["layers"], vocab_size=32000, **SIZES[size]).blocks[1]
     for tensor, layer in told["layer"].items():
         one, eight = (block.traced(Cluster(GPUS[gpu]).gpu, rows, tensor, False) for rows in (1, 8))
         forward, backward = ((seconds(eight, way) - seconds(one, way)) / 7 for way in ("forward", "backward"))

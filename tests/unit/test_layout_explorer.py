@@ -10,7 +10,7 @@ from utils.planner import Cluster, llama, plan
 from utils.widgets import explore_layouts
 from utils.widgets import front_end as front_end_module
 
-MODEL = llama(layers=8, width=1024, heads=8, kv_heads=4, hidden=4096, vocabulary=8192, length=2048)
+MODEL = llama(layers=8, hidden_size=1024, heads=8, kv_heads=4, intermediate_size=4096, vocab_size=8192, length=2048)
 
 
 @pytest.fixture

@@ -15,7 +15,15 @@ from utils.planner.estimate import BUFFERS, CONTEXT
 from utils.planner.replay import Groups, Replay
 from utils.planner.simulating import simulate
 
-SIZES = {"layers": 4, "width": 1024, "heads": 8, "kv_heads": 4, "hidden": 4096, "vocabulary": 8192, "length": 2048}
+SIZES = {
+    "layers": 4,
+    "hidden_size": 1024,
+    "heads": 8,
+    "kv_heads": 4,
+    "intermediate_size": 4096,
+    "vocab_size": 8192,
+    "length": 2048,
+}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +39,7 @@ def cost(model, gpus=None, **fields):
 @THOROUGH
 @pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
 def test_it_comes_near_to_shapes_only_simulation(model):
-    wide = llama(**SIZES | {"width": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336})
+    wide = llama(**SIZES | {"hidden_size": 4096, "heads": 32, "kv_heads": 8, "intermediate_size": 14336})
     small_layouts = [Layout(shard=8, rows=4), Layout(shard=4, tensor=2, rows=4)]
     wide_layouts = [
         Layout(shard=4, tensor=8, rows=4),  # between nodes and within one: they don't wait for each other
@@ -91,7 +99,7 @@ def test_the_plan_is_sorted_and_says_why_not(model):
 
 
 def test_what_does_not_fit_is_told_with_its_largest_part():
-    large = llama(layers=80, width=8192, heads=64, kv_heads=8, hidden=28672, length=2048)
+    large = llama(layers=80, hidden_size=8192, heads=64, kv_heads=8, intermediate_size=28672, length=2048)
     ours = estimate_layout(large, Cluster("A100", 1), Layout())
     assert ours.reason.startswith("needs ")
     assert "optimizer" in ours.reason
@@ -142,7 +150,7 @@ def test_any_module_is_planned_by_its_parts():
     ("ask", "words"),
     [
         (lambda: llama(layers=0), "layers=0: give a whole number, 1 or more"),
-        (lambda: llama(width=100, heads=32), "width=100 is no even multiple of heads=32"),
+        (lambda: llama(hidden_size=100, heads=32), "hidden_size=100 is no even multiple of heads=32"),
         (lambda: llama(heads=32, kv_heads=5), "heads=32 is no multiple of kv_heads=5"),
         (lambda: Cluster("H1000"), "H1000"),
         (lambda: Cluster(gpus=12), "12 GPUs do not fill nodes of 8"),
@@ -239,7 +247,7 @@ def test_only_llamas_are_simulated():
 
 def test_shards_in_a_node_leave_room_for_tensor_parallelism():
     """Ranks of a tensor group are neighbours, so shard 8 x tensor 4 spans four nodes of eight."""
-    small = llama(layers=8, width=1024, heads=8, kv_heads=4, hidden=4096, vocabulary=8192, length=2048)
+    small = llama(layers=8, hidden_size=1024, heads=8, kv_heads=4, intermediate_size=4096, vocab_size=8192, length=2048)
     cluster, limits = Cluster("H100", 64), {"rows": 1, "recompute": "none"}
     inside, anywhere = (plan(small, cluster, 64, shards_in_node=only, **limits) for only in (True, False))
 
@@ -254,7 +262,9 @@ def test_shards_in_a_node_leave_room_for_tensor_parallelism():
 
 def test_the_network_decides_between_the_two_plans_of_lesson_13():
     """Unrestricted, FSDP over everything wins at 400 and 200 Gb/s and loses to a pipeline at 100."""
-    large = llama(layers=80, width=8192, heads=64, kv_heads=8, hidden=28672, vocabulary=128256, length=4096)
+    large = llama(
+        layers=80, hidden_size=8192, heads=64, kv_heads=8, intermediate_size=28672, vocab_size=128256, length=4096
+    )
     limits = {"rows": 1, "recompute": ("none", "full"), "only": 1}
     stages, speeds = {}, {}
     for network in ("400G", "200G", "100G"):

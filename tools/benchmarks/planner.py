@@ -25,7 +25,15 @@ KEPT = ROOT / "build" / "planner_simulated.json"
 PAGE = ROOT / "docs" / "planner.md"
 GIB = 2**30
 
-SIZES = {"layers": 8, "width": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336, "vocabulary": 128256, "length": 4096}
+SIZES = {
+    "layers": 8,
+    "hidden_size": 4096,
+    "heads": 32,
+    "kv_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+    "length": 4096,
+}
 CASES: list[dict] = [
     # FSDP
     {"shard": 1},
@@ -131,9 +139,9 @@ def beside_simulation() -> Iterator[str]:
 
 TITANS = dataclasses.replace(GPUS["H100"], name="H100, 96 GB, 2.4 TB/s", bandwidth=2.4e12, memory=96e9)
 LLAMAS = {
-    "8B": dict(layers=32, width=4096, heads=32, kv_heads=8, hidden=14336),
-    "70B": dict(layers=80, width=8192, heads=64, kv_heads=8, hidden=28672),
-    "405B": dict(layers=126, width=16384, heads=128, kv_heads=8, hidden=53248),
+    "8B": dict(layers=32, hidden_size=4096, heads=32, kv_heads=8, intermediate_size=14336),
+    "70B": dict(layers=80, hidden_size=8192, heads=64, kv_heads=8, intermediate_size=28672),
+    "405B": dict(layers=126, hidden_size=16384, heads=128, kv_heads=8, intermediate_size=53248),
 }
 _405B = dict(shard=8, tensor=8, pipeline=8, micro_batches=8, rows=4, recompute="full", reshard=False)
 # what, model, layout, tokens a second a GPU, GiB
@@ -147,7 +155,7 @@ TORCHTITAN = (
 
 
 def titan(size: str) -> Model:
-    return llama(**LLAMAS[size], vocabulary=128256, length=8192, name=f"Llama 3.1 {size}")
+    return llama(**LLAMAS[size], vocab_size=128256, length=8192, name=f"Llama 3.1 {size}")
 
 
 def beside_torchtitan() -> Iterator[str]:

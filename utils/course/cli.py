@@ -292,13 +292,13 @@ def badges() -> None:
 @app.command()
 def plan(
     layers: Annotated[int, typer.Option(help="Of a Llama-like model.")] = 32,
-    width: Annotated[int, typer.Option(help="Of the numbers between layers.")] = 4096,
+    hidden_size: Annotated[int, typer.Option(help="Numbers for a token between layers.")] = 4096,
     heads: Annotated[int, typer.Option(help="Of attention.")] = 32,
     kv_heads: Annotated[
         int | None, typer.Option(help="That share keys and values; as many as heads if left out.")
     ] = None,
-    hidden: Annotated[int, typer.Option(help="Width inside of an MLP.")] = 14336,
-    vocabulary: Annotated[int, typer.Option(help="Words.")] = 128256,
+    intermediate_size: Annotated[int, typer.Option(help="Numbers for a token inside of an MLP.")] = 14336,
+    vocab_size: Annotated[int, typer.Option(help="Tokens that there are.")] = 128256,
     length: Annotated[int, typer.Option(help="Tokens in a row of the batch.")] = 8192,
     batch: Annotated[int, typer.Option(help="Rows in a training step, on all GPUs together.")] = 64,
     gpus: Annotated[int, typer.Option(help="In all.")] = 8,
@@ -316,7 +316,7 @@ def plan(
     """Estimate every layout of a training step on a cluster: data x shard x tensor x pipeline, and what fits."""
     from utils import planner
 
-    model = planner.llama(layers, width, heads, kv_heads, hidden, vocabulary, length)
+    model = planner.llama(layers, hidden_size, heads, kv_heads, intermediate_size, vocab_size, length)
     found = planner.plan(model, planner.Cluster(gpu, gpus, per_node, link, network), batch)
     print(found)
     if found.fits:

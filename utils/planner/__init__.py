@@ -1,6 +1,6 @@
 """Which layouts of a training step fit a cluster, and what each costs: before there is a cluster.
 
-    model = llama(layers=32, width=4096, heads=32, kv_heads=8, hidden=14336, vocabulary=128256, length=8192)
+    model = llama(layers=32, hidden_size=4096, heads=32, kv_heads=8, intermediate_size=14336, length=8192)
     found = plan(model, Cluster("H100", gpus=64, per_node=8, link="nvlink4", network="400G"), batch=128)
     found.table(10); found.best(3); found.draw()
     found.simulated(3)  # the same layouts run shapes-only, beside the estimates

@@ -1,6 +1,6 @@
 """A Llama-like model by its sizes: blocks that lie on one GPU, or on several by tensor and sequence parallelism.
 
-    llama(layers=32, width=4096, heads=32, kv_heads=8, hidden=14336, vocabulary=128256, length=8192)
+    llama(layers=32, hidden_size=4096, heads=32, kv_heads=8, intermediate_size=14336, vocab_size=128256, length=8192)
 
 Written as torchtitan's is: weights in float32, rotary positions as complex numbers, attention in one kernel.
 """

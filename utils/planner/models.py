@@ -90,67 +90,84 @@ class Model:
 
 def llama(
     layers: int = 32,
-    width: int = 4096,
+    hidden_size: int = 4096,
     heads: int = 32,
     kv_heads: int | None = None,
-    hidden: int = 14336,
-    vocabulary: int = 128256,
+    intermediate_size: int = 14336,
+    vocab_size: int = 128256,
     length: int = 8192,
     name: str = "",
 ) -> Model:
     """A Llama-like model by its sizes. Problem, in one line, for sizes that make none."""
     kv_heads = heads if kv_heads is None else kv_heads
-    sizes = {"layers": layers, "width": width, "heads": heads, "kv_heads": kv_heads, "hidden": hidden}
-    for what, number in (sizes | {"vocabulary": vocabulary, "length": length}).items():
+    sizes = {
+        "layers": layers,
+        "hidden_size": hidden_size,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "intermediate_size": intermediate_size,
+    }
+    for what, number in (sizes | {"vocab_size": vocab_size, "length": length}).items():
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise Problem(f"{what}={number!r}: give a whole number, 1 or more")
-    if width % (2 * heads):
-        raise Problem(f"width={width} is no even multiple of heads={heads}: rotary positions turn pairs of numbers")
+    if hidden_size % (2 * heads):
+        raise Problem(
+            f"hidden_size={hidden_size} is no even multiple of heads={heads}: rotary positions turn pairs of numbers"
+        )
     if heads % kv_heads:
         raise Problem(
             f"heads={heads} is no multiple of kv_heads={kv_heads}: heads share keys and values in equal groups"
         )
-    size = width // heads
+    size = hidden_size // heads
 
     def rows(count: int, tensor: int) -> torch.Tensor:
-        return torch.empty(count, length // tensor, width, dtype=torch.bfloat16, device="meta")
+        return torch.empty(count, length // tensor, hidden_size, dtype=torch.bfloat16, device="meta")
 
     def words(count: int) -> torch.Tensor:
         return torch.empty(count, length, dtype=torch.int64, device="meta")
 
     angles = torch.empty(1, length, 1, size // 2, dtype=torch.complex64, device="meta")
     first = BlockSpec(
-        ("words", vocabulary, width, length),
-        lambda t: nn.Embedding(vocabulary, width) if t == 1 else _Words(vocabulary // t, width, t),
+        ("words", vocab_size, hidden_size, length),
+        lambda t: nn.Embedding(vocab_size, hidden_size) if t == 1 else _Words(vocab_size // t, hidden_size, t),
         lambda count, t: (words(count),),
     )
 
     def layer(t: int) -> nn.Module:
-        module = written.Layer(width, heads // t, kv_heads // t, hidden // t, size)
+        module = written.Layer(hidden_size, heads // t, kv_heads // t, intermediate_size // t, size)
         if t > 1:
             module.attention, module.mlp = _Shared(module.attention, t), _Shared(module.mlp, t)
         return module
 
     middle = BlockSpec(
-        ("layer", width, heads, kv_heads, hidden, length),
+        ("layer", hidden_size, heads, kv_heads, intermediate_size, length),
         layer,
         lambda count, t: (rows(count, t), angles),
-        (width, width),
+        (hidden_size, hidden_size),
     )
 
     def head(t: int) -> nn.Module:
-        module = written.Head(width, vocabulary // t, _add_up if t > 1 else None)
+        module = written.Head(hidden_size, vocab_size // t, _add_up if t > 1 else None)
         if t > 1:
             module.output = _Gathered(module.output, t)
         return module
 
     last = BlockSpec(
-        ("head", vocabulary, width, length), head, lambda count, t: (rows(count, t), words(count)), norms=(width,)
+        ("head", vocab_size, hidden_size, length),
+        head,
+        lambda count, t: (rows(count, t), words(count)),
+        norms=(hidden_size,),
     )
-    divided = ("heads", heads), ("kv_heads", kv_heads), ("hidden", hidden), ("words", vocabulary), ("tokens", length)
+    divided = (
+        ("heads", heads),
+        ("kv_heads", kv_heads),
+        ("intermediate_size", intermediate_size),
+        ("vocab_size", vocab_size),
+        ("tokens", length),
+    )
     blocks = (first, *[middle] * layers, last)
-    made_of = tuple((sizes | {"vocabulary": vocabulary, "length": length}).items())
-    return Model(name or f"Llama-like, {layers} x {width}", blocks, length, divided, made_of)
+    made_of = tuple((sizes | {"vocab_size": vocab_size, "length": length}).items())
+    return Model(name or f"Llama-like, {layers} x {hidden_size}", blocks, length, divided, made_of)
 
 
 def _add_up(tensor: torch.Tensor, _) -> torch.Tensor:

@@ -66,10 +66,10 @@ ENDS = {
 class Llama(nn.Module):
     def __init__(self, sizes: dict[str, int], recompute: str, reduce=None):
         super().__init__()
-        width, self.recompute = sizes["width"], recompute
-        self.words = nn.Embedding(sizes["vocabulary"], width)
+        width, self.recompute = sizes["hidden_size"], recompute
+        self.words = nn.Embedding(sizes["vocab_size"], width)
         self.layers = nn.ModuleList(layer(sizes) for _ in range(sizes["layers"]))
-        self.head = Head(width, sizes["vocabulary"], reduce)
+        self.head = Head(width, sizes["vocab_size"], reduce)
 
     def forward(self, tokens, angles):
         x = self.words(tokens)
@@ -80,7 +80,9 @@ class Llama(nn.Module):
 
 def layer(sizes: dict[str, int]) -> Layer:
     heads = sizes["heads"]
-    return Layer(sizes["width"], heads, sizes["kv_heads"], sizes["hidden"], sizes["width"] // heads)
+    return Layer(
+        sizes["hidden_size"], heads, sizes["kv_heads"], sizes["intermediate_size"], sizes["hidden_size"] // heads
+    )
 
 
 def through(each: nn.Module, x, angles, recompute: str):
@@ -91,7 +93,7 @@ def through(each: nn.Module, x, angles, recompute: str):
 
 
 def batch_of(rows: int, sizes: dict[str, int]):
-    size = sizes["width"] // sizes["heads"]
+    size = sizes["hidden_size"] // sizes["heads"]
     tokens = torch.zeros(rows, sizes["length"], dtype=torch.int64, device=GPU)
     return tokens, torch.empty(1, sizes["length"], 1, size // 2, dtype=torch.complex64, device=GPU)
 
