@@ -406,7 +406,7 @@ def compare_placement(found, expected, buffers=(), frozen=()):
         why = " Buffers belong in it, too." if missing and set(missing) <= set(buffers) else ""
     need(not missing, f"placement lacks {', '.join(missing)}. It has {', '.join(found) or 'nothing'}.{why}")
     extra = [name for name in found if name not in expected]
-    need(not extra, f"These are no parameters or buffers of the model: {', '.join(extra)}.")
+    need(not extra, f"These are not parameters or buffers of the model: {', '.join(extra)}.")
     for name, device in expected.items():
         quoted = found[name].startswith(("'", '"'))
         why = "Give str(tensor.device) of each tensor." if quoted else "A string is expected: str(device)."

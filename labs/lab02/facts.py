@@ -102,7 +102,7 @@ def compare_seen(found, expected):
     extra = [name or "the model itself" for name in names if name not in right]
     need(
         not extra,
-        f"These have children, so they are no leaves: {', '.join(extra)}. Look at any depth, for leaves only.",
+        f"These have children, so they are not leaves: {', '.join(extra)}. Look at any depth, for leaves only.",
     )
     missing = [name for name in right if name not in names]
     why = ""
@@ -116,7 +116,7 @@ def compare_seen(found, expected):
     for (name, *places), (_, *truth) in zip(found, expected, strict=True):
         need(
             places == truth,
-            f"{name} has its input on {truth[0]} and its output on {truth[1]}, and your entry has {places[0]} and "
+            f"{name} has its input on {truth[0]} and its output on {truth[1]}, but your entry has {places[0]} and "
             f"{places[1]}. Read the first from the hook's inputs, the second from its output.",
         )
 
@@ -250,7 +250,7 @@ def _(student):
         found = student.run(watch_a_loop, device0, device1)
         expected = [["inner.step", device0, device0], ["act", device0, device0]] * 2
         expected += [["inner.out", device1, device1], ["act", device1, device1]]
-        with case("With a model that has a loop in its forward"):
+        with case("With a model whose forward has a loop"):
             compare_seen(found["seen"], expected)
         need(found["own hook"][0] == 1, "the model ran more than once, or not at all. Run it once.")
         need(found["own hook"][1] == 1, "a hook that was there before is gone. Remove only your own, by their handles.")
@@ -505,12 +505,12 @@ def compare_bridges(student, places, kind, expected, row, description):
         need(not turned, f"your numbers, {count} and {longest}, are in the wrong order: first how many in all.")
         need(
             count == expected,
-            f"the graph has {expected} bridge{'s' * (expected != 1)}, and your first number is {count}. "
+            f"the graph has {expected} bridge{'s' * (expected != 1)}, but your first number is {count}. "
             f"{why_count(kind, count, expected)}",
         )
         need(
             longest == row,
-            f"the path with the most bridges has {row}, and your second number is {longest}. "
+            f"the path with the most bridges has {row}, but your second number is {longest}. "
             f"{why_longest(kind, longest, row)}",
         )
         need(not found["touched"], "parameters have gradients afterwards. Read the graph, and call no backward().")
@@ -759,7 +759,7 @@ def compare_ways(found, phase, expected, mean):
         need((here, there) in seen, f"nothing is copied straight from {here} to {there}.")
         moved = seen[here, there]
         why = " The others are the mean: move it once, in __init__." if moved - size == mean else ""
-        need(moved == size, f"{moved} bytes are copied from {here} to {there}, and {size} are enough.{why}")
+        need(moved == size, f"{moved} bytes are copied from {here} to {there}, but {size} are enough.{why}")
 
 
 def why_copied(ways, phase) -> str:
@@ -894,17 +894,17 @@ def compare_report(student, kind, words, description, devices=None):
         missing = [name for name in expected if name not in found]
         need(not missing, f"the report lacks {', '.join(missing)}. It has {', '.join(found) or 'nothing'}.")
         extra = [name for name in found if name not in expected]
-        need(not extra, f"these are no parameters of the model: {', '.join(extra)}.")
+        need(not extra, f"these are not parameters of the model: {', '.join(extra)}.")
         for name, right in expected.items():
             why = {
-                "cut": "It has no gradient (grad is None), and requires_grad is True.",
+                "cut": "It has no gradient (grad is None), but requires_grad is True.",
                 "frozen": "It has no gradient (grad is None), and requires_grad is False.",
             }.get(right, "It has a gradient, and that is what counts.")
             if found[name] not in ("'cut'", "'frozen'") and right not in ("cut", "frozen"):
                 why = "Take str(device) of its own gradient."
             if not found[name].startswith(("'", '"')):
                 why = "A string is expected: str(device)."
-            need(found[name] == repr(right), f"{name}: expected {right!r}, and the report has {found[name]}. {why}")
+            need(found[name] == repr(right), f"{name}: expected {right!r}, but the report has {found[name]}. {why}")
         need(
             kept,
             "the report is right, but the gradients have changed. optimizer.step() needs them: leave them as they are.",

@@ -42,7 +42,7 @@ ex1 = lab.exercise(
     title="The parts of a training step",
     hints=[
         "All four times are taken in the same way. Write a small function that is given the work to time.",
-        "Synchronize every device in gpus before each reading of the clock, also between forward and backward.",
+        "Synchronize every device in gpus before each reading of the clock, including between forward and backward.",
         "backward() needs the loss of the forward part, so the function that times must also return the work's result.",
         'For "whole", take another step without waits inside, and read the clock only before and after it.',
     ],
@@ -204,7 +204,7 @@ def compare_steps(student, devices, *, width, repeats=3, optimizer="Adam", rows=
     least = 1 + 2 * repeats
     need(
         steps >= least,
-        f"With repeats={repeats} it took {steps} steps, and {least} are needed: 1 to warm up, {repeats} timed in parts "
+        f"With repeats={repeats} it took {steps} steps, but {least} are needed: 1 to warm up, {repeats} timed in parts "
         f"and {repeats} timed as a whole.",
     )
     right = trained_alone(width, x, y, optimizer, steps)
@@ -258,7 +258,7 @@ def compare_step_times(student, devices, disturbed_but=None, **how):
             )
         need(
             near or part != "backward" or not math.isclose(found, seen["loss and backward"], rel_tol=0.01),
-            f'{where} That is loss_fn and backward() together, and loss_fn belongs to "forward".',
+            f'{where} That is loss_fn and backward() together, but loss_fn belongs to "forward".',
         )
         repeats = how.get("repeats", 2)
         need(
@@ -446,7 +446,7 @@ def compare_turns(student, costs_a, costs_b, left_over=0.0, drift=0.0):
             count = ran.count(name)
             need(
                 count == repeats + 1,
-                f"work_{name}() ran {times(count)}, and {repeats + 1} are needed: 1 to warm up, {repeats} timed.",
+                f"work_{name}() ran {times(count)}, but {repeats + 1} are needed: 1 to warm up, {repeats} timed.",
             )
         need(
             found in ("a", "b", "cannot tell"),
@@ -775,13 +775,13 @@ def look_at_move(student, shapes, device0, device1, dtype=torch.float32):
 
 def compare_moved(seen, arrays, device):
     found, right = [tuple(shape) for shape in seen["shapes"]], [array.shape for array in arrays]
-    where = f"The returned shapes are {found}, and {right} are right."
-    need(len(found) == len(right), f"{where} Return one tensor for each in the list, also for an empty one.")
+    where = f"The returned shapes are {found} and should be {right}."
+    need(len(found) == len(right), f"{where} Return one tensor for each in the list, even for an empty one.")
     sizes = [math.prod(shape) for shape in found] == [math.prod(shape) for shape in right]
     need(found == right or not sizes, f"{where} Give each piece the shape of its tensor.")
     need(found == right, f"{where} Split by the number of elements of each tensor.")
     dtype, dtypes = f"torch.{arrays[0].dtype}", " and ".join(sorted(set(seen["dtypes"])))
-    need(dtypes == dtype, f"{dtype} went in, and {dtypes} came back. Keep the dtype of the tensors.")
+    need(dtypes == dtype, f"{dtype} went in, but {dtypes} came back. Keep the dtype of the tensors.")
     devices = " and ".join(sorted(set(seen["devices"])))
     need(
         devices == device,
@@ -1023,7 +1023,7 @@ def compare_waiting(seen, batches):
     needed, came = 4 * len(batches), seen["bytes to the host"]
     need(
         came >= needed,
-        f"{len(batches)} losses are {needed} bytes, and {came} came from the devices. Read each loss from its device.",
+        f"{len(batches)} losses are {needed} bytes, but {came} came from the devices. Read each loss from its device.",
     )
 
 

@@ -199,7 +199,7 @@ def compare_trained(student, kind):
     need(same_weights, "The weights differ from those after two training steps. Does each step clear the gradients?")
     need(
         run["to the host"] < run["output"],
-        f"{run['to the host']} bytes came from a device to the CPU, and the output has {run['output']}. Move y to the "
+        f"{run['to the host']} bytes came from a device to the CPU, but the output has {run['output']}. Move y to the "
         "output's device, and leave the output where it is.",
     )
 
@@ -290,7 +290,7 @@ def compare_where(student, rows, begin, end, **right):
             need(not isinstance(value, str), f"{part!r} is {value}. Return a number from 0 to 1.")
             need(
                 abs(value - share) < 1e-6,
-                f"{part!r} is {value:.4g}, and {share:.4g} is right. "
+                f"{part!r} is {value:.4g} and should be {share:.4g}. "
                 + likely_share(part, found, share, end - begin, seen),
             )
 
@@ -437,7 +437,7 @@ def compare_training_memory(student, kind, devices, optimizer):
             need(not isinstance(found[device], str), f"{device} has {found[device]}. Return a number of bytes.")
             need(
                 found[device] == size,
-                f"For {device} it returned {found[device]:.0f} bytes, and {size} are right. "
+                f"For {device} it returned {found[device]:.0f} bytes instead of {size}. "
                 f"{likely_count(kind, optimizer, found[device], size, sum(right.values()))}",
             )
         extra = [device for device in found if device not in right]
@@ -460,7 +460,7 @@ def likely_count(kind, optimizer, found, size, total) -> str:
         "frozen": "A frozen parameter itself counts; it has no gradient and no optimizer tensors.",
         "shared": "Count a shared weight once: model.parameters() has it once.",
         "buffers": "Leave out the buffers: only parameters count.",
-    }.get(kind, "Take each parameter's own bytes per number, also for its gradient and its optimizer tensors.")
+    }.get(kind, "Take each parameter's own bytes per number, including for its gradient and its optimizer tensors.")
 
 
 @ex3.fact("with plain SGD: a parameter and its gradient, on each device")
@@ -776,7 +776,7 @@ def compare_fit(student, stack, memory0, cut, device0, device1, dtype=torch.floa
         need(
             held <= room,
             f"device0 held {held} bytes at the peak, more than memory0 and {RESERVE} for activations. It has "
-            f"{with_parameters(there)}, and {fit} fit. {count}",
+            f"{with_parameters(there)}, but {fit} fit. {count}",
         )
         compare_parts(run["tensors"], whole, cut, device0, device1)
         expected = forward_and_backward(whole, x)
@@ -826,7 +826,7 @@ def compare_parts(found, whole, cut, device0, device1):
     need(not elsewhere, f"Parameters are on {', '.join(elsewhere[:1])}, which is neither device0 nor device1.")
     there, fit = layers_there(found, whole, cut, device0)
     if device0 != device1:  # a real GPU under two names says nothing about the cut
-        need(there == fit, f"device0 has {with_parameters(there)}, and {fit} fit. {likely_cut(whole, there, fit)}")
+        need(there == fit, f"device0 has {with_parameters(there)}, but {fit} fit. {likely_cut(whole, there, fit)}")
     left = list(found)
     for index, tensors in enumerate(new_tensors(whole)):
         wanted = device0 if index < cut else device1

@@ -151,7 +151,7 @@ def compare_resnet_tensors(student, blocks, cut, options, device0, device1):
     )
     for name, tensor in right.items():
         shape, wanted = seen[name][0], list(tensor.shape)
-        need(shape == wanted, f"{name} has shape {shape}, and {wanted} in the unsplit model.")
+        need(shape == wanted, f"{name} has shape {shape}, but {wanted} in the unsplit model.")
     return {name: device for name, (_, device) in seen.items()}
 
 
@@ -442,7 +442,7 @@ def compare_placed(student, kind, device0, device1, *, shape, seed=1, training=T
         need_work(seen["work"], whole["work"])
 
 
-@ex2.fact("a placed ResNet is the same object, has its modules on the plan's devices, and computes the same")
+@ex2.fact("a placed ResNet is the same object, has its modules on the plan's devices, and computes the same numbers")
 def _(student):
     compare_placed(student, "resnet", *student.devices, shape=(2, 3, 32, 32), training=False)
 
@@ -552,7 +552,7 @@ def compare_seconds(
         likely = [words for seconds, words in mistakes if abs(found - seconds) < 1e-6 * right]
         need(
             abs(found - right) < 1e-6 * right,
-            f"copy_seconds returned {found * 1e6:.2f} microseconds, and {right * 1e6:.2f} are right. "
+            f"copy_seconds returned {found * 1e6:.2f} microseconds instead of {right * 1e6:.2f}. "
             f"{likely[0] if likely else f'Only the output of {last!r} crosses, and its gradient.'}",
         )
 
@@ -759,7 +759,7 @@ def judge_difference(student, bug, device0, device1, seed=1, rows=16):
         seen = student.run(ask_difference, bug, device0, device1, seed, batch(rows, 5, seed=seed))
         found = seen["found"]
         need(seen["is text"], f"first_difference returned {found}. Return a name, or None.")
-        told = f"first_difference returned {found!r}, and {right!r} is right."
+        told = f"first_difference returned {found!r} instead of {right!r}."
         need(found is None or found in LEAVES, f"{told} The leaves are {', '.join(LEAVES)}.")
         need(found == right, f"{told} {likely}")
         need(not seen["hooks"], f"Afterwards {seen['hooks']} hooks are left in the models. Remove each by its handle.")

@@ -224,7 +224,7 @@ def compare_peaks(student, words, stack, cut, samples, device0, device1, already
         there = 0, already  # the tensor from before is on device1
         for number, (mine, right) in enumerate(zip(found, most, strict=True)):
             why = why_peak(mine, right, most[1 - number], own[number], sum(own), largest[number], there[number])
-            told = f"the peak of device{number} is {right} bytes, and it returned {mine}. {why}"
+            told = f"the peak of device{number} is {right} bytes, but your function returned {mine}. {why}"
             need(abs(mine - right) <= 0.06 * right, told)
         need(seen["kept"], "afterwards `layers` is not on the CPU with its own numbers any more. Train a copy.")
 
@@ -353,7 +353,7 @@ def judge_cut(student, model, allowed, device):
         if slower[found] > 1.1 * slower[best]:
             raise Unmet(
                 f"with cut {found} (layers[:{found}] and layers[{found}:]) the slower stage takes "
-                f"{slower[found] * 1e6:.0f} microseconds, with cut {best} {slower[best] * 1e6:.0f}. "
+                f"{slower[found] * 1e6:.0f} microseconds; with cut {best} it takes {slower[best] * 1e6:.0f}. "
                 f"{why_cut(stack, shape, allowed, device, found, slower)}"
             )
 

@@ -312,7 +312,7 @@ def why_loss(found, right, mistakes) -> str:
     """`mistakes`: (when it comes out, loss)."""
     for when, loss in mistakes:
         if math.isclose(found, loss, rel_tol=1e-4) and not math.isclose(right, loss, rel_tol=1e-4):
-            return f" That comes out when {when}."
+            return f" You get that number if {when}."
     return ""
 
 
@@ -352,7 +352,7 @@ def compare_train_step(student, device0, device1, samples, size, *, widths=(5, 1
             [
                 *[(when, mistaken) for when, _, mistaken in mistakes],
                 (
-                    "old gradients, here of ones, are added to the new ones. Clear them before the first backward()",
+                    "old gradients (here all ones) are added to the new ones. Clear them before the first backward()",
                     [right + 1 for right in gradients],
                 ),
             ],
@@ -701,14 +701,14 @@ def compare_share(student, device0, device1, how, widths, m, lazy=False):
         need(not isinstance(told, str), f"share_of_bound returned {told}. Return a float.")
         need(run["called"], "share_of_bound never called step.")
         if not run["watched"]:
-            need(0 < told < 1.3, f"it returned {told:.3g}, and a share lies between 0 and 1.")
+            need(0 < told < 1.3, f"it returned {told:.3g}, but a share lies between 0 and 1.")
             return
         share, bound = share_of(run, m), bound_of(run, m)
         need(
             math.isclose(told, share, rel_tol=1e-3),
             f"after a first call it takes {run['span'] * 1e3:.4g} ms, of which the devices are busy for "
             f"{run['busy'][0] * 1e3:.4g} and {run['busy'][1] * 1e3:.4g} ms. The bound is {bound * 1e3:.4g} ms, so the "
-            f"share is {share:.4f}, and it returned {told:.4f}. {why_share(run, m)}",
+            f"share is {share:.4f}, but your function returned {told:.4f}. {why_share(run, m)}",
         )
 
 

@@ -443,7 +443,8 @@ def compare_without(student, device0, device1, channels, groups, alone=False):
             np.allclose(whole, expected, rtol=1e-3, atol=1e-4),
             "its output differs from that of the right model. "
             + (
-                f"Give each GroupNorm as many groups as possible: the most up to {groups} that divide its channels."
+                f"Give each GroupNorm as many groups as possible: the largest number up to {groups} that divides its "
+                "channels."
                 if all(
                     array.shape == values[name].shape and np.allclose(array, values[name])
                     for name, _, array in run["named"]
@@ -635,7 +636,7 @@ def what_came_out(found, mistakes) -> str:
         for when, wrong in mistakes.items()
         if all(mine is not None and same(mine, theirs) for mine, theirs in zip(found, wrong, strict=True))
     ]
-    return f"That comes out {known[0]}" if known else ""
+    return f"You get that {known[0]}" if known else ""
 
 
 def compare_tokens(student, device0, device1, samples, size, counted, *, classes=4, length=6, seed=7):
@@ -650,8 +651,8 @@ def compare_tokens(student, device0, device1, samples, size, counted, *, classes
         if run["sizes"] != counting:  # the others may be left out
             need(
                 not 0 < len(run["sizes"]) < len(counting) or max(run["sizes"]) > size,
-                f"{len(run['sizes'])} micro-batches were computed, and {len(counting)} have tokens that count. Leave "
-                "one out only if none of its tokens counts.",
+                f"{len(run['sizes'])} micro-batches were computed, but only {len(counting)} have tokens that count. "
+                "Leave one out only if none of its tokens counts.",
             )
             compare_sizes(run["sizes"], samples, size)
         losses, gradients, parameters = expected_tokens(x, y, classes, 2)
@@ -660,7 +661,7 @@ def compare_tokens(student, device0, device1, samples, size, counted, *, classes
             "the gradients are not a number (nan): the mean over no token is 0 / 0. Use sums.",
         )
         mistakes = known_mistakes(x, y, size, classes)
-        mistakes["when old gradients, here of ones, stay. Clear them before the first backward()."] = [
+        mistakes["when old gradients (here all ones) stay. Clear them before the first backward()."] = [
             right + 1 for right in gradients
         ]
         compare_gradients(run["gradients"], gradients, what_came_out(run["gradients"], mistakes))
@@ -670,8 +671,8 @@ def compare_tokens(student, device0, device1, samples, size, counted, *, classes
         why = why or ("" if run["kept"] else " It has changed y, which the second call is given, too.")
         need(
             np.allclose(run["losses"], losses, rtol=1e-4),
-            f"the mean losses over the tokens that count are {losses[0]:.4f} and {losses[1]:.4f}, and it returned "
-            f"{run['losses'][0]:.4f} and {run['losses'][1]:.4f}.{why}",
+            f"the mean losses over the tokens that count are {losses[0]:.4f} and {losses[1]:.4f}, but "
+            f"your function returned {run['losses'][0]:.4f} and {run['losses'][1]:.4f}.{why}",
         )
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
         need(right, "after two steps the parameters differ from those that the whole batch gives.")
@@ -889,8 +890,8 @@ def need_less_memory(student, device0, device1, samples, size):
         for device, kept, mine in zip((device0, device1), right["took"], run["took"], strict=False):
             need(
                 mine <= ENOUGH * kept,
-                f"the peak of {device} is {mine} bytes, and {kept} without recomputation. Less than {ENOUGH:.0%} of "
-                "that is wanted: which list, hook or variable still keeps activations?",
+                f"the peak of {device} is {mine} bytes, against {kept} without recomputation. Less than {ENOUGH:.0%} "
+                "of that is wanted: which list, hook or variable still keeps activations?",
             )
         compare_values(run, right, device1)
         need_one_more_pass(run["flops"], right["flops"])

@@ -146,7 +146,7 @@ def compare_fills(student, shapes, copies, *, frozen=0, mixed=False, techniques=
                 need(not isinstance(found[kind], str), f"{kind!r} has {found[kind]}. Write a number of bytes.")
                 need(
                     found[kind] == size,
-                    f"{kind!r} has {found[kind]:.0f} bytes, and it is {size}{' (measured)' if measured else ''}. "
+                    f"{kind!r} has {found[kind]:.0f} bytes instead of {size}{' (measured)' if measured else ''}. "
                     f"{why_bytes(found[kind], kind, shapes, frozen, copies, technique, mixed)}".strip(),
                 )
             extra = [key for key in found if key not in KINDS]
@@ -369,7 +369,7 @@ def why_output(mine, sizes, seed, x, count, given) -> str:
     """The mistake that gives this output in the first step. `given`: of each tensor, how many numbers the model has."""
     for said, output in mistaken_outputs(sizes, seed, x).items():
         if close(mine, output):
-            return f"That comes out {said}."
+            return f"You get that {said}."
     if short := why_short(given, "Copy all."):
         return short
     for terms in range(1, count):
@@ -711,11 +711,11 @@ def compare_sharded(student, places, stack, rows, *, frozen=0, lr=0.05, **asked)
 
 
 MISTAKEN = {
-    "the sum": "That comes out with the sum of the gradients. Divide it by the number of replicas.",
-    "decay": "That comes out with AdamW, whose weight_decay shrinks all weights. Use Adam.",
-    "rounded": "That comes out with weights that are rounded to bfloat16 after each step. Keep float32 shards from "
+    "the sum": "You get that with the sum of the gradients. Divide it by the number of replicas.",
+    "decay": "You get that with AdamW, whose weight_decay shrinks all weights. Use Adam.",
+    "rounded": "You get that with weights rounded to bfloat16 after each step. Keep float32 shards from "
     "step to step, and round copies of them.",
-    "fresh": "That comes out with a new optimizer in each step. Keep Adam's moments from step to step.",
+    "fresh": "You get that with a new optimizer in each step. Keep Adam's moments from step to step.",
 }
 
 
@@ -890,8 +890,8 @@ def need_shards(student, places, stack, rows=1):
             )
             need(
                 moved >= MOST_OF * least,
-                f"in a step the devices send each other {megabytes(moved)}, and the gradients to their owners and the "
-                f"new weights back are {megabytes(least)}. Does something go through the CPU?",
+                f"in a step the devices send each other {megabytes(moved)}, but the gradients to their owners and the "
+                f"new weights back take {megabytes(least)}. Does something go through the CPU?",
             )
         for number, copies in enumerate(run["steps"]):
             compare_after(copies, expected, run["unsure"], places, number + 1, lr)

@@ -86,7 +86,7 @@ def compare_gpus(student, visible, order=None, by_bus=UUIDS, by_speed=BY_SPEED):
     for local_rank in range(len(by_bus) + 1):
         found, changed = student.run(ask_gpu, visible, order, local_rank, list(by_bus), list(by_speed))
         right = repr(seen[local_rank]) if local_rank < len(seen) else None
-        what = f"which_gpu returned {found}, and it is {right}: the process sees {', '.join(seen)}, in this order."
+        what = f"which_gpu returned {found} instead of {right}: the process sees {', '.join(seen)}, in this order."
         if right is None:
             what = f"which_gpu returned {found}. The process sees {', '.join(seen) or 'no GPU'}: return None."
         with case(f"{told}; local rank {local_rank}"):
@@ -121,7 +121,7 @@ ex2 = lab.exercise(
     title="Who talks to whom?",
     hints=[
         "With data 2, pipeline 2, tensor 4: write the sixteen ranks down as 2 x 2 rows of 4. Where is rank 13?",
-        "Neighbours along a dimension differ by the product of the sizes to the right of it.",
+        "Neighbors along a dimension differ by the product of the sizes to the right of it.",
         "A group has all ranks that agree with yours in every coordinate but one. torch.arange(...).view(...) makes a "
         "mesh.",
     ],
@@ -172,7 +172,7 @@ def why_group(found, group, rank) -> str:
     if isinstance(found, list) and sorted(found, key=str) == sorted(group, key=str):
         return "Sort it."
     apart = group[1] - group[0] if len(group) > 1 else 0
-    return f"Neighbours along this dimension are {apart} apart: the product of the sizes behind it." if apart else ""
+    return f"Neighbors along this dimension are {apart} apart: the product of the sizes behind it." if apart else ""
 
 
 def compare_where(student, sizes, per_node, ranks):
@@ -181,20 +181,20 @@ def compare_where(student, sizes, per_node, ranks):
             found = student.run(ask_where, rank, list(sizes), list(sizes.values()), per_node)
             need(not isinstance(found, str), f"where returned {found}. Return (node, local_rank, groups, leaving).")
             node, local_rank, groups, leaving, changed = found
-            need(node == rank // per_node, f"the node is {node}, and {rank // per_node} is right.")
-            need(local_rank == rank % per_node, f"the local rank is {local_rank}, and {rank % per_node} is right.")
+            need(node == rank // per_node, f"the node is {node} and should be {rank // per_node}.")
+            need(local_rank == rank % per_node, f"the local rank is {local_rank} and should be {rank % per_node}.")
             right = groups_of(rank, sizes)
             for name, group in right.items():
                 need(name in groups, f"groups has no {name!r}. Take the names from sizes.")
                 need(
                     groups[name] == group,
-                    f"its {name} group is {groups[name]}, and {group} is right. {why_group(groups[name], group, rank)}",
+                    f"its {name} group is {groups[name]} and should be {group}. {why_group(groups[name], group, rank)}",
                 )
             need(len(groups) == len(right), f"groups has {', '.join(groups)}. Take the names from sizes.")
             leaves = [name for name, group in right.items() if len({each // per_node for each in group}) > 1]
             need(
                 sorted(leaving) == sorted(leaves),
-                f"leaving has {', '.join(leaving) or 'nothing'}, and {', '.join(leaves) or 'nothing'} is right: the "
+                f"leaving has {', '.join(leaving) or 'nothing'} and should have {', '.join(leaves) or 'nothing'}: the "
                 f"groups are {right}, and rank r is in node r // {per_node}.",
             )
             need_unchanged("where", changed, "rank", "sizes", "per_node")
@@ -272,7 +272,7 @@ def compare_finished(student, work, every, save, restart, failures=()):
         steps = steps if len(steps) <= 5 else [*steps[:3], "and so on", steps[-1]]
         need(
             math.isclose(found, right, rel_tol=1e-9),
-            f"finished returned {found:g}, and {right:g} is right. The job {', '.join(steps)}.",
+            f"finished returned {found:g} instead of {right:g}. The job {', '.join(steps)}.",
         )
         need_unchanged("finished", changed, "work", "every", "save", "restart", "failures")
 
@@ -320,7 +320,7 @@ ex4 = lab.exercise(
         "recv needs a tensor of the message's shape. Which tensor has the shape of the gradient that you receive? And "
         "what must a received tensor require, so that it gets a gradient to send back?",
         "A mean over all samples, from means over parts of different sizes: what is the weight of each?",
-        "Where sends wait, two neighbours have something for each other, and one has to receive first. Let the later "
+        "Where sends wait, two neighbors have something for each other, and one has to receive first. Let the later "
         "rank receive its next input before it sends its gradient.",
     ],
 )
@@ -428,7 +428,7 @@ def compare_losses(losses, right, count, loss):
     )
     need(
         math.isclose(found, right, rel_tol=1e-4, abs_tol=1e-6),
-        f"the last rank returned a loss of {found:.5f}, and the mean over all samples is {right:.5f}. Use loss_fn"
+        f"the last rank returned a loss of {found:.5f}, but the mean over all samples is {right:.5f}. Use loss_fn"
         f"{'' if loss == 'mse_loss' else f', here {loss},'} and weight each micro-batch by its samples.",
     )
 
@@ -648,7 +648,7 @@ class Step:
         data, pipeline, tensor = (self.size(name) for name in ("data", "pipeline", "tensor"))
         if data * pipeline * tensor != self.case.gpus:
             return (
-                f"{data} x {pipeline} x {tensor} are {data * pipeline * tensor} GPUs, and there are {self.case.gpus}."
+                f"{data} x {pipeline} x {tensor} are {data * pipeline * tensor} GPUs, but there are {self.case.gpus}."
             )
         if tensor not in model["layer"]:
             shares = ", ".join(map(str, model["layer"]))

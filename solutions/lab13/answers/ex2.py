@@ -1,5 +1,5 @@
 # %% wrong: first_dimension_is_inside
-# Numbers the mesh the other way around: neighbours along the first dimension are next to each other.
+# Numbers the mesh the other way around: neighbors along the first dimension are next to each other.
 
 def where(rank, sizes, per_node):
     groups, stride = {}, 1
@@ -11,8 +11,8 @@ def where(rank, sizes, per_node):
     return rank // per_node, rank % per_node, groups, leaving
 
 
-# %% wrong: groups_are_neighbours
-# Every group is made of neighbouring ranks, whatever dimension it is of.
+# %% wrong: groups_are_neighbors
+# Every group is made of neighboring ranks, whatever dimension it is of.
 
 def where(rank, sizes, per_node):
     groups = {}

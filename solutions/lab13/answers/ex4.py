@@ -1,5 +1,5 @@
 # %% wrong: each_action_sends_at_once
-# Does the list of 1F1B action by action: receives what it needs, computes, sends. Where sends wait, two neighbours
+# Does the list of 1F1B action by action: receives what it needs, computes, sends. Where sends wait, two neighbors
 # send to each other and neither receives.
 
 def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
@@ -350,7 +350,7 @@ def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
 
 
 # %% wrong: odd_ranks_receive_first
-# Where two neighbours have something for each other, even ranks send first and odd ones receive first. With fewer
+# Where two neighbors have something for each other, even ranks send first and odd ones receive first. With fewer
 # micro-batches than ranks an odd rank then waits for a gradient of what it has still to send.
 
 def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
@@ -624,7 +624,7 @@ def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
 
 
 # %% right: fetches_before_it_gives_back
-# Warm-up, steady state and drain, as Megatron-LM has them: the exchange with each neighbour is one function.
+# Warm-up, steady state and drain, as Megatron-LM has them: the exchange with each neighbor is one function.
 
 def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
     count, last = len(rows), rank == ranks - 1
@@ -811,7 +811,7 @@ def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
 
 # %% wrong: fetched_first_if_there_are_many
 # Fetches the next input before it sends a gradient only where there are as many micro-batches as ranks. With fewer,
-# two neighbours wait for each other.
+# two neighbors wait for each other.
 
 def stage_main(rank, ranks, part, rows, width, x, y, loss_fn, send, recv):
     is_first, is_last = rank == 0, rank == ranks - 1

@@ -56,7 +56,7 @@ def compare(student, stack, shape, right, *, frozen=(), dtype="float32", why):
         counted = [n for n, (mine, is_) in enumerate(zip(found, right, strict=True)) if mine - is_ == weights[n] > 0]
         if counted:
             why = f"the {weights[counted[0]]} bytes of layer {counted[0]} are its weight, which is in memory anyway."
-        need(np.array_equal(found, right), f"kept_by returned {found}, and it is {right}: {why}")
+        need(np.array_equal(found, right), f"kept_by returned {found} instead of {right}: {why}")
 
 
 @kept_by.fact("memory that two layers save counts once, for the first of them, and weights do not count")
@@ -134,7 +134,7 @@ def _(student):
             seen = student.run(run_on_one, cut, tokens)
             need("output" in seen, f"run_blocks returned {seen.get('kind')}. Return the last block's output.")
             found, right = seen["output"], seen["right"]
-            need(found.shape == right.shape, f"the output has shape {found.shape}, and it should have {right.shape}.")
+            need(found.shape == right.shape, f"the output has shape {found.shape} and should have {right.shape}.")
             need(np.allclose(found, right, rtol=1e-4, atol=1e-4), "the output has other numbers than the blocks give.")
             need(seen["mine"] is not None, "x gets no gradient: something cuts the autograd graph. Use .to alone.")
             need(np.allclose(seen["mine"], seen["gradient"], rtol=1e-3, atol=1e-3), "x gets another gradient.")

@@ -226,7 +226,7 @@ def compare_accumulated(student, device0, device1, samples, size, seed=1):
         right = float((output**2).mean())
         need(
             run["loss"].size == 1 and math.isclose(run["loss"][0], right, rel_tol=1e-4),
-            f"the loss of the batch is {right:.4f}, and it returned {run['loss']}.",
+            f"the loss of the batch is {right:.4f}, but your function returned {run['loss']}.",
         )
         need(not run["has_graph"], "the returned loss still has its graph. Sum up loss.detach().")
 

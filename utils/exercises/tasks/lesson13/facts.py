@@ -23,7 +23,7 @@ task = lab.exercise(
 
 
 def staged(lab, widths, place, rows, cut, seed):
-    """Each rank's part by itself, with neighbours that send what the undivided model's have: messages and gradients."""
+    """Each rank's part by itself, with neighbors that send what the undivided model's have: messages and gradients."""
     import torch
     from torch import nn
 
@@ -139,7 +139,7 @@ def compare(student, place, rows, cut, seed):
                 need(False, f"{who} waits for {have}. What has rank {src} got by then?")
             sent = [(dst, value) for kind, dst, value in told["log"] if kind == "send"]
             strange = sorted({dst for dst, _ in sent if dst not in (rank - 1, rank + 1) or not 0 <= dst < cut})
-            need(not strange, f"{who} sends to rank {strange[0] if strange else 0}, which is no neighbour.")
+            need(not strange, f"{who} sends to rank {strange[0] if strange else 0}, which is no neighbor.")
             if rank < cut - 1:
                 up = [value for dst, value in sent if dst == rank + 1]
                 need(len(up) == len(rows), f"{who} sends {len(up)} activations to rank {rank + 1}, not {len(rows)}.")
@@ -189,7 +189,7 @@ def compare(student, place, rows, cut, seed):
             )
 
 
-@task.fact("each rank sends what its neighbours wait for, and has the gradients of the undivided model")
+@task.fact("each rank sends what its neighbors wait for, and has the gradients of the undivided model")
 def _(student):
     compare(student, student.devices[0], [3, 3, 3], 3, 1)
 
