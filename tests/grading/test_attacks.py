@@ -40,7 +40,7 @@ LONGEST_FEEDBACK = 100_000
 PART = re.compile(r"first|last|build|several|class|instead of \w+")
 KEYS = "lab|honest|keeps|may lose|seconds|within|limit"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
-GROUPS = 2  # of tests, each with a grader of its own
+GROUPS = 1  # of tests, each with a grader of its own, which takes ten CPU seconds to start
 # What most of the time goes into. Judged where an attack is about it, and in innocent notebooks: those of lab01 here,
 # those of the others in test_sealed_kernels.py.
 COSTLY = {"lab01": {"ex2", "ex5"}, "lab04": {"ex1", "ex2", "ex4", "ex5"}, "lab05": {"ex2", "ex3", "ex5"}}

@@ -101,14 +101,14 @@ class TestRun:
 
     def test_the_batch_script_trains_as_one_process_does(self, stand_ins, alone, tmp_path):
         slurm = {
-            "SLURM_JOB_NODELIST": "node[1-2]", "SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "2",
+            "SLURM_JOB_NODELIST": "node[1-2]", "SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "1",
             "SLURM_JOB_ID": str(os.getpid()), "SLURM_SUBMIT_DIR": str(tmp_path),
         }  # fmt: skip
         ran = subprocess.run(
             ["bash", CLUSTER / "train.sbatch"], cwd=ROOT / "notebooks", env=stand_ins | slurm, capture_output=True,
             text=True, timeout=600, check=False,
         )  # fmt: skip
-        assert ranks_in(ran.stdout) == [0, 1, 2, 3], ran.stderr
+        assert ranks_in(ran.stdout) == [0, 1], ran.stderr  # one of each node; of two each, below
         assert losses(ran.stdout) == pytest.approx(alone, rel=1e-5)
         assert (tmp_path / "checkpoints" / "checkpoint.pt").exists()
 
