@@ -26,7 +26,7 @@ PYTHON = {"PYTHONPATH": python_path(), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 MIB = 2**20
 # Root is exempt from the limit on processes, so there the submission runs as one of these users, which own nothing.
 FIRST_USER, USERS = 1_000_000, 1_000_000
-# Whether a submission's user finds and may read what its kernel imports. Looked at and not imported: that takes seconds.
+# Whether a submission's user finds and may read what its kernel imports. Not imported: that takes seconds.
 READABLE = """
 import os, sys
 from importlib.util import find_spec
