@@ -559,7 +559,7 @@ def test_imbalance(recorded):
     assert uneven.lowest == ("cuda:1", 31)
     assert uneven.text == (
         "cuda:0 was busy 61% of the time, cuda:1 31%: cuda:0 worked 2.0 times as long as cuda:1. "
-        "Layers moved from cuda:0 to cuda:1 would share the work better."
+        "Layers moved from cuda:0 to cuda:1 would share the work more evenly."
     )
 
 
@@ -572,7 +572,7 @@ def test_imbalance(recorded):
         (
             [("cuda:0", 50), ("cuda:1", 0)],
             "cuda:0 was busy 50% of the time, cuda:1 0%: cuda:0 worked and cuda:1 never did. "
-            "Layers moved from cuda:0 to cuda:1 would share the work better.",
+            "Layers moved from cuda:0 to cuda:1 would share the work more evenly.",
         ),
         (
             [("cuda:0", 50), ("cuda:1", None)],

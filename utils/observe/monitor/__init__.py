@@ -226,7 +226,7 @@ class GpuMonitor:
             times = f"{means[high] / means[low]:.1f} times as long as {low}" if means[low] else f"and {low} never did"
             text = (
                 f"{busy}, {low} {means[low]:.0f}%: {high} worked {times}. "
-                f"Layers moved from {high} to {low} would share the work better."
+                f"Layers moved from {high} to {low} would share the work more evenly."
             )
         return Imbalance((high, means[high]), (low, means[low]), text)
 
