@@ -145,12 +145,12 @@ def compare(student, place, rows, cut, seed):
                 need(len(up) == len(rows), f"{who} sends {len(up)} activations to rank {rank + 1}, not {len(rows)}.")
                 need(
                     in_turns(told["log"], "computes", -1, rank + 1),
-                    f"{who} computes the next micro-batch before it sends the last one, so rank {rank + 1} starts "
-                    "later than it could.",
+                    f"{who} computes the next micro-batch before it sends the previous one, so rank {rank + 1} "
+                    "starts later than it could.",
                 )
                 need(
                     same(up, told["up"]),
-                    f"The tensors that {who} sends to rank {rank + 1} are not its stage's outputs, in order.",
+                    f"The tensors that {who} sends to rank {rank + 1} do not match its stage's outputs in order.",
                 )
             if rank > 0:
                 down = [value for dst, value in sent if dst == rank - 1]
@@ -166,12 +166,12 @@ def compare(student, place, rows, cut, seed):
                 )
                 need(
                     rank == cut - 1 or in_turns(told["log"], "recv", rank + 1, rank - 1),
-                    f"{who} receives the next gradient before it sends the last one on, so rank {rank - 1} starts "
-                    "later than it could.",
+                    f"{who} receives the next gradient before it sends the previous one on, so rank {rank - 1} "
+                    "starts later than it could.",
                 )
                 need(
                     same(down, told["down"]),
-                    f"The tensors that {who} sends to rank {rank - 1} are not the gradients of its inputs, in order.",
+                    f"The tensors that {who} sends to rank {rank - 1} do not match its inputs' gradients in order.",
                 )
             kinds = [kind for kind, other, _ in told["log"] if other == rank + 1]
             need(
