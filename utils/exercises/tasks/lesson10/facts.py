@@ -19,7 +19,7 @@ cut = lab.exercise(
     points=0,
     title="Two backward passes",
     hints=[
-        "received = hidden.detach().to(target.device).requires_grad_(): requires_grad_() last.",
+        "received = hidden.detach().to(target.device).requires_grad_(). Call requires_grad_() last.",
         "After loss.backward() the gradient of hidden is in received.grad, on part1's device.",
     ],
 )
@@ -32,39 +32,39 @@ def step_through_a_cut(lab, device0, device1, seed):
 
 
 def compare_steps(student, device0, device1, seed):
-    with case(f"With part0 on {device0} and part1 on {device1}, whose gradients are ones before"):
+    with case(f"With part0 on {device0}, part1 on {device1}, and all gradients set to ones beforehand"):
         seen = student.run(step_through_a_cut, device0, device1, seed)
         need(len(seen["calls of part1"]) == 1, f"part1 was called {len(seen['calls of part1'])} times, not once.")
         [[begins_a_graph, requires_grad]] = seen["calls of part1"]
         need(
             begins_a_graph,
-            "part1 is called with a tensor that has a graph behind it. Detach what part0 gave, copy it, and call "
+            "part1 is called with a tensor that still has a graph. Detach part0's output, copy it, and call "
             "requires_grad_() last.",
         )
-        need(requires_grad, "part1 is called with a tensor that gets no gradient. Call requires_grad_() on the copy.")
+        need(requires_grad, "part1 is called with a tensor that gets no gradient. Call requires_grad_() on it.")
         for name, mine, right in zip(seen["names"], seen["gradients"], seen["right"], strict=True):
             need(
                 not np.allclose(mine, np.ones_like(right), **CLOSE),
-                f"{name} gets no gradient. Who carries it over the cut?",
+                f"{name} gets no gradient. Which line carries it across the cut?",
             )
             need(
                 not np.allclose(mine, right - 1, **CLOSE),
-                f"the gradient of {name} is not added to the one that was there. Leave zero_grad() to the caller.",
+                f"the gradient of {name} is not added to the existing one. Leave zero_grad() to the caller.",
             )
             need(
                 np.allclose(mine, right, **CLOSE),
-                f"{name} has another gradient than in the uncut model. What you pass on is received.grad.",
+                f"the gradient of {name} differs from the uncut model's. Pass on received.grad.",
             )
         need(seen["loss"] is not None, "it returns no loss.")
-        need(np.isclose(seen["loss"], seen["right loss"], rtol=1e-4), "it returns another number than the loss.")
+        need(np.isclose(seen["loss"], seen["right loss"], rtol=1e-4), "it returns a number that is not the loss.")
 
 
-@cut.fact("part1 begins a graph of its own, and all gradients are those of the uncut model")
+@cut.fact("part1's input starts a new graph, and all gradients equal those of the uncut model")
 def _(student):
     compare_steps(student, *student.devices, 1)
 
 
-@cut.fact("so they are with the devices swapped")
+@cut.fact("the same holds with the devices swapped")
 def _(student):
     compare_steps(student, *student.devices[::-1], 2)
 
@@ -76,13 +76,13 @@ task = lab.exercise(
     points=0,
     title="An executor",
     hints=[
-        "Forward: a stage other than the first begins with what it has been sent. What does it need so that backward "
-        "leaves a gradient there?",
-        "What is sent to the next stage has no graph behind it. What has one is kept for B: under which key?",
-        "B: take what F kept. The last stage has a loss, every other stage needs the gradient that it was sent. After "
-        "that, where is the gradient for the stage before?",
-        "Several micro-batches are on their way at once: dicts with (stage, number) as key keep them apart, and pop() "
-        "forgets what has been used.",
+        "Forward: every stage but the first starts from the tensor that it was sent. What must you call on that tensor "
+        "so that backward stores its gradient?",
+        "Send the next stage a tensor without a graph. Keep the one with a graph for B. Under which key?",
+        "B: take what F kept. The last stage has a loss; every other stage needs the gradient that it was sent. "
+        "Afterwards, where is the gradient for the previous stage?",
+        "Several micro-batches are in flight at once. Dicts with the key (stage, number) keep them apart, and pop() "
+        "removes each entry after its use.",
     ],
 )
 
@@ -162,8 +162,8 @@ def compare(student, text, places, *, stages=2, rows=4, seed=1):
         wanted = [[kind, stage] for kind, stage, _ in actions]
         need(
             run["log"] == wanted,
-            f"the stages ran in the order {in_words(run['log']) or 'of nothing'}, and the actions say "
-            f"{in_words(wanted)}. (B stands where the weights of a stage got a gradient.)",
+            f"the stages ran in the order {in_words(run['log']) or '(nothing ran)'}, but the actions say "
+            f"{in_words(wanted)}. (B marks where a stage's weights got a gradient.)",
         )
         missing = sum(gradient is None for gradient in run["gradients"])
         need(not missing, f"{missing} of {len(run['gradients'])} parameters have no gradient.")
@@ -174,17 +174,17 @@ def compare(student, text, places, *, stages=2, rows=4, seed=1):
         need(False, f"the gradients are not those of the whole batch: they are {ratio:.2f} times as large.")
 
 
-@task.fact("each action runs one stage, in the order given, and leaves the gradients of the whole batch's mean loss")
+@task.fact("each action runs one stage, in the given order, and the gradients are those of the whole batch's mean loss")
 def _(student):
     compare(student, IN_TURNS, student.devices)
 
 
-@task.fact("so it does with several micro-batches on their way, and with the devices swapped")
+@task.fact("the same holds with several micro-batches in flight and the devices swapped")
 def _(student):
     compare(student, IN_FLIGHT, student.devices[::-1], seed=2)
 
 
-@task.fact("so it does with three stages, of which one device has two")
+@task.fact("the same holds with three stages, two of them on one device")
 def _(student):
     device0, device1 = student.devices
     compare(student, THREE, [device0, device1, device0], stages=3, rows=3, seed=3)
@@ -224,6 +224,6 @@ def _(student):
     for device, least, most in zip(student.devices, few, many, strict=True):
         need(
             most < least + 64 * 64 * 4,
-            f"one micro-batch after the other, {device} holds {most} bytes with eight of them and {least} with two. "
-            "What is still held of those that are done?",
+            f"when micro-batches run one at a time, {device} holds up to {most} bytes with eight of them and {least} "
+            "with two. What is still kept from finished micro-batches?",
         )

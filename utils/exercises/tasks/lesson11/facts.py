@@ -20,9 +20,9 @@ step = lab.exercise(
     title="A data-parallel step",
     hints=[
         "x.chunk(dist.get_world_size())[dist.get_rank()] is this rank's share.",
-        "dist.all_reduce(p.grad, dist.ReduceOp.AVG) replaces a gradient by the mean over ranks, between backward and "
-        "step.",
-        "The mean loss needs an all-reduce too, of loss.detach().",
+        "Between backward and step, dist.all_reduce(p.grad, dist.ReduceOp.AVG) replaces a gradient with the mean over "
+        "ranks.",
+        "The mean loss needs an all-reduce too. Use loss.detach().",
     ],
 )
 
@@ -40,38 +40,38 @@ def compare_steps(student, ranks, seed):
     (before, *right), losses = on_one_device(seed, samples, 2)
     with case(f"On {ranks} ranks"):
         for rank, one in enumerate(told):
-            need(not close(one["weights"][0], before), f"the weights of rank {rank} are those of the beginning.")
+            need(not close(one["weights"][0], before), f"the weights of rank {rank} have not changed.")
         apart = max(np.abs(one["weights"][0] - told[0]["weights"][0]).max() for one in told)
         need(
             apart == 0,
-            f"weights differ from rank to rank by {apart:.0e}. Which call, before the step, gives "
-            "all the same gradient?",
+            f"weights differ between ranks by {apart:.0e}. Which call before the step gives "
+            "all ranks the same gradient?",
         )
         [_, summed], _ = on_one_device(seed, samples, 1, scale=ranks)
         need(
             not close(told[0]["weights"][0], summed),
-            "the step is made with the sum of the ranks' gradients. It takes their mean: ReduceOp.AVG.",
+            "the step uses the sum of the ranks' gradients. Use their mean: ReduceOp.AVG.",
         )
         for number, weights in enumerate(right):
             need(
                 close(told[0]["weights"][number], weights),
                 f"after step {number} the weights are not those of one device with the whole batch. "
-                + ("Is zero_grad called?" if number else "Does each rank take a share of its own?"),
+                + ("Is zero_grad called?" if number else "Does each rank take a different share?"),
             )
     return told, losses
 
 
-@step.fact("two steps on two ranks give the weights of one device with the whole batch")
+@step.fact("two steps on two ranks give the same weights as one device with the whole batch")
 def _(student):
     compare_steps(student, 2, 1)
 
 
-@step.fact("so do they on three ranks")
+@step.fact("the same holds on three ranks")
 def _(student):
     compare_steps(student, 3, 2)
 
 
-@step.fact("each rank computes its share of the batch alone")
+@step.fact("each rank computes only its share of the batch")
 def _(student):
     told, _ = compare_steps(student, 2, 1)
     for rank, one in enumerate(told):
@@ -88,7 +88,7 @@ def _(student):
         )
         need(
             close(one["losses"], losses),
-            f"Rank {rank} returns {one['losses'][0]:.4f}, and not {losses[0]:.4f}. Of which samples?",
+            f"Rank {rank} returns {one['losses'][0]:.4f}, not {losses[0]:.4f}. Over which samples is it the mean?",
         )
 
 
@@ -100,8 +100,8 @@ hooks = lab.exercise(
     title="All-reduces behind the backward pass",
     hints=[
         "p.register_post_accumulate_grad_hook(function) calls function(p) when p.grad is ready.",
-        "dist.all_reduce(p.grad, dist.ReduceOp.AVG, async_op=True) returns at once, with an object to wait() for.",
-        "finish() waits for each of these objects, and forgets them before the next step.",
+        "dist.all_reduce(p.grad, dist.ReduceOp.AVG, async_op=True) returns an object at once. Call its wait() later.",
+        "finish() waits for each of these objects and removes them before the next step.",
     ],
 )
 
@@ -116,18 +116,18 @@ def watched(lab, ranks, seed):
 def compare_gradients(student, ranks, seed):
     told = student.run(watched, ranks, seed)
     kind = told[0]["kind"]
-    need(kind is None, f"It returns a {kind}. Return finish itself, without a call.")
+    need(kind is None, f"It returns a {kind}. Return finish itself; do not call it.")
     with case(f"On {ranks} ranks"):
         for number, each in enumerate(zip(*(one["steps"] for one in told), strict=True)):
             mean = np.mean([alone for alone, _, _ in each], axis=0)
             for rank, (alone, found, _) in enumerate(each):
                 need(not close(found, alone), f"in step {number} rank {rank} keeps its own gradients.")
-                need(not close(found, ranks * mean), "the gradients are sums over ranks, not means: ReduceOp.AVG.")
+                need(not close(found, ranks * mean), "the gradients are sums over ranks, not means. Use ReduceOp.AVG.")
                 need(close(found, mean), f"in step {number} the gradients of rank {rank} are not the mean over ranks.")
     return [happened for _, _, happened in told[0]["steps"]]
 
 
-@hooks.fact("after finish() every gradient is the mean over ranks, in two steps")
+@hooks.fact("in each of two steps, every gradient is the mean over ranks after finish()")
 def _(student):
     compare_gradients(student, 2, 1)
     compare_gradients(student, 3, 2)
@@ -138,23 +138,23 @@ def _(student):
     for happened in compare_gradients(student, 2, 1):
         during = happened[: happened.index("backward ends")]
         reduces = [at for at, what in enumerate(during) if what.startswith("all-reduce")]
-        need(bool(reduces), "All all-reduces are launched after the backward pass: nothing hides them.")
+        need(bool(reduces), "Every all-reduce is launched after the backward pass, so nothing hides it.")
         last = len(during) - 1 - during[::-1].index("layer")
         need(
             reduces[0] < last,
-            f"The first all-reduce is launched in the last of {LAYERS} layers of the backward pass. Use a hook of each "
+            f"The first all-reduce is launched in the last of {LAYERS} layers of the backward pass. Use a hook on each "
             "parameter.",
         )
 
 
-@hooks.fact("the backward pass waits for none of them, and finish() for all")
+@hooks.fact("the backward pass waits for no all-reduce, and finish() waits for all")
 def _(student):
     for happened in compare_gradients(student, 2, 1):
         end = happened.index("backward ends")
         waits = [what for what in happened[:end] if what.endswith("waits for") or what == "wait"]
-        need(not waits, "The backward pass waits for an all-reduce. async_op=True, and wait() in finish only.")
+        need(not waits, "The backward pass waits for an all-reduce. Use async_op=True, and call wait() only in finish.")
         missing = happened.count("all-reduce") - happened[end:].count("wait")
-        need(missing <= 0, f"finish() returns while {missing} all-reduces may be running. Call wait() on each.")
+        need(missing <= 0, f"finish() returns while {missing} all-reduces may still be running. Call wait() on each.")
 
 
 # --- several micro-batches -------------------------------------------------------------------------------------------
@@ -164,9 +164,9 @@ once = lab.exercise(
     points=0,
     title="Several micro-batches, one all-reduce",
     hints=[
-        "with model.no_sync(): forward and backward passes in it add to gradients, and DDP all-reduces none.",
-        "The last micro-batch runs outside of no_sync: its backward pass all-reduces the sums.",
-        "Divide each loss by len(micro_batches), and call zero_grad once, before the first.",
+        "Forward and backward passes inside model.no_sync() add to the gradients, and DDP all-reduces nothing.",
+        "Run the last micro-batch outside no_sync. Its backward pass all-reduces the sums.",
+        "Divide each loss by len(micro_batches), and call zero_grad once, before the first micro-batch.",
     ],
 )
 
@@ -183,7 +183,7 @@ def compare_accumulated(student, seed, count):
     (_, *right), _ = on_one_device(seed, 4 * count, 2)
     with case(f"With {count} micro-batches"):
         apart = max(np.abs(a - b).max() for a, b in zip(*(one["weights"] for one in told), strict=True))
-        need(apart == 0, "the ranks' weights differ: the last backward pass has to all-reduce, outside of no_sync.")
+        need(apart == 0, "the ranks' weights differ. Run the last micro-batch outside no_sync: DDP then all-reduces.")
         for number, weights in enumerate(right):
             need(
                 close(told[0]["weights"][number], weights),
@@ -193,7 +193,7 @@ def compare_accumulated(student, seed, count):
     return told[0]["reduced"]
 
 
-@once.fact("two steps give the weights of one device with the whole batch")
+@once.fact("two steps give the same weights as one device with the whole batch")
 def _(student):
     compare_accumulated(student, 1, 3)
     compare_accumulated(student, 2, 1)
@@ -204,6 +204,6 @@ def _(student):
     for times in compare_accumulated(student, 3, 4):
         need(
             times < 1.1,
-            f"In a step of 4 micro-batches gradients are all-reduced {times:.0f} times. Do forward passes run in "
-            "no_sync, too?",
+            f"In a step of 4 micro-batches, gradients are all-reduced {times:.0f} times. Do the forward passes run in "
+            "no_sync too?",
         )

@@ -18,9 +18,9 @@ state = lab.exercise(
     points=0,
     title="A step with the optimizer state in shards",
     hints=[
-        "torch.cat([p.grad.flatten() for p in model.parameters()]) is what reduce_scatter_tensor takes as its input.",
-        "shard.grad = torch.empty_like(shard) is its output, and op=dist.ReduceOp.AVG makes it the mean.",
-        "dist.all_gather_into_tensor(weights, shard.detach()) fills a tensor as long as all gradients; "
+        "torch.cat([p.grad.flatten() for p in model.parameters()]) is the input of reduce_scatter_tensor.",
+        "shard.grad = torch.empty_like(shard) is its output. op=dist.ReduceOp.AVG makes it the mean.",
+        "dist.all_gather_into_tensor(weights, shard.detach()) fills a tensor as long as all gradients. "
         "vector_to_parameters writes it into the model.",
     ],
 )
@@ -50,38 +50,38 @@ def compare_shards(student, ranks, seed, steps=2):
             [summed] = by_the_mean(told[0]["before"], [ranks * np.array(given[0])])
             for rank, one in enumerate(told):
                 found = one["after"][step]
-                need(not np.allclose(found, one["before"], **CLOSE), f"rank {rank}'s model has its old weights.")
+                need(not np.allclose(found, one["before"], **CLOSE), f"rank {rank}'s model still has its old weights.")
                 need(
                     step or not np.allclose(found, summed, **CLOSE),
-                    "the step is made with the sum of the ranks' gradients. It takes their mean: ReduceOp.AVG.",
+                    "the step uses the sum of the ranks' gradients. Use their mean: ReduceOp.AVG.",
                 )
                 pairs = zip(np.split(found, ranks), np.split(right, ranks), strict=True)
                 parts = [r for r, (a, b) in enumerate(pairs) if np.allclose(a, b, **CLOSE)]
                 which = ", ".join(map(str, parts))
                 need(
                     len(parts) == ranks or not parts,
-                    f"after step {step}, rank {rank}'s model is right in shard {which} only. Which call brings it the "
+                    f"after step {step}, only shard {which} of rank {rank}'s model is right. Which call brings it the "
                     "other ranks' new shards?",
                 )
-                need(bool(parts), f"after step {step}, rank {rank}'s weights are not those of the mean gradient.")
+                need(bool(parts), f"after step {step}, rank {rank}'s weights do not come from the mean gradient.")
             need(
                 not any(one["left"][step] for one in told),
-                "shard.grad is still there after the step and takes memory. Call optimizer.zero_grad().",
+                "shard.grad still takes memory after the step. Call optimizer.zero_grad().",
             )
         return told
 
 
-@state.fact("after each step both ranks have the weights of one device that has taken the mean gradient")
+@state.fact("after each step both ranks have the weights that one device gets from the mean gradient")
 def _(student):
     compare_shards(student, 2, 1)
 
 
-@state.fact("so have three ranks")
+@state.fact("the same holds on three ranks")
 def _(student):
     compare_shards(student, 3, 2)
 
 
-@state.fact("a step receives no more than an all-reduce of the gradients")
+@state.fact("a step receives no more bytes than an all-reduce of the gradients")
 def _(student):
     told = compare_shards(student, 2, 3, 1)
     sent = told[0]["sent"][0]
@@ -89,8 +89,8 @@ def _(student):
     names = ", ".join(name for name, _ in sent)
     need(
         sum(size for _, size in sent) <= 1.1 * most,
-        f"it calls {names}, which move {sum(size for _, size in sent) / most:.1f} times as much as one all-reduce. "
-        "A rank needs its own shard of the mean only: reduce_scatter_tensor.",
+        f"it calls {names}, which move {sum(size for _, size in sent) / most:.1f} times the bytes of one all-reduce. "
+        "A rank needs only its own shard of the mean: use reduce_scatter_tensor.",
     )
 
 
@@ -104,7 +104,7 @@ fsdp = lab.exercise(
         "with torch.device('meta'): model = make()",
         "fully_shard(layer, mp_policy=policy) for each nn.Linear, then fully_shard(model, mp_policy=policy). "
         "MixedPrecisionPolicy has param_dtype and reduce_dtype.",
-        "model.to_empty(device=gpu) after all that, then layer.reset_parameters() for each nn.Linear.",
+        "Then model.to_empty(device=gpu), and layer.reset_parameters() for each nn.Linear.",
     ],
 )
 
@@ -119,17 +119,17 @@ def built(lab):
 LAYER = WIDTH * WIDTH + WIDTH  # parameters
 
 
-@fsdp.fact("every parameter is a float32 shard on the rank's GPU, with start values")
+@fsdp.fact("every parameter is an initialized float32 shard on the rank's GPU")
 def _(student):
     told = student.run(built)[0]
-    need(bool(told["parameters"]), f"it returned a {told['kind']}. Is the model returned?")
+    need(bool(told["parameters"]), f"it returned a {told['kind']}. Return the model.")
     for name, is_sharded, kind, dtype, spread in told["parameters"]:
         need(is_sharded, f"{name} is a plain parameter on {kind}: fully_shard has not reached it.")
-        need(kind != "meta", f"{name} is on the meta device and has no memory. to_empty(device=gpu) gives it some.")
+        need(kind != "meta", f"{name} is on the meta device and has no memory. Allocate it with to_empty(device=gpu).")
         need(kind == "simgpu", f"{name} is on the {kind}. The shards belong on `gpu`.")
         need(dtype == "torch.float32", f"{name} is {dtype}. The policy computes in bfloat16; shards stay float32.")
         drawn = spread is not None and 0.5 < spread * WIDTH**0.5 < 1.01
-        need(drawn, f"{name} has no start values: to_empty leaves whatever is in memory, reset_parameters draws them.")
+        need(drawn, f"{name} is not initialized: to_empty leaves whatever is in memory. Call reset_parameters.")
 
 
 @fsdp.fact("no rank holds the whole model while it is built")
@@ -137,22 +137,22 @@ def _(student):
     share = student.run(built)[0]["most"] / (3 * LAYER * 4)
     need(
         share < 0.8,
-        f"a rank held {share:.1f} times the bytes of the whole model. Is it made on the meta device, and does to_empty "
-        "come after fully_shard?",
+        f"a rank held {share:.1f} times the bytes of the whole model. Is it built on the meta device, and does "
+        "to_empty come after fully_shard?",
     )
 
 
-@fsdp.fact("layers are all-gathered one after another in bfloat16, and gradients reduced in float32")
+@fsdp.fact("layers are all-gathered one at a time in bfloat16, and gradients are reduced in float32")
 def _(student):
     told = student.run(built)[0]
     gathered = [size for name, size in told["sent"] if name == "all_gather"]
     reduced = [size for name, size in told["sent"] if name == "reduce_scatter"]
-    need(bool(gathered and reduced), "no shards, no collectives: a pass of this model sends nothing.")
-    need(len(gathered) >= 3, "one all-gather brings all layers at once. fully_shard each nn.Linear before the model.")
-    need(max(gathered) < LAYER * 4, "weights are all-gathered in float32. Which argument of the policy is their dtype?")
+    need(bool(gathered and reduced), "a pass of this model sends nothing, so it has no shards.")
+    need(len(gathered) >= 3, "one all-gather brings all layers. Call fully_shard on each nn.Linear before the model.")
+    need(max(gathered) < LAYER * 4, "weights are all-gathered in float32. Which argument of the policy prevents that?")
     need(
         max(reduced) > LAYER * 2,
-        "gradients are reduced in bfloat16, which loses small ones. Which argument of the policy is their dtype?",
+        "gradients are reduced in bfloat16, which loses small ones. Which argument of the policy sets their dtype?",
     )
 
 
@@ -164,8 +164,9 @@ several = lab.exercise(
     title="A step of several micro-batches",
     hints=[
         "model.set_requires_gradient_sync(False) before a backward pass keeps its gradients on this rank.",
-        "It has to be True for the last micro-batch: number == len(micro_batches) - 1.",
-        "loss / len(micro_batches) before backward; torch.nn.utils.clip_grad_norm_ once, before optimizer.step().",
+        "Set it to True for the last micro-batch: number == len(micro_batches) - 1.",
+        "Divide each loss by len(micro_batches) before backward. Call torch.nn.utils.clip_grad_norm_ once, before "
+        "optimizer.step().",
     ],
 )
 
@@ -186,7 +187,7 @@ def compare_steps(student, seed, count, max_norm, why):
             need(far < 1e-3, f"after step {step} the weights are off by {far:.0%} of the whole batch's change. {why}")
 
 
-@several.fact("two steps give the weights of one process with the whole batch")
+@several.fact("two steps give the same weights as one process with the whole batch")
 def _(student):
     why = "Is each loss divided by the number of micro-batches, and is zero_grad called once a step?"
     compare_steps(student, 1, 3, 1e6, why)

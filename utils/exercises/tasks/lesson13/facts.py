@@ -14,10 +14,10 @@ task = lab.exercise(
     points=0,
     title="One stage of GPipe",
     hints=[
-        "What is received is filled into a tensor that you make: torch.empty_like(x). It needs requires_grad_() "
-        "before the stage computes with it.",
-        "Keep what each micro-batch began with and what came out of it: the backward pass needs both.",
-        "out.backward(gradient) on every rank but the last, where out is the loss; x.grad is what rank - 1 waits for.",
+        "Receive into a tensor that you create: torch.empty_like(x). Call requires_grad_() on it before the stage "
+        "computes with it.",
+        "Keep each micro-batch's input and output. The backward pass needs both.",
+        "Call out.backward(gradient) on every rank but the last, where out is the loss. rank - 1 waits for x.grad.",
     ],
 )
 
@@ -81,7 +81,7 @@ def staged(lab, widths, place, rows, cut, seed):
             ready = len(there) if below else min(len(there), counts["up"])
             if number >= ready:
                 log.append(("waits", src, number))
-                raise RuntimeError(f"rank {rank} would wait for ever for message {number} from rank {src}")
+                raise RuntimeError(f"rank {rank} would wait forever for message {number} from rank {src}")
             if tuple(tensor.shape) != tuple(there[number].shape):
                 log.append(("shape", src, [list(tensor.shape), list(there[number].shape)]))
                 raise RuntimeError(f"rank {rank} receives {list(there[number].shape)} into {list(tensor.shape)}")
@@ -135,53 +135,53 @@ def compare(student, place, rows, cut, seed):
                     else "",
                 )
                 what = "an activation" if src == rank - 1 else "a gradient" if src == rank + 1 else "something"
-                have = f"message {detail} from rank {src}, {what}, and it will never come"
-                need(False, f"{who} waits for {have}. What has rank {src} got by then?")
+                have = f"message {detail} ({what}) from rank {src}, which never comes"
+                need(False, f"{who} waits for {have}. What has rank {src} received by then?")
             sent = [(dst, value) for kind, dst, value in told["log"] if kind == "send"]
             strange = sorted({dst for dst, _ in sent if dst not in (rank - 1, rank + 1) or not 0 <= dst < cut})
-            need(not strange, f"{who} sends to rank {strange[0] if strange else 0}, which is no neighbor.")
+            need(not strange, f"{who} sends to rank {strange[0] if strange else 0}, which is not a neighbor.")
             if rank < cut - 1:
                 up = [value for dst, value in sent if dst == rank + 1]
                 need(len(up) == len(rows), f"{who} sends {len(up)} activations to rank {rank + 1}, not {len(rows)}.")
                 need(
                     in_turns(told["log"], "computes", -1, rank + 1),
-                    f"{who} computes the next micro-batch before it has sent the last one: rank {rank + 1} could have "
-                    "begun.",
+                    f"{who} computes the next micro-batch before it sends the previous one, so rank {rank + 1} "
+                    "starts later than it could.",
                 )
                 need(
                     same(up, told["up"]),
-                    f"What {who} sends to rank {rank + 1} is not what its stage computes, in order.",
+                    f"The tensors that {who} sends to rank {rank + 1} do not match its stage's outputs in order.",
                 )
             if rank > 0:
                 down = [value for dst, value in sent if dst == rank - 1]
                 need(len(down) == len(rows), f"{who} sends {len(down)} gradients to rank {rank - 1}, not {len(rows)}.")
                 need(
                     not same(down, [len(rows) * each for each in told["down"]]),
-                    f"What {who} sends to rank {rank - 1} is {len(rows)} times the gradient. Is each loss divided by "
-                    "the number of micro-batches?",
+                    f"{who} sends {len(rows)} times the gradient to rank {rank - 1}. Is each loss divided by the "
+                    "number of micro-batches?",
                 )
                 need(
                     not same(down[::-1], told["down"]) or len(rows) == 1,
-                    f"{who} sends the gradients to rank {rank - 1} in the opposite order.",
+                    f"{who} sends the gradients to rank {rank - 1} in reverse order.",
                 )
                 need(
                     rank == cut - 1 or in_turns(told["log"], "recv", rank + 1, rank - 1),
-                    f"{who} takes the next gradient before it has sent the last one on: rank {rank - 1} could have "
-                    "begun.",
+                    f"{who} receives the next gradient before it sends the previous one on, so rank {rank - 1} "
+                    "starts later than it could.",
                 )
                 need(
                     same(down, told["down"]),
-                    f"What {who} sends to rank {rank - 1} is not the gradient of what it has received, in order.",
+                    f"The tensors that {who} sends to rank {rank - 1} do not match its inputs' gradients in order.",
                 )
             kinds = [kind for kind, other, _ in told["log"] if other == rank + 1]
             need(
                 kinds == ["send"] * len(rows) + ["recv"] * len(rows) or rank == cut - 1,
-                f"{who} goes backward before all forward passes are done. That is another schedule.",
+                f"{who} runs a backward pass before all forward passes are done. That is not GPipe.",
             )
             right = run["wanted"][4 * rank : 4 * rank + 4]
             need(
                 all(g is not None for g in told["gradients"]),
-                f"On {who} parameters have no gradient at the end.",
+                f"On {who}, some parameters have no gradient at the end.",
             )
             need(
                 same(told["gradients"], right),
@@ -189,12 +189,12 @@ def compare(student, place, rows, cut, seed):
             )
 
 
-@task.fact("each rank sends what its neighbors wait for, and has the gradients of the undivided model")
+@task.fact("each rank sends what its neighbors wait for and ends with the undivided model's gradients")
 def _(student):
     compare(student, student.devices[0], [3, 3, 3], 3, 1)
 
 
-@task.fact("so it is with two ranks, another device, and a last micro-batch that is smaller")
+@task.fact("the same holds with two ranks, another device, and a smaller last micro-batch")
 def _(student):
     compare(student, student.devices[1], [4, 4, 4, 1], 2, 2)
 
@@ -207,8 +207,8 @@ checkpoint = lab.exercise(
     title="Train, save and resume",
     hints=[
         "torch.save([step + 1, model.state_dict(), optimizer.state_dict()], name) writes a list to a file.",
-        "torch.load(file, map_location='cpu') returns it; load_state_dict copies to where the weights are.",
-        "Save to another name first, then os.replace(name, file): a crash leaves the old file or the new one.",
+        "torch.load(file, map_location='cpu') returns it. load_state_dict copies the values to the weights' device.",
+        "Save to another name first, then call os.replace(name, file). A crash leaves the old file or the new one.",
     ],
 )
 
@@ -227,7 +227,7 @@ def close(one, other):
     return np.allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
-@checkpoint.fact("without a file it trains on all batches, and leaves a file")
+@checkpoint.fact("without a file, it trains on all batches and saves a file")
 def _(student):
     for rank, told in enumerate(student.run(on_two, "trained")):
         once = told["once"]
@@ -235,37 +235,37 @@ def _(student):
             once["computed"] == STEPS,
             f"Rank {rank} runs the model {once['computed']} times for {STEPS} batches.",
         )
-        need(not close(once["weights"], told["before"]), "The weights are those of the beginning.")
+        need(not close(once["weights"], told["before"]), "The weights have not changed.")
         need(close(once["weights"], told["right"]), "The weights are not those of a plain loop. Is zero_grad called?")
         need(once["file"], "There is no file at the end.")
 
 
-@checkpoint.fact("a second job resumes from the file, and ends with the weights of one job")
+@checkpoint.fact("a second job resumes from the file and ends with the same weights as a single job")
 def _(student):
     told = student.run(on_two, "trained")[0]
     again = told["again"]
     need(
         again["computed"] == STEPS - HALF,
-        f"After a checkpoint of {HALF} of {STEPS} batches it trains on {again['computed']} more. Which one comes next?",
+        f"After a checkpoint of {HALF} of {STEPS} batches it trains on {again['computed']} more. Which one is next?",
     )
-    need(not close(again["weights"], told["forgot"]), "The weights are resumed; Adam's state begins at zero again.")
-    need(close(again["weights"], told["right"]), "The second job ends with other weights. Are the saved ones loaded?")
+    need(not close(again["weights"], told["forgot"]), "The weights are loaded, but Adam's state starts from zero.")
+    need(close(again["weights"], told["right"]), "The second job ends with other weights. Does it load the saved ones?")
 
 
 @checkpoint.fact("rank 0 saves after each batch, and other ranks do not")
 def _(student):
     saves = [told["once"]["saves"] for told in student.run(on_two, "trained")]
-    need(not saves[1], "Rank 1 writes to the same file as rank 0: one rank has to save.")
+    need(not saves[1], "Rank 1 writes to the same file as rank 0. Only rank 0 saves.")
     need(saves[0] >= STEPS, f"Rank 0 saves {saves[0]} times for {STEPS} batches.")
 
 
-@checkpoint.fact("a crash in the middle of a save leaves the file before it whole")
+@checkpoint.fact("a crash during a save leaves the previous file intact")
 def _(student):
     broken = student.run(on_two, "crashed")[0]
     need(
         not broken,
-        f"After a crash in torch.save, torch.load raises {broken}: it has overwritten the only checkpoint. "
-        "Save to another name, then os.replace.",
+        f"After a crash in torch.save, torch.load raises {broken}: the only checkpoint was overwritten. "
+        "Save to another name, then call os.replace.",
     )
 
 
@@ -274,10 +274,10 @@ def _(student):
 ring = lab.exercise(
     "ring_shift",
     points=0,
-    title="Send to the next rank, receive from the one before",
+    title="Send to the next rank, receive from the previous one",
     hints=[
         "dist.P2POp(dist.isend, tensor, (rank + 1) % count) describes a send; one with dist.irecv fills a tensor.",
-        "dist.batch_isend_irecv([send, receive]) starts both and returns what to wait for.",
+        "dist.batch_isend_irecv([send, receive]) starts both and returns objects to wait for.",
         "Call wait() on each before you return the tensor.",
     ],
 )
@@ -298,8 +298,8 @@ def compare_rings(student, ranks):
             got = told["got"]
             need(told["left"] == [rank] * 3, f"Rank {rank}'s own tensor is overwritten. Receive into a new one.")
             need(got != [rank] * 3, f"Rank {rank} returns its own tensor.")
-            need(got != [after] * 3 or before == after, f"Rank {rank} has rank {after}'s tensor: that is the next one.")
-            need(got == [before] * 3, f"Rank {rank} has not rank {before}'s tensor. Does it wait for both?")
+            need(got != [after] * 3 or before == after, f"Rank {rank} has the tensor of the next rank, {after}.")
+            need(got == [before] * 3, f"Rank {rank} does not have rank {before}'s tensor. Does it wait for both?")
 
 
 @ring.fact("each of two ranks has the other's tensor")
@@ -307,6 +307,6 @@ def _(student):
     compare_rings(student, 2)
 
 
-@ring.fact("each of three ranks has the tensor of the one before")
+@ring.fact("each of three ranks has the previous rank's tensor")
 def _(student):
     compare_rings(student, 3)
