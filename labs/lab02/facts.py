@@ -22,7 +22,7 @@ CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in an
 
 ex1 = lab.exercise(
     "ex1",
-    points=2,
+    points=3,
     title="Watch a model with hooks",
     hints=[
         "model.named_modules() gives every module at any depth, with its name. A leaf has no children().",
@@ -423,7 +423,7 @@ def _(student):
 
 ex3 = lab.exercise(
     "ex3",
-    points=2,
+    star=True,
     title="Find the bridges in the autograd graph",
     hints=[
         "Begin with output.grad_fn. Its next_functions are pairs. The first of a pair is the next node, or None.",
@@ -829,7 +829,7 @@ def compare_all(student, batch_size=4, sizes=SIZES, swapped=False, start="cpu"):
 
 ex5 = lab.exercise(
     "ex5",
-    points=1,
+    points=2,
     title="Find where training is silently cut off",
     hints=[
         "Go through model.named_parameters(). What is parameter.grad of a parameter without a gradient?",

@@ -396,7 +396,7 @@ def _(student):
 
 ex3 = lab.exercise(
     "ex3",
-    points=1,
+    star=True,
     title="One optimizer for each device",
     hints=[
         "Each parameter has a device. Sort the parameters by it.",
@@ -540,7 +540,7 @@ def _(student):
 
 ex4 = lab.exercise(
     "ex4",
-    points=2,
+    points=3,
     title="Two branches that work at the same time",
     hints=[
         "In the picture, when is the batch copied to device1, and what does that copy wait for?",

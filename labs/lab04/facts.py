@@ -334,7 +334,7 @@ def _(student):
 
 ex2 = lab.exercise(
     "ex2",
-    points=2,
+    star=True,
     title="Is it really faster?",
     hints=[
         "Take one pair at a time: time a, time b, and subtract.",
@@ -528,7 +528,7 @@ def _(student):
 
 ex3 = lab.exercise(
     "ex3",
-    points=2,
+    points=3,
     title="Each part by its own device's clock",
     hints=[
         "Each part needs two events and two hooks. How does a hook know its own event?",
@@ -724,7 +724,7 @@ def _(student):
 
 ex4 = lab.exercise(
     "ex4",
-    points=1,
+    points=2,
     title="One large move instead of many small ones",
     hints=[
         "One copy moves one tensor. How do tensors of different shapes become one tensor with one dimension?",

@@ -358,7 +358,7 @@ def _(student):
 
 ex3 = lab.exercise(
     "ex3",
-    points=1,
+    points=2,
     title="What training takes at its peak, by device",
     hints=[
         "Ask a parameter: how many numbers does it have, and how many bytes does each take?",
@@ -494,7 +494,7 @@ def _(student):
 
 ex4 = lab.exercise(
     "ex4",
-    points=2,
+    star=True,
     title="Adam in less than four times the weights",
     hints=[
         "The hook gets its parameter and nothing else. How does it find what updates this parameter, and no other?",
@@ -694,7 +694,7 @@ def _(student):
 
 ex5 = lab.exercise(
     "ex5",
-    points=2,
+    points=3,
     title="Fit a model that one device cannot hold",
     hints=[
         "How many bytes does one layer take at the peak of a step with Adam? Count its tensors, as in exercise 3.",

@@ -28,7 +28,7 @@ def near(mine, theirs):
 
 ex1 = lab.exercise(
     "ex1",
-    points=2,
+    star=True,
     title="Saved activations on each device",
     hints=[
         "kept_by takes any layers and any x. Which layers and which x does the second device have?",
@@ -121,7 +121,7 @@ def _(student):
 
 ex2 = lab.exercise(
     "ex2",
-    points=3,
+    points=4,
     title="The peak, measured",
     hints=[
         "Three calls for each device: what is in use before the training, a reset, and the peak after it. Which?",
@@ -258,7 +258,7 @@ def _(student):
 
 ex3 = lab.exercise(
     "ex3",
-    points=2,
+    points=3,
     title="The fastest cut that fits",
     hints=[
         "Measure each layer once, or each stage of each cut. What does a layer need to run alone, forward and "

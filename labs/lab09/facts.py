@@ -29,7 +29,7 @@ EVENT_FLOPS = Event._fields.index("flops")
 
 ex1 = lab.exercise(
     "ex1",
-    points=2,
+    points=3,
     title="Prefetch the next micro-batch",
     hints=[
         "A generator stops at each yield until the caller asks for the next value. Which copy has to be launched "
@@ -500,7 +500,7 @@ def _(student):
 
 ex4 = lab.exercise(
     "ex4",
-    points=2,
+    star=True,
     title="Tokens that count",
     hints=[
         "Which tokens does the whole batch's mean go over? Does each micro-batch have as many of them?",
@@ -700,7 +700,7 @@ PAR = 29  # percent: what the model answer takes, measured by the scored functio
 
 ex5 = lab.exercise(
     "ex5",
-    points=2,
+    points=3,
     title="Recompute activations",
     hints=[
         "checkpoint(function, input, use_reentrant=False) computes function(input), and saves the input only.",

@@ -64,7 +64,7 @@ def _(student):
     compare_steps(student, *student.devices, 1)
 
 
-@cut.fact("the same holds with the devices swapped")
+@cut.fact("the gradients are right with the devices swapped, too")
 def _(student):
     compare_steps(student, *student.devices[::-1], 2)
 
