@@ -28,9 +28,9 @@ ex1 = lab.exercise(
     title="Put two layers on two devices",
     hints=[
         "torch.zeros(3, device=...) makes a tensor on a device, without a copy. Can a layer do the same?",
-        "Read which arguments nn.Linear takes: help(nn.Linear). The third is bias, so pass the device by its name.",
-        "Make each layer in one line, and move it in none. Use the two devices that the function is given, not cuda:0 "
-        "or simgpu:0: check passes others, too.",
+        "help(nn.Linear) lists the arguments of nn.Linear. The third is bias, so pass the device by keyword.",
+        "Make each layer in one line, and do not move it. Use the two devices that the function is given, not cuda:0 "
+        "or simgpu:0. check passes others, too.",
     ],
 )
 
@@ -70,7 +70,7 @@ def _(student):
     found = " and ".join(f"{inputs} -> {outputs}" for inputs, outputs in sizes)
     need(
         sizes == [[1000, 2000], [2000, 1000]],
-        f"Yours go {found}, inputs -> outputs. nn.Linear takes the number of inputs first.",
+        f"Yours are {found} (inputs -> outputs). nn.Linear takes the number of inputs first.",
     )
 
 
@@ -96,8 +96,8 @@ def why_elsewhere(found, device0, device1):
     if "cpu" in found:
         return "A layer is made on the CPU unless you give it the device: device0 or device1, as passed in."
     if found[0] == found[1]:
-        return "Give each layer its own device, and move neither afterwards."
-    return f"Expected {device0} and {device1}: use the arguments device0 and device1, in this order, not names."
+        return "Give each layer its own device, and do not move it afterwards."
+    return f"Expected {device0} and {device1}: use the arguments device0 and device1, in this order, not device names."
 
 
 def copies_while_making(lab, device0, device1):
@@ -130,10 +130,10 @@ ex2 = lab.exercise(
     title="SimpleMPModel with a shortcut",
     hints=[
         "Draw the two paths of the batch, one through the layers and one around them. Where do they meet?",
-        "The two operands of the addition have to be on one device. Which of them do you have to move there?",
-        "After x = ... the name x no longer stands for the batch. Give activations another name.",
+        "The two operands of the addition must be on the same device. Which one do you have to move?",
+        "After x = ..., x is no longer the batch. Give activations another name.",
         "x.to(device) returns a copy and leaves x where it is. Does your code keep each copy?",
-        "If backward() complains of an in-place operation: += overwrites a tensor that the backward pass needs.",
+        "If backward() complains about an in-place operation, a += overwrites a tensor that the backward pass needs.",
     ],
     likely={
         "inplace operation": "An in-place line such as += changed a tensor that backward() needs: write x = x + y.",
@@ -208,7 +208,7 @@ def _(student):
     )
     need(
         shapes == [[2000, 1000], [1000, 2000]],
-        f"Its linear layers go {', '.join(f'{s[-1]} -> {s[0]}' for s in shapes)}. Expected 1000 -> 2000, 2000 -> 1000.",
+        f"It has layers {', '.join(f'{s[-1]} -> {s[0]}' for s in shapes)}. Expected 1000 -> 2000, 2000 -> 1000.",
     )
 
 
@@ -246,7 +246,7 @@ def _(student):
     found = student.run(run_forward, *student.devices, SEED, x)["output"]
     before = before_last_relu(SEED, x)
     through = np.maximum(before, 0)
-    need(not same(found, through), "This is the output of relu2 alone. Add the batch to it.")
+    need(not same(found, through), "This is only the output of relu2. Add the batch to it.")
     need(not same(found, 2 * through), "This is twice the output of relu2. Add the batch: did you overwrite its name?")
     need(not same(found, np.maximum(before + x, 0)), "The batch is added before relu2. Add it to the output of relu2.")
     need(
@@ -268,9 +268,9 @@ def _(student):
 
 def what_is_copied_too_often(copied):
     if any(name.startswith("AddBackward") for name in copied):
-        return "The sum is one of them: add on device1, and leave the sum there."
+        return "One of them is the sum. Add on device1, and leave the sum on that device."
     if any(name.startswith("ToCopyBackward") for name in copied):
-        return "One copy is copied again: go straight from device0 to device1."
+        return "One copy is copied again. Copy straight from device0 to device1."
     return "One copy is enough."
 
 
@@ -298,11 +298,11 @@ def _(student):
 @ex2.fact("it can be trained: after backward() every parameter has a gradient, on its own device")
 def _(student):
     device0, device1 = student.devices
-    with case("After a right forward pass, in output.square().mean().backward()"):
+    with case("After a correct forward pass, in output.square().mean().backward()"):
         found = student.run(run_model, device0, device1, SEED, batch(BATCH, 1000))["gradient devices"]
     need(
         None not in found,
-        f"{found.count(None)} of the 4 parameters have no gradient. detach() or no_grad() cuts the graph before them.",
+        f"{found.count(None)} of the 4 parameters have no gradient. detach() or no_grad() cuts the graph after them.",
     )
     need(
         sorted(found) == sorted([device0] * 2 + [device1] * 2),
@@ -317,7 +317,7 @@ ex3 = lab.exercise(
     points=1,
     title="Read a forward pass",
     hints=[
-        "Write beside each line of forward on which device x is after it.",
+        "Next to each line of forward, write the device of x after that line.",
         "A ReLU has no weights, so it computes where its input is. Which line before it moved x last?",
         "Count each .to that changes the device of x. The one that leaves the CPU counts, too.",
     ],
@@ -331,7 +331,7 @@ QUESTIONS = {
 WHERE_TO_LOOK = {
     "relu1_computes_on": "Look where its input is.",
     "output_is_on": "Look at the return line.",
-    "number_of_copies": "Look at every .to, and at none of the other lines.",
+    "number_of_copies": "Look at every .to, and ignore the other lines.",
 }
 
 
@@ -399,11 +399,11 @@ def compare_placement(found, expected, buffers=(), frozen=()):
     need(isinstance(found, dict), f"placement returned {found}. Return a dict.")
     missing = [name for name in expected if name not in found]
     if {name.rpartition(".")[2] for name in missing} & set(found):
-        why = " Use whole names, or equal ones overwrite each other."
+        why = " Use full names; otherwise equal names overwrite each other."
     elif missing and set(missing) <= set(frozen):
         why = " A frozen parameter is a parameter."
     else:
-        why = " Buffers belong in it, too." if missing and set(missing) <= set(buffers) else ""
+        why = " Include the buffers, too." if missing and set(missing) <= set(buffers) else ""
     need(not missing, f"placement lacks {', '.join(missing)}. It has {', '.join(found) or 'nothing'}.{why}")
     extra = [name for name in found if name not in expected]
     need(not extra, f"These are not parameters or buffers of the model: {', '.join(extra)}.")
@@ -559,8 +559,8 @@ ex5 = lab.exercise(
         "layers[:cut] is an nn.Sequential of the layers before the cut. So is layers[cut:] of the others.",
         "One line moves each part to its device. forward has the same two moves as SimpleMPModel.",
         "Where does a batch from the CPU have to be before part0, and before part1?",
-        "If numbers or gradients differ: does each given layer run once, in its order, and no other layer?",
-        "For undivided_state, print the keys of layers.state_dict() beside those of your two parts. A slice of an "
+        "If numbers or gradients differ, does each given layer run once, in order? Does any other layer run?",
+        "For undivided_state, print the keys of layers.state_dict() next to those of your two parts. A slice of an "
         "nn.Sequential keeps the names of its layers.",
     ],
     likely={
@@ -614,7 +614,7 @@ def why_output(output, whole, x, cut) -> str:
         if same(output, linear(torch.from_numpy(x)).numpy()):
             return "Layers without parameters, such as activations, are left out."
         if same(output, whole[cut:](whole[:cut](torch.from_numpy(x)).relu()).relu().numpy()):
-            return "A ReLU is added after each part: `layers` has its activations in it."
+            return "You add a ReLU after each part, but `layers` already has its activations."
     return "Does each given layer, with its own weights, run once and in order?"
 
 
@@ -639,7 +639,7 @@ def compare_places(found, whole, cut, device0, device1):
             left.remove(tensor)
     need(
         not left,
-        f"the model has {len(left)} parameters or buffers more than `layers`. Does it keep copies beside the layers?",
+        f"the model has {len(left)} extra parameters or buffers. Does it keep copies of the layers?",
     )
 
 
@@ -728,7 +728,7 @@ def compare_state(student, stack, cut, device0, device1, seed=SEED):
         )
         for name, (device, values) in found.items():
             need(values is not None, f"{name} is {device}, not a tensor.")
-            need(device == "cpu", f"{name} is on {device}. A machine without GPUs has to load it: move it to the CPU.")
+            need(device == "cpu", f"{name} is on {device}. A machine without GPUs must load it. Move it to the CPU.")
             need(
                 same(values, expected[name].numpy()),
                 f"{name} does not have the values that the model has now. Read them in undivided_state, not before.",
@@ -802,5 +802,5 @@ def _(student):
             need(isinstance(found, list), f"undivided_state returned {found}. Return a dict.")
             why = "Keep the names that the layers have in `layers`."
             if "shift.weight" in found:
-                why = "shift.weight is a buffer that no state_dict() has."
+                why = "shift.weight is a buffer that state_dict() leaves out."
             need(found == NAMED, f"undivided_state has {', '.join(found)}. Expected {', '.join(NAMED)}. {why}")

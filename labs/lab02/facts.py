@@ -28,9 +28,9 @@ ex1 = lab.exercise(
         "model.named_modules() gives every module at any depth, with its name. A leaf has no children().",
         "PyTorch calls a forward hook with the module, a tuple of its inputs, and its output.",
         "If a module raises, its forward hook does not run. A forward pre-hook runs before the module. What do you "
-        "know of a call that began and did not end?",
-        "Each hook needs its own name. Make it in a function that takes the name: a hook made in the loop itself reads "
-        "the loop's variable later, when it has the last name.",
+        "know about a call that began and did not end?",
+        "Each hook needs its own name. Make it in a function that takes the name. A hook made in the loop itself reads "
+        "the loop's variable later, when it holds the last name.",
         "register_forward_hook returns a handle. Keep all handles, run the model in try, and call remove() on each in "
         "finally.",
     ],
@@ -273,10 +273,10 @@ ex2 = lab.exercise(
     title="Count the bytes before you run",
     hints=[
         "Follow the batch by hand: where is it, where does the next layer need it, and what are its shape and dtype?",
-        "Which shape does a layer's output have? Let the layer compute on the CPU. tensor.nbytes has the bytes.",
+        "Which shape does a layer's output have? Let the layer compute on the CPU. tensor.nbytes is its size in bytes.",
         "A gradient has the shape and dtype of its tensor. It crosses only if a layer somewhere before the crossing "
         "is trained: carry that along from layer to layer.",
-        "Data may take the same pair (from, to) twice. Add to the entry of the dict, do not replace it.",
+        "Data may take the same pair (from, to) twice. Add to the dict's entry instead of replacing it.",
     ],
 )
 
@@ -344,10 +344,10 @@ MISCOUNTS = {
     "frozen as trained": "a gradient is counted where every layer before the crossing is frozen",
     "layer before only": "a gradient is counted only where the layer right before the crossing is trained, not any "
     "layer before it",
-    "size of the output": "the size of a layer's output is taken for that of its input, which is copied to it",
+    "size of the output": "a copy to a layer is given the size of the layer's output, not of its input",
     "no first copy": "the copy of the batch from the CPU to the first layer is missing",
     "overwritten": "of several crossings with the same pair only the last is counted",
-    "output to the CPU": "the output is moved to the CPU, and it stays on the last layer's device",
+    "output to the CPU": "the output is moved to the CPU, although it should stay on the last layer's device",
 }
 
 
@@ -355,7 +355,7 @@ def why_miscounted(seen, truth, layers, mistaken) -> str:
     """The mistakes that give these bytes."""
     counted = [words for each, words in MISCOUNTS.items() if seen == mistaken[each]]
     if any(isinstance(size, str) for size in seen.values()):
-        return " Bytes are a number."
+        return " Give bytes as a number."
     if counted:
         return f" That is the result if {', or if '.join(counted)}."
     if any(here == there for here, there in seen):
@@ -363,7 +363,7 @@ def why_miscounted(seen, truth, layers, mistaken) -> str:
     extra = {seen.get(way, 0) - truth.get(way, 0) for way in {*seen, *truth}} - {0}
     weights = {sum(p.nbytes for p in layer.parameters()) for layer in layers}
     if extra & (weights - {0}):
-        return " The bytes of a layer's parameters are in it. Parameters and their gradients stay where they are."
+        return " You count the bytes of a layer's parameters. Parameters and their gradients stay where they are."
     return " Go from layer to layer: each change of the device is a copy."
 
 
@@ -382,7 +382,7 @@ def compare_bytes(student, stack, places, description, *, rows=8, dtype="float32
         why = "" if seen == truth else why_miscounted(seen, truth, layers, mistaken)
         for here, there in dict.fromkeys([*truth, *seen]):
             says, right = seen.get((here, there), 0), truth.get((here, there), 0)
-            need(says == right, f"from {here} to {there} you have {says} bytes, and a timeline {right}.{why}")
+            need(says == right, f"from {here} to {there} you have {says} bytes, but a timeline has {right}.{why}")
         took = found["took"]
         need(not took, f"the bytes are right, but {took} bytes were allocated on the devices. Compute on the CPU.")
         need(
@@ -428,8 +428,8 @@ ex3 = lab.exercise(
     hints=[
         "Begin with output.grad_fn. Its next_functions are pairs. The first of a pair is the next node, or None.",
         "Two paths may lead to one node. What do you have to store, to count it once?",
-        "If it raises: which grad_fn has an output that was computed under torch.no_grad()?",
-        "How many bridges are on the longest path from a node on? Its next nodes' numbers are enough to tell.",
+        "If it raises, ask which grad_fn an output has that was computed under torch.no_grad().",
+        "How many bridges does the longest path from a node have? The numbers of its next nodes are enough to tell.",
         "A recursive function with a dict from a node to its number visits each node once. The nodes in the dict are "
         "those of the graph.",
     ],
@@ -502,7 +502,7 @@ def compare_bridges(student, places, kind, expected, row, description):
         need(found["kind"] == "two", f"bridges returned {found['kind']}. Return two numbers.")
         count, longest = found["found"]
         turned = [count, longest] == [row, expected] and row != expected
-        need(not turned, f"your numbers, {count} and {longest}, are in the wrong order: first how many in all.")
+        need(not turned, f"your numbers, {count} and {longest}, are in the wrong order. Return the total first.")
         need(
             count == expected,
             f"the graph has {expected} bridge{'s' * (expected != 1)}, but your first number is {count}. "
@@ -522,17 +522,17 @@ def why_count(kind, count, expected) -> str:
     if count > expected and kind != "chain":
         return "Count a node once, however many paths lead to it."
     if count > expected:
-        return "Count the nodes that are copies, and nothing else: the batch's own copy has no node."
+        return "Count only the nodes that are copies. The batch's own copy has no node."
     if count == 0:
         return "A bridge's name() begins with ToCopyBackward, and may end with anything."
-    return "Follow every entry of next_functions to the end, and tell nodes apart by themselves, not by their names."
+    return "Follow every entry of next_functions to the end, and compare the nodes themselves, not their names."
 
 
 def why_longest(kind, longest, row) -> str:
     """The likeliest mistake that finds a path with so many bridges."""
     if longest > row:
         return "Count bridges only, and only those on the same path."
-    return "Where paths part, take the one with the most bridges, also if you met its nodes before on another path."
+    return "Where paths part, take the one with the most bridges, even if you met its nodes before on another path."
 
 
 def compare_chain(student, path, description):
@@ -596,8 +596,8 @@ ex4 = lab.exercise(
     points=2,
     title="Repair a forward pass that makes detours",
     hints=[
-        "Write beside each line of Detour.forward where x is after it. Which moves does no layer need?",
-        "Run the cell below: it prints the copies of your model. Which of them does no layer need?",
+        "Next to each line of Detour.forward, write where x is after it. Which moves are unnecessary?",
+        "Run the cell below, which prints your model's copies. Which of them are unnecessary?",
         "The output may be right and the training still broken. Which call in forward cuts the autograd graph?",
         "A ReLU has no weights. Let it compute where its input is.",
         "The mean is the same in every step. When can you move it, so that no forward pass has to?",
@@ -834,11 +834,11 @@ ex5 = lab.exercise(
     hints=[
         "Go through model.named_parameters(). What is parameter.grad of a parameter without a gradient?",
         "A parameter has no gradient for one of two reasons. parameter.requires_grad tells which.",
-        "Ask for a gradient with `is None` first: it may be all zeros, and the parameter may have been frozen since.",
+        "First test the gradient with `is None`. It may be all zeros, and the parameter may have been frozen since.",
     ],
     likely={
-        "'NoneType' object": "A parameter without a gradient has .grad None: ask for that first.",
-        "Boolean value of Tensor": "A gradient has no truth value: ask `grad is None`, not `if grad`.",
+        "'NoneType' object": "A parameter without a gradient has .grad None. Test for that first.",
+        "Boolean value of Tensor": "A gradient has no truth value. Write `grad is None`, not `if grad`.",
     },
 )
 
@@ -899,7 +899,7 @@ def compare_report(student, kind, words, description, devices=None):
             why = {
                 "cut": "It has no gradient (grad is None), but requires_grad is True.",
                 "frozen": "It has no gradient (grad is None), and requires_grad is False.",
-            }.get(right, "It has a gradient, and that is what counts.")
+            }.get(right, "It has a gradient, and only that counts.")
             if found[name] not in ("'cut'", "'frozen'") and right not in ("cut", "frozen"):
                 why = "Take str(device) of its own gradient."
             if not found[name].startswith(("'", '"')):

@@ -54,14 +54,14 @@ ex1 = lab.exercise(
     hints=[
         "A step has six parts: forward, loss, zero the gradients, backward, clip, update. In which order?",
         "output.device tells where the target has to be.",
-        "The norm is that of all gradients together, as if they were one long list of numbers. They are on several "
-        "devices, and an operator needs its operands on one.",
+        "The norm covers all gradients together, as if they were one long list of numbers. They are on several "
+        "devices, but an operator needs its operands on one device.",
         "Add up squares as Python numbers, which have no device, and skip parameters whose grad is None. Or look for "
         "clip_grad in torch.nn.utils.",
     ],
     likely={
-        "Expected all tensors": "The model's stages stay where they are. The target goes to output.device.",
-        "inplace operation": "Update after backward(): it needs the weights with which the forward pass computed.",
+        "Expected all tensors": "Leave the model's stages where they are. Move the target to output.device.",
+        "inplace operation": "Update after backward(), which needs the weights that the forward pass used.",
         "'NoneType' object": "A frozen parameter has .grad None: skip it.",
     },
 )
@@ -175,12 +175,12 @@ def expected_steps(kind, seed, xs, ys, max_norm, frozen, turned=False, change=""
 
 SLIPS = {
     "keep old": "Old gradients are added to the new ones: zero them, in every optimizer, before backward().",
-    "zero at the end": "Gradients from before the first step are added to its own: zero them before backward().",
-    "no update": "The parameters never change: step() comes after backward(), and zero_grad() before backward().",
+    "zero at the end": "Gradients from before the first step are added to its gradients. Zero them before backward().",
+    "no update": "The parameters never change. Call zero_grad() before backward(), and step() after it.",
     "clear the first": "Only the first optimizer zeroes its gradients. Call zero_grad() of each.",
     "update the first": "Only the first optimizer updates. Call step() of each.",
     "update the last": "Only the last optimizer updates. Call step() of each.",
-    "each number": "Each number is clipped by itself. max_norm limits the norm of all gradients together.",
+    "each number": "You clip each number separately. max_norm limits the norm of all gradients together.",
     "no clip": "Nothing is clipped before step(). Scale the gradients between backward() and step().",
     "scale always": "Gradients with a norm below max_norm are scaled up. Leave them as they are.",
     "each alone": "Each optimizer's gradients are clipped by their own norm. Use one norm for all of them.",
@@ -203,7 +203,7 @@ def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=
         for output, target in run["met"]:
             need(
                 output == target == places[-1],
-                f"the loss was computed on {output}, and the model's output is on {places[-1]}. Move the target to the "
+                f"the loss was computed on {output}, but the model's output is on {places[-1]}. Move the target to the "
                 "output.",
             )
         need(
@@ -223,7 +223,8 @@ def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=
             need(same(mistaken, before) or not same(losses, mistaken), found + words)
         need(
             same(losses, before),
-            found + "The first is right, so the update differs: zero_grad, backward, clip, step, in this order?",
+            found
+            + "The first is right, so the update differs. Do zero_grad, backward, clip and step run in this order?",
         )
         told = f"the losses are right. Your norms are {listed(norms)}, the right ones {listed(lengths)}. "
         added = expected_steps(*asked, "norms added")[2]
@@ -275,13 +276,13 @@ def _(student):
 
 ex2 = lab.exercise(
     "ex2",
-    points=2,
+    star=True,
     title="A classifier that fits, whatever is in front of it",
     hints=[
-        "The shape of the output of `features` shows when it runs: try it on one image.",
+        "You see the shape of the output of `features` when it runs. Try it on one image.",
         "That image may be all zeros, of shape (1, 3, image_size, image_size), on the device of features.",
-        "BatchNorm updates its running statistics in training mode. In which mode does it leave them alone? And "
-        "afterwards?",
+        "BatchNorm updates its running statistics in training mode. In which mode does it leave them alone? "
+        "Which mode does it need afterwards?",
         "tensor.numel() counts the numbers in a tensor. For *one* image that is the input size of the linear layer.",
         "flatten(1) flattens all dimensions but the batch. Then move, then classify.",
     ],
@@ -328,8 +329,9 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
     state = {name: values.numpy() for name, values in given.state_dict().items()}
     pools = sum(kind == "MaxPool2d" for kind, *_ in stack)
     with case(
-        f"{batch} images of {image_size} x {image_size}, features with {pools} pooling layer(s) that give {size} "
-        f"numbers for an image, {classes} classes, device0={device0}, device1={device1}"
+        f"{batch} images of {image_size} x {image_size}, "
+        f"features that pool {'once' if pools == 1 else f'{pools} times'} and give "
+        f"{size} numbers for an image, {classes} classes, device0={device0}, device1={device1}"
     ):
         run = student.run(run_cnn, stack, state, image_size, classes, device0, device1, seed, x)
         need(run["kind"] == "model", f"SplitCNN gave {run['kind']}. Keep it a class, an nn.Module.")
@@ -341,7 +343,8 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
         wanted = [[list(p.shape), device0 if n < 1 else device1] for n, part in enumerate((whole[:-2], whole[-1]))
                   for p in part.parameters()]  # fmt: skip
         need(
-            run["in training"], "a layer of the new model is in evaluation mode: what eval() sets lasts until train()."
+            run["in training"],
+            "a layer of the new model is in evaluation mode. That mode lasts until you call train().",
         )
         lost, kept = (all_same(run["buffers"], [b.numpy() for b in one.buffers()]) for one in (fresh, given))
         need(
@@ -358,13 +361,16 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
                    if run["parameters"] else "The model has none. nn.Module does not see layers in a plain list."),
             )  # fmt: skip
             left.remove(parameter)
-        need(not left, f"the model has {len(left)} parameter(s) more than features and one linear layer.")
+        need(
+            not left,
+            f"the model has {len(left)} parameter{'s' * (len(left) != 1)} more than features and one linear layer.",
+        )
         expected = forward_and_backward(whole, x)
         need(same(run["output"], expected["output"]), "the output differs from that of the same layers on one device.")
         missing = sum(gradient is None for gradient in run["gradients"])
         need(
             not missing,
-            f"{missing} parameter(s) have no gradient after backward(). Does no_grad() or detach() in forward cut the "
+            f"{missing} of the parameters got no gradient in backward(). Does no_grad() or detach() in forward cut the "
             "graph?",
         )
         right = all(any(same(mine, theirs) for theirs in expected["gradients"]) for mine in run["gradients"])
@@ -396,11 +402,11 @@ def _(student):
 
 ex3 = lab.exercise(
     "ex3",
-    star=True,
+    points=2,
     title="One optimizer for each device",
     hints=[
         "Each parameter has a device. Sort the parameters by it.",
-        "You do not know how many devices there are. Which line of your code takes it to be two?",
+        "You do not know how many devices there are. Which line of your code assumes that there are two?",
         "model.parameters() is a generator: you can go through it once. Call it again, or make a list.",
         "In a dict from a device to a list of parameters, each list is for one torch.optim.Adam.",
     ],
@@ -496,10 +502,10 @@ def compare_optimizers(student, places, *, shared=False, frozen=False, torn=Fals
         wanted = sorted(set(run["places"].values()))
         need(
             len(run["devices"]) == len(wanted),
-            f"{len(run['devices'])} optimizers for {len(wanted)} device(s), {', '.join(wanted)}. Make one for each.",
+            f"the list has {len(run['devices'])} optimizers. Make one for each device: {', '.join(wanted)}.",
         )
         need(
-            all(rate == lr for rate in run["rates"]), f"lr is {lr}, and the optimizers have {run['rates']}. Pass it on."
+            all(rate == lr for rate in run["rates"]), f"lr is {lr}, but the optimizers have {run['rates']}. Pass it on."
         )
         need(
             all_same(run["values"], expected_after_steps(places, shared, frozen, lr, seed, steps)),
@@ -544,7 +550,7 @@ ex4 = lab.exercise(
     title="Two branches that work at the same time",
     hints=[
         "In the picture, when is the batch copied to device1, and what does that copy wait for?",
-        "A copy between GPUs waits for all that was launched on both before it. What is launched on either after it "
+        "A copy between GPUs waits for everything launched on both before it. Everything launched on either after it "
         "waits for the copy. Where in forward does such a copy do no harm?",
         "The host launches a branch and goes on, unless a line needs a value. Launch both branches before you use a "
         "result.",
@@ -692,9 +698,7 @@ def why_no_overlap(order) -> str:
             "The batch is copied to device1 after branch0 is launched, and the copy waits for branch0. Copy it before."
         )
     if "b" in between:
-        return (
-            "branch1's output is copied to device0 before branch0 is launched, which waits for it. Launch both first."
-        )
+        return "branch1's output is copied to device0 before branch0 is launched, so branch0 waits. Launch both first."
     return "Between the branches the host waits for a device, as in synchronize(). Launch both branches first."
 
 
@@ -730,11 +734,11 @@ ex5 = lab.exercise(
         "Before the loop, move each part and make the optimizer. It keeps momentum from step to step: what is lost if "
         "you make it in the loop?",
         "In the loop, preprocess on the CPU, then go through parts and devices together: zip(parts, places).",
-        "The target goes to output.device. Then loss, zero_grad, backward and step, as in exercise 1 without clipping.",
+        "Move the target to output.device. The rest is exercise 1 without clipping: loss, zero_grad, backward, step.",
         "One optimizer takes a list of all parameters: a comprehension with two `for` collects it.",
     ],
     likely={
-        "must have the same dtype": "raw has integers: the first part takes preprocess(raw).",
+        "must have the same dtype": "raw has integers. Give the first part preprocess(raw).",
         "The size of tensor a": "Does each batch go through all parts, however many there are?",
     },
 )
@@ -816,7 +820,10 @@ def compare_train(student, stacks, places, kind="MSELoss", *, seed=1, steps=4, b
         run = student.run(run_train, stacks, places, kind, seed, raws, ys, lr)
         need(run["kind"] == "list", f"train returned {run['kind']}. Return a list with the loss of each batch.")
         losses = run["losses"]
-        need(len(losses) == steps, f"train returned {len(losses)} loss(es). Return one for each batch.")
+        need(
+            len(losses) == steps,
+            f"train returned {len(losses)} loss{'es' * (len(losses) != 1)}. Return one for each batch.",
+        )
         wrong = [loss for loss in losses if not isinstance(loss, float)]
         need(not wrong, f"the list has {wrong[0] if wrong else ''} in it. Return Python floats: loss.item().")
         on = run["preprocessed on"]
@@ -841,7 +848,10 @@ def compare_train(student, stacks, places, kind="MSELoss", *, seed=1, steps=4, b
             same(losses[:1], expected[:1]),
             told + "The first differs before any update. Do all parts compute, in their order?",
         )
-        need(same(losses, expected), told + "The first is right, so the update differs: zero_grad, backward, step?")
+        need(
+            same(losses, expected),
+            told + "The first is right, so the update differs. Check zero_grad, backward and step.",
+        )
         for number, (mine, theirs) in enumerate(zip(run["values"], values, strict=True)):
             need(all_same(mine, theirs), f"the losses are right, but part {number} differs after the last step.")
 

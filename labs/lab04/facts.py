@@ -41,9 +41,9 @@ ex1 = lab.exercise(
     points=3,
     title="The parts of a training step",
     hints=[
-        "All four times are taken in the same way. Write a small function that is given the work to time.",
+        "Take all four times in the same way. Write a small function that takes the work to time as an argument.",
         "Synchronize every device in gpus before each reading of the clock, including between forward and backward.",
-        "backward() needs the loss of the forward part, so the function that times must also return the work's result.",
+        "backward() needs the loss of the forward part, so the timing function must also return the work's result.",
         'For "whole", take another step without waits inside, and read the clock only before and after it.',
     ],
 )
@@ -240,7 +240,7 @@ def compare_step_times(student, devices, disturbed_but=None, **how):
         found, wanted = told[part], right[part]
         # A whole step may have kernels that write zeros into the gradients; its parts have none to differ by.
         near = math.isclose(found, wanted, rel_tol=0.1 if part == "whole" else 0.04)
-        where = f'"{part}" took {micro(wanted)}, and time_step returned {micro(found)}.'
+        where = f'"{part}" took {micro(wanted)}, but time_step returned {micro(found)}.'
         if part == "whole":
             together = sum(right[one] for one in PARTS[:3])
             need(
@@ -288,7 +288,7 @@ def compare_step_times(student, devices, disturbed_but=None, **how):
             for number, earlier in enumerate(readings)
             for later in readings[number + 1 :]
         )
-        need(read, f"{where} No two readings of clock() are so far apart: return differences of readings.")
+        need(read, f"{where} No two readings of clock() are that far apart. Return differences of readings.")
 
 
 @ex1.fact("it takes training steps: one to warm up, then for each repeat one timed in parts and one as a whole")
@@ -423,12 +423,12 @@ def likely_mistake(found: str, right: str, differences: list[float], drift: floa
     if {found, right} == {"a", "b"}:
         return "Return the one that takes less time. Is each difference b - a, also where b ran first?"
     if found == "cannot tell":
-        return "Is your k too small, one end never compared with 0, or a difference not b - a?"
+        return "Is your k too small? Do you compare both ends with 0? Is each difference b - a?"
     if not k:
         return 'Compare your k with the formula, and return "cannot tell" where it is 0.'
     if 0 in (ordered[k - 1], ordered[-k]):
         return "An end at exactly 0 is on neither side, and a difference of 0 counts."
-    return "Is your k too large, or does your rule use something else than the interval's two ends?"
+    return "Is your k too large, or does your rule use something other than the interval's two ends?"
 
 
 def compare_turns(student, costs_a, costs_b, left_over=0.0, drift=0.0):
@@ -649,7 +649,7 @@ def why_it_raised(words: str) -> str:
     if "Both events must be recorded" in words:
         return "\nAn event was never recorded: do all hooks that your loop made use the last pair of events?"
     if "Event" in words and ("stands where a tensor" in words or "no attribute" in words):
-        return "\nA hook returned an event, which replaced the part's input or output. Hooks return nothing."
+        return "\nA hook returned an event, which replaced the part's input or output. Hooks must return nothing."
     if "but got: cpu" in words:
         return "\nTake a part's device from its parameters: its input may come from another device."
     return ""
@@ -669,7 +669,7 @@ def part_seconds(busy, places, number) -> float:
 def compare_part_times(told, right):
     if all_near(told, right):
         return
-    where = f"The parts took {micro(*right)}, and by_events returned {micro(*told)}."
+    where = f"The parts took {micro(*right)}, but by_events returned {micro(*told)}."
     need(
         not all_near([mine / 1000 for mine in told], right),
         f"{where} elapsed_time gives milliseconds: return seconds.",
@@ -680,8 +680,8 @@ def compare_part_times(told, right):
     )
     need(
         min(told) > -1e-6,
-        f"{where} A time below 0: its end was recorded before its start, or on another device. Each part has two "
-        "events of its own, in the stream of its own device.",
+        f"{where} One time is below 0: its end was recorded before its start, or on another device. Give each part "
+        "its own two events, in the stream of its own device.",
     )
     need(
         min(told) > 1e-6,
@@ -690,7 +690,7 @@ def compare_part_times(told, right):
     )
     need(
         max(told) > LAUNCHES,
-        f"{where} So long it takes to launch a part. The host's clock shows no more: use events.",
+        f"{where} That is how long it takes to launch a part. The host's clock shows only that, so use events.",
     )
     need(
         len({round(one, 9) for one in told}) == len(told),
@@ -728,7 +728,7 @@ ex4 = lab.exercise(
     title="One large move instead of many small ones",
     hints=[
         "One copy moves one tensor. How do tensors of different shapes become one tensor with one dimension?",
-        "After the move, split it again. How many elements belong to each? The given tensors know.",
+        "After the move, split it again. How many elements belong to each piece? Look at the given tensors.",
         "x.split([6, 5, 8]) splits a tensor of 19 elements into three. Each piece then needs its old shape.",
         "Split and reshape on the new device. Does any step in between cut the autograd graph?",
     ],
@@ -785,7 +785,7 @@ def compare_moved(seen, arrays, device):
     devices = " and ".join(sorted(set(seen["devices"])))
     need(
         devices == device,
-        f"The tensors are on {devices}, not {device}. Use what .to(device) returns: the tensor itself stays.",
+        f"The tensors are on {devices}, not {device}. Use what .to(device) returns: the original does not move.",
     )
     wrong = [
         number for number, pair in enumerate(zip(seen["values"], arrays, strict=True)) if not np.array_equal(*pair)
@@ -968,7 +968,7 @@ def compare_training(seen, sizes, batches, optimizer="SGD"):
         not strange,
         f"Among the losses and the smallest one there is {strange[0] if strange else ''}. Return floats.",
     )
-    where = f"The losses should be {in_short(losses)}, and train returned {in_short(found)}."
+    where = f"The losses should be {in_short(losses)}, but train returned {in_short(found)}."
     right = np.allclose(found, losses, **CLOSE)
     rounded = any(found == [round(loss, digits) for loss in losses] for digits in range(7))
     need(right or not rounded, f"{where} Yours are rounded: return them as they are.")

@@ -48,7 +48,7 @@ def _(student):
                 done = work.get(device, 0) / (2 * 8 * 1000 * 2000)
                 need(
                     done == 1,
-                    f"in one forward pass {device} does the work of {done:g} linear layers. It has one: call it once.",
+                    f"in one forward pass {device} does the work of {done:g} linear layers. Call its layer once.",
                 )
 
 
@@ -145,6 +145,6 @@ def _(student):
             did = work.get(device, 0)
             need(
                 did == own,
-                f"with cut={cut}, {device} does {did} FLOPs in a forward pass, and its layers need {own}. Does a part "
+                f"with cut={cut}, {device} does {did} FLOPs in a forward pass, but its layers need {own}. Does a part "
                 "run twice, or on the other device?",
             )

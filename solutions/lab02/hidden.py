@@ -90,7 +90,7 @@ def _(student):
     found, expected = student.run(split_model_bridges, device0, device1), seen.crossings([device0, device1])
     need(
         found == [expected] * 2,
-        f"a model in two stages has {expected} bridge and {expected} on its path, and bridges returns {found}. The "
+        f"a model in two stages has {expected} bridge and {expected} on its path, but bridges returns {found}. The "
         "node of a linear layer has three next functions: follow them all.",
     )
 
