@@ -1,6 +1,6 @@
 """Lab 05's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
-A probe runs beside the student's code and tells plain data; the fact judges it here.
+A probe runs next to the student's code and returns plain data; the fact judges it here.
 """
 
 from itertools import accumulate, count
@@ -26,10 +26,10 @@ ex1 = lab.exercise(
     title="Watch your own split model train",
     hints=[
         "A training step has five lines, as in lab 03. On which device is the loss computed?",
-        "You need the step twice: once by itself, then once inside a block of `record`.",
-        "timeline.utilization() has a share for each device, from 0 to 1. A percentage is 100 times that.",
-        "timeline.busy_times(device) is a list of pairs (start, end). How long does one of device0 overlap with one of "
-        "device1? timeline.span is the recorded time.",
+        "You need the step twice: once by itself, then once inside a `with record(...)` block.",
+        "timeline.utilization() gives each device's share of the time, from 0 to 1. A percentage is 100 times that.",
+        "timeline.busy_times(device) returns a list of pairs (start, end). How long does a pair of device0 overlap "
+        "with a pair of device1? timeline.span is the recorded time.",
     ],
 )
 NEAR = {"both": 0.5}  # points of percent
@@ -147,19 +147,19 @@ def compare_watch(student, kind, width, rows, devices, seed=1, adam=False):
             key in found,
             f"The key {key!r} is missing: the dict has {', '.join(found) or 'none'}. Use str(device0) as a key.",
         )
-        need(not isinstance(found[key], str), f"Under {key!r} is {found[key]}. Return a number, the percentage.")
+        need(not isinstance(found[key], str), f"The value of {key!r} is {found[key]}. Return a number, the percentage.")
         near = abs(found[key] - percent) < (NEAR_UPDATE if adam else NEAR.get(key, NEAR_BUSY))
         need(
             near or percent < 1 or abs(100 * found[key] - percent) > NEAR_BUSY,
-            f"Under {key!r} is {found[key]:.4g}, a share from 0 to 1. Return a percentage: {percent:.1f}.",
+            f"The value of {key!r} is {found[key]:.4g}, a share from 0 to 1. Return a percentage: {percent:.1f}.",
         )
         need(
             near,
-            f"{'Both devices' if key == 'both' else key} computed in {percent:.1f}% of the second step, and watch "
+            f"{'Both devices' if key == 'both' else key} computed in {percent:.1f}% of the second step, but watch "
             f"returned {found[key]:.1f}. {likely_percentage(key, found[key], run, devices)}",
         )
     extra = [key for key in found if key not in run["right"]]
-    need(not extra, f"The dict has {', '.join(map(repr, extra))}, too. Return the three percentages alone.")
+    need(not extra, f"The dict also has {', '.join(map(repr, extra))}. Return only the three percentages.")
     return run
 
 
@@ -178,29 +178,29 @@ def likely_percentage(key, found, run, devices) -> str:
     else:
         known = [
             (100 - right[key], "That is how long it is idle, not how long it computes."),
-            (one + other - right[key], "That is the other device's."),
+            (one + other - right[key], "That is the other device's percentage."),
         ]
     known += [
-        (percents[key], f"That is the percentage of {name}. Record the second step, whole and alone.")
+        (percents[key], f"That is the percentage of {name}. Record the whole second step and nothing else.")
         for name, percents in run["mistaken"].items()
     ]
     likely = [words for percent, words in known if abs(percent - found) < 0.3]
-    return likely[0] if likely else "Record the second step, whole and alone, and divide by timeline.span."
+    return likely[0] if likely else "Record the whole second step and nothing else, and divide by timeline.span."
 
 
 def compare_trained(student, kind):
     run = student.run(watch_a_model, kind, 64, 32, list(student.devices), 3, False)
     need(
         run["steps"] == 2 and run["passes"] == 2,
-        f"The model ran {run['passes']} times, and optimizer.step() {run['steps']} times. Each runs twice: in the step "
-        "that warms up and in the recorded one.",
+        f"The model ran {run['passes']} times, and optimizer.step() {run['steps']} times. Each must run twice: in the "
+        "warm-up step and in the recorded one.",
     )
     same_weights = all(map(same, *run["weights"]))
     need(same_weights, "The weights differ from those after two training steps. Does each step clear the gradients?")
     need(
         run["to the host"] < run["output"],
-        f"{run['to the host']} bytes came from a device to the CPU, but the output has {run['output']}. Move y to the "
-        "output's device, and leave the output where it is.",
+        f"You copied {run['to the host']} bytes from a device to the CPU; the output has {run['output']} bytes. "
+        "Move y to the output's device, and leave the output where it is.",
     )
 
 
@@ -209,7 +209,7 @@ def _(student):
     compare_trained(student, "split")
 
 
-@ex1.fact("for a split model it returns each device's percentage of the second step alone")
+@ex1.fact("for a split model, it returns each device's percentage of only the second step")
 def _(student):
     compare_watch(student, "split", 512, 512, student.devices)
 
@@ -219,13 +219,13 @@ def _(student):
     compare_watch(student, "split", 2048, 16, student.devices, adam=True)
 
 
-@ex1.fact("y goes where the output is, which may be device0")
+@ex1.fact("y moves to the output's device, which may be device0")
 def _(student):
     with case("For a model whose output is on device0"):
         compare_trained(student, "back")
 
 
-@ex1.fact("for a model with a branch on each device it returns the percentage of the time in which both computed")
+@ex1.fact("for a model with a branch on each device, it returns the percentage of the time in which both compute")
 def _(student):
     compare_watch(student, "branches", 512, 512, student.devices)
 
@@ -238,8 +238,8 @@ ex2 = lab.exercise(
     title="Where does the time go?",
     hints=[
         "Draw both devices and the copies as bars along a time axis. At which moments can the answer change?",
-        "Cut the time at all these moments. Within one piece nothing changes, so ask at its middle.",
-        "Ask in this order: how many devices compute? If none, does a copy run? If not, it is the host.",
+        "Cut the time at all these moments. Nothing changes within a piece, so look at its middle.",
+        "Ask in this order: how many devices compute? If none, does a copy run? If not, the devices wait for the host.",
         "timeline.begin and timeline.end are such moments, too.",
     ],
 )
@@ -284,13 +284,14 @@ def compare_where(student, rows, begin, end, **right):
     with case(f"From {begin} to {end} s, {told or 'nothing runs'}"):
         found = student.run(ask_where, devices, events, begin, end)
         need(not isinstance(found, str), f"where_time_goes returned {found}. Return a dict.")
-        need(set(found) == set(PARTS), f"The keys are {', '.join(map(repr, found)) or 'none'}. Return {PARTS}.")
+        keys = ", ".join(map(repr, found)) or "none"
+        need(set(found) == set(PARTS), f"The keys are {keys}. Return the keys {', '.join(map(repr, PARTS))}.")
         for part in PARTS:
             value, share = found[part], right.get(part, 0.0)
             need(not isinstance(value, str), f"{part!r} is {value}. Return a number from 0 to 1.")
             need(
                 abs(value - share) < 1e-6,
-                f"{part!r} is {value:.4g} and should be {share:.4g}. "
+                f"{part!r} is {value:.4g}, but should be {share:.4g}. "
                 + likely_share(part, found, share, end - begin, seen),
             )
 
@@ -306,31 +307,34 @@ def likely_share(part, found, share, span, seen) -> str:
     if share and abs(found[part] - 100 * share) < 1e-6:
         return "That is in percent: return a number from 0 to 1."
     if share and abs(found[part] - share * span / seen) < 1e-6:
-        return "Divide by all the time, timeline.end - timeline.begin, not by that from the first event to the last."
+        return "Divide by the whole time, timeline.end - timeline.begin, not by that from the first event to the last."
     if 0 < abs(found[part] - share) < 0.01:
-        return "Samples are not exact: cut the time where a kernel or copy starts or ends."
-    total = f"Your four shares make {sum(numbers):.4g}, not 1"
+        return "Sampling is not exact: cut the time where a kernel or copy starts or ends."
+    total = f"Your four shares add up to {sum(numbers):.4g}, not 1"
     if sum(numbers) < 1 - 1e-6:
-        return f"{total}: count all the time from timeline.begin to timeline.end, and divide by it."
+        return f"{total}. Count all the time from timeline.begin to timeline.end, and divide by it."
     more = found[part] > share
     looks = {
-        "both": ("Is an overlap counted twice?", "Compare each kernel of device0 with each of device1."),
+        "both": ("Do you count an overlap twice?", "Compare each kernel of device0 with each of device1."),
         "one": (
-            "A kernel runs on exactly one device then, not on both or none.",
-            "Copies during a kernel do not count.",
+            "Count only time in which a kernel runs on exactly one device.",
+            "A copy during a kernel changes nothing: that time counts.",
         ),
-        "copy": ("Is a copy counted twice, or while a kernel runs?", "A copy to or from either device counts."),
-        "host": ("Does a kernel or copy run then?", "Time before the first event and after the last counts, too."),
+        "copy": ("Do you count a copy twice, or while a kernel runs?", "A copy to or from either device counts."),
+        "host": (
+            "Does a kernel or copy run during some of it?",
+            "Count the time before the first event and after the last.",
+        ),
     }
     return looks[part][0 if more else 1] + (f" {total}." if sum(numbers) > 1 + 1e-6 else "")
 
 
-@ex2.fact("it tells apart time in which both compute and time in which one does")
+@ex2.fact("it distinguishes time in which both devices compute from time in which one does")
 def _(student):
     compare_where(student, [(0, "kernel", 0, 4), (1, "kernel", 3, 8)], 0, 8, both=1 / 8, one=7 / 8)
 
 
-@ex2.fact('while no device computes, it is "copy" if a copy runs, and "host" if not')
+@ex2.fact('while no device computes, the time is "copy" if a copy runs and "host" if not')
 def _(student):
     rows = [(0, "cpu", 1, 2), (0, "kernel", 2, 5), (0, "other", 5, 6), (1, "kernel", 6, 8)]
     compare_where(student, rows, 0, 10, one=0.5, copy=0.2, host=0.3)
@@ -359,12 +363,12 @@ def _(student):
 ex3 = lab.exercise(
     "ex3",
     points=2,
-    title="What training takes at its peak, by device",
+    title="Peak training memory, by device",
     hints=[
-        "Ask a parameter: how many numbers does it have, and how many bytes does each take?",
-        "How many tensors of its size exist at the peak? The parameter, its gradient, and which more?",
-        "A frozen parameter counts once: it has no gradient, and the optimizer needs nothing for it.",
-        "model.parameters() has a shared weight once, and no buffers. model.state_dict() has it twice, and buffers.",
+        "How many numbers does a parameter have, and how many bytes does each take?",
+        "How many tensors of its size exist at the peak? The parameter, its gradient, and which others?",
+        "A frozen parameter counts once: it has no gradient, and the optimizer keeps nothing for it.",
+        "model.parameters() has a shared weight once and no buffers. model.state_dict() has it twice, and buffers.",
     ],
 )
 
@@ -421,7 +425,7 @@ def expected_memory(kind, devices, optimizer):
 def compare_training_memory(student, kind, devices, optimizer):
     words = {
         "plain": "Two linear layers",
-        "frozen": "The first layer frozen (requires_grad=False)",
+        "frozen": "A frozen first layer (requires_grad=False)",
         "shared": "A weight that two layers share",
         "buffers": "A model with buffers (BatchNorm)",
     }.get(kind, f"A model in {kind}")
@@ -441,26 +445,26 @@ def compare_training_memory(student, kind, devices, optimizer):
                 f"{likely_count(kind, optimizer, found[device], size, sum(right.values()))}",
             )
         extra = [device for device in found if device not in right]
-        need(not extra, f"The dict has {', '.join(map(repr, extra))}, where the model has no parameters.")
+        need(not extra, f"The dict has {', '.join(map(repr, extra))}, but the model has no parameters there.")
 
 
 def likely_count(kind, optimizer, found, size, total) -> str:
     """What a wrong number of bytes counts, and what to do."""
     if found == total:
-        return "Those are all devices together: count each parameter for its own device."
+        return "That is the total of all devices. Count each parameter for its own device."
     if kind == "plain" and 4 * found == size:
-        return "Those are numbers, not bytes."
+        return "That is the count of numbers, not of bytes."
     if kind == "plain":
         copies = found / (size / (2 + STATES[optimizer]))
         return (
-            f"That is the size of the parameters times {copies:.3g}. Which tensors of this size exist at the peak of a "
+            f"That is {copies:.3g} times the size of the parameters. Which tensors of this size exist at the peak of a "
             "step?"
         )
     return {
-        "frozen": "A frozen parameter itself counts; it has no gradient and no optimizer tensors.",
+        "frozen": "Count a frozen parameter, but no gradient and no optimizer tensors for it.",
         "shared": "Count a shared weight once: model.parameters() has it once.",
         "buffers": "Leave out the buffers: only parameters count.",
-    }.get(kind, "Take each parameter's own bytes per number, including for its gradient and its optimizer tensors.")
+    }.get(kind, "Use each parameter's own bytes per number, also for its gradient and optimizer tensors.")
 
 
 @ex3.fact("with plain SGD: a parameter and its gradient, on each device")
@@ -497,8 +501,8 @@ ex4 = lab.exercise(
     star=True,
     title="Adam in less than four times the weights",
     hints=[
-        "The hook gets its parameter and nothing else. How does it find what updates this parameter, and no other?",
-        "An optimizer may have a single parameter. It keeps its state from step to step, so when do you make it?",
+        "The hook gets its parameter and nothing else. How can it update this parameter and no other?",
+        "An optimizer may have a single parameter. It keeps its state from step to step, so when must you create it?",
         "After the update, is the gradient still in .grad when your hook returns?",
         "PyTorch refuses such a hook on a parameter that gets no gradient.",
     ],
@@ -616,10 +620,10 @@ def mistaken_updates(layers, width, frozen, steps, seed):
 
     updates = {
         "Adam with gradients that add up. Set .grad to None after each update.": adam,
-        "a new Adam in every step. Make each Adam once: it keeps its state from step to step.": lambda p, _: adam(
+        "a new Adam in every step. Create each Adam once: it keeps its state from step to step.": lambda p, _: adam(
             p, {}
         ),
-        "AdamW, which also makes the weights smaller. Use torch.optim.Adam.": lambda p, kept: adam(
+        "AdamW, which also decays the weights. Use torch.optim.Adam.": lambda p, kept: adam(
             p, kept, kind=torch.optim.AdamW
         ),
         "SGD with this lr. Use torch.optim.Adam.": lambda p, _: torch.optim.SGD([p], lr=0.01).step(),
@@ -627,8 +631,8 @@ def mistaken_updates(layers, width, frozen, steps, seed):
         "Adam without its bias correction, 1 - beta ** step.": lambda p, kept: by_hand(p, kept, 0),
         "Adam with the bias correction of step 1 in every step.": lambda p, kept: by_hand(p, kept, 1),
         "Adam with one step count for all parameters. Count the steps of each parameter.": counts_all,
-        "Adam with the gradient of the step before. register_hook is called before the gradient is in .grad.": late,
-        "more updates in each step than in the last. Register the hooks once, not in every step.": more_each_time,
+        "Adam with the previous step's gradient. A register_hook function runs before the gradient is in .grad.": late,
+        "more updates in each step than before. Register the hooks once, not in every step.": more_each_time,
     }
     # Only the first keeps its gradients.
     return {said: trained(one if one is adam else clearing(one)) for said, one in updates.items()}
@@ -643,16 +647,16 @@ def compare_lean(student, devices, *, layers=12, width=128, cut=6, frozen=0, see
         not any(moved[: 2 * frozen]),
         "A frozen parameter (requires_grad=False) has changed. Skip it, and leave its requires_grad as it is.",
     )
-    need(all(moved[2 * frozen :]), "After three steps some parameter has not changed. Does each one have a hook?")
+    need(all(moved[2 * frozen :]), "After three steps, a parameter has not changed. Does each one have a hook?")
     if not all(map(same, lean, plain)):
         # Rounding grows from step to step, and the first may tell what three do not.
         for steps, when, mine in ((3, "three steps", lean), (1, "the first step", run["first"][0])):
             for said, other in mistaken_updates(layers, width, frozen, steps, seed).items():
                 taken = all(map(same, mine, other)) and not all(map(same, mine, run["first"][1]))
-                need(not taken, f"After {when} the weights are those of {said}")
-        kept = "The first step is right: look at what each optimizer keeps from one step to the next."
-        changed = kept if all(map(same, *run["first"])) else "They differ after the first step already."
-        need(False, f"After three steps the weights differ from those of torch.optim.Adam. {changed}")
+                need(not taken, f"After {when}, the weights are those of {said}")
+        kept = "The first step is right. Does each optimizer keep its state from one step to the next?"
+        changed = kept if all(map(same, *run["first"])) else "They already differ after the first step."
+        need(False, f"After three steps, the weights differ from those of torch.optim.Adam. {changed}")
     return run
 
 
@@ -660,11 +664,11 @@ def compare_peaks(run):
     kept = "No gradient was left in .grad after your hooks. Which other tensors of the weights' size do you keep?"
     if run["kept"]:
         kept = (
-            f"{run['kept']} of {run['trained']} gradients were still in .grad after their hooks: update each weight in "
-            "its hook, and set its .grad to None there."
+            f"{run['kept']} of {run['trained']} gradients were still in .grad after their hooks. Update each weight in "
+            "its hook, and then set its .grad to None."
         )
     for name, peak in run["peaks"].items():
-        need(peak <= FEWEST, f"At its peak {name} holds {peak:.2f} times its weights. {kept}")
+        need(peak <= FEWEST, f"At its peak, {name} holds {peak:.2f} times its weights. {kept}")
 
 
 @ex4.fact("three steps give the weights that torch.optim.Adam gives")
@@ -699,12 +703,12 @@ ex5 = lab.exercise(
     hints=[
         "How many bytes does one layer take at the peak of a step with Adam? Count its tensors, as in exercise 3.",
         "Go through the layers from the front and add up their bytes. When do you stop?",
-        "Test before you count a layer in: is the sum with this layer at most memory0?",
-        "Your loop finds the cut. layers[:cut] and layers[cut:] are the two parts; .to(device) moves one.",
+        "Before you add a layer, test whether the sum with this layer is at most memory0.",
+        "Your loop finds the cut. layers[:cut] and layers[cut:] are the two parts; .to(device) moves a part.",
     ],
     likely={
-        "shapes cannot be multiplied": "Do the layers run in their order? After the first one that does not fit, all "
-        "others are on device1.",
+        "shapes cannot be multiplied": "Do the layers run in order? The first that does not fit and all after it "
+        "belong on device1.",
     },
 )
 
@@ -765,30 +769,30 @@ def compare_fit(student, stack, memory0, cut, device0, device1, dtype=torch.floa
     if frozen:
         words += f" (frozen: layer {', '.join(map(str, frozen))})"
     for one, other in tied:
-        words += f" (layer {other} has the weight of layer {one})"
+        words += f" (layer {other} shares the weight of layer {one})"
     with case(words):
         run = student.run(fit_and_train, stack, memory0, device0, device1, state, x, list(frozen), list(tied))
         there, fit = layers_there(run["tensors"], whole, cut, device0)
         held, room = run["peak"] or 0, memory0 + RESERVE
         count = likely_cut(whole, there, fit)
         if there <= fit:
-            count = "Was something else there, such as the other layers before they moved?"
+            count = "Was something else on device0, such as the other layers before they moved?"
         need(
             held <= room,
-            f"device0 held {held} bytes at the peak, more than memory0 and {RESERVE} for activations. It has "
+            f"device0 held {held} bytes at the peak, more than memory0 plus {RESERVE} for activations. It has "
             f"{with_parameters(there)}, but {fit} fit. {count}",
         )
         compare_parts(run["tensors"], whole, cut, device0, device1)
         expected = forward_and_backward(whole, x)
         need(
             same(run["output"], expected["output"]),
-            "The output differs from that of the unsplit stack. Keep all layers, in their order: the first that does "
-            "not fit and all after it go to device1.",
+            "The output differs from that of the unsplit stack. Keep all layers, in order. The first that does not fit "
+            "and all after it belong on device1.",
         )
         with_gradient = [gradient for gradient in run["gradients"] if gradient is not None]
         expected = [gradient for gradient in expected["gradients"] if gradient is not None]
-        need(len(with_gradient) >= len(expected), "After backward() some parameter has no gradient.")
-        need(len(with_gradient) == len(expected), "After backward() a frozen parameter has a gradient.")
+        need(len(with_gradient) >= len(expected), "After backward(), a parameter has no gradient.")
+        need(len(with_gradient) == len(expected), "After backward(), a frozen parameter has a gradient.")
         right = all(any(same(mine, theirs) for theirs in expected) for mine in with_gradient)
         need(right, "The gradients differ from those of the stack on one device.")
 
@@ -801,7 +805,7 @@ def likely_cut(whole, there: int, fit: int) -> str:
     """How to count the bytes of layers of this kind where `there` layers are on device0, and another number fits."""
     parameters = [parameter for layer in whole for parameter in layer.parameters()]
     if not all(parameter.requires_grad for parameter in parameters):
-        return "A frozen parameter counts once, a trained one with its gradient and Adam's tensors."
+        return "Count a frozen parameter once, and a trained one with its gradient and Adam's tensors."
     if len(set(parameters)) < len(parameters):
         return "Count a parameter that two layers share once."
     if any(True for _ in whole.buffers()):
@@ -810,7 +814,7 @@ def likely_cut(whole, there: int, fit: int) -> str:
         return "If not even the first layer fits, part0 is an empty nn.Sequential."
     if there > fit:
         return "Count all parameters, their gradients and Adam's tensors, with the bytes of their dtype."
-    return "A sum of exactly memory0 fits, and device0 gets the last layer, too, if it fits."
+    return "A sum of exactly memory0 fits. The last layer also belongs on device0 if it fits."
 
 
 def layers_there(found, whole, cut, device0):
@@ -860,7 +864,7 @@ def _(student):
     compare_fit(student, SIX, 2 * ONE + ONE // 2, 4, *student.devices)
 
 
-@ex5.fact("with more memory device0 gets more layers, also with the devices swapped")
+@ex5.fact("with more memory, device0 gets more layers, also with the devices swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:

@@ -1,6 +1,6 @@
 """Lab 06's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
-A probe runs beside the student's code and tells plain data; the fact judges it here. What is compared are the
+A probe runs next to the student's code and returns plain data; the fact judges it here. It compares them with the
 numbers of the unsplit model, made in this process from the same seed.
 """
 
@@ -45,13 +45,13 @@ ex1 = lab.exercise(
         "Each group is an nn.Sequential: you can index it and loop over it. Where do you count the blocks?",
         "Make one list of all blocks, from the first of layer1 to the last of layer4. The cut is an index into it.",
         "Names come from attributes: an nn.Sequential or nn.ModuleList set as an attribute adds names. A method that "
-        "makes the list does not.",
-        "forward loops over that list. At which number do the activations move?",
+        "builds the list does not.",
+        "forward loops over that list. Before which block do the activations move?",
         "One line of ResNet's forward calls no module: it flattens each image's numbers. Is it in yours?",
     ],
     likely={
         "shapes cannot be multiplied": "Does your forward flatten each image's numbers before fc, as ResNet's does?",
-        "IndexError": "Groups have other numbers of blocks in other ResNets: loop over each group.",
+        "IndexError": "Not every ResNet has the same number of blocks in each group: loop over each group.",
     },
 )
 
@@ -132,7 +132,7 @@ def need_work(found, right):
     """The model is computed on the devices. `found`: None where FLOPs are not counted."""
     need(
         found is None or found >= LEAST_WORK * right,
-        f"The devices do {(found or 0) / right:.0%} of the model's FLOPs. Compute on them, not on the CPU.",
+        f"The devices do only {(found or 0) / right:.0%} of the model's FLOPs. Compute on them, not on the CPU.",
     )
 
 
@@ -146,8 +146,8 @@ def compare_resnet_tensors(student, blocks, cut, options, device0, device1):
     extra = [name for name in seen if name not in right]
     need(
         not extra,
-        f"{len(extra)} names are new, such as {', '.join(extra[:2])}, so a checkpoint does not load. Set no module as "
-        "an attribute a second time.",
+        f"{len(extra)} names are new, such as {', '.join(extra[:2])}, so a checkpoint does not load. Do not set a "
+        "module as an attribute twice.",
     )
     for name, tensor in right.items():
         shape, wanted = seen[name][0], list(tensor.shape)
@@ -166,8 +166,8 @@ def compare_resnet_places(student, blocks, cut, options, device0, device1):
         for name, found in compare_resnet_tensors(student, blocks, cut, options, device0, device1).items():
             wanted = device0 if name.startswith(on_first(blocks, cut)) else device1
             of_blocks = ", ".join(block.rstrip(".") for block in on_first(blocks, cut)[2:])
-            there = f" Of the blocks, device0 has {of_blocks}." if name.startswith("layer") else ""
-            need(found == wanted, f"{name} is on {found}, and should be on {wanted}.{there}")
+            there = f" The blocks on device0 are {of_blocks}." if name.startswith("layer") else ""
+            need(found == wanted, f"{name} is on {found}, but should be on {wanted}.{there}")
 
 
 def compare_resnet(student, blocks, cut, options, device0, device1, *, training, shape, seed):
@@ -181,7 +181,7 @@ def compare_resnet(student, blocks, cut, options, device0, device1, *, training,
         found, wanted = seen["output"], right["output"]
         need(
             found.shape == wanted.shape,
-            f"The output has shape {found.shape}, and the unsplit model's {wanted.shape}. Keep the batch dimension.",
+            f"The output has shape {found.shape} instead of {wanted.shape}. Keep the batch dimension.",
         )
         need(
             near(found, wanted),
@@ -192,8 +192,8 @@ def compare_resnet(student, blocks, cut, options, device0, device1, *, training,
             none = [name for name, gradient in seen["gradients"].items() if gradient is None]
             need(
                 not none,
-                f"After backward() {len(none)} parameters have no gradient, such as {', '.join(none[:2])}. Move the "
-                "activations with .to() alone: detach(), .data and no_grad() cut the autograd graph.",
+                f"After backward(), {len(none)} parameters have no gradient, such as {', '.join(none[:2])}. Move the "
+                "activations only with .to(): detach(), .data and no_grad() cut the autograd graph.",
             )
             for name, gradient in right["gradients"].items():
                 need(near(seen["gradients"][name], gradient), f"The gradient of {name} differs.")
@@ -219,7 +219,7 @@ def _(student):
     need(seen["in training"], "A module of the new model is in evaluation mode. Do not call eval() in __init__.")
 
 
-@ex1.fact("in evaluation mode it computes what the unsplit model computes, and the output is on device1")
+@ex1.fact("in evaluation mode, the output is that of the unsplit model, on device1")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -227,7 +227,7 @@ def _(student):
             compare_resnet(student, EARLY, 1, {"num_classes": 10}, device0, device1, **options)
 
 
-@ex1.fact("in training mode outputs, gradients and running statistics are those of the unsplit model")
+@ex1.fact("in training mode, outputs, gradients and running statistics match the unsplit model's")
 def _(student):
     shape = (4, 3, 32, 64)
     compare_resnet(student, SMALL, 3, {"num_classes": 10}, *student.devices, training=True, shape=shape, seed=3)
@@ -240,10 +240,10 @@ ex2 = lab.exercise(
     points=3,
     title="Split without touching forward",
     hints=[
-        "Each module moves once, now. Its arguments move in each call: what runs before forward in each call?",
+        "Move each module once, in place(). Its arguments must move in each call. What runs before each forward?",
         "A pre-hook registered with_kwargs=True gets the module, args and kwargs, and returns two of these. Which?",
-        "Functions made in a loop all see its last `device`. Make each hook in a function of its own.",
-        "An argument may be None or a number. Move only tensors, and keep each argument in its place.",
+        "Functions defined in a loop all see its last `device`. Let a function that takes `device` return each hook.",
+        "An argument may be None or a number. Move only tensors, and keep all arguments in their places.",
     ],
 )
 
@@ -399,11 +399,11 @@ MODELS = {
 }
 # What to look at, first of all, where a placed model raises.
 LIKELY = {
-    "resnet": "Does a pre-hook move each module's arguments, return them, and use its own device?",
-    "back and forth": "Names can have dots: find a module by model.get_submodule(name).",
-    "by name": "Move keyword arguments, too, and every argument that is a tensor, but no others.",
+    "resnet": "Does each pre-hook move all arguments, return them, and use its own module's device?",
+    "back and forth": "Names can have dots: get a module with model.get_submodule(name).",
+    "by name": "Move every argument that is a tensor, positional or keyword, but no others.",
     "tokens": "Move tensors of every dtype.",
-    "None first": "Pass None on in its place, positional or keyword, and keep the hooks for every call.",
+    "None first": "Pass on None in its place, positional or keyword, and keep the hooks for every call.",
     "no parameters": "Take the device from the plan: this module has no parameters.",
 }
 
@@ -420,25 +420,25 @@ def compare_placed(student, kind, device0, device1, *, shape, seed=1, training=T
         whole = unplaced(kind, seed, shape, training)
         need(
             seen["names"] == whole["names"],
-            "The parameters have other names than before. Add hooks to the modules, and do not wrap or replace them.",
+            "The parameters' names have changed. Add hooks to the modules; do not wrap or replace them.",
         )
         for name, found in seen["places"].items():
             wanted = next((device for part, device in plan.items() if f"{name}.".startswith(f"{part}.")), None)
             dots = f" {LIKELY['back and forth']}" if kind == "back and forth" else ""
-            need(wanted in (None, found), f"{name} is on {found}, and the plan says {wanted}.{dots}")
-        mode = "" if seen["mode kept"] else " Some module is in another mode now: do not call eval() or train()."
-        need(near(seen["output"], whole["output"]), f"The output differs from that before place.{mode}")
+            need(wanted in (None, found), f"{name} is on {found}, but the plan says {wanted}.{dots}")
+        mode = "" if seen["mode kept"] else " A module's mode has changed: do not call eval() or train()."
+        need(near(seen["output"], whole["output"]), f"The output differs from the output before place().{mode}")
         for found, right in zip(seen["given"], whole["given"], strict=True):
-            words = f"A module was called with {', '.join(right)}, and its forward got {', '.join(found)}."
+            words = f"A module was called with {', '.join(right)}, but its forward got {', '.join(found)}."
             need(found == right, f"{words} Move tensors, and pass on other arguments as they are.")
         none = sum(gradient is None for gradient in seen["gradients"])
         need(
             not none,
-            f"After backward() {none} of {len(seen['gradients'])} parameters have no gradient. Move arguments with "
-            ".to() alone: detach(), .data and no_grad() cut the autograd graph.",
+            f"After backward(), {none} of {len(seen['gradients'])} parameters have no gradient. Move arguments only "
+            "with .to(): detach(), .data and no_grad() cut the autograd graph.",
         )
         right = all(near(a, b) for a, b in zip(seen["gradients"], whole["gradients"], strict=True))
-        need(right, "Some gradient differs from that before place.")
+        need(right, "A gradient differs from the gradient before place().")
         need_work(seen["work"], whole["work"])
 
 
@@ -454,12 +454,12 @@ def _(student):
             compare_placed(student, "back and forth", device0, device1, shape=(4, 6))
 
 
-@ex2.fact("keyword arguments move, too, and what is no tensor is passed on")
+@ex2.fact("tensors move as keyword arguments, too, and other values stay as they are")
 def _(student):
     compare_placed(student, "by name", *student.devices, shape=(4, 6), seed=2)
 
 
-@ex2.fact("integers and bools move, and None is passed on, in each call of a module")
+@ex2.fact("integer and bool tensors move, and None is passed on, in each call of a module")
 def _(student):
     compare_placed(student, "tokens", *student.devices, shape=(4, 6), seed=4)
     compare_placed(student, "None first", *student.devices, shape=(4, 6), seed=5)
@@ -478,8 +478,8 @@ ex3 = lab.exercise(
     title="What will the split cost?",
     hints=[
         "You need one tensor, the output of `last`. What sees it when the model runs?",
-        "How many bytes does a tensor of any dtype take? And how many times does something of that size cross?",
-        "An output tells whether it gets a gradient. Which attribute is it? (Not under no_grad.)",
+        "How many bytes does a tensor of any dtype take, and how many times does a tensor of that size cross?",
+        "Which attribute of the output says whether it gets a gradient? (Under no_grad it does not.)",
         "A forward pass in training mode changes BatchNorm's buffers, and a hook stays until it is removed. Run a copy "
         "of the model.",
     ],
@@ -553,7 +553,7 @@ def compare_seconds(
         need(
             abs(found - right) < 1e-6 * right,
             f"copy_seconds returned {found * 1e6:.2f} microseconds instead of {right * 1e6:.2f}. "
-            f"{likely[0] if likely else f'Only the output of {last!r} crosses, and its gradient.'}",
+            f"{likely[0] if likely else f'Only the output of {last!r} and its gradient cross.'}",
         )
 
 
@@ -569,14 +569,17 @@ def compare_left(student, mode, odd):
         x = batch(2, 3, 32, 32)
         seen = student.run(ask_seconds, SMALL, "layer2", [], "float32", mode, odd, x, 1e9, 1e-6)
         seconds_of(seen)
-        copied = "Run a copy of the model, not the model itself."
-        need(not seen["hooks"], f"{seen['hooks']} of your hooks stayed in the model. {copied}")
+        copied = "Run a copy of the model instead of the model itself."
+        need(not seen["hooks"], f"{seen['hooks']} of your hooks are still in the model. {copied}")
         modes, changed = seen["modes"], seen["changed"]
-        need(not modes, f"It changed the mode of {modes} of its modules. {copied}")
-        need(not changed, f"Afterwards {len(changed)} tensors differ, such as {', '.join(changed[:1])}. {copied}")
+        need(not modes, f"copy_seconds changed the mode of {modes} of the model's modules. {copied}")
+        need(
+            not changed,
+            f"Afterwards, {len(changed)} of the model's tensors differ, such as {', '.join(changed[:1])}. {copied}",
+        )
 
 
-@ex3.fact("it is the time of two copies of the last module's output, each with its latency")
+@ex3.fact("it returns the time of two copies of the last module's output, each with its latency")
 def _(student):
     compare_seconds(student, SMALL, "layer1", (8, 3, 32, 32), bandwidth=1e9, latency=2e-6)
 
@@ -595,7 +598,7 @@ def _(student):
     compare_seconds(student, SMALL, "layer2", (2, 3, 32, 32), dtype="float64", bandwidth=1e9, latency=1e-6)
 
 
-@ex3.fact("the model stays as it was: no hooks, each module in its mode, the same running statistics")
+@ex3.fact("the model stays unchanged: no hooks, the same modes, the same running statistics")
 def _(student):
     compare_left(student, True, NORM)
     compare_left(student, False, NORM)
@@ -609,9 +612,9 @@ ex4 = lab.exercise(
     title="Where does a wrong split go wrong?",
     hints=[
         "Collect the output of every leaf of one model, by name. Do the same for the other, then compare.",
-        "In which order do you compare? named_modules() has the order of definition; hooks see the order of calls.",
+        "In which order do you compare? named_modules() follows the order of definition, hooks the order of calls.",
         "A hook that keeps the output keeps the tensor itself. What does an in-place ReLU do to it afterwards?",
-        "The two outputs are on different devices. torch.allclose needs them on one, and of one shape.",
+        "The two outputs are on different devices. torch.allclose needs them on one device and of one shape.",
     ],
 )
 
@@ -699,7 +702,7 @@ BUGS = {
     "second.0": (
         "a split with another weight in second.0",
         "second.0",
-        "Compare leaves only, in the order in which they run, and return the first: head is defined first, and runs "
+        "Compare only leaves, in the order in which they run, and return the first. head is defined first but runs "
         "last.",
     ),
     "scaled between": (
@@ -710,17 +713,17 @@ BUGS = {
     "head and second.0": (
         "a split with other biases in head and in second.0",
         "second.0",
-        "Compare outputs, in the order of calls: head is defined first, and runs last.",
+        "Compare outputs, in the order of calls: head is defined first but runs last.",
     ),
     "hidden by the ReLU": (
-        "a split whose first.1 has other negative outputs, which the in-place ReLU makes 0",
+        "a split whose first.1 has different negative outputs, which the in-place ReLU sets to 0",
         "first.1",
-        "Keep a copy of each output, made in the hook.",
+        "Let the hook keep a copy of each output.",
     ),
     "mode": (
         "a split with first.1 in evaluation mode, and the whole model in training mode",
         "first.1",
-        "Compare in the modes as they are: do not call eval() or train().",
+        "Compare the modules in the modes that they have: do not call eval() or train().",
     ),
     "rounding": ("a split whose numbers differ by rounding", None, "Use torch.allclose, not equality."),
     "rounding of large numbers": (
@@ -729,11 +732,11 @@ BUGS = {
         "Use torch.allclose with both tolerances: rtol=1e-3 allows this.",
     ),
     "cancels": (
-        "a split in which two biases of second.0 differ, one up, one down",
+        "a split in which one bias of second.0 is larger and another is smaller",
         "second.0",
         "Compare number by number: in a sum or a mean, differences cancel.",
     ),
-    "shape": ("a split whose head gives one number less", "head", "Compare the shapes first."),
+    "shape": ("a split whose head gives one number fewer", "head", "Compare the shapes first."),
     "flat": (
         "a split whose head gives the same numbers in one dimension instead of two",
         "head",
@@ -742,12 +745,12 @@ BUGS = {
     "scaled in second": (
         "a split whose second multiplies the output of second.1 by 1.1",
         "head",
-        "Compare leaves only: second contains others.",
+        "Compare only leaves: second contains other modules.",
     ),
     "one row": (
         "a split in which one sample of 4,000 is wrong where it crosses",
         "second.0",
-        "Compare number by number, all samples.",
+        "Compare every number of every sample.",
     ),
 }
 LEAVES = ("first.0", "first.1", "first.2", "second.0", "second.1", "head")
@@ -762,11 +765,11 @@ def judge_difference(student, bug, device0, device1, seed=1, rows=16):
         told = f"first_difference returned {found!r} instead of {right!r}."
         need(found is None or found in LEAVES, f"{told} The leaves are {', '.join(LEAVES)}.")
         need(found == right, f"{told} {likely}")
-        need(not seen["hooks"], f"Afterwards {seen['hooks']} hooks are left in the models. Remove each by its handle.")
-        need(seen["same"], "Afterwards some module is in another mode than before. Do not call eval() or train().")
+        need(not seen["hooks"], f"{seen['hooks']} hooks are still in the models. Remove each with its handle.")
+        need(seen["same"], "Afterwards, a module's mode has changed. Do not call eval() or train().")
 
 
-@ex4.fact("for a right split it returns None, and for one wrong weight the leaf that has it")
+@ex4.fact("for a right split it returns None, and for one wrong weight it returns the leaf that has it")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -774,13 +777,13 @@ def _(student):
             judge_difference(student, "second.0", device0, device1)
 
 
-@ex4.fact("it returns the first leaf in the order of calls, also where no weight is wrong")
+@ex4.fact("it returns the first leaf in the order of calls, even where no weight is wrong")
 def _(student):
     judge_difference(student, "head and second.0", *student.devices)
     judge_difference(student, "scaled between", *student.devices)
 
 
-@ex4.fact("it returns a leaf, also where the module around it changes its output")
+@ex4.fact("it returns a leaf, even where the module around it changes its output")
 def _(student):
     judge_difference(student, "scaled in second", *student.devices)
 
@@ -790,7 +793,7 @@ def _(student):
     judge_difference(student, "hidden by the ReLU", *student.devices)
 
 
-@ex4.fact("rounding is no difference; another shape is one, and so are differences with a sum of 0")
+@ex4.fact("rounding is no difference, but another shape is, and so are differences that add up to 0")
 def _(student):
     for bug in ("rounding", "rounding of large numbers", "shape", "flat", "cancels"):
         judge_difference(student, bug, *student.devices)
@@ -801,6 +804,6 @@ def _(student):
     judge_difference(student, "one row", *student.devices, rows=4000)
 
 
-@ex4.fact("it compares in the modes in which the modules are")
+@ex4.fact("it compares the modules in the modes that they have")
 def _(student):
     judge_difference(student, "mode", *student.devices)

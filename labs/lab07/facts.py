@@ -1,7 +1,7 @@
 """Lab 07's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
-A probe runs beside the student's code and tells plain data; the fact judges it here. Bytes that backward keeps are
-counted by hand; peaks and times are measured on the simulated devices, beside the student's answer.
+A probe runs next to the student's code and returns plain data; the fact judges it here. Bytes that backward keeps
+are counted by hand; peaks and times are measured on the simulated devices, next to the student's answer.
 """
 
 from functools import cache
@@ -32,9 +32,9 @@ ex1 = lab.exercise(
     title="Saved activations on each device",
     hints=[
         "kept_by takes any layers and any x. Which layers and which x does the second device have?",
-        "Count each stage in a call of its own: one list for both counts the activation at the cut once.",
-        "A layer saves less if its input needs no gradient. Has the tensor that you give the second stage the first "
-        "stage's graph?",
+        "Count each stage in a separate call: one list for both counts the activation at the cut only once.",
+        "A layer saves less if its input needs no gradient. Does the tensor that you give the second stage have the "
+        "first stage's graph?",
     ],
 )
 
@@ -68,13 +68,13 @@ def ask_kept(lab, stack, cut, frozen, dtype, shape):
 def why_kept(second, mine, wanted, crossing, frozen) -> str:
     """The likeliest mistake where a device's bytes are wrong; `crossing` are those of the tensor at the cut."""
     if not second:
-        return "A layer saves only what its backward pass needs: a Linear its input, a Tanh its output."
+        return "A layer saves only tensors that its backward pass needs: a Linear saves its input, a Tanh its output."
     if frozen and mine > wanted:
-        return "Nothing before the cut is trained, so its output needs no gradient, and the layers behind save less."
+        return "Nothing before the cut is trained. Its output needs no gradient, so the layers after it save less."
     if mine == wanted - crossing:
         return "The tensor at the cut exists on both devices: count the second device's copy, too."
     if mine == wanted + crossing:
-        return "That is the tensor at the cut too much: no layer of the second stage saves it."
+        return "You count the tensor at the cut, but no layer of the second stage saves it."
     return "Did the second stage get the first one's output with its graph?"
 
 
@@ -84,16 +84,16 @@ def compare_kept(student, stack, cut, shape, right, *, frozen=(), dtype="float32
     words = ", the first layer frozen" if frozen else ""
     with case(f"For {kinds}, cut={cut} and x of shape {shape} ({dtype}){words}"):
         seen = student.run(ask_kept, stack, cut, list(frozen), dtype, list(shape))
-        need(not seen["kind"], f"kept_on_each returned {seen['kind']}. Return two whole numbers.")
+        need(not seen["kind"], f"kept_on_each returned {seen['kind']}. Return two integers.")
         found = seen["sizes"]
         need(len(found) == 2, f"kept_on_each returned {len(found)} numbers. Return two: one for each device.")
         need(tuple(found) != right[::-1] or right[0] == right[1], "these are the right two numbers in the wrong order.")
         for device, mine, wanted in zip(("first", "second"), found, right, strict=True):
             why = why_kept(device == "second", mine, wanted, crossing, frozen)
-            need(mine == wanted, f"the {device} device saves {wanted} bytes, and you count {mine}. {why}")
+            need(mine == wanted, f"the {device} device saves {wanted} bytes, but you count {mine}. {why}")
         need(
             not seen["strayed"],
-            f"afterwards the layers {seen['strayed']} are no longer on the CPU. Leave them there.",
+            f"afterwards, the layers {seen['strayed']} are no longer on the CPU. Leave them there.",
         )
 
 
@@ -102,7 +102,7 @@ def _(student):
     compare_kept(student, LINEARS, 2, (5, 6), (5 * 6 * 4 + 5 * 8 * 4, 5 * 8 * 4))
 
 
-@ex1.fact("and on neither where no layer saves it")
+@ex1.fact("the tensor at the cut counts on neither device where no layer saves it")
 def _(student):
     compare_kept(student, LINEARS, 1, (5, 6), (5 * 6 * 4, 5 * 8 * 4))
 
@@ -124,11 +124,11 @@ ex2 = lab.exercise(
     points=4,
     title="The peak, measured",
     hints=[
-        "Three calls for each device: what is in use before the training, a reset, and the peak after it. Which?",
-        "max_memory_allocated gives the peak since the last reset, and counts other tensors on the device, too.",
-        "copy.deepcopy(layers) is a model of its own. A slice of it holds its own layers, and can be moved alone.",
-        "If your number is too small with many samples: the second step's forward pass runs beside something that the "
-        "first one's did not have. Which tensors does Adam keep?",
+        "For each device, read the bytes in use before training, reset the peak, and read it after training.",
+        "max_memory_allocated gives the peak since the last reset. It also counts other tensors on the device.",
+        "copy.deepcopy(layers) is a separate model. You can slice it, and move each slice by itself.",
+        "Is your number too small with many samples? During the second step's forward pass the device holds more than "
+        "during the first. Which tensors does Adam keep?",
     ],
 )
 
@@ -184,23 +184,23 @@ def why_peak(mine, right, others, weights, all_weights, largest, already) -> str
     if mine == others:
         return "That is the peak of the other device."
     if mine > 0.9 * EARLIER:
-        return "That is a peak from before your training: reset_peak_memory_stats."
+        return "That is a peak from before your training. Call reset_peak_memory_stats first."
     if mine == all_weights:
-        return "The weights of all layers take as much. Was the whole copy there at first?"
+        return "That is the size of all layers' weights. Was the whole copy on this device at first?"
     if already and abs(mine - right - 4 * already) <= 0.01 * right:
-        return f"{4 * already} of them were in use before your training: subtract those."
+        return f"{4 * already} of these bytes were in use before your training. Subtract them."
     if mine == 4 * weights + 2 * largest:
-        return "That is Adam with foreach=False: leave it at its default, as the training would."
+        return "That is Adam with foreach=False. Leave foreach at its default."
     if mine > right and abs(mine - right - weights) <= 4096 and not at_update and weights != all_weights - weights:
         return "Are the first step's gradients still there in the second forward pass? zero_grad() frees them."
     if mine > right:
-        return "Something was there that belongs on the other device: its layers, the output or the loss."
+        return "This device held something that belongs on the other one: its layers, the output or the loss."
     if mine == 4 * weights:
-        return "That is 4 times the weights, without Adam's temporary tensors. Read the peak, not what is left."
+        return "That is 4 times the weights, without Adam's temporary tensors. Read the peak, not the bytes left."
     if abs(right - mine - weights) <= 4096:
-        return "The weights of your own training are missing. Read what is in use before you move the layers."
+        return "Your training's own weights are missing. Read the bytes in use before you move the layers."
     if abs(right - mine - 2 * weights) <= 4096 and at_update:
-        return "Was an earlier training's copy, with its gradients, still there when you began? Train once."
+        return "Did the device still hold an earlier training's copy and its gradients when you began? Train once."
     if abs(right - mine - 2 * weights) <= 4096:
         return "Adam's state is missing. Do two steps: in the first forward pass it does not exist yet."
     if mine < 1.5 * weights:
@@ -214,7 +214,7 @@ def compare_peaks(student, words, stack, cut, samples, device0, device1, already
     with case(words):
         seen = student.run(ask_peaks, stack, cut, samples, already, device0, device1)
         found = seen["found"]
-        need(not isinstance(found, str), f"peaks returned {found}. Return two whole numbers of bytes.")
+        need(not isinstance(found, str), f"peaks returned {found}. Return two integers, the bytes.")
         need(len(found) == 2, f"peaks returned {len(found)} numbers. Return two: one for each device.")
         need_devices(student)
         most = measured_peaks(stack, cut, samples, device0, device1)
@@ -226,27 +226,27 @@ def compare_peaks(student, words, stack, cut, samples, device0, device1, already
             why = why_peak(mine, right, most[1 - number], own[number], sum(own), largest[number], there[number])
             told = f"the peak of device{number} is {right} bytes, but your function returned {mine}. {why}"
             need(abs(mine - right) <= 0.06 * right, told)
-        need(seen["kept"], "afterwards `layers` is not on the CPU with its own numbers any more. Train a copy.")
+        need(seen["kept"], "afterwards, `layers` has moved or its numbers have changed. Train a copy.")
 
 
-@ex2.fact("with few samples it is the peak of Adam's step")
+@ex2.fact("with few samples, it returns the peak of Adam's step")
 def _(student):
     compare_peaks(student, "Four equal layers, 8 samples, cut in the middle", SQUARES, 2, 8, *student.devices)
 
 
-@ex2.fact("with many samples it is the peak of the second step, with Adam's state and activations")
+@ex2.fact("with many samples, it returns the peak of the second step, with Adam's state and activations")
 def _(student):
     words = "Three layers with a Tanh each, 700 samples, cut after the first two pairs"
     compare_peaks(student, words, PAIRS, 4, 700, *student.devices)
 
 
-@ex2.fact("a device has its own layers only, also while the copy is moved")
+@ex2.fact("a device holds only its own layers, even while the copy moves")
 def _(student):
     words = "Ten equal layers, 8 samples, cut after the first"
     compare_peaks(student, words, [["Linear", 128, 128]] * 10, 1, 8, *student.devices)
 
 
-@ex2.fact("other tensors on the devices do not count, and each device's own peak is returned")
+@ex2.fact("other tensors on the devices do not count, and it returns each device's own peak")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -261,11 +261,11 @@ ex3 = lab.exercise(
     points=3,
     title="The fastest cut that fits",
     hints=[
-        "Measure each layer once, or each stage of each cut. What does a layer need to run alone, forward and "
-        "backward?",
+        "Measure each layer once, or each stage of each cut. What does a layer need to run by itself, forward "
+        "and backward?",
         "output.sum().backward() starts a backward pass. detach() cuts a layer off from the one before it.",
-        "With the seconds of each layer: which two sums does a cut have, and which of them counts?",
-        "Find the cut in `allowed` for which that number is smallest. min takes a key.",
+        "Once you have each layer's seconds, which two sums does a cut have, and which of them counts?",
+        "Find the cut in `allowed` with the smallest such number. min takes a key.",
     ],
 )
 
@@ -345,7 +345,7 @@ def judge_cut(student, model, allowed, device):
     stack, shape = MODELS[model]
     with case(f"For a model with {model}, x of shape {shape} and allowed={allowed}"):
         found = student.run(ask_cut, stack, list(shape), allowed, device)
-        need(not isinstance(found, str), f"choose_cut returned {found}. Return a cut, a whole number.")
+        need(not isinstance(found, str), f"choose_cut returned {found}. Return a cut, an integer.")
         need(found in allowed, f"choose_cut returned {found}, which is not in allowed.")
         need_devices(student)
         slower = slower_stages(stack, shape, allowed, device)
@@ -358,7 +358,7 @@ def judge_cut(student, model, allowed, device):
             )
 
 
-@ex3.fact("it takes the cut whose slower stage is fastest")
+@ex3.fact("it returns the cut whose slower stage is fastest")
 def _(student):
     judge_cut(student, "wide at the end", [1, 2, 3, 4], student.devices[0])
 
@@ -373,7 +373,7 @@ def _(student):
     judge_cut(student, "products before norms", list(range(1, 10)), student.devices[0])
 
 
-@ex3.fact("the activation at a cut needs a gradient, and so do those behind it")
+@ex3.fact("the activation at a cut needs a gradient, and so do those after it")
 def _(student):
     judge_cut(student, "products before Tanh", [1, 2], student.devices[0])
 
@@ -384,7 +384,7 @@ def _(student):
     judge_cut(student, "many columns inside", [1, 2], student.devices[0])
 
 
-@ex3.fact("it takes an allowed cut where the best of all is not allowed")
+@ex3.fact("it returns an allowed cut where the best of all is not allowed")
 def _(student):
     judge_cut(student, "wide at the end", [1, 2, 3], student.devices[0])
     judge_cut(student, "images first", [5, 6, 7, 8], student.devices[0])
@@ -397,11 +397,11 @@ ex4 = lab.exercise(
     points=3,
     title="Split a GPT",
     hints=[
-        "Note the device of each module, then follow the tokens. What is a block given, and from which device?",
-        "head.weight is embed.weight, also after .to(). How many parameters does your model have, and how many GPT?",
+        "Note each module's device, then follow the tokens. Which tensors does a block get, and from which device?",
+        "head.weight is embed.weight, even after .to(). How many parameters does your model have? And GPT?",
         "The shared weight is on one device. Which tensors can cross so that both uses of it work? Which is smallest?",
-        "An embedding can be looked up on one device for blocks on the other. nn.functional.linear(x, weight) takes a "
-        "weight that no module of that device owns.",
+        "You can look up an embedding on one device for blocks on the other. nn.functional.linear(x, weight) takes any "
+        "weight on x's device, even one that no module owns.",
     ],
     likely={
         "The size of tensor a": "Cut cos and sin to the length of these tokens, in each forward pass.",
@@ -482,9 +482,9 @@ def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
         count = len(seen["parameters"])
         need(
             count == len(parameters),
-            f"the split model has {count} parameters, GPT has {len(parameters)}."
-            + (" Is the shared weight there twice?" if count == len(parameters) + 1 else "")
-            + (" Layers in a plain list are not seen." if count < len(parameters) else ""),
+            f"the split model has {count} parameters, but GPT has {len(parameters)}."
+            + (" Is the shared weight in it twice?" if count == len(parameters) + 1 else "")
+            + (" PyTorch does not see layers in a plain list." if count < len(parameters) else ""),
         )
         gradients = {}
         for name, (size, begin, _) in parameters.items():
@@ -493,9 +493,9 @@ def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
             found = seen["parameters"][same[0]][2]
             if name.startswith("blocks."):
                 wanted = device0 if int(name.split(".")[1]) < cut else device1
-                need(found == wanted, f"{name} is on {found}, and should be on {wanted}.")
+                need(found == wanted, f"{name} is on {found}, but should be on {wanted}.")
             gradients[name] = seen["gradients"][same[0]]
-        need(seen["device"] == device1, f"the output is on {seen['device']}, and device1 is {device1}.")
+        need(seen["device"] == device1, f"the output is on {seen['device']}, but device1 is {device1}.")
         need(
             near(seen["output"], output),
             "the output differs from that of the model on one device. Do all blocks run in order, and then the norm?",
@@ -503,16 +503,20 @@ def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
         none = [name for name in parameters if gradients[name] is None]
         need(
             not none,
-            f"after backward() {len(none)} parameters have no gradient, such as {', '.join(none[:2])}. Did detach() or "
-            "no_grad() cut the backward pass off from them?",
+            f"after backward(), {len(none)} parameters have no gradient, such as {', '.join(none[:2])}. Did detach() "
+            "or no_grad() cut the backward pass off from them?",
         )
         for name, (_, _, right) in parameters.items():
-            both = " Embedding and head both use it: one gradient is lost." if name == "embed.weight" else ""
+            both = (
+                " The embedding and the head both use it, and one of the two gradients is lost."
+                if name == "embed.weight"
+                else ""
+            )
             need(near(gradients[name], right), f"the gradient of {name} has wrong numbers.{both}")
         need(
             near(seen["updated"], updated),
-            "after an update the output differs from that of the model after the same update. A weight that was copied "
-            "in __init__ is not updated: copy it in forward.",
+            "after an update, the output differs from that of the model after the same update. A weight that was "
+            "copied in __init__ is not updated: copy it in forward.",
         )
         done = sum(seen["work"].values())
         need(
@@ -521,7 +525,7 @@ def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
         )
 
 
-@ex4.fact("split in the middle it computes the model's output and trains its weights")
+@ex4.fact("split in the middle, it computes the model's output and trains its weights")
 def _(student):
     compare_gpt(student, 4, 2, (3, 10), *student.devices)
 
@@ -553,9 +557,7 @@ def _(student):
     whole = GPT(blocks=2, **SIZES)
     for number, found in enumerate(student.run(run_sequences, 2, 1, *student.devices, 4, sequences)):
         tokens = sequences[number]
-        with case(
-            f"Tokens of shape {tokens.shape}, the {('first', 'second', 'third')[number]} that the model is given"
-        ):
+        with case(f"Tokens of shape {tokens.shape}, the model's {('first', 'second', 'third')[number]} input"):
             right = whole(torch.from_numpy(tokens)).detach().numpy()
             need(near(found, right), "the output differs from that of the model on one device.")
 

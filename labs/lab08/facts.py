@@ -177,7 +177,7 @@ def need_both_at_work(student, device0, device1, micro_batches):
 def need_no_more(flops, needed):
     need(
         LEAST_WORK * needed <= flops <= MOST_WORK * needed,
-        f"the devices do {flops / needed:.2f} times the model's operations. Compute each sample once, and no more.",
+        f"the devices do {flops / needed:.2f} times the model's operations. Compute each sample exactly once.",
     )
 
 
@@ -206,7 +206,7 @@ ex2 = lab.exercise(
         "loss_fn gives the mean over the samples that it gets. The mean of these means is not the mean over all "
         "samples, unless all micro-batches have the same size.",
         "Which weight makes each sample count the same? Think of a last micro-batch of one sample.",
-        "backward() adds to the gradients that are there. What belongs before the loop, into it, and after it?",
+        "backward() adds to existing gradients. What belongs before the loop, in it, and after it?",
         "Split the targets like the batch. On which device does the loss need them?",
     ],
 )
@@ -304,7 +304,7 @@ def need_gradients(found, right, mistakes, hint=""):
     """`mistakes`: (when it comes out, gradients)."""
     for when, gradients in mistakes:
         mistaken = all_same(found, gradients) and not all_same(right, gradients)
-        need(not mistaken, f"the gradients are those that come out when {when}.")
+        need(not mistaken, f"you get these gradients when {when}.")
     compare_gradients(found, right, hint)
 
 
@@ -342,7 +342,8 @@ def compare_train_step(student, device0, device1, samples, size, *, widths=(5, 1
         need(run["updates"] != 0, "optimizer.step() was never called. Call it once, after the last backward().")
         need(
             run["updates"] == 2,
-            f"for 2 batches optimizer.step() was called {run['updates']} times. Call it once a batch, behind the loop.",
+            f"for 2 batches optimizer.step() was called {run['updates']} times. Call it once per batch, after the "
+            "loop.",
         )
         compare_sizes(run["sizes"][: len(run["sizes"]) // 2], samples, size)
         mistakes = list(mistaken_steps(chain(widths, 4), getattr(nn, loss)(), x, y, size))
@@ -356,13 +357,13 @@ def compare_train_step(student, device0, device1, samples, size, *, widths=(5, 1
                     [right + 1 for right in gradients],
                 ),
             ],
-            "(Before the step every parameter had an old gradient of ones. Clear these.)",
+            "(Before the step every parameter had an old gradient of ones. Clear them.)",
         )
         strange = [found for found in run["losses"] if not isinstance(found, float)]
         need(not strange, f"train_step returned {strange[0] if strange else ''}. Return a Python float.")
         need(
             np.allclose(run["losses"], losses, rtol=1e-4),
-            f"the losses of two steps are {losses[0]:.4f} and {losses[1]:.4f} over all samples, and train_step "
+            f"the losses of two steps are {losses[0]:.4f} and {losses[1]:.4f} over all samples, but train_step "
             f"returned {run['losses'][0]:.4f} and {run['losses'][1]:.4f}."
             + why_loss(run["losses"][0], losses[0], [(when, mistaken) for when, mistaken, _ in mistakes]),
         )
@@ -382,7 +383,7 @@ def need_micro_batches(flops, samples, size, products):
     """A kernel's work is that of a micro-batch, all kernels' that of all samples. `products`: each layer's a sample."""
     if flops:
         largest = max(flops) / (2 * max(products))
-        need(largest <= size, f"a device computed {largest:g} samples at once, and a micro-batch has {size} at most.")
+        need(largest <= size, f"a device computed {largest:g} samples at once, but a micro-batch has at most {size}.")
         # Forward once and back twice, but for the gradient of the samples, which need none.
         least = 2 * samples * (3 * sum(products) - products[0])
         need(sum(flops) >= LEAST_WORK * least, f"the devices do {sum(flops) / least:.2f} times the step's operations.")
@@ -407,9 +408,9 @@ ex3 = lab.exercise(
     hints=[
         "A device runs its queue in order. In the given loop, what is queued on device0 after the first forward pass: "
         "another forward pass, or a backward pass?",
-        "What does each turn of the loop have to leave behind, so that backward can run later?",
+        "What must each turn of the loop leave behind so that backward can run later?",
         "Which lines of the loop need a number that a device has not computed yet? Where could they go?",
-        "Losses are tensors: collect them in a list, and add them up behind the loop.",
+        "Losses are tensors: collect them in a list, and add them up after the loop.",
     ],
 )
 
@@ -462,7 +463,7 @@ def compare_overlapping(student, device0, device1, samples, size, *, widths=(4, 
         second = run["sizes of stage 1"]
         need(
             sorted(second) == sorted(run["sizes"]),
-            f"stage 1 was given {', '.join(map(str, second)) or 'no'} samples, and stage 0 "
+            f"stage 1 was given {', '.join(map(str, second)) or 'no'} samples, but stage 0 was given "
             f"{', '.join(map(str, run['sizes']))}. Send each micro-batch through both.",
         )
         need(isinstance(run["loss"], float), f"overlapping returned {run['loss']}. Return a Python float.")
@@ -472,7 +473,7 @@ def compare_overlapping(student, device0, device1, samples, size, *, widths=(4, 
         )
         need(
             math.isclose(run["loss"], right_loss.item(), rel_tol=1e-4),
-            f"the loss of the whole batch is {right_loss.item():.4f}, and overlapping returned {run['loss']:.4f}."
+            f"the loss of the whole batch is {right_loss.item():.4f}, but overlapping returned {run['loss']:.4f}."
             + why_loss(run["loss"], right_loss.item(), [(when, mistaken) for when, mistaken, _ in mistakes]),
         )
         right = [p.grad.numpy() for p in whole.parameters()]
@@ -565,7 +566,7 @@ def why_backward_waits(run) -> str:
     """Whether Python waited between backward passes. Their two threads launch in steps that are not quite equal."""
     gaps = np.diff(run["launched back"][:-2])  # what comes last is the result on its way
     if len(gaps) and gaps.max() > 3 * np.median(gaps):
-        return "Python waits for a device between two backward passes. Wait once, behind the last."
+        return "Python waits for a device between two backward passes. Wait once, after the last."
     return ""
 
 
@@ -576,7 +577,7 @@ def need_share(student, device0, device1, samples, size):
         share = share_of(run, m)
         why = (
             "A backward pass was launched before the last forward pass. Its gradient's copy is queued on both devices "
-            "and holds up the forward passes behind it. Launch all forward passes first. (1F1B, which mixes the two, "
+            "and holds up the forward passes after it. Launch all forward passes first. (1F1B, which mixes the two, "
             "needs streams for its copies: lesson 10.)"
             if run["mixed"]
             else lesson.why_serial(run)
@@ -614,7 +615,8 @@ ex4 = lab.exercise(
         "A recording has its own length and each device's busy seconds. Which device decides how fast a pipeline can "
         "be?",
         "The first call of a step may do more than later ones. Which call do you record?",
-        "The busier device is idle during one turn of the other. How long is that turn, if all the other's work takes "
+        "The busier device is idle during one turn of the other. How long is that turn, if all of the other's work "
+        "takes "
         "as many turns as there are micro-batches?",
         "Test it: is the share near 1 for a good pipeline, near 0.5 where devices take turns, and never above 1?",
     ],
@@ -667,20 +669,23 @@ def why_share(run, m) -> str:
     (busy0, busy1), span, right = run["busy"], run["span"], share_of(run, m)
     less, more = sorted(run["busy"])
     for mistaken, words in (
-        (more / span, "That is the busier device alone: add one turn of the other."),
-        ((more + more / m) / span, "That has a turn of the busier device: it sits out a turn of the other one."),
+        (more / span, "That counts only the busier device: add one turn of the other."),
+        (
+            (more + more / m) / span,
+            "That adds a turn of the busier device, which is idle during a turn of the other one.",
+        ),
         (
             (more + 2 * less / m) / span,
-            "That has two turns of the other device: one fills and drains.",
+            "That adds two turns of the other device: one is enough to fill and drain.",
         ),
-        ((more + less / 4) / span, "That takes four micro-batches: use the number that is given."),
+        ((more + less / 4) / span, "That assumes four micro-batches: use the given number."),
         ((more + less) / span, "That adds the work of both devices: take the busier one's, and a turn of the other."),
         ((more + less) * (1 + 1 / m) / span, "That adds the work of both devices: take the busier one's."),
         ((busy0 + busy1 / m) / span, "That takes device0 for the busier one."),
         ((busy1 + busy0 / m) / span, "That takes device1 for the busier one."),
-        ((more + less) / 2 * (1 + 1 / m) / span, "That gives each device half of the work: use their own."),
+        ((more + less) / 2 * (1 + 1 / m) / span, "That gives each device half of the work: use its own work."),
         (m / (m + 1), "That is the formula for two equally busy devices: use the step's own kernels."),
-        (1 / right, "That is upside down: divide the bound by the time."),
+        (1 / right, "That is the wrong way round: divide the bound by the time."),
         (100 * right, "That is in percent: return a float, 1.0 for a perfect pipeline."),
     ):
         if math.isclose(run["told"], mistaken, rel_tol=1e-3):
@@ -689,7 +694,7 @@ def why_share(run, m) -> str:
         return "Measure it with one micro-batch, too: then the bound is the work of both devices."
     if run["called"] == 1:
         return "You called step once, and a first call may do more: record a later one."
-    return "Record one later call of step alone, and take the whole recording's span for its time."
+    return "Record only one later call of step, and use the whole recording's span as its time."
 
 
 def compare_share(student, device0, device1, how, widths, m, lazy=False):
@@ -701,7 +706,7 @@ def compare_share(student, device0, device1, how, widths, m, lazy=False):
         need(not isinstance(told, str), f"share_of_bound returned {told}. Return a float.")
         need(run["called"], "share_of_bound never called step.")
         if not run["watched"]:
-            need(0 < told < 1.3, f"it returned {told:.3g}, but a share lies between 0 and 1.")
+            need(0 < told < 1.3, f"it returned {told:.3g}, but a share is between 0 and 1.")
             return
         share, bound = share_of(run, m), bound_of(run, m)
         need(

@@ -32,13 +32,13 @@ ex1 = lab.exercise(
     points=3,
     title="Prefetch the next micro-batch",
     hints=[
-        "A generator stops at each yield until the caller asks for the next value. Which copy has to be launched "
+        "A generator stops at each yield until the caller asks for the next value. Which copy must be launched "
         "before it stops?",
-        "The computing stream reads the samples, so it has to wait for their copy. Python and `copying` wait for "
+        "The computing stream reads the samples, so it must wait for their copy. Python and `copying` wait for "
         "nothing.",
         "The caller computes on the stream that is current at your yield. Which one is that inside a `with` block?",
-        "wait_stream(copying) waits for everything launched on `copying` so far, the next copy too if it is launched "
-        "already. Call it earlier, or wait for an event: it marks one place in a stream.",
+        "wait_stream(copying) waits for everything launched on `copying` so far, including the next copy if it is "
+        "already launched. Call it earlier, or wait for an event, which marks one place in a stream.",
     ],
     likely={
         "IndexError": "With a single micro-batch there is no next one to prefetch.",
@@ -83,18 +83,18 @@ def run_prefetched(lab, device, x, size, own_stream):
 
 def compare_prefetched(student, device, samples, size, width=6, own_stream=False):
     many = f" of {width} numbers" if width > 6 else ""
-    where = ", in a loop that computes on another stream than the default one" if own_stream else ""
+    where = ", in a loop that does not compute on the default stream" if own_stream else ""
     with case(f"With {samples} samples{many}, size={size} on {device}{where}"):
         x = numbers(samples, width, seed=samples)
         run = student.run(run_prefetched, device, x, size, own_stream)
         need(not run["wrong"], f"prefetched yielded {run['wrong']}. Yield the samples, on {device}.")
-        need(run["pieces"], "prefetched yielded nothing. Yield the micro-batches, one after the other.")
+        need(run["pieces"], "prefetched yielded nothing. Yield the micro-batches one by one.")
         found = [len(piece) for piece in run["pieces"]]
         wanted = [min(size, samples - start) for start in range(0, samples, size)]
         last = " Yield the last one, too." if found == wanted[:-1] else ""
         told = f"it yielded {', '.join(map(str, found))} samples, not {', '.join(map(str, wanted))}.{last}"
         need(found == wanted, told)
-        need(same(np.concatenate(run["pieces"]), x), "the samples are not those of x, in their order.")
+        need(same(np.concatenate(run["pieces"]), x), "the samples are not those of x, in order.")
         need(
             not run["races"],
             f"the computing stream read a micro-batch {times(run['races'])} before its copy had finished. Let the "
@@ -114,7 +114,7 @@ def _(student):
     compare_prefetched(student, student.devices[0], 6, 2, width=200_000)
 
 
-@ex1.fact("no sample is read early, also where the caller computes on a stream of its own")
+@ex1.fact("no sample is read early, also where the caller computes on its own stream")
 def _(student):
     compare_prefetched(student, student.devices[0], 6, 2, width=200_000, own_stream=True)
 
@@ -159,7 +159,7 @@ def need_results(run, micro_batches):
     with torch.no_grad():
         right = stage(samples).numpy()
     found = run["results"] or [np.zeros((0, 8), np.float32)]
-    need(same(np.concatenate(found), right), "the samples are not those of x, in their order.")
+    need(same(np.concatenate(found), right), "the samples are not those of x, in order.")
     flops, needed = sum(event[EVENT_FLOPS] for event in run["timeline"]["events"]), 2 * samples.numel() * 8
     need(
         flops <= MOST_WORK * needed,
@@ -186,10 +186,10 @@ def why_apart(line) -> str:
     copies = [event.launched for event in line.events if event.kind == "h2d"]
     first = min((event.launched for event in line.events if event.is_kernel), default=math.inf)
     if len(copies) == 1:
-        return "There is one copy: copy each micro-batch on its own."
+        return "There is only one copy: copy each micro-batch separately."
     if max(copies) < first:
         return "The first kernel waited for all copies. Let it wait for its own micro-batch's copy only."
-    return "Does `copying` wait for the computing stream? Only the computing stream has to wait."
+    return "Does `copying` wait for the computing stream? Only the computing stream must wait."
 
 
 def need_hidden(student, device, micro_batches):
@@ -223,8 +223,8 @@ def need_ahead(student, device, micro_batches):
         first = min((event.launched for event in line.events if event.is_kernel), default=math.inf)
         early = sum(event.launched < first for event in line.events if event.kind == "h2d") > 1
         why = (
-            "The next copy is launched in time, but the samples before it wait for it, too: wait_stream waits for all "
-            "that is launched on `copying` so far."
+            "The next copy is launched in time, but the samples before it wait for it, too: wait_stream waits for "
+            "everything launched on `copying` so far."
             if early
             else "When your function resumes after a yield, the device is already done. Launch the next copy before "
             "the yield."
@@ -249,7 +249,7 @@ ex2 = lab.exercise(
     points=2,
     title="How many micro-batches?",
     hints=[
-        "For one m: how many samples has the largest micro-batch, and how many turns has the step?",
+        "For one m, how many samples does the largest micro-batch have, and how many turns does the step take?",
         "There are at most `samples` micro-batches. Try all, leave out those that do not fit, and take the fastest.",
         "min of an empty list raises an error. What do you return then?",
     ],
@@ -285,8 +285,11 @@ def compare_micro_batches(student, samples, stages, sample_seconds, launch_secon
             need(m is None, f"not even one sample fits, and best_micro_batches returned {m}. Return None.")
             return
         best = min(fitting.values())
-        need(m is not None, f"it returned None. From m={min(fitting)} on they fit, and the best takes {best:.6g} s.")
-        need(not isinstance(m, str), f"best_micro_batches returned {m}. Return a whole number.")
+        need(
+            m is not None,
+            f"it returned None, but micro-batches fit from m={min(fitting)} on. The best m takes {best:.6g} s.",
+        )
+        need(not isinstance(m, str), f"best_micro_batches returned {m}. Return an integer.")
         need(1 <= m <= samples, f"best_micro_batches returned {m}. There are 1 to {samples} micro-batches.")
         need(
             m in fitting,
@@ -299,18 +302,18 @@ def compare_micro_batches(student, samples, stages, sample_seconds, launch_secon
         )
 
 
-@ex2.fact("with enough memory it is the m that takes the least time")
+@ex2.fact("with enough memory, it returns the m that takes the least time")
 def _(student):
     compare_micro_batches(student, 32, 2, 0.001, 0.002, 10, 10_000)
     compare_micro_batches(student, 30, 3, 0.001, 0.004, 10, 10_000)
 
 
-@ex2.fact("little memory rules out large micro-batches, and may be filled")
+@ex2.fact("little memory rules out large micro-batches, but a micro-batch may fill it")
 def _(student):
     compare_micro_batches(student, 30, 2, 0.001, 0.5, 100, 800)
 
 
-@ex2.fact("if not even one sample fits, it is None")
+@ex2.fact("if not even one sample fits, it returns None")
 def _(student):
     compare_micro_batches(student, 12, 2, 0.001, 0.01, 100, 90)
 
@@ -322,9 +325,9 @@ ex3 = lab.exercise(
     points=2,
     title="Replace BatchNorm",
     hints=[
-        "named_children() gives a module's own children. What has to happen to a child that has children itself?",
+        "named_children() gives a module's own children. What must happen to a child that itself has children?",
         "Replace a layer by setting its parent's attribute of that name.",
-        "A new layer is on the CPU, with ones and zeros. Which numbers did the old one have, and on which device?",
+        "A new layer is on the CPU and has ones and zeros. Which numbers did the old one have, and on which device?",
         "GroupNorm needs a number of groups that divides the channels. Which numbers up to `groups` do?",
     ],
 )
@@ -367,7 +370,7 @@ def run_without(lab, device0, device1, channels, groups, x, alone):
     if not alone:  # the two stages, of this model or of a copy
         stacks = [module for module in found.modules() if type(module) is nn.Sequential]
         if len(stacks) != 4:
-            return {"wrong": "the model's nn.Sequentials are no longer there. Replace layers, and leave their parents."}
+            return {"wrong": "the model's nn.Sequentials are gone. Replace layers, but keep their parents."}
         part0, part1 = stacks[1], stacks[3]
 
     def outputs(size):
@@ -419,7 +422,7 @@ def compare_without(student, device0, device1, channels, groups, alone=False):
         run = student.run(run_without, device0, device1, list(channels), groups, x, alone)
         need("wrong" not in run, run.get("wrong", ""))
         left = run["kinds"].count("BatchNorm2d")
-        where = "Return the layer that replaces it." if alone else "Replace each, also children of children."
+        where = "Return the layer that replaces it." if alone else "Replace each, including children of children."
         need(not left, f"{left} BatchNorm2d {'layers are' if left > 1 else 'is'} left. {where}")
         expected, values = reference(channels, groups, x, alone)
         names = list(values)
@@ -464,11 +467,11 @@ def _(student):
     compare_without(student, *student.devices, (6, 9), 4)
 
 
-@ex3.fact("the model that comes back is in train mode")
+@ex3.fact("the returned model is in train mode")
 def _(student):
     x = numbers(6, 3, 7, 7, seed=20)
     run = student.run(run_without, *student.devices, [8, 12], 4, x, False)
-    need(run["trains"], "a layer of it is in evaluation mode. The model came in train mode: leave it so.")
+    need(run["trains"], "a layer of it is in evaluation mode. The given model is in train mode: leave it so.")
 
 
 def replace_among_others(lab):
@@ -491,7 +494,7 @@ def _(student):
     seen = student.run(replace_among_others)
     need("wrong" not in seen, seen.get("wrong", ""))
     wanted = ["GroupNorm" if kind == "BatchNorm2d" else kind for kind in seen["before"]]
-    need(len(seen["now"]) == len(wanted), f"a model of {len(wanted)} modules has {len(seen['now'])} now.")
+    need(len(seen["now"]) == len(wanted), f"a model of {len(wanted)} modules now has {len(seen['now'])}.")
     for before, now, right in zip(seen["before"], seen["now"], wanted, strict=True):
         need(now == right, f"{before} became {now}. It should be {right}: replace BatchNorm2d only.")
 
@@ -505,7 +508,7 @@ ex4 = lab.exercise(
     hints=[
         "Which tokens does the whole batch's mean go over? Does each micro-batch have as many of them?",
         "The mean over no token is 0 / 0. Which other reduction does cross_entropy have?",
-        "y is on the CPU: how many tokens of the batch count is known before any device computes.",
+        "y is on the CPU, so you can count its tokens before any device computes.",
         "cross_entropy needs the classes in dimension 1, or all tokens in one dimension.",
     ],
 )
@@ -614,12 +617,15 @@ def known_mistakes(x, y, size, classes) -> dict[str, list]:
         "when the means of the micro-batches are added up. Weight each by its tokens that count.": [
             1 / count for count in counts
         ],
-        "when the losses of the tokens are added up. Divide the sum by how many tokens of the batch count.": [1]
+        "when the losses of the tokens are added up. Divide the sum by the number of tokens that count.": [1]
         * len(sizes),
-        "when the sum is divided by the number of all tokens. Divide it by how many count.": [1 / y.size] * len(sizes),
+        "when the sum is divided by the number of all tokens. Divide it by the number of those that count.": [
+            1 / y.size
+        ]
+        * len(sizes),
     }
     positive = max(1, int((y > 0).sum()))
-    weights["when class 0 is not counted. All targets count but -100."] = [1 / positive] * len(sizes)
+    weights["when class 0 is not counted. All targets but -100 count."] = [1 / positive] * len(sizes)
     known = {
         when: [sum(w * g for w, g in zip(each, same_one, strict=True)) for same_one in zip(*sums, strict=True)]
         for when, each in weights.items()
@@ -645,7 +651,10 @@ def compare_tokens(student, device0, device1, samples, size, counted, *, classes
         f"With {samples} samples of {length} tokens, size={size}, and {int((y != IGNORED).sum())} tokens that count"
     ):
         run = student.run(run_tokens, device0, device1, x, y, size, 5, classes, 2)
-        need(run["updates"] == 2, f"for 2 batches optimizer.step() was called {times(run['updates'])}. Once a batch.")
+        need(
+            run["updates"] == 2,
+            f"for 2 batches optimizer.step() was called {times(run['updates'])}. Call it once per batch.",
+        )
         pieces = torch.from_numpy(y).split(size)
         counting = [len(piece) for piece in pieces if (piece != IGNORED).any()]
         if run["sizes"] != counting:  # the others may be left out
@@ -668,7 +677,7 @@ def compare_tokens(student, device0, device1, samples, size, counted, *, classes
         strange = [found for found in run["losses"] if not isinstance(found, float)]
         need(not strange, f"train_step_tokens returned {strange[0] if strange else ''}. Return a Python float.")
         why = " The mean over no token is 0 / 0: use sums." if np.isnan(run["losses"]).any() else ""
-        why = why or ("" if run["kept"] else " It has changed y, which the second call is given, too.")
+        why = why or ("" if run["kept"] else " It has changed y, which the second call gets, too.")
         need(
             np.allclose(run["losses"], losses, rtol=1e-4),
             f"the mean losses over the tokens that count are {losses[0]:.4f} and {losses[1]:.4f}, but "
@@ -677,7 +686,7 @@ def compare_tokens(student, device0, device1, samples, size, counted, *, classes
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
         need(right, "after two steps the parameters differ from those that the whole batch gives.")
         at_once = (run["largest"] or 0) / (2 * length * max(5 * 11, 11 * classes))
-        need(at_once <= size, f"a device computed {at_once:g} samples at once, and a micro-batch has {size} at most.")
+        need(at_once <= size, f"a device computed {at_once:g} samples at once, but a micro-batch has at most {size}.")
 
 
 @ex4.fact("one update, with the gradients and the loss of the mean over all tokens that count")
@@ -703,11 +712,11 @@ ex5 = lab.exercise(
     points=3,
     title="Recompute activations",
     hints=[
-        "checkpoint(function, input, use_reentrant=False) computes function(input), and saves the input only.",
+        "checkpoint(function, input, use_reentrant=False) computes function(input) and saves only the input.",
         "Both stages have activations, each on its own device. Which lines of your loop compute them?",
         "The samples need no gradient, but the weights do. With use_reentrant=True the first stage gets none.",
-        "Of each micro-batch only the inputs of both stages are saved. So how many checkpoints has it, and where is "
-        "the copy between the devices?",
+        "For each micro-batch, only the inputs of both stages are saved. So how many checkpoints does it need, and "
+        "where is the copy between the devices?",
     ],
 )
 
@@ -811,7 +820,7 @@ def compare_recomputed(student, device0, device1, samples, size, seed=3):
         need(run["sizes"], "stage 0 was never called.")
         need(
             max(run["sizes"]) <= size,
-            f"stage 0 was given {max(run['sizes'])} samples at once, and a micro-batch has {size} at most.",
+            f"stage 0 was given {max(run['sizes'])} samples at once, but a micro-batch has at most {size}.",
         )
         compare_values(run, right, device1)
         for part, again in zip(("part0", "part1"), run["again"], strict=True):
@@ -890,8 +899,8 @@ def need_less_memory(student, device0, device1, samples, size):
         for device, kept, mine in zip((device0, device1), right["took"], run["took"], strict=False):
             need(
                 mine <= ENOUGH * kept,
-                f"the peak of {device} is {mine} bytes, against {kept} without recomputation. Less than {ENOUGH:.0%} "
-                "of that is wanted: which list, hook or variable still keeps activations?",
+                f"the peak of {device} is {mine} bytes, against {kept} without recomputation. It must be less than "
+                f"{ENOUGH:.0%} of that. Which list, hook or variable still keeps activations?",
             )
         compare_values(run, right, device1)
         need_one_more_pass(run["flops"], right["flops"])
@@ -948,13 +957,13 @@ def need_pipeline(student, device0, device1, micro_batches):
         need_devices(student)
         right = watch_recomputed(ORDINARY, device0, device1, micro_batches)
         why = lesson.why_serial(run) or (
-            "Is there a copy inside a checkpoint, or back to device0 in the loop? Give each stage a checkpoint of its "
-            "own, copy between them, and leave the outputs where they are."
+            "Is there a copy inside a checkpoint, or back to device0 in the loop? Give each stage its own "
+            "checkpoint, copy between them, and leave the outputs where they are."
         )
         need(
             run["share"] > AS_BEFORE * right["share"],
             f"With {micro_batches} micro-batches: on the simulated clock both devices worked at once for "
-            f"{run['share']:.0%} of their working time, and without recomputation for {right['share']:.0%}. {why}",
+            f"{run['share']:.0%} of their working time; without recomputation it is {right['share']:.0%}. {why}",
         )
         need(same(run["output"], right["output"]), "the output differs from that of the whole batch.")
         need(

@@ -1,6 +1,6 @@
 """Lab 10's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
-A probe runs beside the student's code and tells plain data; the fact judges it here. Lists of actions are texts, a
+A probe runs beside the student's code and tells plain data; the fact judges it here. Lists of actions are strings, a
 schedule's lines without their ranks. What is right is computed from PyTorch's own backward pass, and what a schedule
 takes by `utils.schedules`.
 """
@@ -29,7 +29,7 @@ AT_ALL = {"rtol": 1e-4, "atol": 1e-5}
 
 
 def lines(schedule) -> list[str]:
-    """A schedule as the lab writes it: a text for each rank."""
+    """A schedule as the lab writes it: a string for each rank."""
     return [" ".join(map(str, row)) for row in schedule.lists]
 
 
@@ -140,7 +140,7 @@ def compare_stage(student, device, stack, rows, order, *, last=False, seed=3):
             need(place == device, f"`sent` is on {place}. Leave it on {device}; the receiving stage copies it.")
         need(
             all(each is not None for each in run["early"]),
-            "stage_forward has removed the parameters' gradients. They are those of other micro-batches: leave them, "
+            "stage_forward has removed the parameters' gradients. They belong to other micro-batches: leave them, "
             "and add to them in stage_backward.",
         )
         need(
@@ -153,7 +153,7 @@ def compare_stage(student, device, stack, rows, order, *, last=False, seed=3):
                 found = found if isinstance(found, str) else "a tensor"
                 need(
                     found == "None",
-                    f"stage_backward returned {found}, and the stage received whole numbers, which have no gradient. "
+                    f"stage_backward returned {found}, but the stage received integers, which have no gradient. "
                     "Return None.",
                 )
                 continue
@@ -176,9 +176,9 @@ def why_not(found, stack, seed, pieces, gradients) -> str:
     if not gradients:
         return ""
     if close(found, gradients[0]):
-        return "it is `gradient`, that of `sent`. Return the gradient of the stage's input."
+        return "it is `gradient`, the gradient of `sent`. Return the gradient of the stage's input."
     if close(found, expected_stage(stack, seed, pieces, [np.ones_like(gradients[0])])[1][0]):
-        return "it belongs to a gradient of ones. Start backward() from the `gradient` that is given."
+        return "it belongs to a gradient of ones. Start backward() from the given `gradient`."
     return ""
 
 
@@ -195,12 +195,12 @@ def compare_added(found, expected, last):
     """The gradients of a stage's parameters, which were ones before. `last`: those of the last backward pass alone."""
     if all(close(mine, right) for mine, right in zip(found, expected, strict=True)):
         return
-    for lost, what in ((expected, "what was there before"), (last, "those of earlier micro-batches")):
+    for lost, what in ((expected, "the earlier gradients"), (last, "the gradients of earlier micro-batches")):
         need(
             not all(close(mine + 1, right) for mine, right in zip(found, lost, strict=True)),
-            f"the parameters' gradients have lost {what}. Add to them, and clear nothing.",
+            f"the parameters have lost {what}. Add to them, and clear nothing.",
         )
-    need(False, "the parameters' gradients are not the sum over all micro-batches and what was there (ones).")
+    need(False, "the parameters' gradients are not the sum over all micro-batches and the earlier gradients (ones).")
 
 
 @ex1.fact("a stage in the middle: `sent` has no graph, the gradient of `received` is right, gradients are added")
@@ -213,7 +213,7 @@ def _(student):
     compare_stage(student, student.devices[1], LAST, (3, 2), (0, 1), last=True)
 
 
-@ex1.fact("a first stage that receives whole numbers")
+@ex1.fact("a first stage that receives integers")
 def _(student):
     compare_stage(student, student.devices[0], WORDS, (2, 3), (0, 1))
 
@@ -297,7 +297,7 @@ def held_by_stage(lab, device, stack, seed, received, gradient):
     return {"watched": True, "held": held, "sent": array(sent), "returned": array(returned)}
 
 
-@ex1.fact("afterwards nothing is held of what the layers have computed (watched where devices are simulated)")
+@ex1.fact("afterwards no activations are held (watched where devices are simulated)")
 def _(student):
     rows, width, seed = 32, 10_000, 4
     stack = [["Linear", 8, width], ["Tanh"], ["Linear", width, 8]]
@@ -307,7 +307,7 @@ def _(student):
         return
     need(
         run["held"] < rows * width * 4,
-        f"after stage_backward {run['held'] / 1e6:.1f} MB are still held, and the layer's activations are "
+        f"after stage_backward {run['held'] / 1e6:.1f} MB are still held; the layer's activations are "
         f"{rows * width * 4 / 1e6:.1f} MB. Does backward() keep the graph (retain_graph=True)?",
     )
     sent, returned, _ = expected_stage(stack, seed, [received], [gradient])
@@ -338,7 +338,7 @@ def ask_list(lab, rank, ranks, micro_batches, cap):
 
 
 def parsed(text) -> list[Action]:
-    need(isinstance(text, str), f"it returned {text[0]}. Return one text, such as 'F0.0 F0.1 B0.0 B0.1'.")
+    need(isinstance(text, str), f"it returned {text[0]}. Return one string, such as 'F0.0 F0.1 B0.0 B0.1'.")
     try:
         return [Action.parse(each) for each in text.split()]
     except ValueError as error:
@@ -358,11 +358,11 @@ def compare_list(student, rank, ranks, micro_batches, cap, wanted: str):
             f"{strange[0] if strange else ''} is in the list. Return one rank's list: rank {rank} has stage {rank}.",
         )
         twice = [each for each in found if found.count(each) > 1]
-        need(not twice, f"{twice[0] if twice else ''} is there {times(found.count(twice[0])) if twice else ''}.")
+        need(not twice, f"{twice[0] if twice else ''} is in the list {times(found.count(twice[0])) if twice else ''}.")
         missing = [each for each in right if each not in found]
         need(not missing, f"{', '.join(map(str, missing[:3]))} is missing. Each micro-batch runs forward and backward.")
         more = [each for each in found if each not in right]
-        need(not more, f"{more[0] if more else ''} is there, and the micro-batches are 0 to {micro_batches - 1}.")
+        need(not more, f"{more[0] if more else ''} is in the list, but the micro-batches are 0 to {micro_batches - 1}.")
         need_flights(found, rank, ranks, cap)
         backward = [each.micro_batch for each in found if each.kind == "B"]
         need(
@@ -373,7 +373,7 @@ def compare_list(student, rank, ranks, micro_batches, cap, wanted: str):
         before, most = " ".join(map(str, right[:first])) or "nothing", min(ranks - rank, cap)
         need(
             False,
-            f"after {before} it says {found[first]}, and {right[first]} is right. Run forward whenever you may: rank "
+            f"after {before} it says {found[first]} instead of {right[first]}. Run forward whenever you may: rank "
             f"{rank} of {ranks} may have {most} in flight with cap={cap}.",
         )
 
@@ -384,10 +384,10 @@ def need_flights(found, rank, ranks, cap):
     for action in found:
         flying += 1 if action.kind == "F" else -1
         need(flying >= 0, f"{action} comes before its forward pass.")
-        need(flying <= cap, f"after {action} {flying} micro-batches are in flight, and the cap is {cap}.")
+        need(flying <= cap, f"after {action}, {flying} micro-batches are in flight, but the cap is {cap}.")
         need(
             flying <= ranks - rank,
-            f"after {action} {flying} micro-batches are in flight. In 1F1B the last rank, {ranks - 1}, has at most "
+            f"after {action}, {flying} micro-batches are in flight. In 1F1B the last rank, {ranks - 1}, has at most "
             f"one, and each rank before it one more than the next: rank {rank} has {ranks - rank}.",
         )
 
@@ -397,7 +397,7 @@ def compare_lists(student, ranks, micro_batches):
         compare_list(student, rank, ranks, micro_batches, ranks, row)
 
 
-@ex2.fact("with room for all: 1F1B, on each rank")
+@ex2.fact("with room for all, it is 1F1B on each rank")
 def _(student):
     compare_lists(student, 2, 4)
     compare_lists(student, 3, 5)
@@ -409,7 +409,7 @@ def _(student):
     compare_lists(student, 3, 3)
 
 
-@ex2.fact("under a cap no rank holds more, and no rank less than it may")
+@ex2.fact("under a cap, no rank holds more than it may, and none holds less")
 def _(student):
     compare_list(student, 0, 4, 4, 2, "F0.0 F0.1 B0.0 F0.2 B0.1 F0.3 B0.2 B0.3")
     compare_list(student, 1, 4, 3, 1, "F1.0 B1.0 F1.1 B1.1 F1.2 B1.2")
@@ -424,9 +424,10 @@ ex3 = lab.exercise(
     title="The first mistake",
     hints=[
         "Step 1 looks once at each action, with a set of those that came before.",
-        "Step 2 needs a position in each list and a set of what is done. Repeat over all ranks until none can move.",
-        "When no rank can move, look at each rank's next action. Which of its needs is not done, and in which list is "
-        "that?",
+        "Step 2 needs a position in each list and a set of finished actions. Repeat over all ranks until none can "
+        "move.",
+        "When no rank can move, look at each rank's next action. Which action that it needs is not done, and which "
+        "list has that action?",
         "In step 3 the rank's stages count together. Which number rises with F and falls with B?",
     ],
 )
@@ -460,7 +461,7 @@ def compare_mistake(student, rows, placement, cap, wanted, why=""):
         found = found and tuple(found)
         if not why and found != wanted:
             why = COUNTS[wanted[2]] if wanted else _allowed(found[2], cap)
-        need(found == wanted, f"it says {_told(rows, found)}, and {_told(rows, wanted)} is right. {why}".strip())
+        need(found == wanted, f"it says {_told(rows, found)} instead of {_told(rows, wanted)}. {why}".strip())
 
 
 COUNTS = {
@@ -479,7 +480,7 @@ def _allowed(rule, cap) -> str:
         return f"With cap={cap} a rank may have {cap} in flight."
     if rule in ("rank", "twice"):
         return "placement says which rank has a stage. A stage's number need not be its rank."
-    return "The ranks run all actions, if each goes on as soon as what its next action needs is done."
+    return "The ranks run all actions if each continues as soon as its next action can run."
 
 
 def _told(rows, answer) -> str:
@@ -501,19 +502,19 @@ def _(student):
     compare_mistake(student, unfinished, [0, 1], 2, None, "B0.1 may be missing: no other action needs it.")
 
 
-@ex3.fact("actions by themselves: on the wrong rank, or there twice")
+@ex3.fact("single actions: on the wrong rank, or twice in the lists")
 def _(student):
     compare_mistake(student, ["F0.0 B0.0", "F1.0 B1.0 F0.1"], [0, 1], 4, (1, 2, "rank"), "Stage 0 is on rank 0.")
     compare_mistake(student, ["F0.0 F0.1 F0.0 B0.0", "F1.0 B1.0"], [0, 1], 4, (0, 2, "twice"), "F0.0 is done already.")
     rows = ["F0.0 B1.0 B0.0", "F1.0 F1.0 B1.0"]
     compare_mistake(student, rows, [0, 1], 4, (0, 1, "rank"), "Rank 0's list is read before rank 1's.")
-    why = "Stage 0 is on rank 0. Whether F0.0 is there twice is asked after that."
+    why = "Stage 0 is on rank 0. The check for F0.0 twice comes after that."
     compare_mistake(student, ["F0.0 B0.0", "F1.0 F0.0 B1.0"], [0, 1], 4, (1, 1, "rank"), why)
     rows = ["F0.0 F0.0 B0.0", "F1.0 B0.0 B1.0"]
     compare_mistake(student, rows, [0, 1], 4, (0, 1, "twice"), "Rank 0's list is read before rank 1's.")
 
 
-@ex3.fact("what an action needs comes later in its own list, or nowhere")
+@ex3.fact("an action needs one that is later in its own list, or nowhere")
 def _(student):
     rows = ["F0.0 B0.0", "B1.0 F1.0"]
     compare_mistake(student, rows, [0, 1], 4, (1, 0, "dependency"), "B1.0 needs F1.0, later in its own list.")
@@ -559,9 +560,10 @@ ex4 = lab.exercise(
     hints=[
         "The lesson's run_actions had one order for all ranks. Here you find it: what must be launched before an "
         "action, and how does your loop continue with another rank until then?",
-        "What has arrived, and what is kept for a backward pass? Two dictionaries by stage and micro-batch say so.",
+        "Use two dictionaries by stage and micro-batch: one for tensors that have arrived, one for tensors kept for "
+        "backward.",
         "A kernel that reads a copy runs on the current stream of its device. Which event does that stream wait for?",
-        "What is left in your dictionaries when a micro-batch is done? What does that hold?",
+        "What is left in your dictionaries when a micro-batch is done? Which memory does that hold?",
         "Three micro-batches of 4, 3 and 3 samples: how much does each count in the mean over 10 samples?",
     ],
     likely={
@@ -646,7 +648,7 @@ def compare_lists_run(student, places, schedule, widths, row_count, *, seed=4):
         compare_step_gradients(run["gradients"], gradients)
         need(
             math.isclose(run["loss"], loss, rel_tol=1e-4),
-            f"the loss of the whole batch is {loss:.4f}, and run_schedule says {run['loss']:.4f}.",
+            f"the loss of the whole batch is {loss:.4f}, but run_schedule returned {run['loss']:.4f}.",
         )
         if run["timeline"]:
             need_order(run["timeline"]["events"], schedule, places)
@@ -659,8 +661,10 @@ def need_no_races(student, places, schedule, widths, row_count, *, seed=4):
         run = student.run(run_lists, list(places), rows, placement, list(widths), x, y)
         need(
             not run["races"],
-            f"a race: {times(run['races'])} a stream read what another stream had not finished writing. Make the "
-            "copy's stream wait until its source is written, and the stream that reads the copy until it is there.",
+            f"a race: {times(run['races'])} a stream read memory that another stream had not finished writing. Make "
+            "the "
+            "copy's stream wait until its source is written, and make the stream that reads the copy wait until it "
+            "has arrived.",
         )
 
 
@@ -671,7 +675,7 @@ def compare_step_gradients(found, expected):
         return
     need(
         not all(close(mine, right) for mine, right in zip(found, wanted, strict=True)),
-        "the parameters had gradients before (ones), and these are lost. Add to them, without zero_grad().",
+        "the parameters' earlier gradients (ones) are lost. Add to them, without zero_grad().",
     )
     ratio = math.sqrt(sum((g**2).sum() for g in added) / sum((g**2).sum() for g in wanted))
     need(
@@ -703,7 +707,7 @@ def need_order(events, schedule, places):
                 f"rank {rank} ran {mine} where its list has {right} (position {position}, counted from 0). Launch each "
                 "list in its own order, and let a backward pass stay in its stage.",
             )
-        need(len(actions) == len(row), f"rank {rank} ran {len(actions)} actions, and its list has {len(row)}.")
+        need(len(actions) == len(row), f"rank {rank} ran {len(actions)} actions, but its list has {len(row)}.")
 
 
 def stage_of(module: str) -> int | None:
@@ -783,7 +787,7 @@ def need_memory(student, places, schedule, width=10_000):
             need(
                 mine <= ROOM * course,
                 f"rank {rank}'s peak memory is {mine / 1e6:.1f} MB, and {course / 1e6:.1f} MB are in flight in these "
-                "lists. What of a micro-batch is held after its backward pass: tensors in a dictionary, or a loss "
+                "lists. What do you hold after a micro-batch's backward pass: tensors in a dictionary, or a loss "
                 "with its graph?",
             )
         need_gradients(own["gradients"], right["gradients"])
@@ -862,21 +866,21 @@ def need_share(student, places, schedule, rows):
         events = [Event(*event) for event in run["timeline"]["events"]]
         computing = {(event.device, event.stream) for event in events if event.flops}
         if any((event.device, event.stream) in computing for event in events if event.kind == "d2d"):
-            why = "Copies are on the streams that compute, so the kernels behind a copy wait for it, on both devices."
+            why = "Copies are on the streams that compute, so the kernels after a copy wait for it on both devices."
         elif lesson.host_waited(sorted(event.launched for event in events)):
             why = "Python waits for a device in the loop, as float(), .item() and synchronize() do."
         else:
-            why = "Which copy or kernel waits longer than it has to? Look at each stream in the timeline."
+            why = "Which copy or kernel waits longer than necessary? Look at each stream in the timeline."
         right = timed_here(student, places, schedule, rows)
         share = share_of(run, right, schedule)
         need(
             share >= ENOUGH,
-            f"it reaches {share:.0%} of the bound of its own lists, and {ENOUGH:.0%} are wanted. {why}",
+            f"it reaches {share:.0%} of the bound of its own lists, but must reach {ENOUGH:.0%}. {why}",
         )
         need_gradients(run["gradients"], right["gradients"])
 
 
-@ex4.fact("no kernel and no copy reads what is not written yet (watched where devices are simulated)", part="streams")
+@ex4.fact("no kernel or copy reads a tensor before it is written (watched where devices are simulated)", part="streams")
 def _(student):
     for make in (gpipe, one_f_one_b):
         need_no_races(student, student.devices, make(2, 4), (6, 7, 3), 12)
@@ -887,7 +891,7 @@ def _(student):
 
 
 @ex4.fact(
-    f"the lists take no longer than they have to: {ENOUGH:.0%} of their bound (where devices are simulated)",
+    f"the lists reach {ENOUGH:.0%} of their bound (where devices are simulated)",
     part="streams",
 )
 def _(student):
@@ -915,11 +919,11 @@ ex5 = lab.exercise(
     star=True,
     title="A weight gradient that waits",
     hints=[
-        "A linear layer has three gradients: of the input, the weight, the bias. Which tensors does each need, and "
+        "A linear layer has three gradients: of the input, the weight and the bias. Which tensors does each need, and "
         "which gradient does another rank wait for?",
         "backward() of an autograd.Function returns a gradient for each input of its forward(). What does it return "
         "for an input that gets none?",
-        "When several backward passes wait, which one is first, and what happens to a gradient that is there?",
+        "When several backward passes wait, which one is first, and what happens to an existing gradient?",
         "If the input requires no gradient, another input of the function must, or no backward pass runs.",
     ],
 )
@@ -1004,11 +1008,11 @@ def compare_later(student, device, sizes, rows, wants=True, seed=2):
         need(not run["early"], "`waiting` is filled before any backward pass. Append to it in backward().")
         need(
             run["lengths"][0] == len(rows),
-            f"`waiting` has {count_of(run['lengths'][0], 'thing')} then. Append one for each backward pass.",
+            f"`waiting` has {count_of(run['lengths'][0], 'thing')} before W. Append one for each backward pass.",
         )
         need(
             run["lengths"] == [*range(len(rows), -1, -1)],
-            f"`waiting` had {count_of(run['lengths'][0], 'thing')}, and after each W it has "
+            f"`waiting` had {count_of(run['lengths'][0], 'thing')}, but after each W it has "
             f"{', '.join(map(str, run['lengths'][1:]))}. Each W removes one.",
         )
         compare_weights(run["after"], [gradients_of(layer, *pair) for pair in zip(pieces, gradients, strict=True)])
@@ -1030,7 +1034,7 @@ def compare_weights(after, each):
         need(found[0] is not None, "after W the weight has no gradient.")
         need(
             not number or not close(found[0], alone),
-            "the second W replaces the weight's gradient. Add to the one that is there.",
+            "the second W replaces the weight's gradient. Add to the existing one.",
         )
         so_far = "" if len(each) == 1 else f" of W number {number + 1} (the oldest backward pass is first)"
         need(close(found[0], weight), f"the weight's gradient{so_far} is not that of nn.functional.linear.")
@@ -1047,12 +1051,12 @@ def need_little_work(work, sizes, rows, wants):
     done = work[0] / product if work else 0
     need(
         done < 1.5,
-        f"backward() computes {done:.1f} matrix products, and {'one, for x,' if wants else 'none'} is needed. Leave "
-        "the weight's product to W, not only the adding.",
+        f"backward() computes {done:.1f} matrix products, but needs {'only one, for x' if wants else 'none'}. Leave "
+        "the weight's product to W, not only the addition.",
     )
     need(
         wants or done < 0.5,
-        f"backward() computes {done:.1f} matrix products, and x needs no gradient. In an autograd.Function "
+        f"backward() computes {done:.1f} matrix products, but x needs no gradient. In an autograd.Function "
         "ctx.needs_input_grad says so.",
     )
 
@@ -1083,7 +1087,7 @@ ex6 = lab.exercise(
     title="Beat 1F1B with less memory",
     hints=[
         "Only I sends a gradient to the rank before. What can wait, and until when?",
-        "With two stages on each rank a micro-batch comes back to the rank earlier if the last stage is on rank 0.",
+        "With two stages on each rank, a micro-batch comes back to the rank earlier if the last stage is on rank 0.",
         "On each rank, in this order of preference: I if its gradient is there, F if the cap allows it, otherwise W.",
         "A W frees memory. Which F waits for that?",
     ],
@@ -1098,7 +1102,7 @@ def ask_three(lab):
         return {"wrong": f"it returned {kind_of(found)}. Return two things, lists and placement."}
     lists, placement = found
     if not isinstance(lists, (list, tuple)) or not all([isinstance(row, str) for row in lists]):
-        return {"wrong": f"`lists` is {kind_of(lists)}. Return a list of texts, one for each rank."}
+        return {"wrong": f"`lists` is {kind_of(lists)}. Return a list of strings, one for each rank."}
     if not isinstance(placement, (list, tuple)) or not all([hasattr(rank, "__index__") for rank in placement]):
         return {"wrong": f"`placement` is {kind_of(placement)}. Return a list of ranks, one for each stage."}
     return {"wrong": "", "lists": [str(row) for row in lists], "placement": [int(rank) for rank in placement]}
@@ -1108,11 +1112,11 @@ def schedule_found(student) -> Schedule:
     found = student.run(ask_three)
     need(not found["wrong"], found["wrong"])
     rows, placement = found["lists"], found["placement"]
-    need(len(rows) == RANKS, f"`lists` has {count_of(len(rows), 'text')}. There are {RANKS} ranks.")
+    need(len(rows) == RANKS, f"`lists` has {count_of(len(rows), 'string')}. There are {RANKS} ranks.")
     each = [placement.count(rank) for rank in range(RANKS)]
     need(
         each in ([1] * RANKS, [2] * RANKS) and len(placement) == sum(each),
-        f"`placement` is {placement}. Give each of the ranks 0 to {RANKS - 1} one stage, or each two.",
+        f"`placement` is {placement}. Give each rank from 0 to {RANKS - 1} one stage, or give each two.",
     )
     try:
         schedule = Schedule.of(rows, placement, MICRO_BATCHES)
@@ -1141,6 +1145,6 @@ def _(student):
     span = play(schedule, Costs(seconds, inputs=seconds, weights=seconds)).span
     need(
         span < TO_BEAT,
-        f"they take {span:g} seconds, and 1F1B {TO_BEAT:g}. Where a rank is idle, could a W fill the gap, or a stage "
+        f"they take {span:g} seconds; 1F1B takes {TO_BEAT:g}. Where a rank is idle, could a W fill the gap, or a stage "
         "of another micro-batch?",
     )

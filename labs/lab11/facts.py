@@ -118,13 +118,13 @@ def compare_ring(student, where, shape, seed=1, dtype="float32"):
         shapes = {each.shape for each in run["values"]}
         need(
             shapes == {tuple(shape)},
-            f"the sums have the shape {', '.join(map(str, sorted(shapes)))}. Give them the input's.",
+            f"the sums have the shape {', '.join(map(str, sorted(shapes)))}. Give them the input's shape.",
         )
         dtypes = set(run["dtypes"])
         need(dtypes == {f"torch.{dtype}"}, f"the sums are {', '.join(sorted(dtypes))}. Give them the input's dtype.")
         need(run["places"] == list(where), f"the sums are on {', '.join(run['places'])}, in this order.")
         need_sums(run["values"], pieces, total)
-        need(not run["same memory"], "it returned an input itself, and not a new tensor.")
+        need(not run["same memory"], "it returned an input itself instead of a new tensor.")
         if run["ways"] is not None and count > 1:
             need_ring(run["ways"], count, math.ceil(total.size / count) * total.itemsize)
             need_sent(run["ways"], count, total.nbytes)
@@ -146,7 +146,7 @@ def need_sums(found, pieces, total):
     elif len({*right}) == 1 and total.size % count == 0:
         why = "Pass the finished sums on in the second half, N - 1 turns."
     else:
-        why = "Do the pieces together have all numbers?"
+        why = "Do the pieces together cover all numbers?"
     need(
         False,
         f"not every device has the whole sum. Right numbers, device by device: {shown}; the first wrong one is number "
@@ -207,7 +207,7 @@ ex2 = lab.exercise(
     title="One step of many copies",
     hints=[
         "Four samples and three: how much does each share's mean count in the mean of all seven?",
-        "Weight the losses before backward, or the gradients after it. The losses are less to write.",
+        "Weight the losses before backward, or the gradients after it. Weighting the losses takes less code.",
         "Sums of the same numbers in different orders differ in the last bit. Where do you add, and in which order?",
         "Python goes on while a device computes. Which of your lines needs a value, and so waits for the device?",
     ],
@@ -324,9 +324,9 @@ def why_not_one_model(found, count, *training) -> str:
     """The known mistake that gives these parameters, or a question."""
     for words, combine in COMBINED:
         if all_close(found, combined(*training, count, combine)):
-            return f"These weights come out when {words}."
+            return f"You get these weights when {words}."
     if all_close(found, averaged_weights(*training, count)):
-        return "These weights come out when each replica steps with its own gradient: average gradients, not weights."
+        return "You get these weights when each replica steps with its own gradient: average gradients, not weights."
     return "Do all samples count alike, and does nothing else count?"
 
 
@@ -348,26 +348,26 @@ def compare_copies(student, where, row_count, *, optimizer="Adam", frozen=(), se
         )
         need(
             all(count == steps for count in run["steps"]),
-            f"the optimizers took {', '.join(map(str, run['steps']))} steps for {steps} batches. Each takes one step a "
-            "batch.",
+            f"the optimizers took {', '.join(map(str, run['steps']))} steps for {steps} batches. Each takes one step "
+            "per batch.",
         )
         losses, expected = expected_copies(stack, seed, batches, optimizer, frozen)
         first = run["parameters"][0]
         need(
             math.isclose(run["losses"][0], losses[0], rel_tol=1e-4),
-            f"the mean loss over all samples is {losses[0]:.5f}, and it returned {run['losses'][0]:.5f}. Weight each "
+            f"the mean loss over all samples is {losses[0]:.5f}, but it returned {run['losses'][0]:.5f}. Weight each "
             "share's loss by its samples, and add up.",
         )
         for rank, own in enumerate(run["parameters"]):
             need(
                 all_close(own, first),
                 f"the replicas on {where[0]} and {where[rank]} have different weights. Give all the same mean "
-                "gradient, and change none that is still to be added up.",
+                "gradient, and do not change a gradient before it is added up.",
             )
         moved = [number for number in frozen if not close(first[number], expected[number])]
         need(
             not moved,
-            f"parameter {moved[0] if moved else ''} is frozen, and has changed. Give it no gradient, not even zeros: "
+            f"parameter {moved[0] if moved else ''} is frozen, but has changed. Give it no gradient, not even zeros: "
             "weight decay moves every parameter that has one.",
         )
         need(
@@ -462,7 +462,7 @@ def need_share_each(run, where, rows):
     found, one = run["loss"], loss_of_one()
     need(
         isinstance(found, float) and math.isclose(found, one, rel_tol=1e-4),
-        f"it returned {found}, and the loss of these samples is {one:.5f}.",
+        f"it returned {found}, but the loss of these samples is {one:.5f}.",
     )
     # Six products forward; back eleven, as the samples need no gradient.
     needed = 17 * 2 * 8 * 30_000 * rows
@@ -532,7 +532,7 @@ def ask_buckets(lab, given, first, cap):
     if not isinstance(found, (list, tuple)) or not all([isinstance(each, (list, tuple)) for each in found]):
         return f"it returned {kind_of(found)}. Return a list of lists of numbers."
     if not all([hasattr(index, "__index__") for each in found for index in each]):
-        return "its lists have something other than numbers. Put in each parameter's index in `parameters`."
+        return "its lists have something other than numbers. Use each parameter's index in `parameters`."
     return [[int(index) for index in each] for each in found]
 
 
@@ -577,7 +577,7 @@ def compare_buckets(student, given, first, cap):
         missing = sorted({index for bucket in wanted for index in bucket} - set(members))
         need(not missing, f"parameter {missing[0] if missing else ''} is in no bucket.")
         mixed = [bucket for bucket in found if len({given[index][1] for index in bucket}) > 1]
-        need(not mixed, f"the bucket {mixed[0] if mixed else ''} has several dtypes. It has to be one tensor.")
+        need(not mixed, f"the bucket {mixed[0] if mixed else ''} has several dtypes. It must be one tensor.")
         need(
             all(bucket == sorted(bucket, reverse=True) for bucket in found),
             f"in one of {found} the parameters are not in the order in which their gradients come: last first.",
@@ -585,17 +585,17 @@ def compare_buckets(student, given, first, cap):
         number = next(n for n, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1])
         need(
             False,
-            f"bucket {number} (counted from 0) is {found[number]}, and {wanted[number]} is right. "
+            f"bucket {number} (counted from 0) is {found[number]} instead of {wanted[number]}. "
             f"{why_bucket(found, wanted, given, first, cap)}",
         )
 
 
 BUCKET_MISTAKES = {
-    "These buckets come out when elements are counted. The limits are in bytes.": {"sizes": dict.fromkeys(SIZES, 1)},
-    "These buckets come out when every element takes 4 bytes. A float16 takes 2.": {"sizes": dict.fromkeys(SIZES, 4)},
-    "These buckets come out when one bucket in all is small. Each dtype has a small first bucket.": {"small": "one"},
-    "These buckets come out when all are filled up to `cap`. The first is full at `first` bytes.": {"small": "none"},
-    "These buckets come out when a bucket is full only above its limit. It is full at its limit, too.": {
+    "You get these buckets when you count elements. The limits are in bytes.": {"sizes": dict.fromkeys(SIZES, 1)},
+    "You get these buckets when every element takes 4 bytes. A float16 takes 2.": {"sizes": dict.fromkeys(SIZES, 4)},
+    "You get these buckets with one small bucket in all. Each dtype has a small first bucket.": {"small": "one"},
+    "You get these buckets when you fill all up to `cap`. The first is full at `first` bytes.": {"small": "none"},
+    "You get these buckets when a bucket is full only above its limit. It is full at its limit, too.": {
         "full": operator.gt
     },
 }
@@ -605,12 +605,12 @@ def why_bucket(found, wanted, given, first, cap) -> str:
     last = len(given) - 1
     turned = [[last - index for index in reversed(bucket)] for bucket in buckets_of(given[::-1], first, cap)]
     if found == turned[::-1]:
-        return "These buckets come out when they are filled from the first parameter on and reversed at the end."
+        return "You get these buckets when you fill them from the first parameter on and reverse them at the end."
     for words, mistake in BUCKET_MISTAKES.items():
         if found == buckets_of(given, first, cap, **mistake):
             return words
     if sorted(found) == sorted(wanted):
-        return "The buckets are right, in another order: those that are full first, the others after them."
+        return "The buckets are right, but in the wrong order: the full ones come first, the others after them."
     if found[0] and found[0][0] != wanted[0][0]:
         return "The last parameter's gradient comes first."
     return "A bucket is full at the bytes of its limit or more, and then takes no more."
@@ -619,7 +619,7 @@ def why_bucket(found, wanted, given, first, cap) -> str:
 F32 = "float32"
 
 
-@ex3.fact("the first gradients are in the first bucket, which is small, and each is full at its limit, or more")
+@ex3.fact("the first gradients are in the small first bucket, and each bucket is full at its limit or above")
 def _(student):
     compare_buckets(student, [(4, F32, True)] * 6, 4, 32)
     compare_buckets(student, [(6, F32, True), (2, F32, True), (3, F32, True), (1, F32, True)], 16, 28)
@@ -655,7 +655,7 @@ ex4 = lab.exercise(
         "A hook runs when one gradient of one replica is ready. Which counts say that a bucket is ready on one "
         "replica, and on all?",
         "The backward passes are launched one after another. When a bucket's last hook runs, the first replica's whole "
-        "backward pass is in its stream already. An event marks one place in a stream: wait for that.",
+        "backward pass is already in its stream. An event marks one place in a stream: wait for that.",
         "Each stream waits for the event of its own device's packed bucket, before mean_on_each launches anything.",
         "The optimizers read the gradients on the default streams, which therefore wait in finish(). And which counts "
         "start again at 0 for the next step?",
@@ -739,14 +739,14 @@ def compare_overlapped(student, where, sizes, buckets, *, steps=2, order=None, s
         own = [one for one in run["races"] if "on the default stream reads" not in one]
         need(
             not own,
-            f"{times(len(own))} one of your streams read what another was still writing. Let it wait for an event that "
-            "is recorded on the stream that writes, behind it: a packed bucket, or one that has arrived.",
+            f"{times(len(own))} one of your streams read memory that another was still writing. Let it wait for an "
+            "event that you record on the writing stream after a bucket is packed or has arrived.",
         )
         need(
             not run["races"],
-            f"after finish() the default stream read {times(len(run['races']))} a gradient that another stream was "
-            "still writing. In finish() let each default stream wait for the streams that write; they wait for what "
-            "arrives.",
+            f"after finish(), the default stream read {times(len(run['races']))} a gradient that another stream was "
+            "still writing. In finish(), let each default stream wait for the writing streams, which wait for the "
+            "arriving buckets.",
         )
 
 
@@ -759,9 +759,9 @@ def need_means(found, own, wanted, buckets, again=False):
             need(gradient is not None, f"{which} is gone.")
             if close(gradient, mean):
                 continue
-            need(index in averaged, f"{which} has changed, and it is in no bucket.")
+            need(index in averaged, f"{which} has changed, but is in no bucket.")
             need(not close(gradient, first), f"{which} is still its own. {why}")
-            need(not close(gradient, mean * len(found)), f"{which} is the sum over the replicas, and not their mean.")
+            need(not close(gradient, mean * len(found)), f"{which} is the sum over the replicas instead of their mean.")
             need(not close(gradient, mean + first), f"{which} is the mean plus its own: replace it, don't add.")
             need(
                 gradient.shape != mean.shape or not np.allclose(gradient, mean, **ROUNDING["float32"]),
@@ -884,36 +884,36 @@ def need_hidden(student, where):
         most = 2 * count * (count - 1)  # a ring's; a star has 2 (N - 1)
         need(
             len(copies) <= BUCKETS * most,
-            f"there were {len(copies)} copies between devices, and a bucket takes at most {most}. Pack its gradients "
+            f"there were {len(copies)} copies between devices, but a bucket takes at most {most}. Pack its gradients "
             "into one tensor.",
         )
         computing = [event for event in events if event.phase == "backward" and event.module]
         streams = {(event.device, event.stream) for event in computing}
         need(
             not any((event.device, event.stream) in streams for event in copies),
-            "copies between devices are on a stream that computes, whose later kernels wait for them. Make streams of "
-            "your own current on both devices.",
+            "copies between devices are on a computing stream, and its later kernels wait for them. Make your own "
+            "streams current on both devices.",
         )
         end = max(event.end for event in computing)
         on_their_way = sum(event.end - event.start for event in copies)
         early = sum(max(0.0, min(event.end, end) - event.start) for event in copies)
         why = (
-            "wait_stream waits for all that is queued, which is a whole backward pass: wait for an event, recorded "
+            "wait_stream waits for everything queued, a whole backward pass. Wait for an event, recorded "
             "when the bucket was packed, once it is ready on all replicas. (A stream that waits in every hook waits "
-            "for all buckets of the first replica. Packing behind the last replica's hook, and a copy with the "
+            "for all buckets of the first replica. Packing after the last replica's hook, and a copy with the "
             "default stream at one end, are too late as well.)"
             if min(event.launched for event in copies) < max(event.launched for event in computing)
             else "The first was launched after the last kernel of the backward passes: launch them in the hooks."
         )
         need(
             early > HIDDEN * on_their_way,
-            f"{early / on_their_way:.0%} of the copies' time is before the end of the backward passes (simulated), and "
-            f"{HIDDEN:.0%} is wanted. {why}",
+            f"{early / on_their_way:.0%} of the copies' time is before the end of the backward passes (simulated), "
+            f"but {HIDDEN:.0%} must be. {why}",
         )
         before = sum(event.launched < run["called"] for event in copies)
         need(
             before >= BUCKETS * (count - 1),
-            f"{before} copies between devices were launched before finish(), and {BUCKETS} buckets take at least "
+            f"{before} copies between devices were launched before finish(), but {BUCKETS} buckets take at least "
             f"{BUCKETS * (count - 1)}. Launch them in the hooks, when a bucket is ready on all replicas.",
         )
         right = mean_biases(count, BUCKETS, WIDTH)
@@ -965,8 +965,8 @@ def _(student):
     run = timed_overlapped(student, places(student, 2))
     need(
         not run["watched"] or not run["races"],
-        f"{times(run['races'] if run['watched'] else 0)} a stream read what another was still writing. When a hook "
-        "runs, the gradient's kernels are launched, not done: wait for an event recorded behind them.",
+        f"{times(run['races'] if run['watched'] else 0)} a stream read memory that another was still writing. When a "
+        "hook runs, the gradient's kernels are launched but not done: wait for an event recorded after them.",
     )
 
 
@@ -986,8 +986,9 @@ ex5 = lab.exercise(
         "The CPU and each GPU have their own generators: torch.get_rng_state(), and get_rng_state(device) in torch's "
         "module for the device.",
         "In the middle of an epoch the next process needs the samples that are still to come.",
-        "Killed while it writes the file, half a file is left. os.replace puts a whole file in place at once.",
-        "Count the steps that are in the saved weights, and those that the file says.",
+        "If the process is killed while it writes the file, half a file is left. os.replace puts a whole file in "
+        "place at once.",
+        "Compare the steps in the saved weights with the number of steps in the file.",
     ],
 )
 
@@ -1170,8 +1171,10 @@ RARE = ("file", "copy")  # there are ways to save that come by none of these
 
 
 HALF_A_FILE = {
-    "save": "Stopped while it saved, it left half a file at `path`. Save to another file, then os.replace(it, path).",
-    "copy": "Stopped while it copied a file to `path`, it left half of it there. Copying takes time: use os.replace.",
+    "save": "It was stopped while it saved, and left half a file at `path`. Save to another file, then "
+    "os.replace(it, path).",
+    "copy": "It was stopped while it copied a file to `path`, and left half of it there. Copying takes time: use "
+    "os.replace.",
 }
 
 
@@ -1198,14 +1201,15 @@ def compare_lives(student, place, rows, size, steps, stops, *, dropout=0.5, seed
         for life, stop in zip(done, stops, strict=False):
             need(
                 life["killed"] or stop[0] in RARE,
-                f"it was not stopped {MOMENTS[stop[0]]} number {stop[1]}, because it did not come so far. Save after "
+                f"it was not stopped {MOMENTS[stop[0]]} number {stop[1]}, because it did not get that far. Save after "
                 "every step.",
             )
         need_same(alone, done[-1], steps, first=lives[0])
         passes = sum(len(life["rows"]) for life in done)
         need(
             passes <= steps + len(stops),
-            f"{steps} steps took {passes} forward passes. Save after every step, and repeat only the one stopped.",
+            f"{steps} steps took {passes} forward passes. Save after every step, and repeat only the step that was "
+            "stopped.",
         )
         if again:
             need(
@@ -1237,7 +1241,7 @@ def need_training(run, rows, size, steps):
         f"{steps} steps take as many forward passes and updates. It made {len(run['rows'])} and {run['updates']}.",
     )
     need(len(returned) == steps, f"it returned {len(returned)} losses for {steps} steps.")
-    need(returned == run["losses"], "the losses that it returned are not those of loss_fn, one for each step.")
+    need(returned == run["losses"], "the returned losses are not those of loss_fn, one for each step.")
     a_round = -(-rows // size)
     epochs = [list(chain(*run["rows"][n : n + a_round])) for n in range(0, steps, a_round)]
     for number, epoch in enumerate(epochs):
@@ -1272,16 +1276,17 @@ def need_weights(run, rows, seed):
         optimizer.step()
     need(
         all_close(run["parameters"], [p.detach().numpy() for p in model.parameters()]),
-        "undisturbed, the weights are not those of one update for each of these batches. Is zero_grad missing?",
+        "in undisturbed training, the weights are not those of one update for each of these batches. Is zero_grad "
+        "missing?",
     )
 
 
 def need_same(alone, last, steps, first):
     found, wanted = last["returned"], alone["returned"]
-    need(not isinstance(found, str), f"resumed, it returns {found}. Return a list of floats.")
+    need(not isinstance(found, str), f"when resumed, it returns {found}. Return a list of floats.")
     need(
         len(found) == steps,
-        f"resumed, it returns {len(found)} losses. Return those of all {steps} steps, earlier ones included.",
+        f"when resumed, it returns {len(found)} losses. Return those of all {steps} steps, earlier ones included.",
     )
     known = len(first["losses"])
     need(first["losses"] == wanted[:known], "before any stop the losses are not those of the undisturbed training.")
@@ -1292,13 +1297,13 @@ def need_same(alone, last, steps, first):
             why = why_other(last, alone, steps, step)
             if first["killed"] == "file" and len(alone["files"]) > 1:
                 why = (
-                    f"It writes the files {', '.join(alone['files'])}: stopped between two, one is a step ahead. Save "
-                    "all in one file, which os.replace puts in place at once."
+                    f"It writes the files {', '.join(alone['files'])}: stopped between two, it leaves one a step "
+                    "ahead. Save everything in one file, which os.replace puts in place at once."
                 )
         need(False, f"from step {step + 1} on the losses are not those of undisturbed training. {why}")
     need(
         equal(last["parameters"], alone["parameters"]),
-        "the losses are right, and the weights after the last step are not those of undisturbed training.",
+        "the losses are right, but the weights after the last step are not those of undisturbed training.",
     )
 
 
@@ -1312,7 +1317,8 @@ def why_other(last, alone, steps, step) -> str:
             "GPU, all as they were after the same update."
         )
     return (
-        f"It took the samples {', '.join(map(str, rows))}, and undisturbed {', '.join(map(str, alone['rows'][step]))}. "
+        f"It took the samples {', '.join(map(str, rows))}; undisturbed, it takes "
+        f"{', '.join(map(str, alone['rows'][step]))}. "
         "Restore the epoch's order, the place in it, and the generator that draws orders."
     )
 

@@ -140,10 +140,8 @@ def compare_fills(student, shapes, copies, *, frozen=0, mixed=False, techniques=
             aligned = all(count * (2 if mixed else 4) % BLOCK == 0 for each in counts for count in each)
             measured = student.run(measure_fills, student.devices[0], counts, mixed) if aligned else None
             for kind, size in zip(KINDS, measured or sizes, strict=True):
-                need(
-                    kind in found, f"{kind!r} is missing in what it returned. It has: {', '.join(found) or 'nothing'}."
-                )
-                need(not isinstance(found[kind], str), f"{kind!r} has {found[kind]}. Write a number of bytes.")
+                need(kind in found, f"the returned dict has no {kind!r}. It has: {', '.join(found) or 'nothing'}.")
+                need(not isinstance(found[kind], str), f"{kind!r} is {found[kind]}. Return a number of bytes.")
                 need(
                     found[kind] == size,
                     f"{kind!r} has {found[kind]:.0f} bytes instead of {size}{' (measured)' if measured else ''}. "
@@ -162,7 +160,7 @@ def why_bytes(found, kind, shapes, frozen, copies, technique, mixed) -> str:
     if found == 0:
         return f"Training needs {kind}, too."
     if found == sum(counts[place]):
-        return f"That is how many numbers there are. Each takes {each} bytes."
+        return f"That is the count of numbers. Each takes {each} bytes."
     if frozen and found == expected_fills(shapes, 0, copies, technique, mixed)[1][place]:
         return "Frozen parameters have no gradient and no optimizer state."
     if found in of_others.values():
@@ -185,7 +183,7 @@ def _(student):
     compare_fills(student, WHOLE_BLOCKS, 4, techniques=TECHNIQUES[:1])
 
 
-@ex1.fact("each technique shards one kind more, and the fullest device has as much as one measured")
+@ex1.fact("each technique shards one more kind, and the bytes are those measured on the fullest device")
 def _(student):
     compare_fills(student, WHOLE_BLOCKS, 4)
     compare_fills(student, WHOLE_BLOCKS, 2)
@@ -201,7 +199,7 @@ def _(student):
     compare_fills(student, [(3, 5), (3,), (2,)], 4)
 
 
-@ex1.fact("a frozen parameter has weights only")
+@ex1.fact("a frozen parameter has only weights")
 def _(student):
     compare_fills(student, WHOLE_BLOCKS, 4, frozen=1)
 
@@ -264,8 +262,8 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
     away = [str(p.device) for p in parameters if str(p.device) not in places]
     if away:
         return {
-            "wrong": f"{len(away)} of the model's {len(parameters)} parameters are on {away[0]}. Move each part to its "
-            "device in __init__: then no weights are sent in a step."
+            "wrong": f"{len(away)} of the model's {len(parameters)} parameters are on {away[0]}. Move each part to "
+            "its device in __init__, so that a step sends no weights."
         }
     pairs = zip(names, as_given, of_layers(), strict=False)
     changed = [name for name, old, new in pairs if not np.array_equal(old, new)]
@@ -421,7 +419,7 @@ def compare_parallel(student, places, sizes, rows, *, seed=3, lr=0.5):
                         f"{count} times as far as it should: each of its {count} terms got the whole gradient. Keep "
                         "it in one piece, on one device or on each.",
                     )
-                    why = why_short(run["given"], "Plain lists and plain tensors are not seen.")
+                    why = why_short(run["given"], "PyTorch does not see plain lists and plain tensors.")
                     need(
                         close(mine, output),
                         f"after a step of SGD the output on {place} is not that of the undivided MLP after this step. "
@@ -429,7 +427,7 @@ def compare_parallel(student, places, sizes, rows, *, seed=3, lr=0.5):
                     )
                 need(
                     not close(mine, output + (count - 1) * bias) or count == 1,
-                    f"the output on {place} has the last bias {count} times in it: each device adds it before the sum.",
+                    f"the output on {place} includes the last bias {count} times: each device adds it before the sum.",
                 )
                 if not close(mine, output):
                     why = why_output(mine, sizes, seed, batches[0][0], count, run["given"])
@@ -445,10 +443,10 @@ def one_sum(places, rows, size) -> int:
 
 def compare_inputs(found, right, places, moved, of_outputs):
     """`moved`: bytes in each pass. `of_outputs`: those of the sum of the outputs."""
-    why = "an output gets the whole gradient already, so the backward of its sum must not add up again."
+    why = "an output already gets the whole gradient, so the backward pass of its sum must not add up again."
     if moved and moved[0] > ROUNDED * of_outputs:
         why = (
-            f"in the forward pass the devices send each other {moved[0]} bytes, and the all-reduce of the outputs "
+            f"in the forward pass the devices send each other {moved[0]} bytes, but the all-reduce of the outputs "
             f"takes {of_outputs}. Autograd adds up the gradients of what each device gets from the others."
         )
     for place, mine in zip(places, found, strict=True):
@@ -489,7 +487,7 @@ def need_parts(student, places, sizes, rows=8):
         for place, held in zip(places, run["held"], strict=False):
             need(
                 held <= room,
-                f"{place} holds {megabytes(held)} of weights, and its part of the MLP is "
+                f"{place} holds {megabytes(held)} of weights, but its part of the MLP is "
                 f"{megabytes(whole / len(places))} of {megabytes(whole)}. Is the whole weight there, or a view of it?",
             )
         for words, size, moved in zip(("forward", "backward"), (outs, ins), run["moved"], strict=False):
@@ -503,7 +501,7 @@ def need_parts(student, places, sizes, rows=8):
             )
             need(
                 moved >= MOST_OF * least,
-                f"in the {words} pass the devices send each other {moved} bytes, and an all-reduce of the size of the "
+                f"in the {words} pass the devices send each other {moved} bytes, but an all-reduce of the size of the "
                 f"{what} takes {least}. Do the tensors go through the CPU?",
             )
         [(output, to_x)], _ = expected_parallel(sizes, 4, batches, 0.5)
@@ -518,7 +516,7 @@ def need_parts(student, places, sizes, rows=8):
 
 
 @ex2.fact(
-    "each device holds its own parts only, and one all-reduce is sent in each pass (watched on simulated devices)",
+    "each device holds only its own parts, and one all-reduce is sent in each pass (watched on simulated devices)",
     part="memory and bytes",
 )
 def _(student):
@@ -562,7 +560,7 @@ ex3 = lab.exercise(
         "For one shard, in order: what does its owner receive, what does it compute, and which devices need the "
         "result?",
         "torch.optim.Adam takes any list of tensors, and reads .grad of each.",
-        "List all that a device holds after a step: three float32 tensors of its shards, and what else?",
+        "List everything that a device holds after a step: three float32 tensors of its shards, and what else?",
     ],
 )
 
@@ -747,15 +745,15 @@ def compare_after(copies, expected, unsure, places, number, lr, why=lambda numbe
         for place, mine in zip(places, each, strict=True):
             need(
                 mine.shape == wanted.shape,
-                f"{after} {what} has on {place} the shape {mine.shape}.",
+                f"{after} {what} on {place} has the shape {mine.shape}.",
             )
             same = np.isclose(mine, wanted, **near) | unsure[number][k]
             still = (mine == before[k]) & ~same
             elsewhere = any((copy[still] != before[k][still]).any() for copy in each if copy.shape == mine.shape)
             need(
                 not still.any(),
-                f"{after} {still.sum()} of the {wanted.size} numbers of {what} on {place} are what they were before "
-                f"it. {'Another device has updated them: send the new weights to every replica.' if elsewhere else ''}"
+                f"{after} {still.sum()} of the {wanted.size} numbers of {what} on {place} are unchanged. "
+                f"{'Another device has updated them: send the new weights to every replica.' if elsewhere else ''}"
                 f"{'' if elsewhere else 'No device has updated them: do the shards have all numbers?'}",
             )
         need(
@@ -792,7 +790,7 @@ def _(student):
     compare_sharded(student, places_of(student, 2), EVEN, 3, frozen=2)
 
 
-@ex3.fact("the gradients' mean, and not their sum (they are so small here that Adam's eps, 1e-8, counts)")
+@ex3.fact("the gradients' mean, not their sum (they are so small here that Adam's eps, 1e-8, counts)")
 def _(student):
     compare_sharded(student, places_of(student, 4), EVEN, 3, scale=1e-7)
 
@@ -802,7 +800,7 @@ def _(student):
     compare_sharded(student, places_of(student, 2), EVEN, 3, steps=8, lr=3e-4, again=True)
 
 
-@ex3.fact("large weights: an update depends on the gradients only, and not on how large the weights are")
+@ex3.fact("large weights: an update depends only on the gradients, not on the size of the weights")
 def _(student):
     compare_sharded(student, places_of(student, 2), [["Linear", 8, 4]], 3, steps=4, lr=1.0, large=100.0)
 
@@ -876,7 +874,7 @@ def need_shards(student, places, stack, rows=1):
         for place, held in zip(places, run["held"], strict=False):
             need(
                 held <= ROUNDED * state + 3 * count * BLOCK,
-                f"after two steps {place} holds {megabytes(held)} beside the bfloat16 weights, and three float32 "
+                f"after two steps {place} holds {megabytes(held)} besides the bfloat16 weights, but three float32 "
                 f"tensors of its shards are {megabytes(state)} (of all parameters {megabytes(6 * whole)}). Does it "
                 f"hold {'averaged gradients' if held < 1.5 * state else 'more than its shards'}?",
             )
@@ -884,8 +882,9 @@ def need_shards(student, places, stack, rows=1):
         for moved in run["moved"]:
             need(
                 moved <= ROUNDED * least,
-                f"in a step the devices send each other {megabytes(moved)}, {moved / whole:.1f} times the weights, and "
-                f"2 (N - 1) = {2 * (len(places) - 1)} times are enough. Send a shard's gradients to its owner only, "
+                f"in a step the devices send each other {megabytes(moved)}, {moved / whole:.1f} times the weights, "
+                f"but 2 (N - 1) = {2 * (len(places) - 1)} times are enough. Send a shard's gradients to its owner "
+                "only, "
                 "and weights as bfloat16.",
             )
             need(
@@ -899,7 +898,7 @@ def need_shards(student, places, stack, rows=1):
 
 
 @ex3.fact(
-    "each device holds its shards of the state only, and sends no more than it has to (simulated devices)",
+    "each device holds only its shards of the state, and sends no more than necessary (simulated devices)",
     part="memory and bytes",
 )
 def _(student):
@@ -1060,7 +1059,7 @@ def compare_chain(student, places, width, depth, rows, *, seed=2):
         size = sum(run["sizes"])
         need(
             size <= whole + 2 * depth * count,
-            f"the layers have {whole} numbers, and all their parameters together {size}. Keep each number on one "
+            f"the layers have {whole} numbers, but all their parameters together have {size}. Keep each number on one "
             "device only.",
         )
 
@@ -1081,7 +1080,7 @@ def compare_numbers(run, expected, places):
             need(
                 close(mine, right),
                 f"the gradient of x on {place} is {ratio_of([mine], [right]):.2f} times as large as with whole layers. "
-                "Do not divide or sum it: it is that of this share's own loss.",
+                "Do not divide or sum it: it is the gradient of this share's own loss.",
             )
 
 
@@ -1102,12 +1101,12 @@ def why_shards(found, right, rows) -> str:
     weights, biases = right[::2], right[1::2]
     if there(weights) and there(biases, 1 / rows):
         return (
-            f" Those of the weights are right, and those of the biases are means over the {samples(rows)} of a share. "
+            f" Those of the weights are right, but those of the biases are means over the {samples(rows)} of a share. "
             "Sum over the samples: the loss is a mean already."
         )
     if there(weights) != there(biases):
         names = ("weights", "biases") if there(weights) else ("biases", "weights")
-        return " Those of the {} are right, and those of the {} are not.".format(*names)
+        return " Those of the {} are right, but those of the {} are not.".format(*names)
     return " Sum each shard's gradients over all shares, and divide by their number."
 
 
@@ -1148,12 +1147,12 @@ def need_even(student, places, width):
         told = ", ".join(f"{place} {held[place]}" for place in places)
         need(
             max(held.values()) <= most,
-            f"of the layer's numbers the devices hold {told}, and none needs more than {most}. Shard the weight and "
+            f"of the layer's numbers the devices hold {told}, but none needs more than {most}. Shard the weight and "
             "the bias evenly.",
         )
 
 
-@ex4.fact("the fullest device has as few numbers as possible, of the bias, too")
+@ex4.fact("no device has more numbers than necessary, of the bias, too")
 def _(student):
     need_even(student, places_of(student, 2), 8)
     need_even(student, places_of(student, 4), 8)
@@ -1170,8 +1169,8 @@ def need_freed(student, places, width, depth, rows=2):
         for place, held in zip(places, run["held"], strict=True):
             need(
                 held <= ROUNDED * shards + small,
-                f"before anything is computed, {place} holds {megabytes(held)}, and its shards of {depth} layers are "
-                f"{megabytes(shards)}. Is a shard a view of the whole weight, which stays then? clone() it.",
+                f"before anything is computed, {place} holds {megabytes(held)}, but its shards of {depth} layers are "
+                f"{megabytes(shards)}. Is a shard a view, which keeps the whole weight? clone() it.",
             )
         for told in run["steps"]:
             for n, place in enumerate(places):
@@ -1181,29 +1180,29 @@ def need_freed(student, places, width, depth, rows=2):
                 need(
                     between <= BETWEEN * layer + small,
                     f"between the forward and the backward pass {place} holds {between / layer:.1f} whole layers "
-                    "beside its shards. What still refers to the weights? (Autograd does, if it saves them.)",
+                    "besides its shards. What still refers to the weights? (Autograd does, if it saves them.)",
                 )
                 need(
                     peak <= FORWARD * layer + small,
-                    f"in the forward pass {place} holds {peak / layer:.1f} layers beside its shards. Free each whole "
+                    f"in the forward pass {place} holds {peak / layer:.1f} layers besides its shards. Free each whole "
                     "layer before the next is all-gathered.",
                 )
                 need(
                     back <= BACKWARD * layer + ROUNDED * shards + small,
-                    f"in the backward pass {place} holds {back / layer:.1f} layers beside its shards. The gradients "
+                    f"in the backward pass {place} holds {back / layer:.1f} layers besides its shards. The gradients "
                     f"of its shards are {shards / layer:.1f}: free whole weights and whole gradients at each layer.",
                 )
                 need(
                     after <= ROUNDED * shards + small,
-                    f"after the backward pass {place} holds {after / layer:.1f} layers beside its shards, and their "
+                    f"after the backward pass {place} holds {after / layer:.1f} layers besides its shards; their "
                     f"gradients are {shards / layer:.1f}. Which whole weight or gradient is still held?",
                 )
             need_bytes(told["moved"], (count - 1) * depth * layer)
             there, back = told["flops"]
             need(
                 back <= 2.4 * there,
-                f"the backward pass does {back / there:.1f} times the work of the forward pass, and a layer's two "
-                "gradients take 2 times. All-gather the weight again, and do not compute the layer again.",
+                f"the backward pass does {back / there:.1f} times the work of the forward pass; a layer's two "
+                "gradients take 2 times. All-gather the weight again, but do not compute the layer again.",
             )
         compare_numbers(run, expected, places)
 
@@ -1226,7 +1225,7 @@ def need_bytes(moved, once):
         )
 
 
-@ex4.fact("one layer at a time is whole; it is all-gathered again, and not computed again (simulated devices)")
+@ex4.fact("one layer at a time is whole; it is all-gathered again, not computed again (simulated devices)")
 def _(student):
     need_freed(student, places_of(student, 2), 128, 12)
     need_freed(student, places_of(student, 4), 128, 12)

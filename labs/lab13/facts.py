@@ -100,13 +100,13 @@ def _(student):
     compare_gpus(student, [3], "PCI_BUS_ID")
 
 
-@ex1.fact("without CUDA_DEVICE_ORDER, numbers count the fastest first")
+@ex1.fact("without CUDA_DEVICE_ORDER, the fastest GPU is number 0")
 def _(student):
     compare_gpus(student, [2, 0])
     compare_gpus(student, [1, 3, 0], "FASTEST_FIRST")
 
 
-@ex1.fact("a variable that is not set hides nothing, and an empty one everything")
+@ex1.fact("a variable that is not set hides nothing, and an empty one hides everything")
 def _(student):
     compare_gpus(student, None, "PCI_BUS_ID")
     compare_gpus(student, None)
@@ -120,7 +120,7 @@ ex2 = lab.exercise(
     points=2,
     title="Who talks to whom?",
     hints=[
-        "With data 2, pipeline 2, tensor 4: write the sixteen ranks down as 2 x 2 rows of 4. Where is rank 13?",
+        "With data 2, pipeline 2, tensor 4: write down the sixteen ranks as 2 x 2 rows of 4. Where is rank 13?",
         "Neighbors along a dimension differ by the product of the sizes to the right of it.",
         "A group has all ranks that agree with yours in every coordinate but one. torch.arange(...).view(...) makes a "
         "mesh.",
@@ -172,7 +172,7 @@ def why_group(found, group, rank) -> str:
     if isinstance(found, list) and sorted(found, key=str) == sorted(group, key=str):
         return "Sort it."
     apart = group[1] - group[0] if len(group) > 1 else 0
-    return f"Neighbors along this dimension are {apart} apart: the product of the sizes behind it." if apart else ""
+    return f"Neighbors along this dimension are {apart} apart: the product of the sizes after it." if apart else ""
 
 
 def compare_where(student, sizes, per_node, ranks):
@@ -181,31 +181,32 @@ def compare_where(student, sizes, per_node, ranks):
             found = student.run(ask_where, rank, list(sizes), list(sizes.values()), per_node)
             need(not isinstance(found, str), f"where returned {found}. Return (node, local_rank, groups, leaving).")
             node, local_rank, groups, leaving, changed = found
-            need(node == rank // per_node, f"the node is {node} and should be {rank // per_node}.")
-            need(local_rank == rank % per_node, f"the local rank is {local_rank} and should be {rank % per_node}.")
+            need(node == rank // per_node, f"the node is {node}, but should be {rank // per_node}.")
+            need(local_rank == rank % per_node, f"the local rank is {local_rank}, but should be {rank % per_node}.")
             right = groups_of(rank, sizes)
             for name, group in right.items():
                 need(name in groups, f"groups has no {name!r}. Take the names from sizes.")
                 need(
                     groups[name] == group,
-                    f"its {name} group is {groups[name]} and should be {group}. {why_group(groups[name], group, rank)}",
+                    f"its {name} group is {groups[name]}, but should be {group}. "
+                    f"{why_group(groups[name], group, rank)}",
                 )
             need(len(groups) == len(right), f"groups has {', '.join(groups)}. Take the names from sizes.")
             leaves = [name for name, group in right.items() if len({each // per_node for each in group}) > 1]
             need(
                 sorted(leaving) == sorted(leaves),
-                f"leaving has {', '.join(leaving) or 'nothing'} and should have {', '.join(leaves) or 'nothing'}: the "
+                f"leaving has {', '.join(leaving) or 'nothing'}, but should have {', '.join(leaves) or 'nothing'}: the "
                 f"groups are {right}, and rank r is in node r // {per_node}.",
             )
             need_unchanged("where", changed, "rank", "sizes", "per_node")
 
 
-@ex2.fact("tensor inside, data outside: each group stays where it should, or does not")
+@ex2.fact("tensor inside, data outside: it says which groups leave their node")
 def _(student):
     compare_where(student, {"data": 2, "pipeline": 2, "tensor": 4}, 8, (0, 5, 13))
 
 
-@ex2.fact("the same sizes in another order are other groups")
+@ex2.fact("the same sizes in another order give other groups")
 def _(student):
     compare_where(student, {"tensor": 4, "data": 2, "pipeline": 2}, 8, (0, 6, 13))
 
@@ -290,7 +291,7 @@ def _(student):
     compare_finished(student, 100, 40, 5, 20, [10, 150])
 
 
-@ex3.fact("a failure during a save: what is not wholly saved is lost")
+@ex3.fact("a failure during a save: work that is not completely saved is lost")
 def _(student):
     compare_finished(student, 100, 40, 5, 20, [43])
 
@@ -320,7 +321,7 @@ ex4 = lab.exercise(
         "recv needs a tensor of the message's shape. Which tensor has the shape of the gradient that you receive? And "
         "what must a received tensor require, so that it gets a gradient to send back?",
         "A mean over all samples, from means over parts of different sizes: what is the weight of each?",
-        "Where sends wait, two neighbors have something for each other, and one has to receive first. Let the later "
+        "Where sends wait, two neighbors have something for each other, and one must receive first. Let the later "
         "rank receive its next input before it sends its gradient.",
     ],
 )
@@ -444,7 +445,7 @@ def compare_rank(rank, mine, right, count, there, actions):
     wanted = [each - there for each in right]
     need(
         not (there and all(close(found, each) for found, each in zip(mine, wanted, strict=True))),
-        f"rank {rank} has lost the gradients that were there. Add to them.",
+        f"rank {rank} has lost the earlier gradients. Add to them.",
     )
     need(
         count == 1 or not all(close(found, count * each) for found, each in zip(own, wanted, strict=True)),
@@ -469,15 +470,15 @@ def compare_actions(student, widths, rows, seed=3, sends_wait=False):
             found = f"Rank {rank} ran {' '.join(actions)}"
             need(
                 mine <= most,
-                f"rank {rank} has {micro_batches_of(mine)} in flight, and in 1F1B {most} at most: run backward before "
+                f"rank {rank} has {micro_batches_of(mine)} in flight, but in 1F1B {most} at most: run backward before "
                 f"the next forward. {found}",
             )
             need(
                 mine == most,
-                f"rank {rank} never has more than {mine} in flight, and in 1F1B {most}: run forward whenever it may. "
+                f"rank {rank} never has more than {mine} in flight, but in 1F1B {most}: run forward whenever it may. "
                 f"{found}",
             )
-            need(" ".join(actions) == right, f"{found}, and in 1F1B it runs {right}")
+            need(" ".join(actions) == right, f"{found}, but in 1F1B it runs {right}")
         for rank, right in enumerate(lists):
             compare_letters(run["letters"], rank, in_flight(right.split()), f"Rank {rank} says that it ran {right}")
 
@@ -488,13 +489,13 @@ def compare_letters(letters, rank, most, said):
     sent = crossed([call == "send" for call, way in own if way == 1])
     need(
         sent <= most,
-        f"rank {rank} has sent {sent} outputs whose gradients it has not received, and in 1F1B {most} at most. {said}",
+        f"rank {rank} has sent {sent} outputs whose gradients it has not received, but in 1F1B {most} at most. {said}",
     )
     # The next input may be there before the gradient of the one before is sent.
     here = crossed([call == "recv" for call, way in own if way == -1])
     need(
         here <= most + 1,
-        f"rank {rank} has received {here} inputs whose gradients it has not sent, and in 1F1B {most + 1} at most. "
+        f"rank {rank} has received {here} inputs whose gradients it has not sent, but in 1F1B {most + 1} at most. "
         f"{said}",
     )
 
@@ -528,7 +529,7 @@ def _(student):
     compare_actions(student, (4, 6, 5, 3), (4, 4, 4, 4, 2))
 
 
-@ex4.fact("in this order it finishes where a send waits until the other rank receives", part="sends that wait")
+@ex4.fact("this order finishes even where a send waits until the other rank receives", part="sends that wait")
 def _(student):
     compare_stages(student, (4, 6, 3), (4, 4, 4, 2), sends_wait=True)
     compare_stages(student, (4, 6, 5, 3), (4, 4, 4, 4, 2), sends_wait=True)
@@ -542,12 +543,13 @@ ex5 = lab.exercise(
     star=True,
     title="Lay it out",
     hints=[
-        "First without times: which (data, pipeline, tensor, micro-batches) use all GPUs and divide layers and batch? "
+        "Leave out times at first. Which (data, pipeline, tensor, micro-batches) use all GPUs and divide layers and "
+        "batch? "
         "Print how many there are.",
         "The fullest rank is the first of the pipeline. How many micro-batches does it have in flight, of how many "
         "samples?",
-        "A step: turns of a stage's forward and backward pass with the all-reduces in its layers, and the gradients' "
-        "all-reduce once. How many turns are there, with the bubble?",
+        "A step has turns of a stage's forward and backward pass, with the all-reduces in its layers, and one "
+        "all-reduce of the gradients. How many turns are there, with the bubble?",
         "The order of the dimensions decides which groups leave their node. Your where() says which. Try all six.",
     ],
 )
@@ -800,12 +802,12 @@ def planned(student, case_) -> Step:
     """The step that the student's plan asks for, where it is one."""
     found = student.run(ask_plan, *case_.given())
     need(found != "None", f"plan returned None. {pipelines_that_fit(case_)}")
-    need(not isinstance(found, str), f"plan returned {found}. Return (sizes, micro_batches): a dict, a whole number.")
+    need(not isinstance(found, str), f"plan returned {found}. Return (sizes, micro_batches): a dict and an integer.")
     sizes, micro_batches, changed = found
     names = [name for name, _ in sizes]
     need(
         sorted(names) == ["data", "pipeline", "tensor"],
-        f"sizes has {', '.join(names) or 'nothing'}. Give it 'data', 'pipeline' and 'tensor', each a whole number.",
+        f"sizes has {', '.join(names) or 'nothing'}. Give it 'data', 'pipeline' and 'tensor', each an integer.",
     )
     told = ", ".join(f"{name} {size}" for name, size in sizes) + f" and {micro_batches_of(micro_batches)}"
     need(micro_batches > 0 and all(size > 0 for _, size in sizes), f"plan returned {told}. Each must be 1 or more.")

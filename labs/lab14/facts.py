@@ -101,7 +101,7 @@ def run_twin(lab, name, blocks, order, batches, times):
         if host_bytes(timeline):
             wrong.append("gradients() copies between the CPU and the GPUs. Return the gradients where they are.")
         if sum(operations(timeline)):
-            wrong.append("gradients() computes. It only looks up gradients: add them up in step, before Adam.")
+            wrong.append("gradients() computes. It should only look up gradients: add them up in step, before Adam.")
         looked += kernels(timeline)
         given = [str(name) for name in grads]
         for key in [name for name in names if name not in given][:1]:
@@ -193,7 +193,8 @@ def twin(student, *asked, **more):
     for kernel in run["looked"]:
         need(
             kernel.removeprefix("_foreach_").rstrip("_") not in ARITHMETIC,
-            f"gradients() computes: it calls {kernel}. It only looks up gradients: add them up in step, before Adam.",
+            f"gradients() computes: it calls {kernel}. It should only look up gradients: add them up in step, before "
+            "Adam.",
         )
     return run
 
@@ -249,7 +250,7 @@ def compare_loss(found, right, told):
     whole = abs(times - round(times)) < 1e-3 and times > 1.5
     need(
         math.isclose(found, right, rel_tol=1e-4),
-        f"{told} a loss of {found:.4f}, and the undivided model has {right:.4f}."
+        f"{told} a loss of {found:.4f}, but the undivided model has {right:.4f}."
         + (f" That is {times:.0f} times as much: return the mean over all samples." if whole else ""),
     )
 
@@ -271,7 +272,7 @@ def differing(names, mine, right, most) -> list[str]:
 
 def compare_gradients(names, mine, right, most=1e-3):
     for name, one, other in zip(names, mine, right, strict=True):
-        need(one.shape == other.shape, f"the gradient of {name} has the shape {one.shape}, and not {other.shape}.")
+        need(one.shape == other.shape, f"the gradient of {name} has the shape {one.shape} instead of {other.shape}.")
     size = np.linalg.norm(np.concatenate([each.ravel() for each in right]))
     times = np.linalg.norm(np.concatenate([each.ravel() for each in mine])) / size
     same = all(
@@ -285,7 +286,7 @@ def compare_gradients(names, mine, right, most=1e-3):
     wrong = differing(names, mine, right, most)
     need(
         wrong != ["embed.weight"],
-        "all gradients are right but that of embed.weight. Embedding and head share it: add up both gradients.",
+        "all gradients but that of embed.weight are right. Embedding and head share it: add up both gradients.",
     )
     need(not wrong, f"the gradient of {' and '.join(wrong[:2])} is not that of the undivided model.")
 
@@ -307,7 +308,7 @@ def compare_with_own(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps
             loss, other = float(one.mean()), float(two.mean())
             need(
                 math.isclose(loss, other, rel_tol=1e-4),
-                f"step {step} returned a loss of {loss:.4f}, and that of your make_trainer {other:.4f}."
+                f"step {step} returned a loss of {loss:.4f}, but that of your make_trainer returned {other:.4f}."
                 f"{why.get(step, '')}",
             )
         for step, (mine, right) in enumerate(zip(run["gradients"], own["gradients"], strict=False), 1):
@@ -444,13 +445,13 @@ def medium(student, name, rows):
     run |= {"bound": bound(seconds, run["asked"]), "ideal": seconds / GPUS, "needed": flops}
     need(
         run["flops"] >= 0.99 * run["needed"],
-        f"a step does {run['flops'] / run['needed']:.0%} of the floating-point operations that it has to do.",
+        f"a step does {run['flops'] / run['needed']:.0%} of the floating-point operations that it must do.",
     )
     if run["updated"] < ADAM * run["weights"] or run["host"] > 5 * run["given"]:
         need_no_more_than_own(student, run)
     need(
         sum(run["rows"]) >= rows,
-        f"in a step loss_fn was given {sum(run['rows']):g} samples, and the batch has {rows}.",
+        f"in a step loss_fn was given {sum(run['rows']):g} samples, but the batch has {rows}.",
     )
     # What lies between two stages of a pipeline crosses there and its gradient comes back. Other ways send more.
     crossing = 2 * (GPUS / len({*run["asked"]}) - 1) * rows * LENGTH * 1024 * 4
@@ -468,8 +469,8 @@ def need_no_more_than_own(student, run):
     moved = min(ADAM, *own["updated"]) if own["updated"] else ADAM
     need(
         run["updated"] >= moved * run["weights"],
-        f"Adam reads and writes {run['updated'] / GB:.1f} GB in a step, and an update of all weights takes "
-        f"{ADAM * run['weights'] / GB:.1f} GB at least. Give every parameter to an optimizer, and call each step().",
+        f"Adam reads and writes {run['updated'] / GB:.1f} GB in a step, but an update of all weights takes at least "
+        f"{ADAM * run['weights'] / GB:.1f} GB. Give every parameter to an optimizer, and call each step().",
     )
     given = 2 * 16 * TEXT * 8  # bytes of the twin's tokens and targets
     brings = any(size > 5 * given for size in own["host"])
@@ -518,7 +519,7 @@ def need_share(student, name, rows=64):
         busy = ", ".join(f"{each / run['span']:.0%}" for each in run["busy"])
         need(
             share_of(run) >= ENOUGH,
-            f"it reaches {share_of(run):.0%} of its bound, and {ENOUGH:.0%} is wanted: the step takes "
+            f"it reaches {share_of(run):.0%} of its bound, but must reach {ENOUGH:.0%}: the step takes "
             f"{run['span']:.2f} s, the bound is {run['bound']:.2f} s ({counted}).\nUtilization: {busy}; "
             f"{run['flops'] / run['needed']:.2f} times the needed operations. {why_slow(run)}",
         )
@@ -527,7 +528,7 @@ def need_share(student, name, rows=64):
         soonest = forward_seconds(run["rows"][0])
         need(
             first >= SOONEST * soonest,
-            f"the first loss is ready after {first:.3f} s, and the forward pass of its samples takes {soonest:.3f} s. "
+            f"the first loss is ready after {first:.3f} s, but the forward pass of its samples takes {soonest:.3f} s. "
             "Give each stage the output of the one before.",
         )
 
@@ -607,7 +608,7 @@ ex3 = lab.exercise(
     points=5,
     title="It is fast",
     hints=[
-        "Draw the step. Which GPU is busy longest, and which waits? As how many blocks does the head count?",
+        "Draw the step. Which GPU is busy longest, and which waits? How many blocks does the head count as?",
         "Idle at the beginning and the end is the bubble: use more micro-batches. Idle in between comes from copies: "
         "on which stream are they? With replicas: does Python launch the first one's whole step before the second's?",
         "Compare the floating-point operations with those of the undivided model: is any work done twice?",
@@ -748,7 +749,7 @@ def compare_cheapest(student, model, offers, hours, told):
                 paid = " That is in time: only the price rounds hours up." if late else ""
                 need(
                     False,
-                    f"cheapest returned None, and {name} with {nodes_of(nodes)} fits and "
+                    f"cheapest returned None, but {name} with {nodes_of(nodes)} fits and "
                     f"{told_hours(model, offer, nodes)}.{paid}",
                 )
             return
@@ -756,7 +757,7 @@ def compare_cheapest(student, model, offers, hours, told):
         name, nodes = found
         [offer] = [each for each in offers if each.name == name] or [None]
         need(offer is not None, f"there is no offer called {name!r}.")
-        need(1 <= nodes <= offer.most_nodes, f"{name} has 1 to {offer.most_nodes} nodes, and not {nodes}.")
+        need(1 <= nodes <= offer.most_nodes, f"{name} has 1 to {offer.most_nodes} nodes, not {nodes}.")
         said = f"{name} with {nodes_of(nodes)}"
         need(
             offer.fits(model, nodes),
@@ -767,7 +768,7 @@ def compare_cheapest(student, model, offers, hours, told):
         price = offer.price(model, nodes)
         need(
             price <= right[0][0] * (1 + 1e-9),
-            f"{said} costs {price:.0f} dollars, and another choice costs {right[0][0]:.0f}. {said} "
+            f"{said} costs {price:.0f} dollars, but another choice costs {right[0][0]:.0f}. {said} "
             f"{told_hours(model, offer, nodes)}; whole hours are paid, for {nodes * offer.per_node} GPUs.",
         )
 

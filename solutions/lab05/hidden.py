@@ -1,6 +1,6 @@
 """Lab 05's hidden facts, judged by the grader after the visible ones. Students do not get this file.
 
-They ask what a right answer does anyway and a lucky one does not: other models, times, dtypes and memory sizes.
+They test what a correct answer does anyway and a lucky one does not: other models, times, dtypes and memory sizes.
 """
 
 import torch
@@ -48,7 +48,7 @@ def _(student):
         seen.compare_peaks(seen.compare_lean(student, student.devices, frozen=frozen, cut=cut, seed=8))
 
 
-@seen.ex5.fact("it also works for layers of different sizes, whose order stays, and for other sizes of memory0")
+@seen.ex5.fact("it keeps layers of different sizes in order, and works for other sizes of memory0")
 def _(student):
     stack = [["Linear", 128, 256], ["Tanh"], ["Linear", 256, 512], ["Tanh"], ["Linear", 512, 128], ["Linear", 128, 128]]
     need0 = 20 * (128 * 256 + 256)

@@ -1,6 +1,6 @@
 """Lab 06's hidden facts, judged by the grader after the visible ones. Students do not get this file.
 
-They ask what a right answer does anyway and a lucky one does not: other depths, cuts, sizes, batches, links and bugs.
+They test what a correct answer does anyway and a lucky one does not: other depths, cuts, sizes, batches and links.
 """
 
 from utils.exercises.facts import visible
@@ -9,7 +9,9 @@ seen = visible("lab06")
 lab = seen.lab
 
 
-@seen.ex1.fact("it also works for a single image, images that are not square, another cut and number of classes")
+@seen.ex1.fact(
+    "it also works for a single image, images that are not square, another cut and another number of classes"
+)
 def _(student):
     options = {"num_classes": 7}
     seen.compare_resnet(student, seen.SMALL, 3, options, *student.devices, training=False, shape=(1, 3, 32, 48), seed=5)
@@ -44,7 +46,7 @@ def _(student):
     )  # fmt: skip
 
 
-@seen.ex3.fact("the model stays as it was, also where another module is in another mode")
+@seen.ex3.fact("the model stays unchanged, also where another module is in another mode")
 def _(student):
     seen.compare_left(student, True, 8)
     seen.compare_left(student, False, 11)

@@ -1,6 +1,6 @@
 """Lab 07's hidden facts, judged by the grader after the visible ones. Students do not get this file.
 
-They ask what a right answer does anyway and a lucky one does not: other layers, cuts, sizes, batches and lengths.
+They test what a correct answer does anyway and a lucky one does not: other layers, cuts, sizes, batches and lengths.
 """
 
 from utils.exercises.facts import visible
@@ -9,7 +9,7 @@ seen = visible("lab07")
 lab = seen.lab
 
 
-@seen.ex1.fact("it holds for convolutions, for views and for float64")
+@seen.ex1.fact("it also works for convolutions, views and float64")
 def _(student):
     normed, small = 2 * 4 * 4 * 4 * 4, 2 * 4 * 2 * 2
     first = 2 * 3 * 6 * 6 * 4 + (normed + 2 * 4 * 4) + normed
@@ -18,7 +18,7 @@ def _(student):
     seen.compare_kept(student, seen.LINEARS, 2, (3, 6), (3 * 6 * 8 + 3 * 8 * 8, 3 * 8 * 8), dtype="float64")
 
 
-@seen.ex2.fact("it holds for other cuts and batches")
+@seen.ex2.fact("it also works for other cuts and batches")
 def _(student):
     device0, device1 = student.devices
     words = "Three layers with a Tanh each, 400 samples, cut after the first pair"
@@ -27,7 +27,7 @@ def _(student):
     seen.compare_peaks(student, words, seen.PAIRS, 4, 300, device0, device1, already=10_000)
 
 
-@seen.ex4.fact("it works for other depths, cuts, batch sizes and lengths")
+@seen.ex4.fact("it also works for other depths, cuts, batch sizes and lengths")
 def _(student):
     device0, device1 = student.devices
     seen.compare_gpt(student, 5, 4, (1, 32), device1, device0, seed=7)

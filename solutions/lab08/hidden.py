@@ -49,7 +49,7 @@ def _(student):
                 seen.compare_overlapping(student, device0, device1, samples, size, widths=(3, 8, 5), seed=samples)
 
 
-@seen.ex3.fact("it reaches the share of the bound with a batch that does not divide, and the devices swapped")
+@seen.ex3.fact("it reaches the share of the bound with a batch that does not divide evenly, and the devices swapped")
 def _(student):
     seen.need_share(student, *student.devices[::-1], 150, 16)
 

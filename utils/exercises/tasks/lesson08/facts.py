@@ -32,7 +32,7 @@ def compare_sizes(found, samples, size):
     need(found, "stage 0 was never called.")
     need(
         max(found) <= size,
-        f"stage 0 was given {max(found)} samples at once, and a micro-batch has {size} at most.",
+        f"stage 0 was given {max(found)} samples at once, but a micro-batch has at most {size}.",
     )
     wanted = [min(size, samples - start) for start in range(0, samples, size)]
     need(

@@ -18,8 +18,8 @@ error = lab.exercise(
     points=0,
     title="How far are the gradients?",
     hints=[
-        "Twice the same: p.grad = None for each parameter, run, collect the gradients.",
-        "torch.cat joins tensors of one device only: p.grad.cpu().flatten().",
+        "Do this twice: set p.grad = None for each parameter, run, and collect the gradients.",
+        "torch.cat joins only tensors on one device, so use p.grad.cpu().flatten().",
         "tensor.norm() is the root of the sum of squares.",
     ],
 )
