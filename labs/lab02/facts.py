@@ -525,7 +525,10 @@ def why_count(kind, count, expected) -> str:
         return "Count only the nodes that are copies. The batch's own copy has no node."
     if count == 0:
         return "A bridge's name() begins with ToCopyBackward, and may end with anything."
-    return "Follow every entry of next_functions to the end, and compare the nodes themselves, not their names."
+    return (
+        "Follow every entry of next_functions to the end, count the bridges of all paths, and compare the nodes "
+        "themselves, not their names."
+    )
 
 
 def why_longest(kind, longest, row) -> str:

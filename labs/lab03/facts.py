@@ -60,7 +60,8 @@ ex1 = lab.exercise(
         "clip_grad in torch.nn.utils.",
     ],
     likely={
-        "Expected all tensors": "Leave the model's stages where they are. Move the target to output.device.",
+        "Expected all tensors": "Leave the model's stages where they are and move the target to output.device. Norms "
+        "of gradients on several devices meet as Python numbers, or on one device.",
         "inplace operation": "Update after backward(), which needs the weights that the forward pass used.",
         "'NoneType' object": "A frozen parameter has .grad None: skip it.",
     },

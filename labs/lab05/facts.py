@@ -174,6 +174,7 @@ def likely_percentage(key, found, run, devices) -> str:
             (100 * right["both"] / busy, "That is a percentage of the busy time. Divide by timeline.span."),
             (one * other / 100, f"That is the product of the two devices' percentages. {overlap}"),
             (min(one, other), f"That is the smaller of the two devices' percentages. {overlap}"),
+            (0, overlap),
         ]
     else:
         known = [
@@ -647,7 +648,11 @@ def compare_lean(student, devices, *, layers=12, width=128, cut=6, frozen=0, see
         not any(moved[: 2 * frozen]),
         "A frozen parameter (requires_grad=False) has changed. Skip it, and leave its requires_grad as it is.",
     )
-    need(all(moved[2 * frozen :]), "After three steps, a parameter has not changed. Does each one have a hook?")
+    need(
+        all(moved[2 * frozen :]),
+        "After three steps, a parameter has not changed. Does each one have a hook? Hooks made in a loop share the "
+        "loop's variable, which is then the last parameter: use the one that the hook is given.",
+    )
     if not all(map(same, lean, plain)):
         # Rounding grows from step to step, and the first may tell what three do not.
         for steps, when, mine in ((3, "three steps", lean), (1, "the first step", run["first"][0])):
