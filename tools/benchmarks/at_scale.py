@@ -14,20 +14,23 @@ import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from statistics import mean, median
 from zlib import crc32
 
 from simgpu import Fabric
-from simgpu.profiles import LINKS, NETWORKS
-from utils.planner import Cluster, Layout, Model, estimate_layout, llama
+from simgpu.profiles import FLASH_ATTENTION_2_ON_HOPPER, GPUS, LINKS, NETWORKS
+from utils.planner import Cluster, Layout, Model, estimate_layout, llama, mpt
 
-from .planner import TITANS, megatron, titan
+from .planner import TITANS, titan
 
 ROWS = Path(__file__).parents[2] / "utils" / "simgpu" / "benchmarks" / "data" / "training"
-GIB = 2**30
+
+# The sweep and MosaicML had FlashAttention-2, and so had torchtitan in 2024.
+H100 = replace(GPUS["H100"], attention=FLASH_ATTENTION_2_ON_HOPPER).in_training()
+LIMITED = replace(TITANS, attention=FLASH_ATTENTION_2_ON_HOPPER).in_training(watts=500)
 
 # The sweep's models (nanotron, scripts/scaling_benchmarks.py); 256 rows of 4,096 tokens a step.
 SWEPT = {
@@ -76,7 +79,7 @@ def swept_layout(row: dict[str, str]) -> Layout:
     """ZeRO-1 keeps whole weights and gradients of a step and shares the optimizer: FSDP whose weights stay gathered."""
     data, shard = (1, int(row["dp"])) if row["zero"] == "1" else (int(row["dp"]), 1)
     counts = dict(tensor=int(row["tp"]), pipeline=int(row["pp"]), rows=int(row["mbs"]))
-    return Layout(data, shard, **counts, micro_batches=int(row["grad_accum"]), reshard=False)
+    return Layout(data, shard, **counts, micro_batches=int(row["grad_accum"]), reshard=False, cut="time")
 
 
 def seconds_a_micro_batch(row: dict[str, str]) -> float:
@@ -103,7 +106,7 @@ def sweep() -> list[Step]:
         layout = swept_layout(row)
         if layout.stages > swept(row["model"]).layers:
             continue
-        ours = estimate_layout(swept(row["model"]), Cluster("H100", layout.gpus, 8, "nvlink4", "400G"), layout)
+        ours = estimate_layout(swept(row["model"]), Cluster(H100, layout.gpus, 8, "nvlink4", "EFA"), layout)
         which = half(*(row[name] for name in ("model", "nodes", "dp", "tp", "pp", "zero", "mbs")))
         piped = "pipelines" if layout.pipeline > 1 else "no pipeline"
         published = float(row["tokens_s_gpu"] or 0)
@@ -119,7 +122,7 @@ def mosaic() -> list[Step]:
             continue
         gpus, length = int(row["gpus"]), int(row["length"])
         a100 = row["gpu"].startswith("a100")
-        gpu = {"a100_40gb": "A100", "a100_80gb": "A100-80GB-SXM", "h100_80gb": "H100"}[row["gpu"]]
+        gpu = {"a100_40gb": "A100", "a100_80gb": "A100-80GB-SXM", "h100_80gb": H100}[row["gpu"]]
         links = ("nvlink3", "200G") if a100 else ("nvlink4", "400G")
         model = mpt_of(int(row["layers"]), int(row["hidden_size"]), int(row["heads"]), length)
         layout = Layout(
@@ -128,14 +131,14 @@ def mosaic() -> list[Step]:
         ours = estimate_layout(model, Cluster(gpu, gpus, 8, *links), layout)
         where = f"{'A100' if a100 else 'H100'}, {'up to 2,048' if length <= 2048 else 'more'} tokens, "
         where += "8 to 64 GPUs" if gpus <= 64 else "128 to 512 GPUs"
-        which = half(row["model"], str(length), str(gpus), gpu)
+        which = half(row["model"], str(length), str(gpus), row["gpu"])
         found.append(Step(row, where, which, float(row["tokens_s_gpu"]), ours.tokens_per_second, ours.reason is None))
     return found
 
 
 @lru_cache
 def mpt_of(layers: int, hidden_size: int, heads: int, length: int) -> Model:
-    return megatron(heads, hidden_size, layers, words=50368, length=length)
+    return mpt(layers, hidden_size, heads, length=length)
 
 
 @lru_cache
@@ -144,7 +147,7 @@ def torchtitan() -> list[Step]:
     for row in rows("torchtitan"):
         if row["how"] == "eager":
             layout = Layout(shard=int(row["gpus"]), rows=2, recompute="selective")
-            ours = estimate_layout(titan("8B"), Cluster(TITANS, layout.gpus), layout)
+            ours = estimate_layout(titan("8B"), Cluster(LIMITED, layout.gpus), layout)
             where = f"torchtitan 8B, {layout.gpus} H100, eager"
             found.append(Step(row, where, "", float(row["tokens_s_gpu"]), ours.tokens_per_second, ours.reason is None))
     return found
