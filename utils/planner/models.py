@@ -13,7 +13,7 @@ from simgpu.profiles import GpuProfile
 from utils.common.errors import Problem
 
 from . import llama as written
-from .llama import MptLayer
+from .mpt_layer import MptLayer
 from .trace import Trace, record_collective, trace
 
 Inputs = tuple[torch.Tensor, ...]

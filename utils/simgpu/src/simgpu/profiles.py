@@ -26,8 +26,9 @@ OWN_INTEGERS, SHARED_INTEGERS = 0.93, 0.8
 LOW_POWER = 0.52
 # Tensor cores: V100 and A100, and boards of 70 to 75 watts.
 TENSOR_CORES, LOW_POWER_TENSOR_CORES = 0.8, 0.62
-# What is left of that on Hopper step after step, when the board is at its limit of power. Fitted on half A of MPT's and
-# nanotron's steps on H100 (tools/benchmarks/at_scale.py), of 0.8, 0.85 and 0.9; products of an H200 without a pause reach 670 of 794 TFLOP/s, 0.84.
+# What is left of that on Hopper step after step, when the board is at its limit of power. Fitted on half A of MPT's
+# and nanotron's steps on H100 (tools/benchmarks/at_scale.py), of 0.8, 0.85 and 0.9; products of an H200
+# without a pause reach 670 of 794 TFLOP/s, 0.84.
 SUSTAINED = 0.8
 # Attention in one kernel, forward and backward, at shares of a product's speed. FlashAttention-2 reaches up to 230 of
 # an A100's 312 TFLOPs forward where a product reaches 250, and 70% of that backward (Dao 2023, section 4).
