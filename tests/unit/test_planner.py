@@ -10,8 +10,8 @@ from simgpu import torch_private
 from simgpu.profiles import GPUS
 from tests.support.tiers import THOROUGH
 from utils.common.errors import Problem
-from utils.planner import Cluster, Layout, estimate_layout, llama, of_module, plan
-from utils.planner.estimate import BUFFERS, CONTEXT
+from utils.planner import Cluster, Layout, estimate_layout, llama, mpt, of_module, plan
+from utils.planner.estimate import BUFFERS, CONTEXT, cut_by_time
 from utils.planner.replay import Groups, Replay
 from utils.planner.simulating import simulate
 
@@ -134,6 +134,30 @@ def test_what_a_gather_needs_goes_before_kernels_that_have_not_begun():
     assert replay.compute == pytest.approx(first + 1.25)
     assert replay.urgent(cast, 0.25) == pytest.approx(first + 0.5)
     assert replay.finish() == pytest.approx(first + 1.5)
+
+
+def test_stages_cut_by_time_give_a_heavy_head_fewer_layers(model):
+    words, layer, head = model.blocks[0], model.blocks[1], model.blocks[-1]
+    parts = cut_by_time(model, 2, {words: 0.0, layer: 1.0, head: 2.0})
+    assert sum(parts, ()) == model.blocks
+    layers = [part.count(layer) for part in parts]
+    assert layers[0] == layers[1] + 2 - (model.layers % 2)
+
+
+def test_a_gpu_at_its_limit_of_power_trains_slower():
+    gpu = GPUS["H100"]
+    rates = [each.rate(torch.bfloat16)[0] for each in (gpu.in_training(watts=500), gpu.in_training(), gpu)]
+    assert rates == sorted(set(rates))
+    assert gpu.in_training().in_training() == gpu.in_training()
+    with pytest.raises(ValueError, match="its own limit of power is not known"):
+        GPUS["T4"].in_training(watts=50)
+
+
+def test_mpt_has_two_products_where_llama_has_three():
+    ours, llamas = (make(layers=1, hidden_size=256, heads=4) for make in (mpt, llama))
+    numbers = [sum(p.numel() for p in each.blocks[1].make(1).parameters()) for each in (ours, llamas)]
+    assert numbers == [12 * 256**2 + 2 * 256, 4 * 256**2 + 3 * 256 * 14336 + 2 * 256]
+    assert estimate_layout(ours, Cluster("H100", 8), Layout(shard=8)).seconds > 0
 
 
 def test_any_module_is_planned_by_its_parts():

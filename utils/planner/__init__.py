@@ -14,7 +14,7 @@ shapes-only simulation and against published layouts.
 from .cluster import Cluster
 from .estimate import Estimate, estimate_layout
 from .layouts import Layout, layouts, why_not
-from .models import Model, llama, of_module
+from .models import Model, llama, mpt, of_module
 from .planning import Plan, plan
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "estimate_layout",
     "layouts",
     "llama",
+    "mpt",
     "of_module",
     "plan",
     "why_not",

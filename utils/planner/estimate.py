@@ -155,6 +155,31 @@ def cut(model: Model, stages: int) -> list[tuple[BlockSpec, ...]]:
     return parts
 
 
+def cut_by_time(model: Model, stages: int, seconds: dict[BlockSpec, float]) -> list[tuple[BlockSpec, ...]]:
+    """The blocks of each stage, at least one, so that the slowest takes as few `seconds` as it can.
+
+    The model has as many blocks as there are stages, or more.
+    """
+
+    def parts(most: float) -> list[tuple[BlockSpec, ...]]:
+        found: list[list[BlockSpec]] = [[]]
+        held = 0.0
+        for number, block in enumerate(model.blocks):
+            left = stages - len(found)  # stages that have not begun
+            if found[-1] and left and (held + seconds[block] > most or len(model.blocks) - number <= left):
+                found, held = [*found, []], 0.0
+            found[-1].append(block)
+            held += seconds[block]
+        return [tuple(part) for part in found]
+
+    low, high = max(seconds.values()), sum(seconds[block] for block in model.blocks)
+    for _ in range(30):
+        middle = (low + high) / 2
+        slowest = max(sum(seconds[block] for block in part) for part in parts(middle))
+        low, high = (low, middle) if slowest <= middle else (middle, high)
+    return parts(high)
+
+
 def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
     gpu = timing(cluster.gpu)
     ends = (model.blocks[0], model.blocks[-1]) if model.ends else ()
@@ -163,7 +188,14 @@ def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
         return _traced(block, gpu, layout.rows, layout.tensor, "none" if block in ends else layout.recompute)
 
     known = {block: traced(block) for block in set(model.blocks)}
-    return [Blocks(known[block] for block in part) for part in cut(model, layout.stages)]
+    if layout.cut == "time" and layout.stages > 1:
+        group = cluster.group(layout.tensor, 1)
+        parts = cut_by_time(
+            model, layout.stages, {block: _in_a_row(Blocks((one,)), group, gpu.launch) for block, one in known.items()}
+        )
+    else:
+        parts = cut(model, layout.stages)
+    return [Blocks(known[block] for block in part) for part in parts]
 
 
 @lru_cache(maxsize=4096)

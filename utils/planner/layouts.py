@@ -34,6 +34,7 @@ class Layout:
     recompute: str = "none"
     reshard: bool = True
     fsdp: bool = True
+    cut: str = "layers"  # stages of as many layers each, or by "time": so that the slowest takes as little as it can
 
     @property
     def gpus(self) -> int:

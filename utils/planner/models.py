@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
@@ -13,6 +13,7 @@ from simgpu.profiles import GpuProfile
 from utils.common.errors import Problem
 
 from . import llama as written
+from .mpt_layer import MptLayer
 from .trace import Trace, record_collective, trace
 
 Inputs = tuple[torch.Tensor, ...]
@@ -168,6 +169,33 @@ def llama(
     blocks = (first, *[middle] * layers, last)
     made_of = tuple((sizes | {"vocab_size": vocab_size, "length": length}).items())
     return Model(name or f"Llama-like, {layers} x {hidden_size}", blocks, length, divided, made_of)
+
+
+def mpt(
+    layers: int = 32,
+    hidden_size: int = 4096,
+    heads: int = 32,
+    vocab_size: int = 50368,
+    length: int = 2048,
+    name: str = "",
+) -> Model:
+    """MPT by its sizes: a feed-forward network of two products, 4 times as wide. Problem for sizes that make none.
+
+    Words and head are those of `llama`: MPT's are one weight, and are counted twice here.
+    """
+    like = llama(layers, hidden_size, heads, None, 4 * hidden_size, vocab_size, length, name)
+    size = hidden_size // heads
+
+    def layer(t: int) -> nn.Module:
+        module = MptLayer(hidden_size, heads // t, 4 * hidden_size // t, size)
+        if t > 1:
+            module.attention, module.mlp = _Shared(module.attention, t), _Shared(module.mlp, t)
+        return module
+
+    key = ("mpt layer", hidden_size, heads, length)
+    middle = BlockSpec(key, layer, like.blocks[1].inputs, (hidden_size, hidden_size))
+    blocks = (like.blocks[0], *[middle] * layers, like.blocks[-1])
+    return replace(like, name=name or f"MPT-like, {layers} x {hidden_size}", blocks=blocks, sizes=None)
 
 
 def _add_up(tensor: torch.Tensor, _) -> torch.Tensor:

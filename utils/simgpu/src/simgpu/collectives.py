@@ -114,6 +114,8 @@ class Fabric:
             in_node *= 1.8
         between_steps = rounds * (nodes - 1)
         latency = known.ring_base + (rounds * (n - 1) - between_steps) * in_node + between_steps * between
+        if nodes > 1:  # every step waits for the slowest of the ring's links, which is the network
+            latency += rounds * (n - 1) * self.network.step
         if protocol == "Simple" and nodes > 1 and rounds == 2 and size >= n * 4096:
             latency *= 1.9  # NCCL's "plateau effect of ring"
         return latency + rounds * (n - 1) / n * size / self._share(protocol, reduces=collective != "all_gather")

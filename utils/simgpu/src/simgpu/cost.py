@@ -61,10 +61,6 @@ WEIGHT_GRADIENT = 1.25
 # Guide asks for multiples of 8, and of 4 for images of three). With fewer, unless channels come last, the convolution
 # runs without them, and padded. So it is in DeepBench (cuDNN 7), on which nothing but the rule itself was fitted.
 FEW_CHANNELS = 8
-# Attention in one kernel (flash attention) multiplies at this share of a product's speed: FlashAttention-2 reaches
-# up to 230 of an A100's 312 TFLOPs forward where a product reaches 250, and 70% of that backward (Dao 2023, section 4).
-ATTENTION, ATTENTION_BACKWARD = 0.8, 0.6
-
 # What a time step of cuDNN's recurrent layers takes beside computing and moving: a product that waits for the step
 # before, the sum of its parts, and the gates. Fitted on LSTM layers of a V100 (DeepBench).
 STEP_RAMP = 14
@@ -114,6 +110,7 @@ class Kernel(NamedTuple):
     winograd: float = 1.0  # how many times fewer operations it needs without tensor cores
     relaid: float = 0.0  # bytes that pass through memory before and after it on tensor cores
     times: int = 1  # one after another
+    attention: int | None = None  # 0 forward, 1 backward: its share of a product's speed is the GPU's
 
 
 class Work(NamedTuple):
@@ -141,7 +138,8 @@ def _seconds(gpu: GpuProfile, kernel: Kernel) -> float:
     filled = min(1.0, kernel.tiles / gpu.multiprocessors)
     rate, on_tensor_cores = gpu.rate(kernel.dtype, kernel.tf32)
     saved = 1.0 if on_tensor_cores else kernel.winograd
-    computing = kernel.operations / (rate * kernel.share * filled * saved)
+    share = kernel.share if kernel.attention is None else gpu.attention[kernel.attention]
+    computing = kernel.operations / (rate * share * filled * saved)
     before_and_after = kernel.relaid / (gpu.bandwidth * gpu.streams) if on_tensor_cores else 0.0
     return gpu.shortest * kernel.ramp + max(computing, moving) + OVERLAP * min(computing, moving) + before_and_after
 
@@ -383,26 +381,28 @@ def _backward(args, results, moved) -> Iterator[Kernel]:
 ATTENTION_ROWS = 128  # of queries, that one multiprocessor has at a time
 
 
-def _attention(query, key, causal: bool, products: int, share: float, moved: float) -> Kernel:
+def _attention(query, key, causal: bool, products: int, moved: float) -> Kernel:
     """One kernel for so many products of all queries with all keys; what is causal computes half of the pairs."""
     *batch, queries, width = query.shape
     pairs = prod(batch) * queries * key.shape[-2] * (0.5 if causal else 1.0)
     tiles = prod(batch) * ceil(queries / ATTENTION_ROWS)
     tf32 = torch_private.rounds_float32("matmul")
-    return Kernel(moved, 2 * products * pairs * width, tiles, query.dtype, tf32, share, PRODUCT_RAMP)
+    backward = int(products == 5)
+    operations = 2 * products * pairs * width
+    return Kernel(moved, operations, tiles, query.dtype, tf32, ramp=PRODUCT_RAMP, attention=backward)
 
 
 def _attention_forward(args, results, moved) -> list[Kernel]:
     query, key, value, mask, _, causal, _ = args
     # What dropout kept is worked out again in the backward pass.
     moved = sum(size_of(t) for t in tensors_in([query, key, value, mask, results[0]]))
-    return [_attention(query, key, causal, 2, ATTENTION, moved)]
+    return [_attention(query, key, causal, 2, moved)]
 
 
 def _attention_backward(args, results, moved) -> list[Kernel]:
     gradient, query, key, value, mask, _, causal, *_ = args
     moved = sum(size_of(t) for t in tensors_in([gradient, query, key, value, mask, *results]))
-    return [_attention(query, key, causal, 5, ATTENTION_BACKWARD, moved)]
+    return [_attention(query, key, causal, 5, moved)]
 
 
 def _encoder_layer(args, results, moved) -> Iterator[Kernel]:
@@ -414,7 +414,7 @@ def _encoder_layer(args, results, moved) -> Iterator[Kernel]:
         yield _product(rows, b, size_of(rows) + size_of(weight) + rows.shape[0] * b.shape[1] * rows.element_size())
         rows = rows.new_empty(rows.shape[0], width if weight is into_attention else b.shape[1])
     query = source.unflatten(-1, (heads, width // heads)).transpose(-2, -3)
-    yield _attention(query, query, False, 2, ATTENTION, 4 * size_of(source))
+    yield _attention(query, query, False, 2, 4 * size_of(source))
     for _ in range(2):  # norms, with the sums before them
         yield Kernel((3 + MORE_PASSES[aten.native_layer_norm]) * size_of(source))
 

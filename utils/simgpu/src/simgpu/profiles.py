@@ -8,7 +8,7 @@ A profile in a few lines, for a GPU that is not here:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import torch
@@ -26,6 +26,17 @@ OWN_INTEGERS, SHARED_INTEGERS = 0.93, 0.8
 LOW_POWER = 0.52
 # Tensor cores: V100 and A100, and boards of 70 to 75 watts.
 TENSOR_CORES, LOW_POWER_TENSOR_CORES = 0.8, 0.62
+# What is left of that on Hopper step after step, when the board is at its limit of power. Fitted on half A of MPT's
+# and nanotron's steps on H100 (tools/benchmarks/at_scale.py), of 0.8, 0.85 and 0.9; products of an H200
+# without a pause reach 670 of 794 TFLOP/s, 0.84.
+SUSTAINED = 0.8
+# Attention in one kernel, forward and backward, at shares of a product's speed. FlashAttention-2 reaches up to 230 of
+# an A100's 312 TFLOPs forward where a product reaches 250, and 70% of that backward (Dao 2023, section 4).
+ATTENTION = (0.8, 0.6)
+# The same kernel on Hopper: 35% of the peak forward (Shah and others, FlashAttention-3, arXiv 2407.08608, abstract),
+# and backward as much less as on an A100. (An H200 measured 0.34 and 0.28; nothing was fitted to it.) PyTorch's choice
+# on Hopper is cuDNN's kernel, which is as fast as `ATTENTION` says.
+FLASH_ATTENTION_2_ON_HOPPER = (0.35 / TENSOR_CORES, 0.35 / TENSOR_CORES * ATTENTION[1] / ATTENTION[0])
 # Streams through memory: stacked memory on V100 and later, and GDDR. (The P100's first HBM2 is like the latter.)
 HBM, GDDR = 0.9, 0.76
 
@@ -56,11 +67,30 @@ class GpuProfile:
     tf32: float | None = None
     tensor_efficiency: float = TENSOR_CORES
     streams: float = HBM
+    attention: tuple[float, float] = ATTENTION  # forward and backward, shares of a product's speed
+    sustained: float = 1.0  # the share of tensor cores' speed that is left in training, at the board's limit of power
+    watts: float = 0.0  # that limit
     capability: tuple[int, int] = (0, 0)  # compute capability, by NVIDIA's table "CUDA GPU Compute Capability"
 
     def __post_init__(self):
         shares = ("efficiency", "tensor_efficiency", "streams")
         _require_positive(self, "flops", "bandwidth", "memory", "multiprocessors", "shortest", *shares)
+
+    def in_training(self, watts: float = 0.0) -> GpuProfile:
+        """The profile for whole steps one after the other: at the board's limit of power, or one of fewer `watts`.
+
+        Dynamic power goes with the clock and the square of a voltage that goes with the clock, so the clock of tensor
+        cores with the cube root of power (Rabaey, Digital Integrated Circuits). Attention stays below the limit at 700
+        W. ValueError where fewer watts are asked for, and the board's are not known.
+        """
+        if watts and not self.watts:
+            raise ValueError(f"{self.name}: its own limit of power is not known. Give the profile its `watts`")
+        clock = min(1.0, watts / self.watts) ** (1 / 3) if watts else 1.0
+        forward, backward = (share / self.sustained for share in self.attention)
+        speed = self.tensor_efficiency * self.sustained * clock
+        return replace(
+            self, tensor_efficiency=speed, attention=(forward, backward), sustained=1.0, watts=watts or self.watts
+        )
 
     def peak(self, dtype: torch.dtype, tf32: bool = False) -> float:
         """Floating-point operations a second for a dtype; `tf32` where float32 may be rounded."""
@@ -96,6 +126,7 @@ class LinkProfile:
     pageable: float = 7e9
     kind: str = "pcie"
     collective: float = 0.0  # 0: as copies
+    step: float = 0.0  # of a network: seconds that each step of a ring takes more than NCCL's table says
 
     def __post_init__(self):
         _require_positive(self, "bandwidth", "pageable")
@@ -134,6 +165,8 @@ _HOPPER: dict[str, Any] = {
     "fast": _tensor_cores(989e12),
     "tf32": 494e12,
     "efficiency": SHARED_INTEGERS,
+    "sustained": SUSTAINED,
+    "watts": 700.0,  # NVIDIA H100 and H200 datasheets, SXM
     "capability": (9, 0),
 }
 
@@ -313,6 +346,16 @@ def _network(gigabits: int) -> LinkProfile:
 
 # What links the GPUs of different nodes: InfiniBand, or Ethernet with RDMA.
 NETWORKS = {network.name: network for network in map(_network, (25, 100, 200, 400))}
+
+
+# AWS's p5: 32 adapters, 3,200 Gb/s a node. The step is fitted on all-gathers of 256 MB on 2, 8 and 32 nodes
+# (benchmarks/data/training/collectives.csv); reduce-scatters and all-reduces are compared.
+NETWORKS["EFA"] = replace(
+    NETWORKS["400G"],
+    name="EFA",
+    source="AWS p5: 3,200 Gb/s a node; steps of rings as measured by nanotron's authors",
+    step=40 * MICROSECOND,
+)
 
 
 def add_gpu(profile: GpuProfile) -> None:
