@@ -261,7 +261,7 @@ class SplitGPT(nn.Module):
 
 def test_layers_in_a_plain_list_beside_a_norm_that_is_seen():
     text = repr(checker("lab07", in_a_cell(PLAIN_LIST))("ex4"))
-    assert "the split model has 3 parameters, GPT has 51. Layers in a plain list are not seen." in text
+    assert "the split model has 3 parameters, but GPT has 51. PyTorch does not see layers in a plain list." in text
 
 
 def test_an_exercise_that_does_not_exist():
