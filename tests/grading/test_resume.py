@@ -18,7 +18,7 @@ KINDS = ["right", "fork_bomb", "partly", "missing", "leaves_a_process", "broken_
 def test_a_killed_grader_goes_on_where_it_was_and_ends_with_the_same_grades(tmp_path):
     outcome = kill_and_resume(tmp_path, kinds=KINDS, seed=1)
     assert len(outcome.killed_at) == 3
-    assert outcome.identical
+    assert outcome.different == []
     assert outcome.regraded == []
     assert outcome.broken == []
     assert outcome.left == []
