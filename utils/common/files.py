@@ -7,13 +7,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# The folders of the course's two packages, `utils` and `simgpu`.
-SOURCES = (ROOT, ROOT / "utils" / "simgpu" / "src")
 
 
-def python_path(more: Iterable[str] = ()) -> str:
+def sources(course: Path = ROOT) -> tuple[Path, Path]:
+    """The folders of a course's two packages, `utils` and `simgpu`."""
+    return course, course / "utils" / "simgpu" / "src"
+
+
+def python_path(more: Iterable[str] = (), course: Path = ROOT) -> str:
     """PYTHONPATH for a program that imports this copy of the course, and then what lies in `more`."""
-    own = [str(folder) for folder in SOURCES]
+    own = [str(folder) for folder in sources(course)]
     return os.pathsep.join([*own, *(path for path in more if path and path not in own)])
 
 

@@ -8,6 +8,7 @@ submissions, the instructor's home.
 from __future__ import annotations
 
 import functools
+import glob
 import os
 import shutil
 import subprocess
@@ -18,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from utils.common.files import python_path
-from utils.grading.run.places import EMPTY, HOME, SYSTEM, places
+from utils.grading.run.places import EMPTY, HOME, SYSTEM, Places, places
 
 # `utils` and `simgpu` are those of this copy of the course, whichever copy the environment was set up from. Backends
 # of PyTorch that load themselves may lie outside.
 PYTHON = {"PYTHONPATH": python_path(), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+# What names of hosts and certificates are looked up in.
+OF_THE_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
 MIB = 2**20
 # Root is exempt from the limit on processes, so there the submission runs as one of these users, which own nothing.
 FIRST_USER, USERS = 1_000_000, 1_000_000
@@ -107,9 +110,26 @@ def in_sandbox(
 
     `readable` and `writable` are what else it sees, under the same paths.
     """
-    limits = [f"--{name.lower()}={value}" for name, value in resources.limits().items()]
-    box = _box(resources, environment, readable, writable)
-    return ["prlimit", *limits, "--", "bwrap", "--die-with-parent", *box, "--", *_other_user(), *command]
+    box = [*_box(resources, readable, writable, places()), "--unshare-net", *_only(environment)]
+    return [*_limited(resources), "bwrap", "--die-with-parent", *box, "--", *_as_user(user()), *command]
+
+
+def in_own_room(
+    command: Sequence[str], resources: Resources, home: Path, number: int | None, *, readable: Sequence[str], at: Places
+) -> list[str]:
+    """`command` as one that runs in the folder `home`, sees little else, and neither sees nor reaches other processes.
+
+    It has the network, its caller's environment and the machine's GPUs, and outlives its caller. `at` are the places of
+    its Python and its course, `number` the user that it runs as where the caller is root. For utils/hub.
+    """
+    network = [path for path in OF_THE_NETWORK if os.path.exists(path)]
+    box = _box(resources, [*network, *readable], [str(home)], at)
+    gpus = [word for device in sorted(glob.glob("/dev/nvidia*")) for word in ("--dev-bind", device, device)]
+    box = [*box, *gpus, "--chdir", str(home)]
+    # The shell is what the caller signals and what the room ends with. It is no room of its own: bubblewrap's own first
+    # process passes no signal on.
+    keeper = ["sh", "-c", 'bwrap --die-with-parent "$@"; exit $?', "room"]
+    return [*_limited(resources), *keeper, *box, "--", *_as_user(number), *command]
 
 
 def in_nesting_sandbox(
@@ -119,23 +139,29 @@ def in_nesting_sandbox(
 
     It keeps the privileges that this takes. No stranger's code runs in it, and it ends when its grader does.
     """
-    return ["bwrap", *_box(resources, environment, (), (writable,)), "--", *command]
+    box = [*_box(resources, (), (writable,), places()), "--unshare-net", *_only(environment)]
+    return ["bwrap", *box, "--", *command]
 
 
-def _box(
-    resources: Resources, environment: Mapping[str, str], readable: Sequence[str], writable: Sequence[str]
-) -> list[str]:
+def _limited(resources: Resources) -> list[str]:
+    return ["prlimit", *(f"--{name.lower()}={value}" for name, value in resources.limits().items()), "--"]
+
+
+def _only(environment: Mapping[str, str]) -> list[str]:
+    """No variable of outside, and these."""
+    return ["--clearenv", *(word for name, value in environment.items() for word in ("--setenv", name, value))]
+
+
+def _box(resources: Resources, readable: Sequence[str], writable: Sequence[str], at: Places) -> list[str]:
     """What bubblewrap is told of the inside."""
-    box = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
-    box += ["--unshare-cgroup-try", "--hostname", "sandbox", "--clearenv", *_user_namespace()]
-    box += [word for name, value in environment.items() for word in ("--setenv", name, value)]
+    box = ["--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    box += ["--unshare-cgroup-try", "--hostname", "sandbox", *_user_namespace()]
     for path in SYSTEM:
         if os.path.islink(path):
             box += ["--symlink", os.readlink(path), path]
         elif os.path.exists(path):
             box += ["--ro-bind", path, path]
     box += ["--proc", "/proc", "--dev", "/dev"]
-    at = places()
     for folder in EMPTY:
         box += ["--perms", "1777", "--size", str(resources.folder), "--tmpfs", folder]
     for folder in (*at.covered, *at.ways):
@@ -173,8 +199,7 @@ def _user_namespace() -> list[str]:
     return [] if os.geteuid() == 0 else ["--unshare-user", "--uid", "1000", "--gid", "1000"]
 
 
-def _other_user() -> list[str]:
-    number = user()
+def _as_user(number: int | None) -> list[str]:
     if number is None:
         return []
     return [
