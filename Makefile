@@ -5,6 +5,7 @@
 # make check  the quick inner loop: lint and the unit tests that are not slow; no kernels, no browser, no notebooks
 # make nbval-cuda  the notebooks as on a machine with two GPUs, which simulated ones stand in for
 # make types  no room has more errors of types than tools/type_errors.toml states (half a minute)
+# make setup-hub  set up what a class on one machine needs; then: .venv/bin/course hub CLASS --students FILE
 # make site   set up, then write the course as static pages to build/site; lessons run first, once
 # make labs   generate labs/ from solutions/
 # make constraints  write constraints.txt by what pyproject.toml requires; with UV_ARGS=--upgrade by the newest versions
@@ -24,7 +25,7 @@ NBVAL = PYTHONPATH="$(SOURCES)" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 
 NBVAL_CUDA = $(subst tools.nbval_kernels,tests.support.as_cuda,$(NBVAL))
 
 .DEFAULT_GOAL := help
-.PHONY: help full-copy setup setup-test setup-site constraints lab test test-more test-all check types labs nbval nbval-cuda site clean
+.PHONY: help full-copy setup setup-test setup-hub setup-site constraints lab test test-more test-all check types labs nbval nbval-cuda site clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -38,6 +39,9 @@ setup:
 
 setup-test:
 	@$(PYTHON) tools/bootstrap.py test
+
+setup-hub:
+	@$(PYTHON) tools/bootstrap.py hub
 
 setup-site:
 	@$(PYTHON) tools/bootstrap.py site

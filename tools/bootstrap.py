@@ -1,7 +1,8 @@
 """Set up the course's environment in .venv. Needs only Python; `make` calls it before everything else.
 
     python3 tools/bootstrap.py lab     what a student needs
-    python3 tools/bootstrap.py site    that, and what makes the site
+    python3 tools/bootstrap.py hub     that, and what a class on one machine needs: JupyterHub and its proxy
+    python3 tools/bootstrap.py site    what a student needs, and what makes the site
     python3 tools/bootstrap.py test    all of that, and what the tests need, also from the system
     python3 tools/bootstrap.py constraints [--upgrade]    in that environment: write constraints.txt again
 
@@ -43,7 +44,15 @@ SECONDS = 10  # for PyTorch's index to answer in
 # Free on the disk, in gigabytes, and what a person may expect: of the CPU's build of PyTorch, and of the usual one.
 NEEDED = {True: 4, False: 9}
 EXPECT = {True: "about 250 MB to fetch with all the rest, 1.2 GB on disk", False: "about 3 GB to fetch, 6 GB on disk"}
-EXTRAS = {"lab": "lab,grade", "site": "lab,grade,site", "test": "lab,grade,cluster,nbgrader,site,test"}
+EXTRAS = {
+    "lab": "lab,grade",
+    "hub": "lab,grade,hub",
+    "site": "lab,grade,site",
+    "test": "lab,grade,hub,cluster,nbgrader,site,test",
+}
+# JupyterHub's proxy comes from npm. It is in .venv, and goes with it (utils/hub/configure.py looks for it there).
+PROXY, PROXY_FOLDER = "configurable-http-proxy@^5.3", VENV / "share" / "course-hub"
+HUB_NEEDS = {"npm": "npm", "bubblewrap": "bwrap"}
 # The tests' needs outside Python, by Debian package: a program, a library (playwright's driver loads that one), or a
 # file. The compiler is for the stand-in of NVIDIA's library.
 SYSTEM_NEEDS = {
@@ -86,7 +95,9 @@ def main() -> None:
         have, need = (".".join(map(str, version)) for version in (sys.version_info[:2], OLDEST_PYTHON))
         stop(f"this is Python {have}, and the course needs {need} or newer. Name one: make PYTHON=python{need} ...")
     if purpose == "test":
-        install_system_needs()
+        install_system_needs(SYSTEM_NEEDS | HUB_NEEDS, "the tests need")
+    if purpose == "hub":
+        install_system_needs(HUB_NEEDS, "a class needs")
     wish = os.environ.get(VARIABLE, "").strip().lower()
     if wish not in WISHES:
         stop(f"{VARIABLE}={wish} is none of {', '.join(WISHES[1:])}")
@@ -283,6 +294,8 @@ def install(purpose: str, wish: str) -> None:
         say("uv could not do it: trying pip")
         if subprocess.run([*PIP, "install", "--no-compile", *wanted], cwd=ROOT).returncode:
             stop("pip could not install the packages (its reason is above). Check the network, then run this again")
+    if purpose in ("hub", "test"):
+        install_proxy()
     import_once()
     (VENV / stamp_name(purpose)).touch()
 
@@ -311,14 +324,23 @@ def import_once() -> None:
         stop(f"PyTorch is installed and cannot be imported: {reason}. Remove {VENV.name}/ (make clean), then try again")
 
 
-def install_system_needs() -> None:
-    missing = [package for package, need in SYSTEM_NEEDS.items() if not is_there(need)]
+def install_proxy() -> None:
+    say(f"fetching {PROXY.split('@')[0]} with npm")
+    PROXY_FOLDER.mkdir(parents=True, exist_ok=True)
+    quiet = ["--no-fund", "--no-audit", "--no-update-notifier", "--loglevel=error"]
+    done = subprocess.run(["npm", "install", *quiet, "--prefix", PROXY_FOLDER, PROXY], cwd=PROXY_FOLDER)
+    if done.returncode:
+        stop("npm could not install JupyterHub's proxy (its reason is above). It needs Node.js 20 or newer")
+
+
+def install_system_needs(needs: dict[str, str], why: str) -> None:
+    missing = [package for package, need in needs.items() if not is_there(need)]
     if not missing:
         return
     if not sys.platform.startswith("linux"):
-        say(f"not on Linux: the tests that need {', '.join(missing)} are skipped, and say so")
+        say(f"not on Linux: {why} {', '.join(missing)}. Tests that need them are skipped, and say so")
         return
-    install_debian_packages(missing, f"the tests need {', '.join(missing)}")
+    install_debian_packages(missing, f"{why} {', '.join(missing)}")
 
 
 def is_there(need: str) -> bool:
