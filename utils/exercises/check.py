@@ -109,6 +109,14 @@ class Verdict:
         )
 
 
+_last: dict[str, dict[str, bool]] = {}  # by lab and exercise: whether it passed when it was last checked
+
+
+def last_verdicts(lab: str) -> dict[str, bool]:
+    """The exercises of a lab that were checked in this kernel, and whether each passed the last time."""
+    return dict(_last.get(lab, {}))
+
+
 class CannotJudge(Verdict):
     """A verdict that is none: the facts ask for values, and the machine keeps none."""
 
@@ -191,6 +199,7 @@ def checker(lab_name: str, namespace: dict):
         found = Verdict(lab.name, exercise, judge(exercise, student), hints)
         if any(NO_VALUES in finding.found for finding in found.findings):
             return CannotJudge(lab.name, exercise, found.findings)
+        _last.setdefault(lab.name, {})[exercise.name] = found.passed
         if found.passed and exercise.par is not None:
             found.score = exercise.par.score(student)
         return found
