@@ -124,6 +124,7 @@ def test_importing_utils_imports_no_torch():
 # From the top: a room imports from floors below its own. docs/architecture.md draws it.
 FLOORS = (
     ("course",),
+    ("hub",),
     ("grading", "widgets", "kits"),
     ("planner",),
     ("exercises", "schedules"),

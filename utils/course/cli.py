@@ -66,13 +66,17 @@ def release(
 @app.command()
 def grade(
     lab: Annotated[str, typer.Argument(help="The lab that was handed in, such as lab01.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where grades.csv and all the rest go.")],
     submissions: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             help="A folder with a notebook or a folder for each student, or the zip that Moodle, Canvas exports."
         ),
-    ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where grades.csv and all the rest go.")],
+    ] = None,
+    hub: Annotated[
+        Path | None,
+        typer.Option(metavar="CLASS", help="In place of SUBMISSIONS: the class of `course hub`, with its times."),
+    ] = None,
     students: Annotated[
         Path | None,
         typer.Option(
@@ -128,6 +132,20 @@ def grade(
     from utils.grading.marking.late import deadline as rule_of
     from utils.grading.run.kernel import Limits
 
+    if hub is not None:
+        from utils.hub import class_folder, hand_ins
+
+        if submissions is not None:
+            raise Problem("give a folder, a zip or --hub with a class: one of them")
+        of = class_folder.read_class(hub)
+        submissions = of.handed_in
+        if deadline is None and lab in of.deadlines:
+            deadline = of.deadlines[lab].isoformat()
+        if students is None:
+            students = of.hub / f"{lab}.csv"
+            hand_ins.write_roster(of, lab, students)
+    if submissions is None:
+        raise Problem("give what was handed in: a folder or a zip, or --hub with the folder of a class")
     rule = rule_of(deadline, grace=grace, penalty=late_penalty)
     limits = Limits(cell=cell_seconds, call=call_seconds, submission=submission_seconds, sandboxed=sandbox)
     console = Console(stderr=True)
@@ -176,6 +194,26 @@ def _next_steps(outcome: Outcome) -> list[str]:
     if outcome.again:
         return [look, mark, f"{len(outcome.again)} could not be graded: run the same command again for them."]
     return [look, mark, f"Import: {out / 'exports' / 'how_to_import.txt'} says how."]
+
+
+@app.command()
+def hub(
+    folder: Annotated[Path, typer.Argument(metavar="CLASS", help="The folder of a class, made the first time.")],
+    students: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The first time: who may log in, one login a line.")
+    ] = None,
+    make_only: Annotated[bool, typer.Option("--make-only", help="Make or renew the folder; start nothing.")] = False,
+) -> None:
+    """Start a JupyterHub for a class on this machine. Students log in, work apart from each other, and hand in.
+
+    The folder has everything: settings, the students' files, what was handed in. Stop it with Ctrl+C.
+    """
+    from utils.course import release as releasing
+    from utils.hub import start
+
+    print(start.make_ready(folder, students, releasing.bundle))
+    if not make_only:
+        start.start_hub(folder)
 
 
 @app.command()

@@ -1,0 +1,120 @@
+"""A class's hub, started as an instructor starts it, for tests and measurements."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import requests
+
+from utils.hub import class_folder
+
+from .hub_student import HubStudent
+from .notebooks import ROOT
+
+
+class AHub:
+    """`course hub` on a folder, with the students given, at ports that are free. `settings` go into class.toml."""
+
+    def __init__(self, folder: Path, students: list[str], **settings):
+        self.folder = folder / "class"
+        listed = folder / "students.txt"
+        listed.write_text("\n".join(students))
+        self._course("--students", str(listed), "--make-only")
+        path = self.folder / class_folder.SETTINGS
+        text = path.read_text()
+        for name, value in {"port": free_ports(4), **settings}.items():
+            kept = [line for line in text.splitlines() if not line.startswith(f"{name} =")]
+            text = "\n".join([f"{name} = {value}", *kept])
+        path.write_text(text)
+        self.of = class_folder.read_class(self.folder)
+        self.address = f"http://127.0.0.1:{self.of.port}"
+        self.process: subprocess.Popen | None = None
+
+    def _course(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "utils.course", "hub", str(self.folder), *arguments]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+
+    def start(self, within: float = 60) -> None:
+        command = [sys.executable, "-m", "utils.course", "hub", str(self.folder)]
+        with (self.folder / "log.txt").open("a") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if self.answers() and self._service_is_there():
+                return
+            time.sleep(0.1)
+        raise TimeoutError(f"the hub did not start:\n{(self.folder / 'log.txt').read_text()[-3000:]}")
+
+    def answers(self) -> bool:
+        try:
+            return requests.get(f"{self.address}/hub/health", timeout=5).ok
+        except requests.RequestException:
+            return False
+
+    def _service_is_there(self) -> bool:
+        with socket.socket() as tried:
+            return tried.connect_ex(("127.0.0.1", self.of.port + 3)) == 0
+
+    def student(self, login: str) -> HubStudent:
+        """One that is logged in, with a server that runs."""
+        student = HubStudent(self.address, login)
+        assert student.log_in(self.of.password), login
+        student.start()
+        return student
+
+    def kill(self) -> None:
+        """As a machine without memory would: the hub's own process, and nothing else."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for process in self.processes():  # of a hub that was killed
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def processes(self) -> list[psutil.Process]:
+        """All that has the class's folder among its words or in its environment, or is below such a one."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                words = [*process.cmdline(), process.environ().get("HOME", "")]
+                if process.pid != os.getpid() and any(str(self.folder) in word for word in words):
+                    found += [process, *process.children(recursive=True)]
+            except psutil.Error:
+                continue
+        return found
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that are free."""
+    while True:
+        with socket.socket() as first:
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+        held = []
+        try:
+            for number in range(port, port + count):
+                held.append(socket.socket())
+                held[-1].bind(("127.0.0.1", number))
+        except OSError:
+            continue
+        finally:
+            for each in held:
+                each.close()
+        return port

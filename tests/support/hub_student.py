@@ -1,0 +1,121 @@
+"""A student of a class's hub, as their browser would talk to it: the login page, cookies, REST and websockets."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass, field
+
+import requests
+import websocket
+
+
+@dataclass
+class Ran:
+    """One cell: what it printed and showed as text, and the name of its error, if any."""
+
+    text: str = ""
+    error: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
+class HubStudent:
+    """One login. `address` is the hub's, without a slash at its end."""
+
+    address: str
+    login: str
+    web: requests.Session = field(default_factory=requests.Session)
+    socket: websocket.WebSocket | None = None
+    kernel: str = ""
+
+    def log_in(self, password: str) -> bool:
+        page = f"{self.address}/hub/login"
+        self.web.get(page)
+        answer = self.web.post(page, data={"username": self.login, "password": password, "_xsrf": self._xsrf("/hub/")})
+        return answer.status_code == 200 and "/hub/login" not in answer.url
+
+    def start(self, within: float = 120) -> float:
+        """Start the server, as the button does, and be let in. Returns the seconds it took."""
+        began = time.monotonic()
+        self.web.get(f"{self.address}/hub/spawn")
+        while time.monotonic() - began < within:
+            answer = self.web.get(f"{self.address}/user/{self.login}/api/status", allow_redirects=True)
+            if answer.status_code == 200 and answer.headers.get("Content-Type", "").startswith("application/json"):
+                return time.monotonic() - began
+            # The first visit of the server's own page makes its cookies.
+            self.web.get(f"{self.address}/user/{self.login}/lab")
+            time.sleep(0.2)
+        raise TimeoutError(f"{self.login}'s server did not start: {answer.status_code} {answer.url}")
+
+    def api(self, method: str, path: str, **options) -> requests.Response:
+        """A call of the student's own server."""
+        mine = f"/user/{self.login}/"
+        headers = {"X-XSRFToken": self._xsrf(mine)}
+        return self.web.request(method, f"{self.address}{mine}api/{path}", headers=headers, **options)
+
+    def open(self, notebook: str) -> dict:
+        """Open a notebook with a kernel, as JupyterLab does. Returns the notebook."""
+        session = self.api(
+            "POST",
+            "sessions",
+            json={"path": notebook, "name": "", "type": "notebook", "kernel": {"name": "python3"}},
+        )
+        session.raise_for_status()
+        self.connect(session.json()["kernel"]["id"])
+        return self.read(notebook)
+
+    def connect(self, kernel: str) -> None:
+        """Talk to a kernel that runs."""
+        self.kernel = kernel
+        cookies = "; ".join(f"{c.name}={c.value}" for c in self.web.cookies if self._sent_to(c.path))
+        address = self.address.replace("http", "ws", 1)
+        self.socket = websocket.create_connection(
+            f"{address}/user/{self.login}/api/kernels/{self.kernel}/channels", cookie=cookies, timeout=300
+        )
+
+    def read(self, path: str) -> dict:
+        answer = self.api("GET", f"contents/{path}")
+        answer.raise_for_status()
+        return answer.json()["content"]
+
+    def save(self, path: str, notebook: dict) -> None:
+        self.api("PUT", f"contents/{path}", json={"type": "notebook", "content": notebook}).raise_for_status()
+
+    def run(self, code: str) -> Ran:
+        """Run a cell, and wait until the kernel has said all of it."""
+        assert self.socket is not None
+        began, number = time.monotonic(), uuid.uuid4().hex
+        header = {"msg_id": number, "msg_type": "execute_request", "username": "", "session": number, "version": "5.3"}
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        whole = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
+        self.socket.send(json.dumps(whole))
+        ran, replied, idle = Ran(), False, False
+        while not (replied and idle):
+            heard = json.loads(self.socket.recv())
+            if heard["parent_header"].get("msg_id") != number:
+                continue
+            kind, told = heard["msg_type"], heard["content"]
+            replied |= kind == "execute_reply"
+            idle |= kind == "status" and told["execution_state"] == "idle"
+            if kind == "stream":
+                ran.text += told["text"]
+            elif kind in ("execute_result", "display_data"):
+                ran.text += told["data"].get("text/plain", "") + "\n"
+            elif kind == "error":
+                ran.error = f"{told['ename']}: {told['evalue']}"
+        ran.seconds = time.monotonic() - began
+        return ran
+
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
+        self.web.close()
+
+    def _xsrf(self, path: str) -> str:
+        found = [c for c in self.web.cookies if c.name == "_xsrf" and path.startswith(c.path)]
+        return (max(found, key=lambda c: len(c.path)).value or "") if found else ""
+
+    def _sent_to(self, path: str) -> bool:
+        return f"/user/{self.login}/".startswith(path)

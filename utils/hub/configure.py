@@ -1,0 +1,88 @@
+"""The hub's configuration: JupyterHub's own parts, told of this class.
+
+password of the class     jupyterhub's shared-password authenticator
+a student's server        its "simple" spawner, which starts the command of room.py
+idle servers are stopped  jupyterhub-idle-culler
+handing in                service.py, a service of the hub's
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from utils.common.files import ROOT, python_path
+from utils.common.settings import HAND_IN
+from utils.hub import class_folder, room
+
+PROXY = Path(sys.prefix) / "share" / "course-hub" / "node_modules" / ".bin" / "configurable-http-proxy"
+SERVICE = "class"
+STARTING_AT_ONCE = 4  # servers; others wait for their turn
+SECONDS_TO_START = 120
+
+
+def configure(c, folder: str) -> None:
+    """Tell JupyterHub's configuration `c` about the class in a folder. Raises Problem for a class that is wrong."""
+    of = class_folder.read_class(Path(folder))
+    service_at = f"http://127.0.0.1:{of.port + 3}"
+
+    c.JupyterHub.bind_url = f"http://{of.address}:{of.port}"
+    c.JupyterHub.hub_port = of.port + 1
+    c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{of.port + 2}"
+    c.ConfigurableHTTPProxy.command = [str(PROXY)]
+    c.ConfigurableHTTPProxy.pid_file = str(of.hub / "proxy.pid")
+    c.JupyterHub.cookie_secret_file = str(of.hub / "cookie_secret")
+    c.JupyterHub.db_url = f"sqlite:///{of.hub / 'jupyterhub.sqlite'}"
+
+    c.JupyterHub.authenticator_class = "shared-password"
+    c.SharedPasswordAuthenticator.user_password = of.password
+    c.SharedPasswordAuthenticator.admin_password = of.instructors_password
+    c.Authenticator.allowed_users = {*of.students, *of.instructors}
+    c.Authenticator.admin_users = {*of.instructors}
+
+    c.JupyterHub.spawner_class = "simple"
+    c.SimpleLocalProcessSpawner.home_dir_template = str(of.homes / "{username}")
+    c.LocalProcessSpawner.interrupt_timeout = 1  # a room ends by SIGTERM
+    c.Spawner.pre_spawn_hook = lambda spawner: _before(spawner, of)
+    c.Spawner.environment = {**room.environment(of), HAND_IN: f"{service_at}/services/{SERVICE}/"}
+    c.Spawner.default_url = "/lab/tree/notebooks/00_start_here.ipynb"
+    c.Spawner.args = [
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--LabApp.news_url=",
+        f"--MappingKernelManager.cull_idle_timeout={of.idle_minutes * 60:.0f}",
+    ]
+    c.Spawner.start_timeout = c.Spawner.http_timeout = SECONDS_TO_START
+    c.JupyterHub.concurrent_spawn_limit = STARTING_AT_ONCE
+    c.Spawner.server_token_scopes = [
+        "users:activity!user",
+        "access:servers!server",
+        f"access:services!service={SERVICE}",
+        "read:users:name!user",
+    ]
+
+    idle = [sys.executable, "-m", "jupyterhub_idle_culler", f"--timeout={of.idle_minutes * 60:.0f}"]
+    receives = [sys.executable, "-m", "utils.hub.service", str(of.path)]
+    own = {"PYTHONPATH": python_path()}
+    c.JupyterHub.services = [
+        {"name": "idle", "command": idle},
+        {
+            "name": SERVICE,
+            "url": service_at,
+            "command": receives,
+            "environment": own,
+            "cwd": str(ROOT),
+            "oauth_no_confirm": True,
+        },
+    ]
+    c.JupyterHub.load_roles = [
+        {
+            "name": "idle",
+            "services": ["idle"],
+            "scopes": ["list:users", "read:users:activity", "read:servers", "delete:servers"],
+        },
+        {"name": "user", "scopes": ["self", f"access:services!service={SERVICE}"]},
+    ]
+
+
+def _before(spawner, of: class_folder.ClassFolder) -> None:
+    spawner.cmd = room.server_command(of, spawner.user.name)

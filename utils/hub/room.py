@@ -1,0 +1,59 @@
+"""A student's home, and the command that starts their server in it, apart from all others (bubblewrap)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from utils.common.files import python_path
+from utils.grading.run import sandbox
+from utils.grading.run.places import find_places
+from utils.hub.class_folder import ClassFolder
+
+GIVEN = ("notebooks", "labs", "docs")  # what a home has copies of
+FIRST_USER = sandbox.FIRST_USER + sandbox.USERS  # where the hub is root's: numbers that no grader uses
+WEEK = 7 * 24 * 3600  # seconds
+
+
+def make_home(of: ClassFolder, student: str) -> Path:
+    """The student's home, made where there is none, with copies of the lessons and labs. What is there stays."""
+    home = of.homes / student
+    if home.exists():
+        return home
+    beside = of.homes / f".{student}.part"
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(mode=0o700)
+    for name in GIVEN:
+        shutil.copytree(of.course / name, beside / name)
+    if os.geteuid() == 0:
+        number = _next_user(of)
+        for folder, folders, files in os.walk(beside):
+            for path in (folder, *(os.path.join(folder, each) for each in (*folders, *files))):
+                os.chown(path, number, number, follow_symlinks=False)
+    beside.rename(home)
+    return home
+
+
+def _next_user(of: ClassFolder) -> int:
+    taken = [path.stat().st_uid for path in of.homes.iterdir() if not path.name.startswith(".")]
+    return max([FIRST_USER, *taken]) + 1
+
+
+def environment(of: ClassFolder) -> dict[str, str]:
+    """What a student's server and its kernels are told."""
+    return {"PYTHONPATH": python_path(course=of.course), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+
+
+def server_command(of: ClassFolder, student: str) -> list[str]:
+    """The command of a student's server, to which the hub adds its options."""
+    home = make_home(of, student)
+    prefixes = [sys.base_prefix, sys.prefix, Path(os.path.realpath(sys.executable)).parents[1]]
+    resources = sandbox.Resources(
+        memory=int(of.memory_gib * 2**30), cpu=WEEK, processes=600, file=200 * sandbox.MIB, folder=500 * sandbox.MIB
+    )
+    number = home.stat().st_uid if os.geteuid() == 0 else None
+    at = find_places(prefixes, [], of.course)
+    command = [sys.executable, "-m", "jupyterhub.singleuser"]
+    return sandbox.in_own_room(command, resources, home, number, readable=[str(of.course)], at=at)

@@ -1,0 +1,109 @@
+"""The service of a class: takes hand-ins, and shows each student their own and an instructor everybody's.
+
+The hub starts it (configure.py). Who asks is what the hub says of the token that came with the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from html import escape
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
+from jupyterhub.utils import url_path_join
+from tornado.web import Application, HTTPError, RequestHandler, authenticated
+
+from utils.common.errors import Problem
+from utils.hub import class_folder, hand_ins
+
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title><style>
+:root {{ color-scheme: light dark }} body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em;
+padding: 0 1em }} td, th {{ text-align: left; padding: .3em 1em .3em 0; vertical-align: top }}
+.late {{ color: #c2410c }}
+</style><h1>{title}</h1>{body}</html>"""
+
+
+class _Asked(HubOAuthenticated, RequestHandler):  # pyright: ignore[reportIncompatibleMethodOverride]
+    """A request, with the class that it is about."""
+
+    def initialize(self, folder: Path) -> None:
+        self.of = class_folder.read_class(folder)
+
+    @property
+    def login(self) -> str:
+        return self.current_user["name"]
+
+
+class TakesHandIn(_Asked):
+    """POST {"file": name, "notebook": text, "said": {...}}: a receipt, or one line that says why there is none."""
+
+    def check_xsrf_cookie(self) -> None:
+        """A request has a token in its header, which no other page can send."""
+        if not self.request.headers.get("Authorization", "").startswith("token "):
+            raise HTTPError(403, reason="a hand-in comes with the token of the student's server")
+
+    @authenticated
+    def post(self, lab: str) -> None:
+        self.set_header("Content-Type", "application/json")
+        try:
+            told = json.loads(self.request.body)
+            notebook = told["notebook"].encode()
+            receipt = hand_ins.store(self.of, self.login, lab, str(told.get("file")), notebook, told.get("said"))
+        except Problem as problem:
+            self.set_status(400)
+            self.write({"problem": str(problem)})
+        except (ValueError, KeyError, TypeError, AttributeError):
+            self.set_status(400)
+            self.write({"problem": "this is no hand-in"})
+        except OSError as error:
+            self.set_status(507)
+            self.write({"problem": f"it could not be kept ({error.strerror}): tell your instructor, and try again"})
+        else:
+            self.write(json.dumps(vars(receipt)))
+
+
+class ShowsHandIns(_Asked):
+    @authenticated
+    def get(self) -> None:
+        everybody = self.login in self.of.instructors
+        shown = self.of.students if everybody else (self.login,)
+        rows = []
+        for student in shown:
+            for lab, receipt in hand_ins.last_receipts(self.of, student).items():
+                said = ", ".join(f"{name} {word}" for name, word in receipt.said.items()) or "not asked"
+                late = f' <span class="late">{escape(receipt.late)}</span>' if receipt.late else ""
+                cells = [student, lab, receipt.at.replace("T", " "), receipt.file, receipt.sha256[:12], said]
+                head, *others = (f"<td>{escape(cell)}</td>" for cell in cells)
+                rows.append(f"<tr>{head}{''.join(others)}<td>{late}</td></tr>")
+        heads = "".join(
+            f"<th>{head}</th>"
+            for head in ("student", "lab", "time (UTC)", "file", "SHA-256", "check said, in the student's kernel", "")
+        )
+        body = f"<table><tr>{heads}</tr>{''.join(rows)}</table>" if rows else "<p>Nothing yet.</p>"
+        self.write(PAGE.format(title="Handed in", body=body))
+
+
+async def main() -> None:
+    folder, prefix = Path(sys.argv[1]), os.environ["JUPYTERHUB_SERVICE_PREFIX"]
+    with_class = {"folder": folder}
+    app = Application(
+        [
+            (prefix, ShowsHandIns, with_class),
+            (url_path_join(prefix, r"hand_in/(\w+)"), TakesHandIn, with_class),
+            (url_path_join(prefix, "oauth_callback"), HubOAuthCallbackHandler),
+        ],
+        cookie_secret=os.urandom(32),
+    )
+    at = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
+    # JSON writes some characters as six.
+    app.listen(at.port or 0, at.hostname or "127.0.0.1", max_buffer_size=2 * hand_ins.LARGEST + 2**20)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

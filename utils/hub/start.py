@@ -1,0 +1,62 @@
+"""Make a class ready and start its hub. The messages name what is missing and how to get it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from utils.common.errors import Problem
+from utils.common.files import python_path
+from utils.hub import class_folder
+from utils.hub.configure import PROXY
+
+
+def make_ready(folder: Path, students: Path | None, bundle) -> str:
+    """A class with the course of now in it; made where there is none. Returns what to tell the instructor."""
+    if students is not None or not (folder / class_folder.SETTINGS).exists():
+        if students is None:
+            raise Problem(f"{folder} is no class yet: make one by `course hub {folder} --students FILE`")
+        class_folder.make_class(folder, students)
+    of = class_folder.read_class(folder)
+    renew_course(of, bundle)
+    return (
+        f"{len(of.students)} students. They open http://{of.address}:{of.port} and log in by a name in "
+        f"{folder / class_folder.STUDENTS}, with the password in {folder / class_folder.SETTINGS}."
+    )
+
+
+def renew_course(of: class_folder.ClassFolder, bundle) -> None:
+    """Put the course as students get it where they read it. Their own copies of notebooks stay as they are."""
+    with tempfile.TemporaryDirectory(dir=of.path, prefix=".course-") as beside:
+        zipped, fresh = Path(beside) / "course.zip", Path(beside) / "course"
+        bundle(zipped)
+        with zipfile.ZipFile(zipped) as archive:
+            archive.extractall(fresh)
+        os.chmod(fresh, 0o755)
+        tops = list(fresh.iterdir())
+        inside = tops[0] if len(tops) == 1 else fresh
+        if of.course.exists():
+            shutil.move(of.course, Path(beside) / "before")
+        shutil.move(inside, of.course)
+
+
+def start_hub(folder: Path) -> None:
+    """Be the hub. Raises Problem where something that it needs is missing."""
+    from utils.grading.run.sandbox import NoSandbox, require_sandbox
+
+    missing = [name for name in ("jupyterhub", "jupyterhub_idle_culler") if importlib.util.find_spec(name) is None]
+    if missing or not PROXY.exists():
+        raise Problem(f"{', '.join(missing) or 'configurable-http-proxy'} is not installed: run `make setup-hub`")
+    try:
+        require_sandbox()
+    except NoSandbox as error:
+        raise Problem(f"students cannot be kept apart: {error}") from None
+    own = {**os.environ, "PYTHONPATH": python_path(), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "jupyterhub", "--config", class_folder.CONFIG]
+    os.chdir(folder)
+    os.execve(command[0], command, own)
