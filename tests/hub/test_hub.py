@@ -33,7 +33,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
-    hub = AHub(tmp_path_factory.mktemp("hub"), ["ann", "bob", "20231"])
+    hub = AHub(tmp_path_factory.mktemp("hub"), ["ann", "bob", "20231"], live="true")
     try:
         hub.start()
         yield hub
@@ -78,12 +78,12 @@ def test_the_kernel_is_the_courses_and_a_lab_can_be_done(ann):
 
 def test_a_notebook_that_is_handed_in_has_a_receipt(hub, ann):
     before = ann.run(HAND_IN).text
-    assert "Your make_layers was run after the last save: save (Ctrl+S), then hand in again." in before
+    assert "does not have make_layers as you last ran it: save (Ctrl+S), then hand in again." in before
     ann.save(LAB01, notebook_with("lab01", {}))
     receipt = ann.run(HAND_IN).text
     assert receipt.startswith("Handed in: lab01, ")
     assert "It replaces the one of" in receipt
-    assert "was run after" not in receipt
+    assert "as you last ran it" not in receipt
     kept = hand_ins.last_receipts(hub.of, "ann")["lab01"]
     assert kept.said == dict.fromkeys(["ex1", "ex2", "ex3", "ex4", "ex5"], "passed")
     assert kept.sha256[:16] in receipt
@@ -149,6 +149,26 @@ def test_the_instructor_sees_all_that_was_handed_in(hub, ann):
     page = instructor.web.get(f"{hub.address}/services/class/").text
     assert "<td>ann</td>" in page
     assert "ex1 passed" in page
+
+
+def test_the_instructors_page_shows_what_checks_said(hub, ann, bob):
+    bob.run("from utils.exercises.check import checker\ncheck = checker('lab01', globals())\ncheck('ex1')")
+    instructor = HubStudent(hub.address, "instructor")
+    assert instructor.log_in(hub.of.instructors_password)
+    deadline = time.monotonic() + 30
+    while "<td>bob</td><td>ex1 not yet (1)</td>" not in (page := live_page_of(instructor)):
+        assert time.monotonic() < deadline, page
+        time.sleep(0.2)
+    assert "returns two nn.Linear layers" in page
+    assert live_page_of(bob) == "403"
+    assert (
+        "Your instructor sees which exercises" in HubStudent(hub.address, "x").web.get(f"{hub.address}/hub/login").text
+    )
+
+
+def live_page_of(student):
+    answer = student.web.get(f"{student.address}/services/class/live")
+    return answer.text if answer.ok else str(answer.status_code)
 
 
 def test_a_hand_in_from_another_page_of_a_browser_is_refused(hub, ann):

@@ -69,6 +69,7 @@ def test_a_wrong_list_is_refused_by_its_line_and_makes_nothing(tmp_path, text, t
         ("colour = 3", "there is no setting colour"),
         ('port = "8000"', "port = '8000' is of the wrong kind"),
         ("port = true", "port = True is of the wrong kind"),
+        ("live = 1", "live = 1 is of the wrong kind"),
         ("port = ", "Invalid value"),
         ('deadlines = { lab01 = "soon" }', "lab01: 'soon': write it as"),
     ],

@@ -4,4 +4,5 @@ DEVICES = "COURSE_DEVICES"  # the reader: which devices to use (utils.observe.de
 WIDGETS = "COURSE_WIDGETS"  # the reader: 0 for pictures in place of widgets, 1 for widgets
 GRADING = "COURSE_GRADING"  # the grader: it runs this notebook, and what is shown is not read
 HAND_IN = "COURSE_HAND_IN"  # the hub of a class: where `hand_in` sends a notebook
+PROGRESS = "COURSE_PROGRESS"  # the hub of a class: 1 where its instructor's page shows what `check` says
 # COURSE_TORCH and COURSE_TORCH_INDEX, the reader: which build of PyTorch is set up (tools/bootstrap.py)

@@ -1,7 +1,8 @@
 """Handing in from a notebook, where the course runs on a class's hub (utils/hub).
 
-    from utils.exercises.hand_in import hand_in
-    hand_in("lab01")
+    from utils.exercises.hand_in import hand_in, hand_in_button
+    hand_in_button("lab01")    # the last cell of each lab
+    hand_in("lab01")           # the same at once
 
 It sends the notebook as it was last saved. Where there is no hub it says which file to upload.
 """
@@ -12,17 +13,14 @@ import ast
 import json
 import os
 import time
-import urllib.error
-import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from utils.common.settings import GRADING, HAND_IN
+from utils.common.settings import GRADING, WIDGETS
 from utils.exercises.check import last_verdicts
-
-TOKEN = "JUPYTERHUB_API_TOKEN"
-SECONDS = 60
+from utils.exercises.class_service import address, send
 
 
 @dataclass(frozen=True)
@@ -47,20 +45,15 @@ def hand_in(lab: str, file: str | None = None) -> Told:
 
     A later call replaces an earlier one. Nothing is raised: what went wrong stands in the answer, with what to do.
     """
-    if os.environ.get(GRADING):
-        return Told(False, ("Not handed in here: the grader is running this notebook.",))
-    notebook = _notebook(lab, file)
+    notebook, reason = _notebook(lab, file), no_hub()
+    if reason:
+        which = f"this file: {notebook.resolve()}" if isinstance(notebook, Path) else "this notebook"
+        return Told(False, (f"Not handed in: {reason}.", f"Save, then upload {which}"))
     if isinstance(notebook, str):
         return Told(False, ("Not handed in.", notebook))
-    address, token = os.environ.get(HAND_IN), os.environ.get(TOKEN)
-    if not address or not token:
-        path = notebook.resolve()
-        return Told(
-            False, ("Not handed in: this course has no hub here.", f"Upload this file to your platform: {path}")
-        )
     try:
         text = notebook.read_text(encoding="utf-8")
-        told = _send(f"{address}hand_in/{lab}", token, {"file": notebook.name, "notebook": text, "said": _said(lab)})
+        told = send(f"hand_in/{lab}", {"file": notebook.name, "notebook": text, "said": _said(lab)})
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "reason", None) or error
         return Told(False, (f"Not handed in: {reason}.", "Try again. If it stays so, tell your instructor."))
@@ -68,14 +61,42 @@ def hand_in(lab: str, file: str | None = None) -> Told:
         return Told(False, (f"Not handed in: {told['problem']}.",))
     late = f", {told['late']}" if told["late"] else ""
     lines = [
-        f"Handed in: {lab}, {told['at'].replace('T', ' ').replace('+00:00', ' UTC')}{late}",
+        f"Handed in: {lab}, {_utc(told['at'])}{late}",
         f"{told['file']}, as saved {_ago(notebook)} ago, {told['size']} bytes, SHA-256 {told['sha256'][:16]}",
     ]
-    lines += [f"It replaces the one of {told['replaces'].replace('T', ' ').replace('+00:00', ' UTC')}."] * bool(
-        told["replaces"]
-    )
-    lines += [f"Your {name} was run after the last save: save (Ctrl+S), then hand in again." for name in _unsaved(text)]
+    if told["replaces"]:
+        lines.append(f"It replaces the one of {_utc(told['replaces'])}.")
+    for name in unsaved(_ran(), text):
+        lines.append(f"The saved file does not have {name} as you last ran it: save (Ctrl+S), then hand in again.")
     return Told(True, tuple(lines))
+
+
+def hand_in_button(lab: str, file: str | None = None):
+    """A button that hands in when it is clicked. Running its cell hands nothing in, so all cells can be run at once."""
+    if no_hub():
+        return hand_in(lab, file)
+    if os.environ.get(WIDGETS) == "0":
+        return Told(False, (f'To hand in: hand_in("{lab}")',))
+    import ipywidgets
+    from IPython.display import display
+
+    button = ipywidgets.Button(description=f"Hand in {lab}", tooltip="Save the notebook first (Ctrl+S)")
+    shown = ipywidgets.Output()
+
+    def clicked(_) -> None:
+        shown.clear_output()
+        with shown:
+            display(hand_in(lab, file))
+
+    button.on_click(clicked)
+    return ipywidgets.VBox([button, shown])
+
+
+def no_hub() -> str:
+    """Why nothing can be handed in from here, or nothing."""
+    if os.environ.get(GRADING):
+        return "the grader is running this notebook"
+    return "" if address() else "this course has no hub here"
 
 
 def _notebook(lab: str, file: str | None) -> Path | str:
@@ -90,32 +111,13 @@ def _notebook(lab: str, file: str | None) -> Path | str:
     return f"There are several here: {', '.join(map(str, found))}. Say which: hand_in({lab!r}, {str(found[0])!r})"
 
 
-def _send(address: str, token: str, what: dict) -> dict:
-    """The service's answer. Raises OSError where there is none."""
-    request = urllib.request.Request(
-        address,
-        data=json.dumps(what).encode(),
-        headers={"Authorization": f"token {token}", "Content-Type": "application/json"},
-    )
-    # Never by a proxy: it is this machine's own address.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=SECONDS) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as error:
-        try:
-            told = json.load(error)
-        except ValueError:
-            told = {}
-        if "problem" in told:
-            return told
-        raise OSError(f"the hub answers {error.code} {error.reason}") from None
-    except ValueError:
-        raise OSError("the hub's answer cannot be read") from None
-
-
 def _said(lab: str) -> dict[str, str]:
     return {name: "passed" if passed else "not yet" for name, passed in last_verdicts(lab).items()}
+
+
+def _utc(moment: str) -> str:
+    """An ISO 8601 moment in UTC, as people write it."""
+    return moment.replace("T", " ").replace("+00:00", " UTC")
 
 
 def _ago(path: Path) -> str:
@@ -123,21 +125,27 @@ def _ago(path: Path) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _unsaved(notebook: str) -> list[str]:
-    """Functions and classes whose last run text is not in the saved notebook."""
-    try:
-        from IPython.core.getipython import get_ipython
+def _ran() -> list[str]:
+    """The cells that this kernel ran, the oldest first."""
+    from IPython.core.getipython import get_ipython
 
-        shell = get_ipython()
+    shell = get_ipython()
+    return list(shell.user_ns.get("In", ())) if shell else []
+
+
+def unsaved(ran: Sequence[str], notebook: str) -> list[str]:
+    """Functions and classes whose last run cell is not in the saved notebook."""
+    try:
         saved = {"".join(cell["source"]).strip() for cell in json.loads(notebook)["cells"]}
-    except (ImportError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return []
     latest: dict[str, str] = {}
-    for source in shell.user_ns.get("In", ()) if shell else ():
+    for source in ran:
         try:
-            for node in ast.parse(source).body:
-                if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                    latest[node.name] = source
+            defined = [
+                node.name for node in ast.parse(source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+            ]
         except SyntaxError:  # a magic, or what did not run
             continue
+        latest |= dict.fromkeys(defined, source)
     return [name for name, source in latest.items() if source.strip() not in saved]

@@ -39,6 +39,8 @@ instructors_password = "{long_password}"
 
 memory_gib = 2  # of each process of a student
 idle_minutes = 60  # a server that does nothing for so long is stopped; files stay
+# A page for you, /services/class/live: which exercises hold, and where many are stuck. Students read so at the login.
+live = false
 
 [deadlines]  # a later hand-in is taken, and told that it is late
 # lab01 = "2026-12-01 23:59 Europe/Berlin"
@@ -60,6 +62,7 @@ KINDS = {
     "instructors_password": str,
     "memory_gib": (int, float),
     "idle_minutes": (int, float),
+    "live": bool,
     "deadlines": dict,
 }
 
@@ -77,6 +80,7 @@ class ClassFolder:
     instructors_password: str = ""
     memory_gib: float = 2
     idle_minutes: float = 60
+    live: bool = False
     deadlines: Mapping[str, datetime] = field(default_factory=dict)
 
     @property
@@ -151,7 +155,7 @@ def read_class(folder: Path) -> ClassFolder:
     for name, value in told.items():
         if name not in KINDS:
             raise Problem(f"{path}: there is no setting {name}. There are {', '.join(KINDS)}")
-        if not isinstance(value, KINDS[name]) or isinstance(value, bool):
+        if not isinstance(value, KINDS[name]) or isinstance(value, bool) != (KINDS[name] is bool):
             raise Problem(f"{path}: {name} = {value!r} is of the wrong kind. See what `course hub` wrote at first")
     deadlines = {}
     for lab, at in told.pop("deadlines", {}).items():

@@ -12,11 +12,12 @@ import sys
 from pathlib import Path
 
 from utils.common.files import ROOT, python_path
-from utils.common.settings import HAND_IN
+from utils.common.settings import HAND_IN, PROGRESS
 from utils.hub import class_folder, room
 
 PROXY = Path(sys.prefix) / "share" / "course-hub" / "node_modules" / ".bin" / "configurable-http-proxy"
 SERVICE = "class"
+TOLD = "Your instructor sees which exercises your checks passed, and which fact did not hold. No code is sent."
 STARTING_AT_ONCE = 4  # servers; others wait for their turn
 SECONDS_TO_START = 120
 
@@ -45,6 +46,9 @@ def configure(c, folder: str) -> None:
     c.LocalProcessSpawner.interrupt_timeout = 1  # a room ends by SIGTERM
     c.Spawner.pre_spawn_hook = lambda spawner: _before(spawner, of)
     c.Spawner.environment = {**room.environment(of), HAND_IN: f"{service_at}/services/{SERVICE}/"}
+    if of.live:
+        c.Spawner.environment[PROGRESS] = "1"
+        c.JupyterHub.template_vars = {"announcement_login": TOLD}
     c.Spawner.default_url = "/lab/tree/notebooks/00_start_here.ipynb"
     c.Spawner.args = [
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",

@@ -19,20 +19,25 @@ from tornado.web import Application, HTTPError, RequestHandler, authenticated
 
 from utils.common.errors import Problem
 from utils.hub import class_folder, hand_ins
+from utils.hub.live_page import live_page
+from utils.hub.progress import Progress
+
+SECONDS_BETWEEN = 5  # the live page looks again
 
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title><style>
 :root {{ color-scheme: light dark }} body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em;
 padding: 0 1em }} td, th {{ text-align: left; padding: .3em 1em .3em 0; vertical-align: top }}
-.late {{ color: #c2410c }}
+.late {{ color: #c2410c }} .large {{ font-size: 1.6em }} .passed {{ color: #2e8b57 }} .trying {{ color: #c2410c }}
+@media (prefers-color-scheme: dark) {{ .late, .trying {{ color: #fb923c }} .passed {{ color: #4ade80 }} }}
 </style><h1>{title}</h1>{body}</html>"""
 
 
 class _Asked(HubOAuthenticated, RequestHandler):  # pyright: ignore[reportIncompatibleMethodOverride]
     """A request, with the class that it is about."""
 
-    def initialize(self, folder: Path) -> None:
-        self.of = class_folder.read_class(folder)
+    def initialize(self, folder: Path, progress: Progress) -> None:
+        self.of, self.progress = class_folder.read_class(folder), progress
 
     @property
     def login(self) -> str:
@@ -67,6 +72,35 @@ class TakesHandIn(_Asked):
             self.write(json.dumps(vars(receipt)))
 
 
+class TakesProgress(_Asked):
+    """POST what a check said. Refused where the class has no page for it."""
+
+    check_xsrf_cookie = TakesHandIn.check_xsrf_cookie
+
+    @authenticated
+    def post(self) -> None:
+        if not self.of.live:
+            raise HTTPError(404)
+        try:
+            told = json.loads(self.request.body)
+            lab, exercise, claim = (str(told[name]) for name in ("lab", "exercise", "claim"))
+            self.progress.add(self.login, lab[:20], exercise[:60], told["passed"] is True, claim)
+        except (ValueError, KeyError, TypeError):
+            raise HTTPError(400) from None
+        self.write({})
+
+
+class ShowsProgress(_Asked):
+    """The instructor's page: numbers that a room can see, and names below a fold."""
+
+    @authenticated
+    def get(self) -> None:
+        if self.login not in self.of.instructors:
+            raise HTTPError(403, reason="this page is the instructor's")
+        self.set_header("Refresh", str(SECONDS_BETWEEN))
+        self.write(PAGE.format(title="The class now", body=live_page(self.of, self.progress)))
+
+
 class ShowsHandIns(_Asked):
     @authenticated
     def get(self) -> None:
@@ -90,11 +124,13 @@ class ShowsHandIns(_Asked):
 
 async def main() -> None:
     folder, prefix = Path(sys.argv[1]), os.environ["JUPYTERHUB_SERVICE_PREFIX"]
-    with_class = {"folder": folder}
+    with_class = {"folder": folder, "progress": Progress()}
     app = Application(
         [
             (prefix, ShowsHandIns, with_class),
             (url_path_join(prefix, r"hand_in/(\w+)"), TakesHandIn, with_class),
+            (url_path_join(prefix, "progress"), TakesProgress, with_class),
+            (url_path_join(prefix, "live"), ShowsProgress, with_class),
             (url_path_join(prefix, "oauth_callback"), HubOAuthCallbackHandler),
         ],
         cookie_secret=os.urandom(32),

@@ -1,0 +1,66 @@
+"""The instructor's page of a class, as HTML: how far it is, where it is stuck, and how full the machine is."""
+
+from __future__ import annotations
+
+from html import escape
+
+import psutil
+
+from utils.hub.class_folder import ClassFolder
+from utils.hub.progress import Progress
+
+GIB = 2**30
+
+
+def live_page(of: ClassFolder, progress: Progress) -> str:
+    """The body of the page. Raises nothing for whatever students sent."""
+    parts = [] if of.live else ["<p>Off: set <code>live = true</code> in class.toml, and start the class again.</p>"]
+    for lab in progress.labs:
+        parts += [_counts(lab, progress), _stuck(lab, progress), _names(lab, progress)]
+    if of.live and not progress.labs:
+        parts.append("<p>No check yet.</p>")
+    return "\n".join([*parts, _machine(of)])
+
+
+def _counts(lab: str, progress: Progress) -> str:
+    students = len(progress.of_lab(lab))
+    rows = "".join(
+        f'<tr><td>{escape(exercise)}</td><td class="passed">{passed} passed</td>'
+        f'<td class="trying">{trying} not yet</td></tr>'
+        for exercise, (passed, trying) in progress.counts(lab).items()
+    )
+    return f'<h2>{escape(lab)}: {students} students have checked</h2><table class="large">{rows}</table>'
+
+
+def _stuck(lab: str, progress: Progress) -> str:
+    found = progress.stuck_at(lab)
+    if not found:
+        return ""
+    rows = "".join(
+        f"<tr><td>{count}</td><td>{escape(exercise)}</td><td>{escape(claim)}</td></tr>"
+        for exercise, claim, count in found
+    )
+    return (
+        "<h3>Facts that did not hold in the last ten minutes</h3><table><tr><th>students</th><th>exercise</th>"
+        f"<th>fact</th></tr>{rows}</table>"
+    )
+
+
+def _names(lab: str, progress: Progress) -> str:
+    rows = []
+    for student, exercises in progress.of_lab(lab).items():
+        told = ", ".join(
+            f"{escape(name)} {'passed' if one.passed else 'not yet'} ({one.tries})"
+            for name, one in sorted(exercises.items())
+        )
+        rows.append(f"<tr><td>{escape(student)}</td><td>{told}</td></tr>")
+    return f"<details><summary>By student (tries in brackets)</summary><table>{''.join(rows)}</table></details>"
+
+
+def _machine(of: ClassFolder) -> str:
+    memory, disk = psutil.virtual_memory(), psutil.disk_usage(str(of.path))
+    used = memory.total - memory.available
+    return (
+        f"<h2>This machine</h2><p>Memory: {used / GIB:.1f} of {memory.total / GIB:.1f} GiB in "
+        f"use. Disk: {disk.free / GIB:.0f} GiB free.</p>"
+    )
