@@ -75,6 +75,12 @@ class HubStudent:
             f"{address}/user/{self.login}/api/kernels/{self.kernel}/channels", cookie=cookies, timeout=300
         )
 
+    def end_kernel(self) -> None:
+        """As the student does who shuts a notebook down before opening the next."""
+        if self.socket is not None:
+            self.socket.close()
+        self.api("DELETE", f"kernels/{self.kernel}").raise_for_status()
+
     def read(self, path: str) -> dict:
         answer = self.api("GET", f"contents/{path}")
         answer.raise_for_status()

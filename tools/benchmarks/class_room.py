@@ -58,7 +58,7 @@ def one_student(hub: AHub, login: str, lesson: str, begin: float, waits: Waits, 
         for source in cells[1:]:
             student.run(source)
         waits.add("whole lesson", time.monotonic() - opened)
-        student.socket.close()  # the kernel stays, as in a tab that is still open
+        student.end_kernel()
         answers = notebook_with("lab01", {})
         student.open(LAB)
         student.save(LAB, answers)
@@ -129,7 +129,7 @@ def main(
             print(f"{step:<22}{len(got):>10}{statistics.median(got):>10.1f}{max(got):>10.1f}")
     if each:
         print(
-            f"memory of a student at the end (PSS: two kernels and a server): median "
+            f"memory of a student at the end (PSS: a server and the lab's kernel): median "
             f"{statistics.median(each) / 1e6:.0f} MB, most {each[-1] / 1e6:.0f} MB"
         )
     print(f"memory of the machine in use: {before / 1e9:.1f} GB before, {most / 1e9:.1f} GB at the most")
