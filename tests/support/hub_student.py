@@ -44,6 +44,8 @@ class HubStudent:
             answer = self.web.get(f"{self.address}/user/{self.login}/api/status", allow_redirects=True)
             if answer.status_code == 200 and answer.headers.get("Content-Type", "").startswith("application/json"):
                 return time.monotonic() - began
+            if answer.status_code == 429:  # the hub starts no more for now
+                self.web.get(f"{self.address}/hub/spawn")
             # The first visit of the server's own page makes its cookies.
             self.web.get(f"{self.address}/user/{self.login}/lab")
             time.sleep(0.2)
