@@ -51,7 +51,8 @@ EXTRAS = {
     "test": "lab,grade,hub,cluster,nbgrader,site,test",
 }
 # JupyterHub's proxy comes from npm. It is in .venv, and goes with it (utils/hub/configure.py looks for it there).
-PROXY, PROXY_FOLDER = "configurable-http-proxy@^5.3", VENV / "share" / "course-hub"
+PROXY, PROXY_FOLDER = "configurable-http-proxy", VENV / "share" / "course-hub"
+PROXY_VERSIONS = {20: "^5.3", 0: "^4.6"}  # by the oldest Node.js that they run on: Debian 12 has 18
 HUB_NEEDS = {"npm": "npm", "bubblewrap": "bwrap"}
 # The tests' needs outside Python, by Debian package: a program, a library (playwright's driver loads that one), or a
 # file. The compiler is for the stand-in of NVIDIA's library.
@@ -294,7 +295,7 @@ def install(purpose: str, wish: str) -> None:
         say("uv could not do it: trying pip")
         if subprocess.run([*PIP, "install", "--no-compile", *wanted], cwd=ROOT).returncode:
             stop("pip could not install the packages (its reason is above). Check the network, then run this again")
-    if purpose in ("hub", "test"):
+    if purpose == "hub" or (purpose == "test" and sys.platform.startswith("linux")):
         install_proxy()
     import_once()
     (VENV / stamp_name(purpose)).touch()
@@ -325,12 +326,17 @@ def import_once() -> None:
 
 
 def install_proxy() -> None:
-    say(f"fetching {PROXY.split('@')[0]} with npm")
+    node = shutil.which("node") and subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
+    if not node or not shutil.which("npm"):
+        stop("a class needs npm, which brings JupyterHub's proxy: install Node.js (https://nodejs.org), then try again")
+    number = int(re.sub(r"^v(\d+).*", r"\1", node.strip()))
+    version = next(version for oldest, version in PROXY_VERSIONS.items() if number >= oldest)
+    say(f"fetching {PROXY} {version} with npm")
     PROXY_FOLDER.mkdir(parents=True, exist_ok=True)
     quiet = ["--no-fund", "--no-audit", "--no-update-notifier", "--loglevel=error"]
-    done = subprocess.run(["npm", "install", *quiet, "--prefix", PROXY_FOLDER, PROXY], cwd=PROXY_FOLDER)
+    done = subprocess.run(["npm", "install", *quiet, "--prefix", PROXY_FOLDER, f"{PROXY}@{version}"], cwd=PROXY_FOLDER)
     if done.returncode:
-        stop("npm could not install JupyterHub's proxy (its reason is above). It needs Node.js 20 or newer")
+        stop("npm could not install JupyterHub's proxy (its reason is above)")
 
 
 def install_system_needs(needs: dict[str, str], why: str) -> None:

@@ -1,6 +1,7 @@
 """A real hub with real servers: who gets in, what they see of each other, handing in, and what a crash leaves."""
 
 import signal
+import sys
 import time
 
 import psutil
@@ -10,25 +11,16 @@ import requests
 from tests.support.a_hub import AHub
 from tests.support.hub_student import HubStudent
 from tests.support.notebooks import notebook_with
-from utils.grading.run import sandbox
 from utils.hub import hand_ins
 
 LAB01 = "labs/lab01/lab01_split_a_model.ipynb"
 HAND_IN = 'from utils.exercises.hand_in import hand_in\nhand_in("lab01")'
 
 
-def has_rooms() -> str:
-    try:
-        sandbox.require_sandbox()
-    except sandbox.NoSandbox as error:
-        return str(error)
-    return ""
-
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("hub"),
-    pytest.mark.skipif(bool(has_rooms()), reason=has_rooms() or "a sandbox"),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="bubblewrap is for Linux"),
 ]
 
 
@@ -89,6 +81,18 @@ def test_a_notebook_that_is_handed_in_has_a_receipt(hub, ann):
     kept = hand_ins.last_receipts(hub.of, "ann")["lab01"]
     assert kept.said == dict.fromkeys(["ex1", "ex2", "ex3", "ex4", "ex5"], "passed")
     assert kept.sha256[:16] in receipt
+
+
+def test_a_deadline_counts_at_once_and_a_mistake_in_the_settings_stops_nobody(hub, ann):
+    path = hub.folder / "class.toml"
+    before = path.read_text()
+    try:
+        path.write_text(f"{before}\nlab01 = '2020-01-01 00:00 UTC'\n")
+        assert "min after the deadline" in ann.run(HAND_IN).text
+        path.write_text(f"{before}\nlab01 = 'soon'\n")
+        assert ann.run(HAND_IN).text.startswith("Handed in: lab01, ")
+    finally:
+        path.write_text(before)
 
 
 def test_nothing_of_anybody_else_is_seen(hub, ann, bob):
@@ -195,7 +199,7 @@ def test_a_killed_hub_loses_nothing_and_kernels_go_on(hub, ann):
 def test_a_killed_proxy_comes_back(hub, ann):
     at = int((hub.of.hub / "proxy.pid").read_text().split()[0])
     psutil.Process(at).send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240
     while not hub.answers():
         assert time.monotonic() < deadline
         time.sleep(0.2)

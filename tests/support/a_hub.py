@@ -42,7 +42,7 @@ class AHub:
         command = [sys.executable, "-m", "utils.course", "hub", str(self.folder), *arguments]
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
 
-    def start(self, within: float = 60) -> None:
+    def start(self, within: float = 240) -> None:
         command = [sys.executable, "-m", "utils.course", "hub", str(self.folder)]
         with (self.folder / "log.txt").open("a") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

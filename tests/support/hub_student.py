@@ -36,7 +36,7 @@ class HubStudent:
         answer = self.web.post(page, data={"username": self.login, "password": password, "_xsrf": self._xsrf("/hub/")})
         return answer.status_code == 200 and "/hub/login" not in answer.url
 
-    def start(self, within: float = 120) -> float:
+    def start(self, within: float = 300) -> float:
         """Start the server, as the button does, and be let in. Returns the seconds it took."""
         began = time.monotonic()
         self.web.get(f"{self.address}/hub/spawn")

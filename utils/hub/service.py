@@ -6,6 +6,7 @@ The hub starts it (configure.py). Who asks is what the hub says of the token tha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -33,11 +34,23 @@ padding: 0 1em }} td, th {{ text-align: left; padding: .3em 1em .3em 0; vertical
 </style><h1>{title}</h1>{body}</html>"""
 
 
+class Settings:
+    """The class as its folder says it now. What is wrong there while the hub runs changes nothing."""
+
+    def __init__(self, folder: Path):
+        self._last = class_folder.read_class(folder)
+
+    def now(self) -> class_folder.ClassFolder:
+        with contextlib.suppress(Problem):
+            self._last = class_folder.read_class(self._last.path)
+        return self._last
+
+
 class _Asked(HubOAuthenticated, RequestHandler):  # pyright: ignore[reportIncompatibleMethodOverride]
     """A request, with the class that it is about."""
 
-    def initialize(self, folder: Path, progress: Progress) -> None:
-        self.of, self.progress = class_folder.read_class(folder), progress
+    def initialize(self, settings: Settings, progress: Progress) -> None:
+        self.of, self.progress = settings.now(), progress
 
     @property
     def login(self) -> str:
@@ -123,8 +136,8 @@ class ShowsHandIns(_Asked):
 
 
 async def main() -> None:
-    folder, prefix = Path(sys.argv[1]), os.environ["JUPYTERHUB_SERVICE_PREFIX"]
-    with_class = {"folder": folder, "progress": Progress()}
+    settings, prefix = Settings(Path(sys.argv[1])), os.environ["JUPYTERHUB_SERVICE_PREFIX"]
+    with_class = {"settings": settings, "progress": Progress()}
     app = Application(
         [
             (prefix, ShowsHandIns, with_class),
