@@ -326,10 +326,10 @@ def import_once() -> None:
 
 
 def install_proxy() -> None:
-    node = shutil.which("node") and subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
-    if not node or not shutil.which("npm"):
+    if not (shutil.which("node") and shutil.which("npm")):
         stop("a class needs npm, which brings JupyterHub's proxy: install Node.js (https://nodejs.org), then try again")
-    number = int(re.sub(r"^v(\d+).*", r"\1", node.strip()))
+    told = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
+    number = int(re.sub(r"\D.*", "", told.strip().lstrip("v")) or 0)
     version = next(version for oldest, version in PROXY_VERSIONS.items() if number >= oldest)
     say(f"fetching {PROXY} {version} with npm")
     PROXY_FOLDER.mkdir(parents=True, exist_ok=True)
