@@ -101,6 +101,7 @@ def saved_by(run):
 
 def memory(run):
     """The bytes that the CPU's memory grows by in `run`: at its end, and at most."""
+    gc.collect()  # what earlier claims have left would be freed in it
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
         kept = run()
     changes = [e for e in recorded.profiler.kineto_results.events() if e.name() == "[memory]"]

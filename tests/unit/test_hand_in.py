@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from utils.common.settings import GRADING, HAND_IN, WIDGETS
+from utils.exercises import check
 from utils.exercises.class_service import TOKEN
 from utils.exercises.hand_in import hand_in, hand_in_button, unsaved
 
@@ -23,6 +24,7 @@ RECEIPT = {
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(check, "_last", {"lab01": {"ex1": True, "ex2": False}})
     for name in (GRADING, HAND_IN, TOKEN):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "lab01_a.ipynb").write_text('{"cells": []}')
@@ -80,7 +82,7 @@ def test_the_saved_file_goes_with_the_servers_token(hub):
     assert told.handed_in
     assert told.lines[0] == "Handed in: lab01, 2026-11-27 06:36:06 UTC"
     assert "13 bytes, SHA-256 abababababababab" in told.lines[1]
-    sent = {"file": "lab01_a.ipynb", "notebook": '{"cells": []}', "said": {}}
+    sent = {"file": "lab01_a.ipynb", "notebook": '{"cells": []}', "said": {"ex1": "passed", "ex2": "not yet"}}
     assert hub.heard == [("/services/class/hand_in/lab01", "token secret", sent)]
 
 
