@@ -90,12 +90,14 @@ class AHub:
                 process.kill()
 
     def processes(self) -> list[psutil.Process]:
-        """All that has the class's folder among its words or in its environment, or is below such a one."""
+        """All that has the class's folder or a port of its hub's in its words or its environment, and what is below."""
+        own = (str(self.folder), f":{self.of.port + 1}/")
         found = []
         for process in psutil.process_iter():
             try:
-                words = [*process.cmdline(), process.environ().get("HOME", "")]
-                if process.pid != os.getpid() and any(str(self.folder) in word for word in words):
+                told = process.environ()
+                words = [*process.cmdline(), told.get("HOME", ""), told.get("JUPYTERHUB_API_URL", "")]
+                if process.pid != os.getpid() and any(one in word for word in words for one in own):
                     found += [process, *process.children(recursive=True)]
             except psutil.Error:
                 continue

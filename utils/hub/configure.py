@@ -63,8 +63,10 @@ def configure(c, folder: str) -> None:
         "read:users:name!user",
     ]
 
-    idle = [sys.executable, "-m", "jupyterhub_idle_culler", f"--timeout={of.idle_minutes * 60:.0f}"]
-    receives = [sys.executable, "-m", "utils.hub.service", str(of.path)]
+    # A hub that was killed takes its services with it: the next one starts them anew, at the same port.
+    with_the_hub = ["setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-m"]
+    idle = [*with_the_hub, "jupyterhub_idle_culler", f"--timeout={of.idle_minutes * 60:.0f}"]
+    receives = [*with_the_hub, "utils.hub.service", str(of.path)]
     own = {"PYTHONPATH": python_path()}
     c.JupyterHub.services = [
         {"name": "idle", "command": idle},
