@@ -34,7 +34,7 @@ padding: 0 1em }} td, th {{ text-align: left; padding: .3em 1em .3em 0; vertical
 </style><h1>{title}</h1>{body}</html>"""
 
 
-class Settings:
+class LastSettings:
     """The class as its folder says it now. What is wrong there while the hub runs changes nothing."""
 
     def __init__(self, folder: Path):
@@ -49,7 +49,7 @@ class Settings:
 class _Asked(HubOAuthenticated, RequestHandler):  # pyright: ignore[reportIncompatibleMethodOverride]
     """A request, with the class that it is about."""
 
-    def initialize(self, settings: Settings, progress: Progress) -> None:
+    def initialize(self, settings: LastSettings, progress: Progress) -> None:
         self.of, self.progress = settings.now(), progress
 
     @property
@@ -136,7 +136,7 @@ class ShowsHandIns(_Asked):
 
 
 async def main() -> None:
-    settings, prefix = Settings(Path(sys.argv[1])), os.environ["JUPYTERHUB_SERVICE_PREFIX"]
+    settings, prefix = LastSettings(Path(sys.argv[1])), os.environ["JUPYTERHUB_SERVICE_PREFIX"]
     with_class = {"settings": settings, "progress": Progress()}
     app = Application(
         [
