@@ -51,7 +51,8 @@ def configure(c, folder: str) -> None:
     c.Spawner.default_url = "/lab/tree/notebooks/00_start_here.ipynb"
     c.Spawner.args = [
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-        "--LabApp.news_url=",
+        "--LabApp.news_url=None",
+        f"--LabApp.app_settings_dir={of.course / 'tools' / 'jupyter_lab_settings'}",
         f"--MappingKernelManager.cull_idle_timeout={of.idle_minutes * 60:.0f}",
     ]
     c.Spawner.start_timeout = c.Spawner.http_timeout = SECONDS_TO_START
