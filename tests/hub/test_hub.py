@@ -31,8 +31,8 @@ def hub(tmp_path_factory):
         hub.start()
         yield hub
     finally:
-        hub.stop()
-    assert hub.processes() == []
+        left = hub.stop()
+    assert left == []
 
 
 @pytest.fixture(scope="module")

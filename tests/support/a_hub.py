@@ -77,7 +77,8 @@ class AHub:
         self.process.kill()
         self.process.wait()
 
-    def stop(self) -> None:
+    def stop(self) -> list[str]:
+        """As Ctrl+C does. The command lines of what is left half a minute later, which is killed."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
@@ -85,9 +86,14 @@ class AHub:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        for process in self.processes():  # of a hub that was killed
+        deadline = time.monotonic() + 30
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        told = [str(process) for process in left]
+        for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+        return told
 
     def processes(self) -> list[psutil.Process]:
         """All that has the class's folder or a port of its hub's in its words or its environment, and what is below."""
