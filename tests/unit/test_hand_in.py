@@ -6,10 +6,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from utils.common.settings import GRADING, HAND_IN, WIDGETS
+from utils.common.settings import GRADING, HAND_IN, PROGRESS, WIDGETS
 from utils.exercises import check
 from utils.exercises.class_service import TOKEN
 from utils.exercises.hand_in import hand_in, hand_in_button, unsaved
+from utils.exercises.raise_hand import lower_hand, raise_hand
 
 RECEIPT = {
     "file": "lab01_a.ipynb",
@@ -60,7 +61,7 @@ def hub(folder, monkeypatch):
 
 def test_without_a_hub_it_says_which_file_to_upload(folder):
     told = hand_in("lab01")
-    assert not told.handed_in
+    assert not told.done
     assert repr(told) == (
         f"Not handed in: this course has no hub here.\nSave, then upload this file: {folder / 'lab01_a.ipynb'}"
     )
@@ -79,7 +80,7 @@ def test_the_grader_hands_nothing_in(hub, monkeypatch):
 
 def test_the_saved_file_goes_with_the_servers_token(hub):
     told = hand_in("lab01")
-    assert told.handed_in
+    assert told.done
     assert told.lines[0] == "Handed in: lab01, 2026-11-27 06:36:06 UTC"
     assert "13 bytes, SHA-256 abababababababab" in told.lines[1]
     sent = {"file": "lab01_a.ipynb", "notebook": '{"cells": []}', "said": {"ex1": "passed", "ex2": "not yet"}}
@@ -106,20 +107,20 @@ def test_late_and_replaced_are_told(hub):
 def test_a_refusal_is_one_line(hub, code, body, said):
     hub.answer = (code, body)
     told = hand_in("lab01")
-    assert (told.handed_in, told.lines[0]) == (False, said)
+    assert (told.done, told.lines[0]) == (False, said)
 
 
 def test_a_hub_that_is_down_is_one_line(hub, monkeypatch):
     monkeypatch.setenv(HAND_IN, "http://127.0.0.1:9/services/class/")
     told = hand_in("lab01")
-    assert not told.handed_in
+    assert not told.done
     assert told.lines[1] == "Try again. If it stays so, tell your instructor."
 
 
 def test_which_of_several_has_to_be_said(hub, folder):
     (folder / "lab01_b.ipynb").write_text('{"cells": []}')
     assert "Say which: hand_in('lab01', 'lab01_a.ipynb')" in hand_in("lab01").lines[1]
-    assert hand_in("lab01", "lab01_b.ipynb").handed_in
+    assert hand_in("lab01", "lab01_b.ipynb").done
     assert "There is no file c.ipynb" in hand_in("lab01", "c.ipynb").lines[1]
     assert "has no notebook of 'lab02'" in hand_in("lab02").lines[1]
 
@@ -139,3 +140,22 @@ def test_the_button_hands_in_when_it_is_clicked_and_not_before(hub, monkeypatch)
     assert hub.heard == []
     button.click()
     assert len(hub.heard) == 1
+
+
+def test_a_raised_hand_says_how_many_are_before(hub, monkeypatch):
+    monkeypatch.setenv(PROGRESS, "1")
+    for before, said in ((0, "You are the first."), (1, "1 student is before you."), (2, "2 students are before you.")):
+        hub.answer = 200, json.dumps({"before": before}).encode()
+        assert repr(raise_hand("lab01 ex2")) == f"Your hand is up.\n{said} lower_hand() takes it down."
+    assert hub.heard[0] == ("/services/class/hand", "token secret", {"up": True, "at": "lab01 ex2"})
+    assert lower_hand().lines == ("Your hand is down.",)
+    hub.answer = 404, b""
+    assert raise_hand().lines[0].startswith("Your instructor was not told: the hub answers 404")
+
+
+def test_without_a_class_no_hand_goes_up(hub, monkeypatch):
+    monkeypatch.delenv(PROGRESS, raising=False)
+    assert repr(raise_hand()) == (
+        "Your hand is not up.\nNobody would see it: no class runs here, or its instructor's page is off."
+    )
+    assert hub.heard == []

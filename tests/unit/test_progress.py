@@ -3,6 +3,7 @@
 import pytest
 
 from utils.hub.class_folder import ClassFolder
+from utils.hub.hands import MOST_CHARACTERS, Hands
 from utils.hub.live_page import live_page
 from utils.hub.progress import MOST_EXERCISES, MOST_LABS, RECENT, Progress
 
@@ -15,6 +16,11 @@ def now():
 @pytest.fixture
 def progress(now):
     return Progress(clock=lambda: now[0])
+
+
+@pytest.fixture
+def hands(now):
+    return Hands(clock=lambda: now[0])
 
 
 @pytest.fixture
@@ -60,15 +66,41 @@ def test_whatever_one_student_sends_stays_small(progress):
     assert all(len(one.claim) <= 200 for exercises in labs.values() for one in exercises.values())
 
 
-def test_the_page_shows_counts_and_no_markup_of_a_students(progress, of):
+def test_the_page_shows_counts_and_no_markup_of_a_students(progress, hands, of):
     progress.add("ann", "lab01", "ex1", True, "")
     progress.add("bob", "lab01", "<script>alert(1)</script>", False, "<b>bold</b>")
-    page = live_page(of, progress)
+    page = live_page(of, progress, hands)
     assert "lab01: 2 students have checked" in page
     assert "1 passed" in page
     assert "<script>" not in page
     assert "<b>" not in page
 
 
-def test_a_page_that_is_off_says_how_to_turn_it_on(progress, tmp_path):
-    assert "live = true" in live_page(ClassFolder(tmp_path, ("ann",)), progress)
+def test_a_page_that_is_off_says_how_to_turn_it_on(progress, hands, tmp_path):
+    assert "live = true" in live_page(ClassFolder(tmp_path, ("ann",)), progress, hands)
+
+
+def test_who_asked_first_is_first_and_asking_again_loses_no_place(hands, now):
+    assert hands.put_up("ann", "lab01 ex1") == 0
+    now[0] = 60
+    assert hands.put_up("bob", "lab01 ex2") == 1
+    assert hands.put_up("ann", "x" * 1000) == 0
+    assert [(hand.student, len(hand.at), waited) for hand, waited in hands.waiting()] == [
+        ("ann", MOST_CHARACTERS, 60),
+        ("bob", 9, 0),
+    ]
+    assert hands.put_down("ann")
+    assert not hands.put_down("ann")
+    assert hands.put_up("bob", "") == 0
+
+
+def test_the_page_shows_raised_hands_and_kernels_that_died(progress, hands, of, now):
+    hands.put_up("bob", "<i>lab01</i>")
+    progress.died("ann", -9)
+    now[0] = 120
+    page = live_page(of, progress, hands, "<input name=_xsrf>")
+    assert "<td>bob</td><td>&lt;i&gt;lab01&lt;/i&gt;</td><td>2 min</td>" in page
+    assert '<input name=_xsrf><button name="student" value="bob">' in page
+    assert "<td>ann</td><td>killed, as Linux does when memory is full</td><td>2 min ago</td>" in page
+    now[0] = RECENT + 1
+    assert "died" not in live_page(of, progress, Hands())

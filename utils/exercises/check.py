@@ -21,12 +21,13 @@ from dataclasses import dataclass
 from html import escape
 
 from utils.common.settings import GRADING
-from utils.exercises.class_service import tell_progress
+from utils.exercises.class_service import instructor_looks, tell_progress
 from utils.exercises.facts import Exercise, Finding, Lab, LocalStudent, judge, load_lab
 from utils.observe.devices import devices
 
 NO_VALUES = "this simulated machine keeps only shapes"  # simgpu's words where a value is asked for and there is none
 # JupyterLab breaks the lines of a <pre> within words unless told not to.
+TRIES_ALONE = 3  # after which a student in a class is told how to ask for help
 WRAPPED = "margin:.3em 0 .3em 1.4em;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere"
 
 
@@ -110,6 +111,7 @@ class Verdict:
         )
 
 
+_failed: dict[tuple[str, str], int] = {}  # by lab and exercise: how often in a row it has not passed
 _last: dict[str, dict[str, bool]] = {}  # by lab and exercise: whether it passed when it was last checked
 
 
@@ -203,6 +205,10 @@ def checker(lab_name: str, namespace: dict):
         _last.setdefault(lab.name, {})[exercise.name] = found.passed
         claim = next((finding.claim for finding in found.findings if not finding.holds), "")
         tell_progress(lab.name, exercise.name, found.passed, claim)
+        tries = _failed[lab.name, exercise.name] = 0 if found.passed else _failed.get((lab.name, exercise.name), 0) + 1
+        if tries >= TRIES_ALONE and instructor_looks():
+            at = f'raise_hand("{lab.name} {exercise.name}")'
+            print(f"Ask for help: from utils.exercises.raise_hand import raise_hand; {at}")
         if found.passed and exercise.par is not None:
             found.score = exercise.par.score(student)
         return found

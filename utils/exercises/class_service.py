@@ -8,11 +8,30 @@ import os
 import threading
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
+from html import escape
 
 from utils.common.settings import HAND_IN, PROGRESS
 
 TOKEN = "JUPYTERHUB_API_TOKEN"
 SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Told:
+    """What came of it: lines, the first of which says whether it was done."""
+
+    done: bool
+    lines: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        colour = "#2e8b57" if self.done else "#d9822b"
+        first, *others = map(escape, self.lines)
+        more = "".join(f"<div>{line}</div>" for line in others)
+        return f"<div style='border-left:5px solid {colour};padding:.2em 0 .2em .9em'><b>{first}</b>{more}</div>"
 
 
 def address() -> str:
@@ -44,14 +63,26 @@ def send(path: str, what: dict, within: float = SECONDS) -> dict:
         raise OSError("the hub's answer cannot be read") from None
 
 
+def instructor_looks() -> bool:
+    """Whether the class has a page that shows what checks say."""
+    return os.environ.get(PROGRESS) == "1" and bool(address())
+
+
 def tell_progress(lab: str, exercise: str, passed: bool, claim: str) -> None:
     """Tell the instructor's page what a check said, where the class has one. Nothing waits for it, and no code goes."""
-    if os.environ.get(PROGRESS) != "1" or not address():
-        return
-    what = {"lab": lab, "exercise": exercise, "passed": passed, "claim": claim}
-    threading.Thread(target=_tell, args=(what,), daemon=True).start()
+    if instructor_looks():
+        _tell("progress", {"lab": lab, "exercise": exercise, "passed": passed, "claim": claim})
 
 
-def _tell(what: dict) -> None:
-    with contextlib.suppress(OSError):  # the page misses one; the student misses nothing
-        send("progress", what, within=5)
+def tell_of_a_dead_kernel(code: int) -> None:
+    """Tell it of a kernel that ended by itself: an exit code, or a signal's number below 0."""
+    if instructor_looks():
+        _tell("died", {"code": code})
+
+
+def _tell(path: str, what: dict) -> None:
+    def told() -> None:
+        with contextlib.suppress(OSError):  # the page misses one; the student misses nothing
+            send(path, what, within=5)
+
+    threading.Thread(target=told, daemon=True).start()

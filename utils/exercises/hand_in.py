@@ -14,30 +14,11 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from utils.common.settings import GRADING, WIDGETS
 from utils.exercises.check import last_verdicts
-from utils.exercises.class_service import address, send
-
-
-@dataclass(frozen=True)
-class Told:
-    """What came of it: lines, the first of which says whether the notebook was handed in."""
-
-    handed_in: bool
-    lines: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return "\n".join(self.lines)
-
-    def _repr_html_(self) -> str:
-        colour = "#2e8b57" if self.handed_in else "#d9822b"
-        first, *others = map(escape, self.lines)
-        more = "".join(f"<div>{line}</div>" for line in others)
-        return f"<div style='border-left:5px solid {colour};padding:.2em 0 .2em .9em'><b>{first}</b>{more}</div>"
+from utils.exercises.class_service import Told, address, send
 
 
 def hand_in(lab: str, file: str | None = None) -> Told:

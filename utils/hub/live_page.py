@@ -7,19 +7,41 @@ from html import escape
 import psutil
 
 from utils.hub.class_folder import ClassFolder
+from utils.hub.hands import Hands
 from utils.hub.progress import Progress
 
 GIB = 2**30
+HOW = {-9: "killed, as Linux does when memory is full", -11: "crashed (segmentation fault)", -6: "aborted"}
 
 
-def live_page(of: ClassFolder, progress: Progress) -> str:
-    """The body of the page. Raises nothing for whatever students sent."""
+def live_page(of: ClassFolder, progress: Progress, hands: Hands, form: str = "") -> str:
+    """The body of the page. Raises nothing for whatever students sent. `form` is what a button of it has to send."""
     parts = [] if of.live else ["<p>Off: set <code>live = true</code> in class.toml, and start the class again.</p>"]
+    parts.append(_hands(hands, form))
     for lab in progress.labs:
         parts += [_counts(lab, progress), _stuck(lab, progress), _names(lab, progress)]
     if of.live and not progress.labs:
         parts.append("<p>No check yet.</p>")
-    return "\n".join([*parts, _machine(of)])
+    return "\n".join([*parts, _died(progress), _machine(of)])
+
+
+def _hands(hands: Hands, form: str) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(hand.student)}</td><td>{escape(hand.at)}</td><td>{waited / 60:.0f} min</td><td>"
+        f'<form method="post">{form}<button name="student" value="{escape(hand.student)}">Helped</button></form>'
+        "</td></tr>"
+        for hand, waited in hands.waiting()
+    )
+    return f'<h2>Hands up</h2><table class="large">{rows}</table>' if rows else ""
+
+
+def _died(progress: Progress) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(student)}</td><td>{HOW.get(code, f'ended with {code}')}</td>"
+        f"<td>{ago / 60:.0f} min ago</td></tr>"
+        for student, code, ago in progress.died_lately()
+    )
+    return f"<h2>Kernels that died in the last ten minutes</h2><table>{rows}</table>" if rows else ""
 
 
 def _counts(lab: str, progress: Progress) -> str:

@@ -32,6 +32,7 @@ class Progress:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self.clock = clock
+        self._died: dict[str, tuple[int, float]] = {}
         self._of: dict[str, dict[str, dict[str, Tried]]] = {}
 
     def add(self, student: str, lab: str, exercise: str, passed: bool, claim: str) -> None:
@@ -79,6 +80,15 @@ class Progress:
                 if not one.passed and self._age(one) <= RECENT:
                     found[exercise, one.claim] += 1
         return [(exercise, claim, count) for (exercise, claim), count in found.most_common(most)]
+
+    def died(self, student: str, code: int) -> None:
+        """Note a kernel that ended by itself: its exit code, or a signal's number below 0."""
+        self._died[student] = (code, self.clock())
+
+    def died_lately(self) -> list[tuple[str, int, float]]:
+        """(student, code, seconds ago) of the last ten minutes, the latest first."""
+        found = [(student, code, self.clock() - at) for student, (code, at) in self._died.items()]
+        return sorted((one for one in found if one[2] <= RECENT), key=lambda one: one[2])
 
     def _age(self, one: Tried) -> float:
         return self.clock() - one.last

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 from html import escape
 from pathlib import Path
@@ -20,6 +21,7 @@ from tornado.web import Application, HTTPError, RequestHandler, authenticated
 
 from utils.common.errors import Problem
 from utils.hub import class_folder, hand_ins
+from utils.hub.hands import Hands
 from utils.hub.live_page import live_page
 from utils.hub.progress import Progress
 
@@ -49,8 +51,8 @@ class LastSettings:
 class _Asked(HubOAuthenticated, RequestHandler):  # pyright: ignore[reportIncompatibleMethodOverride]
     """A request, with the class that it is about."""
 
-    def initialize(self, settings: LastSettings, progress: Progress) -> None:
-        self.of, self.progress = settings.now(), progress
+    def initialize(self, settings: LastSettings, progress: Progress, hands: Hands) -> None:
+        self.of, self.progress, self.hands = settings.now(), progress, hands
 
     @property
     def login(self) -> str:
@@ -85,22 +87,37 @@ class TakesHandIn(_Asked):
             self.write(json.dumps(vars(receipt)))
 
 
-class TakesProgress(_Asked):
-    """POST what a check said. Refused where the class has no page for it."""
+class TakesNews(_Asked):
+    """POST what the instructor's page shows: what a check said, a raised hand, a kernel that died.
+
+    Refused where the class has no such page.
+    """
 
     check_xsrf_cookie = TakesHandIn.check_xsrf_cookie
 
     @authenticated
-    def post(self) -> None:
+    def post(self, kind: str) -> None:
         if not self.of.live:
             raise HTTPError(404)
         try:
-            told = json.loads(self.request.body)
-            lab, exercise, claim = (str(told[name]) for name in ("lab", "exercise", "claim"))
-            self.progress.add(self.login, lab[:20], exercise[:60], told["passed"] is True, claim)
+            self.write(getattr(self, f"_{kind}")(json.loads(self.request.body)))
         except (ValueError, KeyError, TypeError):
             raise HTTPError(400) from None
-        self.write({})
+
+    def _progress(self, told: dict) -> dict:
+        lab, exercise, claim = (str(told[name]) for name in ("lab", "exercise", "claim"))
+        self.progress.add(self.login, lab[:20], exercise[:60], told["passed"] is True, claim)
+        return {}
+
+    def _hand(self, told: dict) -> dict:
+        if told["up"] is True:
+            return {"before": self.hands.put_up(self.login, str(told["at"]))}
+        self.hands.put_down(self.login)
+        return {}
+
+    def _died(self, told: dict) -> dict:
+        self.progress.died(self.login, int(told["code"]))
+        return {}
 
 
 class ShowsProgress(_Asked):
@@ -111,7 +128,16 @@ class ShowsProgress(_Asked):
         if self.login not in self.of.instructors:
             raise HTTPError(403, reason="this page is the instructor's")
         self.set_header("Refresh", str(SECONDS_BETWEEN))
-        self.write(PAGE.format(title="The class now", body=live_page(self.of, self.progress)))
+        body = live_page(self.of, self.progress, self.hands, self.xsrf_form_html())
+        self.write(PAGE.format(title="The class now", body=body))
+
+    @authenticated
+    def post(self) -> None:
+        """The button beside a raised hand."""
+        if self.login not in self.of.instructors:
+            raise HTTPError(403, reason="this page is the instructor's")
+        self.hands.put_down(self.get_body_argument("student"))
+        self.redirect(self.request.path)
 
 
 class ShowsHandIns(_Asked):
@@ -137,12 +163,12 @@ class ShowsHandIns(_Asked):
 
 async def main() -> None:
     settings, prefix = LastSettings(Path(sys.argv[1])), os.environ["JUPYTERHUB_SERVICE_PREFIX"]
-    with_class = {"settings": settings, "progress": Progress()}
+    with_class = {"settings": settings, "progress": Progress(), "hands": Hands()}
     app = Application(
         [
             (prefix, ShowsHandIns, with_class),
             (url_path_join(prefix, r"hand_in/(\w+)"), TakesHandIn, with_class),
-            (url_path_join(prefix, "progress"), TakesProgress, with_class),
+            (url_path_join(prefix, "(progress|hand|died)"), TakesNews, with_class),
             (url_path_join(prefix, "live"), ShowsProgress, with_class),
             (url_path_join(prefix, "oauth_callback"), HubOAuthCallbackHandler),
         ],
@@ -155,4 +181,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl+C ends it, and without a traceback
     asyncio.run(main())
