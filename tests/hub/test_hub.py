@@ -1,7 +1,10 @@
 """A real hub with real servers: who gets in, what they see of each other, handing in, and what a crash leaves."""
 
+import json
+import re
 import signal
 import sys
+import threading
 import time
 
 import psutil
@@ -31,7 +34,8 @@ def hub(tmp_path_factory):
         hub.start()
         yield hub
     finally:
-        hub.stop()  # what a killed hub has left may stay: docs/classroom.md does not promise otherwise
+        left = hub.stop()
+    assert not left
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +114,7 @@ for path in ("/course", "/course/utils/__init__.py", "/homes", "/homes/ann", "/h
     print(path, os.access(folder + path, os.R_OK), os.access(folder + path, os.W_OK))
 """
     alone, shown, neighbours, *paths = bob.run(code).text.splitlines()
-    assert alone == "['course', 'homes'] ['bob']"
+    assert alone == "['course', 'homes', 'warm'] ['bob']"
     assert int(shown) <= 6  # the room's own, the server, this kernel
     assert neighbours == "False"
     assert paths[:3] == ["/course True False", "/course/utils/__init__.py True False", "/homes True False"]
@@ -122,6 +126,106 @@ def test_memory_and_files_in_memory_are_a_students_own(ann, bob):
         assert not ann.run(f"open('{place}/mine', 'w').write('secret')").error
         assert bob.run(f"open('{place}/mine')").error.startswith("FileNotFoundError")
     assert "MemoryError" in bob.run("hoard = bytearray(3 * 2**30)").error
+
+
+def test_a_kernel_of_the_warm_process_is_a_process_of_its_room(bob):
+    """Forked from outside, and after that as what is started inside."""
+    code = """
+import os, pathlib
+def of(process):
+    told = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{process}/status").read_text().splitlines())
+    own = {name: told[name].split() for name in ("Uid", "Gid", "Groups", "CapEff", "CapPrm", "CapBnd", "NoNewPrivs")}
+    limits = pathlib.Path(f"/proc/{process}/limits").read_text()
+    return own, limits, {name: os.readlink(f"/proc/{process}/ns/{name}") for name in os.listdir("/proc/self/ns")}
+inside = next(int(one) for one in os.listdir("/proc") if one.isdigit() and b"\\0-m\\0utils.hub.start_server" in
+              pathlib.Path(f"/proc/{one}/cmdline").read_bytes()[:200] and one != "1")
+print("warm" if b"fork_server" in pathlib.Path("/proc/self/cmdline").read_bytes() else "ordinary")
+print(of(inside) == of(os.getpid()))
+open_now = {number: os.readlink(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")
+            if os.path.exists(f"/proc/self/fd/{number}")}
+files = [path for path in open_now.values() if path.startswith("/") and not path.startswith(("/dev/null", "/proc/"))]
+print([path for path in files if not path.startswith(os.environ["HOME"])])
+print(sorted(os.environ.keys() & {"JUPYTERHUB_API_TOKEN", "COURSE_HAND_IN", "HOME"}), os.environ["HOME"][-4:])
+"""
+    ran = bob.run(code)
+    assert not ran.error
+    assert ran.text.split("\n")[:4] == [
+        "warm",
+        "True",
+        "[]",
+        "['COURSE_HAND_IN', 'HOME', 'JUPYTERHUB_API_TOKEN'] /bob",
+    ]
+
+
+def test_a_warm_kernel_is_interrupted_and_comes_back_when_it_dies(bob):
+    kernel = bob.kernel
+    threading.Timer(1, lambda: bob.api("POST", f"kernels/{kernel}/interrupt")).start()
+    assert bob.run("while True: pass").error.startswith("KeyboardInterrupt")
+    bob.run("mine = 1")
+    bob.begin("import os; os._exit(1)")
+    deadline = time.monotonic() + 120
+    while (json.loads(bob.socket.recv())["content"].get("execution_state")) != "restarting":
+        assert time.monotonic() < deadline
+    bob.connect(kernel)
+    assert bob.run("mine").error.startswith("NameError")
+
+
+def test_two_kernels_draw_different_random_numbers(ann, bob):
+    code = "import random, numpy, torch; print(random.random(), numpy.random.rand(), torch.rand(1).item())"
+    first, second = (student.run(code).text.split() for student in (ann, bob))
+    assert not set(first) & set(second)
+
+
+def test_ranks_are_processes_of_the_room_too(bob):
+    code = """
+from utils.ranks import ranks
+def told():
+    import os, torch, torch.distributed as dist
+    sums = torch.ones(1, device="simgpu")
+    dist.all_reduce(sums)
+    return sums.item(), os.getuid(), os.readlink("/proc/self/ns/mnt"), os.getcwd()
+import os
+print(ranks(3).run(told) == [(3.0, os.getuid(), os.readlink("/proc/self/ns/mnt"), os.getcwd())] * 3)
+print([name for name in os.listdir("/proc") if name.isdigit() and b"one_rank" in
+       open(f"/proc/{name}/cmdline", "rb").read()])
+"""
+    assert bob.run(code).text.split("\n")[:2] == ["True", "[]"]
+
+
+def test_the_warm_process_answers_those_who_ask_for_nonsense_with_nothing(hub, bob):
+    """Too many, no JSON, no socket, half a request; then it forks as before."""
+    code = """
+import json, os, socket
+def ask(data, *files):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
+        control.connect(os.environ["COURSE_FORK_SERVER"])
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(60)
+        socket.send_fds(control, [data], [theirs.fileno() if one is None else one for one in files])
+        theirs.close()
+        return ours.recv(100)
+kernel = json.dumps({"environment": {}, "folder": "/", "arguments": ["-f", "/none"]}).encode()
+with open("/dev/null") as no_socket:
+    print([ask(b"{", None), ask(b"[]", None), ask(b'{"count": 1000000}', None), ask(b'{"count": "2"}', None)])
+    print([ask(kernel, no_socket.fileno(), None), ask(b"[" * 30_000, None)])
+print(ask(kernel, None))
+"""
+    assert bob.run(code).text.split("\n")[:3] == [
+        "[b'', b'', b'', b'']",
+        "[b'', b'']",
+        "b'started'",
+    ]
+
+
+def test_a_killed_warm_process_ends_no_kernel_and_comes_back(hub, ann):
+    ann.run("kept = 1")
+    hub.warm_process().kill()
+    assert ann.run("kept").text.strip() == "1"
+    other = hub.student("ann")
+    other.open("notebooks/00_start_here.ipynb")  # from a new one, or an ordinary kernel: which, depends on how soon
+    assert other.run("6 * 7").text.strip() == "42"
+    other.end_kernel()
+    other.close()
 
 
 def test_nobody_hands_in_for_another_or_looks_at_what_they_have(hub, bob):
@@ -166,8 +270,28 @@ def test_the_instructors_page_shows_what_checks_said(hub, ann, bob):
         time.sleep(0.2)
     assert "returns two nn.Linear layers" in page
     assert live_page_of(bob) == "403"
+    assert "Kernels that died" in page
     told = requests.get(f"{hub.address}/hub/login", timeout=60).text
     assert "Your instructor sees which exercises" in told
+
+
+def test_a_raised_hand_is_on_the_instructors_page_until_helped(hub, ann, bob):
+    code = "from utils.exercises.raise_hand import raise_hand\nraise_hand('lab01 <b>ex2')"
+    assert ann.run(code).text.startswith("Your hand is up.\nYou are the first.")
+    assert "1 student is before you" in bob.run(code).text
+    instructor = HubStudent(hub.address, "instructor")
+    assert instructor.log_in(hub.of.instructors_password)
+    page = live_page_of(instructor)
+    assert page.index('value="ann"') < page.index('value="bob"')
+    assert "lab01 &lt;b&gt;ex2" in page
+    address, pressed = f"{hub.address}/services/class/live", {"student": "ann"}
+    assert instructor.web.post(address, data=pressed).status_code == 403  # as another page of the browser would
+    pressed["_xsrf"] = re.search(r'name="_xsrf" value="([^"]+)"', page)[1]
+    assert bob.web.post(address, data=pressed).status_code == 403
+    assert instructor.web.post(address, data=pressed).ok
+    page = live_page_of(instructor)
+    assert 'value="bob"' in page
+    assert 'value="ann"' not in page
 
 
 def live_page_of(student):

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import requests
 
-from utils.hub import class_folder
+from utils.hub import class_folder, warm_service
 
 from .hub_student import HubStudent
 from .notebooks import ROOT
@@ -82,7 +82,7 @@ class AHub:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
-                self.process.wait(30)
+                self.process.wait(120)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -94,6 +94,14 @@ class AHub:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         return told
+
+    def warm_process(self) -> psutil.Process:
+        """Who kernels are forked from: below the service, and no supervisor of a kernel."""
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):
+                if warm_service.LOAD in process.cmdline() and "utils.hub.warm_service" in process.parent().cmdline():
+                    return process
+        raise AssertionError("there is no warm process")
 
     def processes(self) -> list[psutil.Process]:
         """All that has the class's folder or a port of its hub's in its words or its environment, and what is below."""
@@ -107,7 +115,7 @@ class AHub:
                     found += [process, *process.children(recursive=True)]
             except psutil.Error:
                 continue
-        return found
+        return list(dict.fromkeys(found))
 
 
 def free_ports(count: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -37,17 +39,20 @@ class HubStudent:
         return answer.status_code == 200 and "/hub/login" not in answer.url
 
     def start(self, within: float = 300) -> float:
-        """Start the server, as the button does, and be let in. Returns the seconds it took."""
+        """Start the server and be let in, as the button and the page that follows do. Returns the seconds it took."""
         began = time.monotonic()
-        self.web.get(f"{self.address}/hub/spawn")
+        page = self.web.get(f"{self.address}/hub/spawn")
         while time.monotonic() - began < within:
-            answer = self.web.get(f"{self.address}/user/{self.login}/api/status", allow_redirects=True)
+            if told := re.search(r'EventSource\("([^"]+)"\)', page.text):
+                # One request that lasts until the server is there, or has failed.
+                address = f"{self.address}{html.unescape(told[1])}"
+                with self.web.get(address, stream=True, timeout=within) as progress:
+                    for _ in progress.iter_lines():
+                        pass
+            page = self.web.get(f"{self.address}/user/{self.login}/lab")  # makes the cookies of the server
+            answer = self.web.get(f"{self.address}/user/{self.login}/api/status")
             if answer.status_code == 200 and answer.headers.get("Content-Type", "").startswith("application/json"):
                 return time.monotonic() - began
-            if answer.status_code == 429:  # the hub starts no more for now
-                self.web.get(f"{self.address}/hub/spawn")
-            # The first visit of the server's own page makes its cookies.
-            self.web.get(f"{self.address}/user/{self.login}/lab")
             time.sleep(0.2)
         raise TimeoutError(f"{self.login}'s server did not start: {answer.status_code} {answer.url}")
 
@@ -91,14 +96,20 @@ class HubStudent:
     def save(self, path: str, notebook: dict) -> None:
         self.api("PUT", f"contents/{path}", json={"type": "notebook", "content": notebook}).raise_for_status()
 
-    def run(self, code: str) -> Ran:
-        """Run a cell, and wait until the kernel has said all of it."""
+    def begin(self, code: str) -> str:
+        """Run a cell, and wait for nothing. Returns the number of the message."""
         assert self.socket is not None
-        began, number = time.monotonic(), uuid.uuid4().hex
+        number = uuid.uuid4().hex
         header = {"msg_id": number, "msg_type": "execute_request", "username": "", "session": number, "version": "5.3"}
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
         whole = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
         self.socket.send(json.dumps(whole))
+        return number
+
+    def run(self, code: str) -> Ran:
+        """Run a cell, and wait until the kernel has said all of it."""
+        began, number = time.monotonic(), self.begin(code)
+        assert self.socket is not None
         ran, replied, idle = Ran(), False, False
         while not (replied and idle):
             heard = json.loads(self.socket.recv())

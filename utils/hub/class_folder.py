@@ -7,6 +7,7 @@ homes/ann/              ann's files: copies of the lessons and labs
 handed_in/ann/lab01/    her notebook as she last handed it in, which `course grade lab01 --hub` reads
 receipts/ann/           what she was told each time (lab01.jsonl), and the notebooks that were replaced
 hub/                    the hub's database and secrets
+warm/                   where students' servers reach the process that forks their kernels (warm_service.py)
 """
 
 from __future__ import annotations
@@ -102,6 +103,10 @@ class ClassFolder:
     @property
     def hub(self) -> Path:
         return self.path / "hub"
+
+    @property
+    def warm_socket(self) -> Path:
+        return self.path / "warm" / "socket"
 
 
 def make_class(folder: Path, students: Path) -> None:

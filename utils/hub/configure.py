@@ -3,6 +3,7 @@
 password of the class     jupyterhub's shared-password authenticator
 a student's server        its "simple" spawner, which starts the command of room.py
 idle servers are stopped  jupyterhub-idle-culler
+kernels                   forked from one process, by a service of the hub's (warm_service.py)
 handing in                service.py, a service of the hub's
 """
 
@@ -12,12 +13,16 @@ import sys
 from pathlib import Path
 
 from utils.common.files import ROOT, python_path
-from utils.common.settings import HAND_IN, PROGRESS
-from utils.hub import class_folder, room
+from utils.common.settings import FORK_SERVER, HAND_IN, PROGRESS
+from utils.hub import class_folder, room, warm_service
+from utils.hub.proxy import ProxyWatchedOnce
 
 PROXY = Path(sys.prefix) / "share" / "course-hub" / "node_modules" / ".bin" / "configurable-http-proxy"
 SERVICE = "class"
-TOLD = "Your instructor sees which exercises your checks passed, and which fact did not hold. No code is sent."
+TOLD = (
+    "Your instructor sees which exercises your checks passed, which fact did not hold, and whose kernel died. No code "
+    "is sent. raise_hand() asks for help (from utils.exercises.raise_hand import raise_hand)."
+)
 SECONDS_TO_START = 600  # thirty who begin together share the processor
 
 
@@ -28,6 +33,7 @@ def configure(c, folder: str) -> None:
 
     c.JupyterHub.bind_url = f"http://{of.address}:{of.port}"
     c.JupyterHub.hub_port = of.port + 1
+    c.JupyterHub.proxy_class = ProxyWatchedOnce
     c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{of.port + 2}"
     c.ConfigurableHTTPProxy.command = [str(PROXY)]
     c.ConfigurableHTTPProxy.pid_file = str(of.hub / "proxy.pid")
@@ -54,7 +60,13 @@ def configure(c, folder: str) -> None:
         "--LabApp.news_url=None",
         f"--LabApp.app_settings_dir={of.course / 'tools' / 'jupyter_lab_settings'}",
         f"--MappingKernelManager.cull_idle_timeout={of.idle_minutes * 60:.0f}",
+        "--LanguageServerManager.autodetect=False",  # it would start npm to look for some
+        "--KernelManager.transport=ipc",  # by files of the room: ports are shared, and two can take the same
     ]
+    if warm := not warm_service.no_warm_process():
+        of.warm_socket.parent.mkdir(exist_ok=True)  # a room is made with it, whether the service is there or not yet
+        c.Spawner.environment[FORK_SERVER] = str(of.warm_socket)
+        c.Spawner.args += ["--AsyncMappingKernelManager.kernel_manager_class=utils.hub.warm_kernels.WarmKernelManager"]
     c.Spawner.start_timeout = c.Spawner.http_timeout = SECONDS_TO_START
     c.JupyterHub.concurrent_spawn_limit = 0  # beyond a limit a student would be told to try again later
     c.Spawner.server_token_scopes = [
@@ -69,6 +81,7 @@ def configure(c, folder: str) -> None:
     idle = [*with_the_hub, "jupyterhub_idle_culler", f"--timeout={of.idle_minutes * 60:.0f}"]
     receives = [*with_the_hub, "utils.hub.service", str(of.path)]
     own = {"PYTHONPATH": python_path()}
+    forks = [*with_the_hub, "utils.hub.warm_service", str(of.path)]
     c.JupyterHub.services = [
         {"name": "idle", "command": idle},
         {
@@ -79,6 +92,7 @@ def configure(c, folder: str) -> None:
             "cwd": str(ROOT),
             "oauth_no_confirm": True,
         },
+        *([{"name": "warm", "command": forks, "environment": own, "cwd": str(ROOT)}] if warm else []),
     ]
     c.JupyterHub.load_roles = [
         {

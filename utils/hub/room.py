@@ -43,17 +43,28 @@ def _next_user(of: ClassFolder) -> int:
 
 def environment(of: ClassFolder) -> dict[str, str]:
     """What a student's server and its kernels are told."""
-    return {"PYTHONPATH": python_path(course=of.course), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    return {
+        "PYTHONPATH": python_path(course=of.course),
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+        # The class shares the cores. More threads would also be there before a fork, which copies one.
+        **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")},
+        "JUPYTER_RUNTIME_DIR": "/tmp/jupyter",  # a path for sockets is short
+    }
+
+
+def resources(of: ClassFolder) -> sandbox.Resources:
+    """What each of a student's processes may use."""
+    return sandbox.Resources(
+        memory=int(of.memory_gib * 2**30), cpu=WEEK, processes=600, file=200 * sandbox.MIB, folder=500 * sandbox.MIB
+    )
 
 
 def server_command(of: ClassFolder, student: str) -> list[str]:
     """The command of a student's server, to which the hub adds its options."""
     home = make_home(of, student)
     prefixes = [sys.base_prefix, sys.prefix, Path(os.path.realpath(sys.executable)).parents[1]]
-    resources = sandbox.Resources(
-        memory=int(of.memory_gib * 2**30), cpu=WEEK, processes=600, file=200 * sandbox.MIB, folder=500 * sandbox.MIB
-    )
+    readable = [str(path) for path in (of.course, of.warm_socket.parent) if path.exists()]
     number = home.stat().st_uid if os.geteuid() == 0 else None
     at = find_places(prefixes, [], of.course)
-    command = [sys.executable, "-m", "jupyterhub.singleuser"]
-    return sandbox.in_own_room(command, resources, home, number, readable=[str(of.course)], at=at)
+    command = [sys.executable, "-m", "utils.hub.start_server"]
+    return sandbox.in_own_room(command, resources(of), home, number, readable=readable, at=at)

@@ -33,7 +33,8 @@ from typing import NamedTuple
 
 LARGEST_REQUEST = 65_536  # bytes
 MOST_FILES = 200  # of a request: Linux takes 253 in a message
-READY, STARTED, ENDED = "ready", "started", "ended"
+MESSAGE = 1000  # bytes that a supervisor, and its client, say at most
+READY, STARTED, ENDED, INTERRUPT = "ready", "started", "ended", "interrupt"
 SET_SIGNAL_OF_PARENTS_DEATH = 1
 
 
@@ -41,11 +42,20 @@ class Children(NamedTuple):
     """What a fork server's children are."""
 
     become: Callable[[dict, list[int], int], None]  # called in a child: the request, its files, which child it is
-    set_apart: Callable[[dict], None] = lambda _: None  # called in their supervisor, just before they are forked
+    set_apart: Callable[[dict, list[int]], None] = lambda *_: None  # in their supervisor, just before they are forked
 
 
 def main() -> None:
     """The life of a fork server, and of all that it forks."""
+    try:
+        _fork_as_asked()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)  # libraries would tidy up for a second
+
+
+def _fork_as_asked() -> None:
     control, (module, function) = socket.socket(fileno=int(sys.argv[1])), sys.argv[2].split(":")
     sys.argv[1:] = []
     children = getattr(importlib.import_module(module), function)()
@@ -56,7 +66,8 @@ def main() -> None:
     as_it_was = _state()
     if as_it_was[0] > 1:  # nothing that it forks could be trusted to run: the client goes on without it
         return
-    control.send(READY.encode())
+    with suppress(OSError):  # the client is gone
+        control.send(READY.encode())
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, LARGEST_REQUEST, 1 + MOST_FILES)
         if not data:  # the client is gone
@@ -116,8 +127,11 @@ def _in_the_supervisor(
 
 
 def _supervise(life: socket.socket, request: dict, files: list[int], children: Children) -> None:
-    """Fork the children, and end them when the other end of `life` says so or closes. Says how they ended."""
-    children.set_apart(request)
+    """Fork the children, and end them when the other end of `life` closes. Says how they ended.
+
+    An interrupt that comes by `life` goes to the children and what is in their groups.
+    """
+    children.set_apart(request, files)
     supervisor = os.pidfd_open(os.getpid())
     forked = [_fork(life, supervisor, request, files, children, number) for number in range(request.get("count", 1))]
     _close([*files, supervisor])
@@ -125,9 +139,12 @@ def _supervise(life: socket.socket, request: dict, files: list[int], children: C
     left = {os.pidfd_open(child) for child in forked}
     while left:
         ended, _, _ = select.select([life, *left], [], [])
-        if life in ended:
-            break
         left.difference_update(ended)
+        if life in ended:
+            if life.recv(MESSAGE) != INTERRUPT.encode():
+                break
+            for child in forked:
+                _interrupt(child)
     # The children, and all that they have started, as far as it can be known. Where one is the first process of a
     # namespace, Linux ends all that is in it.
     for child in forked:
@@ -156,6 +173,12 @@ def _fork(
     return child
 
 
+def _interrupt(child: int) -> None:
+    """As Ctrl+C does: the child, and all that is in its group."""
+    with suppress(ProcessLookupError):  # it has made no group yet, or has ended
+        os.killpg(child, signal.SIGINT)
+
+
 def _close(files: list[int]) -> None:
     for file in files:
         os.close(file)
@@ -163,4 +186,4 @@ def _close(files: list[int]) -> None:
 
 def _say(life: socket.socket, text: str) -> None:
     with suppress(OSError):  # the client is gone
-        life.send(text.encode()[:1000])
+        life.send(text.encode()[:MESSAGE])

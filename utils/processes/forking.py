@@ -12,10 +12,10 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.util import Finalize
 
-from .fork_server import ENDED, READY, STARTED
+from .fork_server import ENDED, INTERRUPT, READY, STARTED
 
 START = "from utils.processes.fork_server import main; main()"
 STARTS_WITHIN = 30  # seconds that a fork may take on a busy machine
@@ -92,14 +92,21 @@ class ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
-            socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno(), *files])
-        except OSError:
-            self.doubted = True
+            self.ask(request, theirs.fileno(), files)
+        except ForkServerEnded:
             ours.close()
-            raise ForkServerEnded("the process that forks others has ended") from None
+            raise
         finally:
             theirs.close()
         return (child or Forked)(ours, self)
+
+    def ask(self, request: dict, life: int, files: Sequence[int] = ()) -> None:
+        """Have children forked, of which another process hears at the other end of `life`. Raises ForkServerEnded."""
+        try:
+            socket.send_fds(self._control, [json.dumps(request).encode()], [life, *files])
+        except OSError:
+            self.doubted = True
+            raise ForkServerEnded("the process that forks others has ended") from None
 
 
 class Lent(ForkServer):
@@ -123,6 +130,28 @@ class Lent(ForkServer):
         hung_up = select.poll()
         hung_up.register(self._control, 0)
         return not self.doubted and not hung_up.poll(0)
+
+
+def lent_at(path: str) -> Lent:
+    """A fork server of this machine's that listens at a path (utils/hub/warm_service.py). Raises ForkServerEnded."""
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        with short_path(path) as short:
+            control.connect(short)
+    except OSError:
+        control.close()
+        raise ForkServerEnded(f"no process that forks others listens at {path}") from None
+    return Lent(control, None)
+
+
+@contextlib.contextmanager
+def short_path(path: str) -> Iterator[str]:
+    """The same file by a path that is short enough for a socket, which may have 107 bytes. Linux only."""
+    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
+    finally:
+        os.close(folder)
 
 
 def _end(process: subprocess.Popen, control: socket.socket, ready: threading.Event, folder: str | None) -> None:
@@ -195,6 +224,12 @@ class Forked:
     def lost(self) -> bool:
         """Whether it ended because its supervisor did, which is nothing that a child does."""
         return bool(self.why)
+
+    def interrupt(self) -> None:
+        """As Ctrl+C does: to it, and to what is in its group."""
+        if self.returncode is None:
+            with contextlib.suppress(OSError):
+                self._life.send(INTERRUPT.encode())
 
     def kill(self) -> None:
         """End it, and all that it has started."""

@@ -16,7 +16,8 @@ from multiprocessing.connection import Connection, wait
 from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]  # it is documented there
 
 from utils.common.files import python_path
-from utils.processes.forking import Forked, ForkServer, ForkServerEnded, can_fork
+from utils.common.settings import FORK_SERVER
+from utils.processes.forking import Forked, ForkServer, ForkServerEnded, Lent, can_fork, lent_at
 
 from .one_rank import Failure, Lost, Order, Result, Unfinished
 from .telling import Output, RankError, RanksInterrupted, Trouble, name_ranks, told, was
@@ -83,13 +84,23 @@ _shared: ForkServer | None = None
 
 
 def shared_fork_server() -> ForkServer | None:
-    """The one of this process: the first who asks starts it, and who finds it dead. None where a fork is not safe."""
+    """The one of this process: the first who asks starts it, and who finds it dead. None where a fork is not safe.
+
+    On the hub of a class it is the class's, as long as that forks.
+    """
     global _shared
     if not can_fork():
         return None
     if _shared is None or not _shared.alive():
-        _shared = ForkServer("utils.ranks.one_rank:forked", _environment())
+        refused = isinstance(_shared, Lent) and _shared.doubted
+        _shared = (None if refused else _of_the_class()) or ForkServer("utils.ranks.one_rank:forked", _environment())
     return _shared
+
+
+def _of_the_class() -> Lent | None:
+    with contextlib.suppress(ForkServerEnded):
+        return lent_at(os.environ[FORK_SERVER]) if FORK_SERVER in os.environ else None
+    return None
 
 
 def _environment() -> dict[str, str]:
@@ -154,6 +165,8 @@ def _begin(server: ForkServer | None, count: int, files: Sequence[int]) -> Forke
         server.wait_until_ready()
         return server.fork({"count": count}, files)
     except ForkServerEnded:
+        if isinstance(server, Lent):
+            return _begin(shared_fork_server(), count, files)
         raise RuntimeError(ENDED) from None
 
 

@@ -70,18 +70,27 @@ class Unfinished(NamedTuple):
 
 def forked() -> Children:
     """What the fork server loads for ranks: they share it, as long as none of them changes it."""
-    for name in LOADED:
-        importlib.import_module(name)
+    load_for_ranks()
 
     def become(_: dict, files: list[int], rank: int) -> None:
         os.setsid()  # a group with what it starts
-        words, output = files[2 * rank : 2 * rank + 2]
-        for file in set(files) - {words, output}:
-            os.close(file)
-        forget_random_numbers()
-        be(rank, Connection(words), output)
+        be_forked(files, rank)
 
     return Children(become)
+
+
+def load_for_ranks() -> None:
+    for name in LOADED:
+        importlib.import_module(name)
+
+
+def be_forked(files: list[int], rank: int) -> None:
+    """Be this rank, with two of the files that all ranks were given. Never returns."""
+    words, output = files[2 * rank : 2 * rank + 2]
+    for file in set(files) - {words, output}:
+        os.close(file)
+    forget_random_numbers()
+    be(rank, Connection(words), output)
 
 
 def started() -> None:

@@ -32,18 +32,23 @@ def load_graded() -> Children:
 
 def load_plain() -> Children:
     """Kernels for lessons: not observed, and without a key."""
+    load_for_plain_kernels()
+    return _kernels(begin_plain)
+
+
+def load_for_plain_kernels() -> None:
     from utils.grading.run import student_process
 
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel sets it before any import
     student_process.load_for_kernels()
 
-    def begin(_: list[int], arguments: list[str]) -> None:
-        sys.argv = ["kernel", *arguments]
-        from ipykernel import kernelapp
 
-        kernelapp.launch_new_instance()
+def begin_plain(_: list[int], arguments: list[str]) -> None:
+    """Be a Jupyter kernel until it ends."""
+    sys.argv = ["kernel", *arguments]
+    from ipykernel import kernelapp
 
-    return _kernels(begin)
+    kernelapp.launch_new_instance()
 
 
 def _kernels(begin: Begin) -> Children:
@@ -52,7 +57,11 @@ def _kernels(begin: Begin) -> Children:
     def become(request: dict, files: list[int], _: int) -> None:
         (_init if request["apart"] else _kernel)(request, files, begin)
 
-    return Children(become, set_apart=lambda request: isolation.unshare_namespaces() if request["apart"] else None)
+    def set_apart(request: dict, _: list[int]) -> None:
+        if request["apart"]:
+            isolation.unshare_namespaces()
+
+    return Children(become, set_apart)
 
 
 def _init(request: dict, files: list[int], begin: Begin) -> None:
@@ -80,14 +89,15 @@ def _kernel(request: dict, files: list[int], begin: Begin) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
-    _own_files()
+    open_own_files()
     if request["apart"]:
-        isolation.drop_privileges(request["user"], request["limits"], keep=tuple(files))
+        isolation.close_files(files)
+        isolation.drop_privileges(request["user"], request["limits"])
     forget_random_numbers()
     begin(files, request["arguments"])
 
 
-def _own_files() -> None:
+def open_own_files() -> None:
     """Open 0 to 2 for this process. An inherited one is one open file in all forks: a flag set here shows there."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in range(3):

@@ -2,7 +2,8 @@
 
 The fork begins with all that its parent has. `unshare_namespaces` and `setup_mounts` give it namespaces of its own
 (processes, mounts, network, messages between processes, names of the machine) with an empty /tmp, /dev/shm and home;
-`drop_privileges` takes its privileges, its open files and what it could use without bounds. Manual pages:
+`join_namespaces` takes it into those of another. `drop_privileges` takes its privileges and what it could use without
+bounds, `close_files` its open files. Manual pages:
 namespaces(7), mount(2), capabilities(7).
 """
 
@@ -54,6 +55,15 @@ def unshare_namespaces() -> None:
     _call("mount", b"none", b"/", None, RECURSIVE | PRIVATE, None)
 
 
+def join_namespaces(process: int) -> None:
+    """Enter all namespaces but the network's of a process, which a pidfd is of. A child is in its PID namespace.
+
+    Linux 5.8. Raises OSError: setns(2).
+    """
+    own_users = 0 if os.geteuid() == 0 else NEWUSER  # root's rooms have no namespace of users
+    _call("setns", process, NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWPID | own_users)
+
+
 def setup_mounts(
     empty: Mapping[str, int],
     covered: Sequence[str] = (),
@@ -96,16 +106,20 @@ def _read_only(path: str, flags: int) -> None:
     _call("mount", b"none", os.fsencode(path), None, REMOUNT | READ_ONLY | NOSUID | NODEV | flags, None)
 
 
-def drop_privileges(user: int | None, limits: Mapping[str, int], keep: tuple[int, ...] = ()) -> None:
-    """Become `user` (None: who it is), with no privileges, within limits, and with no open file but 0 to 2 and `keep`.
-
-    `limits` are those of the module `resource`, without "RLIMIT_". Raises OSError.
-    """
+def close_files(keep: Sequence[int] = ()) -> None:
+    """No file stays open but 0 to 2 and `keep`."""
     below = 3
     for descriptor in sorted(keep):
         os.closerange(below, descriptor)
         below = descriptor + 1
     os.closerange(below, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+
+
+def drop_privileges(user: int | None, limits: Mapping[str, int]) -> None:
+    """Become `user` (None: who it is), with no privileges, within limits.
+
+    `limits` are those of the module `resource`, without "RLIMIT_". Raises OSError.
+    """
     for capability in range(LAST_CAPABILITY + 1):
         libc.prctl(DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)  # an error: there is none of this number
     for name, value in limits.items():

@@ -1,0 +1,14 @@
+"""JupyterHub's proxy, without a defect of JupyterHub 6.1: a proxy that it has started again outlives it.
+
+Each start begins one more watch over the proxy's process, and the end of the hub ends the last of them only. Another
+then finds that the proxy has ended, and starts it.
+"""
+
+from jupyterhub.proxy import ConfigurableHTTPProxy
+
+
+class ProxyWatchedOnce(ConfigurableHTTPProxy):
+    async def start(self):
+        if self._check_running_callback is not None:
+            self._check_running_callback.stop()
+        await super().start()
