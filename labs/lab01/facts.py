@@ -27,10 +27,10 @@ ex1 = lab.exercise(
     points=1,
     title="Put two layers on two devices",
     hints=[
-        "torch.zeros(3, device=...) makes a tensor on a device, without a copy. Can a layer do the same?",
-        "help(nn.Linear) lists the arguments of nn.Linear. The third is bias, so pass the device by keyword.",
-        "Make each layer in one line, and do not move it. Use the two devices that the function is given, not cuda:0 "
-        "or simgpu:0. check passes others, too.",
+        "torch.zeros(3, device=...) creates a tensor on a device, without a copy. Can you create a layer the same way?",
+        "help(nn.Linear) lists the arguments of nn.Linear. The third is bias, so pass the device by its keyword.",
+        "Create each layer in one line, and do not move it afterwards. Use the function's two arguments instead of "
+        "cuda:0 or simgpu:0, because check also passes other devices.",
     ],
 )
 
@@ -59,18 +59,21 @@ def look_at_layers(lab, device0, device1):
 @ex1.fact("make_layers returns two nn.Linear layers")
 def _(student):
     seen = student.run(look_at_layers, *student.devices)
-    need(seen["kind"] == "layers", f"It returned {seen['kind']}. Return both layers: return layer1, layer2")
-    found = ", ".join(seen["types"]) or "nothing"
-    need(seen["types"] == ["Linear", "Linear"], f"It returned {found}. Return two nn.Linear.")
+    need(
+        seen["kind"] == "layers",
+        f"make_layers returned {seen['kind']}. Return both layers with `return layer1, layer2`.",
+    )
+    found = ", ".join(seen["types"]) or "no layers"
+    need(seen["types"] == ["Linear", "Linear"], f"make_layers returned {found}. Return two nn.Linear layers.")
 
 
-@ex1.fact("layer1 takes 1000 numbers and gives 2000, layer2 takes 2000 and gives 1000")
+@ex1.fact("layer1 has 1000 inputs and 2000 outputs, and layer2 has 2000 inputs and 1000 outputs")
 def _(student):
     sizes = student.run(look_at_layers, *student.devices)["sizes"]
     found = " and ".join(f"{inputs} -> {outputs}" for inputs, outputs in sizes)
     need(
         sizes == [[1000, 2000], [2000, 1000]],
-        f"Yours are {found} (inputs -> outputs). nn.Linear takes the number of inputs first.",
+        f"The sizes of your layers are {found} (inputs -> outputs). nn.Linear takes the number of inputs first.",
     )
 
 
@@ -86,18 +89,18 @@ def _(student):
             )
             need(
                 default == "cpu",
-                f"make_layers leaves {default} as PyTorch's default device, so later tensors are made there, too. "
-                "Give each layer its device instead.",
+                f"After make_layers, PyTorch's default device is {default}, so later tensors are created there. "
+                "Pass each layer its device instead.",
             )
 
 
 def why_elsewhere(found, device0, device1):
     """The likeliest mistake that puts layer1 and layer2 on these devices."""
     if "cpu" in found:
-        return "A layer is made on the CPU unless you give it the device: device0 or device1, as passed in."
+        return "PyTorch creates a layer on the CPU unless you pass a device. Pass device0 or device1, as given."
     if found[0] == found[1]:
-        return "Give each layer its own device, and do not move it afterwards."
-    return f"Expected {device0} and {device1}: use the arguments device0 and device1, in this order, not device names."
+        return "Create each layer on its own device, and do not move it afterwards."
+    return f"Expected {device0} and {device1}. Use the arguments device0 and device1 in this order, not device names."
 
 
 def copies_while_making(lab, device0, device1):
@@ -110,15 +113,15 @@ def copies_while_making(lab, device0, device1):
     return [[event.kind, event.bytes] for event in timeline.events if not event.is_kernel]
 
 
-@ex1.fact("each layer is made on its device: nothing is copied from the CPU or from the other device")
+@ex1.fact("each layer is created on its own device, and nothing is copied from the CPU or the other device")
 def _(student):
     copies = student.run(copies_while_making, *student.devices)
     size = sum(size for _, size in copies)
     amount = f"{size / 1e6:.1f} MB" if size > 1e5 else f"{size} bytes"
     need(
         not copies,
-        f"make_layers copies {amount}, in {len(copies)} copies. Moving a layer copies its parameters, and so "
-        "does filling them with numbers from elsewhere. Let nn.Linear make them on the device.",
+        f"make_layers copies {amount} between devices (copies: {len(copies)}). Moving a layer copies its parameters, "
+        "and so does filling them with values from another device. Have nn.Linear create them on the device.",
     )
 
 
@@ -131,13 +134,14 @@ ex2 = lab.exercise(
     hints=[
         "Draw the two paths of the batch, one through the layers and one around them. Where do they meet?",
         "The two operands of the addition must be on the same device. Which one do you have to move?",
-        "After x = ..., x is no longer the batch. Give activations another name.",
-        "x.to(device) returns a copy and leaves x where it is. Does your code keep each copy?",
-        "If backward() complains about an in-place operation, a += overwrites a tensor that the backward pass needs.",
+        "After an assignment to x, the name x no longer refers to the batch. Give the activations another name.",
+        "x.to(device) returns a copy and leaves x on its device. Does your code use each copy?",
+        "If backward() raises an error about an in-place operation, a line such as x += y overwrites a tensor that the "
+        "backward pass needs.",
     ],
     likely={
-        "inplace operation": "An in-place line such as += changed a tensor that backward() needs: write x = x + y.",
-        "The size of tensor a": "The shortcut adds the batch itself, which has as many features as the output.",
+        "inplace operation": "An in-place line such as x += y changed a tensor that backward() needs. Write x = x + y.",
+        "The size of tensor a": "The shortcut adds the batch itself, which has the same shape as the output of relu2.",
     },
 )
 
@@ -203,74 +207,81 @@ def _(student):
     _, shapes = layers_of(student.run(look_at_model, *student.devices))
     need(
         shapes,
-        "The model has no parameters. Make each layer in __init__, as an attribute: self.layer1 = nn.Linear(...). "
-        "PyTorch does not find layers in a plain list, or layers made in forward.",
+        "The model has no registered weights. Create each layer in __init__ as an attribute, as in self.layer1 = "
+        "nn.Linear(...). PyTorch does not register layers in a plain list or layers created in forward.",
     )
     need(
         shapes == [[2000, 1000], [1000, 2000]],
-        f"It has layers {', '.join(f'{s[-1]} -> {s[0]}' for s in shapes)}. Expected 1000 -> 2000, 2000 -> 1000.",
+        f"The model has the layers {', '.join(f'{s[-1]} -> {s[0]}' for s in shapes)}. Expected 1000 -> 2000 and "
+        "2000 -> 1000, in this order.",
     )
 
 
-@ex2.fact("the first layer is on device0 and the second is on device1")
+@ex2.fact("the first layer is on device0, and the second is on device1")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             found, _ = layers_of(student.run(look_at_model, device0, device1))
-            why = "Does a later line move the whole model?"
+            why = "Use the given devices, and do not move the whole model afterwards."
             if "cpu" in found:
-                why = "Put each layer on its device in __init__; moving the batch moves no layer."
+                why = "Put each layer on its device in __init__. Moving the batch does not move a layer."
             need(
                 found == [device0, device1],
-                f"the layers are on {' and '.join(found)}, not on {device0} and {device1}. {why}",
+                f"The layers are on {' and '.join(found)}, not on {device0} and {device1}. {why}",
             )
 
 
-@ex2.fact("a batch that starts on the CPU goes all the way through")
+@ex2.fact("for a batch on the CPU, the output has the same shape as the batch")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             shape = student.run(run_forward, device0, device1, SEED, batch(BATCH, 1000))["output"].shape
-            need(shape == (BATCH, 1000), f"a batch of shape ({BATCH}, 1000) gives an output of shape {tuple(shape)}.")
+            need(shape == (BATCH, 1000), f"For a batch of shape ({BATCH}, 1000), the output has shape {tuple(shape)}.")
 
 
 @ex2.fact("the output is on device1")
 def _(student):
     found = student.run(run_forward, *student.devices, SEED, batch(BATCH, 1000))["output device"]
-    need(found == student.devices[1], f"The output is on {found}. Leave it on device1, {student.devices[1]}.")
+    need(found == student.devices[1], f"The output is on {found}. Leave it on device1 ({student.devices[1]}).")
 
 
-@ex2.fact("the output has the numbers that the same layers and shortcut give on one device")
+@ex2.fact("the output equals that of the same layers and shortcut on one device")
 def _(student):
     x = batch(BATCH, 1000)
     found = student.run(run_forward, *student.devices, SEED, x)["output"]
     before = before_last_relu(SEED, x)
     through = np.maximum(before, 0)
-    need(not same(found, through), "This is only the output of relu2. Add the batch to it.")
-    need(not same(found, 2 * through), "This is twice the output of relu2. Add the batch: did you overwrite its name?")
+    need(not same(found, through), "The output is that of relu2 alone. Add the batch to it.")
+    need(
+        not same(found, 2 * through),
+        "The output is twice that of relu2. Add the batch instead. Did you reassign its name?",
+    )
     need(not same(found, np.maximum(before + x, 0)), "The batch is added before relu2. Add it to the output of relu2.")
     need(
         same(found, expected_output(SEED, x)),
-        "The numbers differ from relu2(layer2(relu1(layer1(batch)))) + batch. Is there a ReLU after each layer?",
+        "The output differs from relu2(layer2(relu1(layer1(batch)))) + batch. Is there a ReLU after each linear layer?",
     )
 
 
-@ex2.fact("of all activations, only that of the first ReLU changes its device, once")
+@ex2.fact("the only activation that is copied between devices is the first ReLU's output, and it is copied once")
 def _(student):
     copied = student.run(run_forward, *student.devices, SEED, batch(BATCH, 1000))["copied results of"]
     need(
         not any(name.startswith("AddmmBackward") for name in copied),
-        "The output of a linear layer moves before its ReLU, which then computes on the other device. Apply the ReLU "
-        "first, then move.",
+        "The output of a linear layer is moved before its ReLU, so the ReLU runs on the other device. Apply the ReLU "
+        "first, and then move its output.",
     )
-    need(len(copied) < 2, f"Activations are copied {len(copied)} times. {what_is_copied_too_often(copied)}")
+    need(
+        len(copied) < 2,
+        f"Activations are copied between devices {len(copied)} times. {what_is_copied_too_often(copied)}",
+    )
 
 
 def what_is_copied_too_often(copied):
     if any(name.startswith("AddBackward") for name in copied):
-        return "One of them is the sum. Add on device1, and leave the sum on that device."
+        return "One of these copies is the sum. Add on device1, and leave the sum there."
     if any(name.startswith("ToCopyBackward") for name in copied):
-        return "One copy is copied again. Copy straight from device0 to device1."
+        return "One of these copies is copied again. Copy directly from device0 to device1."
     return "One copy is enough."
 
 
@@ -285,28 +296,29 @@ def run_from(lab, start, device0, device1, seed, x):
     return {"output": array(output), "device": str(output.device)}
 
 
-@ex2.fact("the batch may start on device0 or device1 as well")
+@ex2.fact("the batch may also start on device0 or device1")
 def _(student):
     x = batch(BATCH, 1000)
     for name, start in zip(("device0", "device1"), student.devices, strict=True):
         with case(f"With a batch that starts on {name}"):
             run = student.run(run_from, start, *student.devices, SEED, x)
-            need(run["device"] == student.devices[1], f"the output is on {run['device']}, not on device1.")
-            need(same(run["output"], expected_output(SEED, x)), "the output differs from that for a batch on the CPU.")
+            need(run["device"] == student.devices[1], f"The output is on {run['device']}, not on device1.")
+            need(same(run["output"], expected_output(SEED, x)), "The output differs from that for a batch on the CPU.")
 
 
-@ex2.fact("it can be trained: after backward() every parameter has a gradient, on its own device")
+@ex2.fact("after backward(), every parameter has a gradient on its own device")
 def _(student):
     device0, device1 = student.devices
-    with case("After a correct forward pass, in output.square().mean().backward()"):
+    with case("In output.square().mean().backward(), after a correct forward pass"):
         found = student.run(run_model, device0, device1, SEED, batch(BATCH, 1000))["gradient devices"]
     need(
         None not in found,
-        f"{found.count(None)} of the 4 parameters have no gradient. detach() or no_grad() cuts the graph after them.",
+        f"The gradient of {found.count(None)} of the 4 parameters is None. Does detach() or no_grad() cut the autograd "
+        "graph?",
     )
     need(
         sorted(found) == sorted([device0] * 2 + [device1] * 2),
-        f"The gradients are on {', '.join(found)}. Two belong on each device.",
+        f"The gradients are on {', '.join(found)}. Each device should have two of them.",
     )
 
 
@@ -318,8 +330,8 @@ ex3 = lab.exercise(
     title="Read a forward pass",
     hints=[
         "Next to each line of forward, write the device of x after that line.",
-        "A ReLU has no weights, so it computes where its input is. Which line before it moved x last?",
-        "Count each .to that changes the device of x. The one that leaves the CPU counts, too.",
+        "A ReLU has no weights, so it computes on the device of its input. Which earlier line was the last to move x?",
+        "Count each .to() that changes the device of x, including the one that moves x from the CPU.",
     ],
 )
 
@@ -329,9 +341,9 @@ QUESTIONS = {
     "number_of_copies": (range(10), 3),
 }
 WHERE_TO_LOOK = {
-    "relu1_computes_on": "Look where its input is.",
-    "output_is_on": "Look at the return line.",
-    "number_of_copies": "Look at every .to, and ignore the other lines.",
+    "relu1_computes_on": "Which device is the ReLU's input on?",
+    "output_is_on": "Look at the return statement.",
+    "number_of_copies": "Look at each .to() call, and ignore the other operations.",
 }
 
 
@@ -343,7 +355,7 @@ def read_answers(lab):
     return answers
 
 
-@ex3.fact("two of the answers name a device, the third is a number")
+@ex3.fact("two of the answers name a device, and the third is a number")
 def _(student):
     for name, found in student.run(read_answers).items():
         offered = QUESTIONS[name][0]
@@ -372,10 +384,10 @@ ex4 = lab.exercise(
     points=2,
     title="Where is each tensor, and which layers are torn?",
     hints=[
-        "Which methods of a module give its parameters, or its buffers, *with* their names? dir(model) lists all.",
-        "Parameters and buffers are tensors. Which attribute of a tensor is its device?",
-        "named_modules() gives every module. Its parameters() and buffers() take an argument: recurse.",
-        "Or start from the names in placement: the text before the last dot is the module's name.",
+        "Which methods of a module return its parameters or buffers *with* their names? dir(model) lists all methods.",
+        "Parameters and buffers are tensors. Which attribute of a tensor gives its device?",
+        "named_modules() returns every module. A module's parameters() and buffers() take an argument named recurse.",
+        "Alternatively, start from the names in placement. The text before the last dot is the module's name.",
     ],
 )
 
@@ -399,25 +411,27 @@ def compare_placement(found, expected, buffers=(), frozen=()):
     need(isinstance(found, dict), f"placement returned {found}. Return a dict.")
     missing = [name for name in expected if name not in found]
     if {name.rpartition(".")[2] for name in missing} & set(found):
-        why = " Use full names; otherwise equal names overwrite each other."
+        why = " Use full names. Otherwise, entries with the same short name overwrite each other."
     elif missing and set(missing) <= set(frozen):
-        why = " A frozen parameter is a parameter."
+        why = " Include frozen parameters, too."
     else:
         why = " Include the buffers, too." if missing and set(missing) <= set(buffers) else ""
-    need(not missing, f"placement lacks {', '.join(missing)}. It has {', '.join(found) or 'nothing'}.{why}")
+    need(
+        not missing, f"The dict from placement lacks {', '.join(missing)}. It has {', '.join(found) or 'nothing'}.{why}"
+    )
     extra = [name for name in found if name not in expected]
-    need(not extra, f"These are not parameters or buffers of the model: {', '.join(extra)}.")
+    need(not extra, f"The dict has names that are neither parameters nor buffers of the model: {', '.join(extra)}.")
     for name, device in expected.items():
         quoted = found[name].startswith(("'", '"'))
-        why = "Give str(tensor.device) of each tensor." if quoted else "A string is expected: str(device)."
-        need(found[name] == repr(device), f"{name} is on {device!r}, and placement gives {found[name]}. {why}")
+        why = "Use str(tensor.device) of each tensor." if quoted else "A string is expected: str(device)."
+        need(found[name] == repr(device), f"{name} is on {device!r}, but placement gives {found[name]}. {why}")
 
 
-@ex4.fact("placement has the device of every parameter, by name, as a string")
+@ex4.fact("placement maps the name of every parameter to its device as a string")
 def _(student):
     device0, device1 = student.devices
     expected = {"first.weight": device0, "first.bias": device0, "second.weight": device1, "second.bias": device1}
-    with case(f"A Sequential of two nn.Linear, first on {device0} and second on {device1}"):
+    with case(f"With an nn.Sequential of two nn.Linear layers, named first (on {device0}) and second (on {device1})"):
         compare_placement(student.run(place_a_small_model, [device0, device1]), expected)
 
 
@@ -444,13 +458,13 @@ def place_a_model_with_buffers(lab, device0, device1):
     return {str(name): text_or_kind(where) for name, where in found.items()}
 
 
-@ex4.fact("placement has every buffer, also one that state_dict() leaves out")
+@ex4.fact("placement includes every buffer, even one that state_dict() leaves out")
 def _(student):
     device0, device1 = student.devices
     kept = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
     expected = {f"norm.{name}": device0 for name in kept} | {"positions.table": device1}
     buffers = list(expected)[2:]
-    with case("A model with a BatchNorm1d, norm, and a module positions, whose buffer table is in no state_dict()"):
+    with case("With a BatchNorm1d named norm and a module named positions, whose buffer table is not in state_dict()"):
         compare_placement(student.run(place_a_model_with_buffers, device0, device1), expected, buffers)
 
 
@@ -473,21 +487,27 @@ def tear_a_small_model(lab, device0, device1):
 
 
 def told_names(names):
-    return ", ".join(repr(name) if name else "'' (the model itself)" for name in names) or "nothing"
+    return ", ".join(repr(name) if name else "'' (the model itself)" for name in names) or "no names"
 
 
 def compare_torn(found, expected):
     need(not isinstance(found, str), f"torn_layers returned {found}. Return a list of names.")
     missing = [name for name in expected if name not in found]
-    need(not missing, f"torn_layers lacks {told_names(missing)}. It has {told_names(found)}.")
+    need(not missing, f"torn_layers should also return {told_names(missing)}. It returned {told_names(found)}.")
     extra = [name for name in found if name not in expected]
-    need(not extra, f"These are not torn: {told_names(extra)}. Count a module's own tensors, not its children's.")
-    need(len(found) == len(expected), f"Give each name once. The list is {told_names(found)}.")
+    need(
+        not extra,
+        f"torn_layers returned modules that are not torn: {told_names(extra)}. Look at a module's own tensors, not "
+        "those of its children.",
+    )
+    need(len(found) == len(expected), f"torn_layers returned a name more than once: {told_names(found)}.")
 
 
-@ex4.fact("torn_layers finds a layer whose bias, and one whose buffer, is on another device than its other tensors")
+@ex4.fact("torn_layers finds layers whose bias or buffer is on a different device from their other tensors")
 def _(student):
-    with case("Two of four layers are torn: torn has its bias elsewhere, norm its buffer running_mean"):
+    with case(
+        "With two torn layers out of four (the bias of torn and the running_mean of norm are on the other device)"
+    ):
         compare_torn(student.run(tear_a_small_model, *student.devices), ["torn", "norm"])
 
 
@@ -512,7 +532,7 @@ def tear_a_parent(lab, device0, device1):
 
 @ex4.fact("torn_layers finds a torn module that has children")
 def _(student):
-    with case("A Sequential of one module, which has a child, and two parameters of its own on two devices"):
+    with case("With an nn.Sequential of one module that has a child and two parameters of its own on two devices"):
         compare_torn(student.run(tear_a_parent, *student.devices), ["0"])
 
 
@@ -543,9 +563,9 @@ def tear_a_nested_model(lab, device0, device1, itself=False):
     return [str(name) for name in found]
 
 
-@ex4.fact("torn_layers finds a torn layer at any depth, by its whole name")
+@ex4.fact("torn_layers finds a torn module at any depth and gives its full name")
 def _(student):
-    with case("A model with two torn modules at different depths, scaled and block.1.0"):
+    with case("With two torn modules at different depths, scaled and block.1.0"):
         compare_torn(student.run(tear_a_nested_model, *student.devices), ["scaled", "block.1.0"])
 
 
@@ -556,15 +576,15 @@ ex5 = lab.exercise(
     points=3,
     title="Split any stack of layers",
     hints=[
-        "layers[:cut] is an nn.Sequential of the layers before the cut. So is layers[cut:] of the others.",
-        "One line moves each part to its device. forward has the same two moves as SimpleMPModel.",
-        "Where does a batch from the CPU have to be before part0, and before part1?",
-        "If numbers or gradients differ, does each given layer run once, in order? Does any other layer run?",
+        "layers[:cut] is an nn.Sequential of the layers before the cut. layers[cut:] is an nn.Sequential of the rest.",
+        "One line moves each part to its device. forward moves the batch and one activation, as in SimpleMPModel.",
+        "On which device does part0 need its input, and on which does part1?",
+        "If the output or the gradients differ, does each given layer run once, in order? Does any other layer run?",
         "For undivided_state, print the keys of layers.state_dict() next to those of your two parts. A slice of an "
         "nn.Sequential keeps the names of its layers.",
     ],
     likely={
-        'missing the required "forward"': "part0 and part1 must run their layers when they are called: use "
+        'missing the required "forward"': "part0 and part1 must run their layers when they are called. Use "
         "nn.Sequential.",
     },
 )
@@ -587,24 +607,24 @@ def compare_split(student, stack, x, cut, device0, device1):
     torch.manual_seed(5)
     whole = build(stack)
     state = {name: values.numpy().copy() for name, values in whole.state_dict().items()}
-    with case(f"With {len(stack)} layers, cut={cut}, device0={device0} and device1={device1}"):
+    with case(f"With {len(stack)} layers, cut={cut}, device0={device0}, and device1={device1}"):
         run = student.run(split_and_run, stack, cut, device0, device1, state, x)
         compare_places(run["tensors"], whole, cut, device0, device1)
         need(
             run["output device"] == device1,
-            f"the output is on {run['output device']}. Leave it on device1, {device1}.",
+            f"The output is on {run['output device']}. Leave it on device1 ({device1}).",
         )
         expected = forward_and_backward(whole, x)
         if not same(run["output"], expected["output"]):
-            raise Unmet(f"the output is not that of `layers`. {why_output(run['output'], whole, x, cut)}")
+            raise Unmet(f"The output differs from that of `layers`. {why_output(run['output'], whole, x, cut)}")
         missing = sum(gradient is None for gradient in run["gradients"])
         need(
             not missing,
-            f"after backward() {missing} of {len(run['gradients'])} parameters have no gradient. Between the parts "
-            "something cuts the graph, such as detach() or no_grad().",
+            f"After backward(), the gradient of {missing} of {len(run['gradients'])} parameters is None. Does detach() "
+            "or no_grad() cut the autograd graph?",
         )
         right = all(any(same(mine, theirs) for theirs in expected["gradients"]) for mine in run["gradients"])
-        need(right, "the gradients are not those of `layers` on one device.")
+        need(right, "The gradients differ from those of `layers` on one device.")
 
 
 def why_output(output, whole, x, cut) -> str:
@@ -612,18 +632,18 @@ def why_output(output, whole, x, cut) -> str:
     linear = nn.Sequential(*(layer for layer in whole if not isinstance(layer, (nn.Tanh, nn.ReLU))))
     with torch.no_grad():
         if same(output, linear(torch.from_numpy(x)).numpy()):
-            return "Layers without parameters, such as activations, are left out."
+            return "The split model leaves out layers without parameters, such as Tanh."
         if same(output, whole[cut:](whole[:cut](torch.from_numpy(x)).relu()).relu().numpy()):
-            return "You add a ReLU after each part, but `layers` already has its activations."
-    return "Does each given layer, with its own weights, run once and in order?"
+            return "Your model applies a ReLU after each part. Run only the layers in `layers`."
+    return "Does each given layer run once, in order, with its own weights?"
 
 
 def compare_places(found, whole, cut, device0, device1):
     """Every layer's parameters and buffers are on the device of its part: `found` is a list of [shape, device]."""
     need(
         found,
-        "the model has no parameters. Make the parts attributes, such as self.part0 = layers[...]: PyTorch does not "
-        "find layers in a plain list.",
+        "The model has no parameters. Make the parts attributes, as in self.part0 = layers[...]. PyTorch does not "
+        "register layers in a plain list.",
     )
     left = list(found)
     for index, layer in enumerate(whole):
@@ -631,15 +651,15 @@ def compare_places(found, whole, cut, device0, device1):
         for tensor in tensors_of(layer, wanted):
             elsewhere = sorted({device for shape, device in left if shape == tensor[0]})
             where = f"is on {' or '.join(elsewhere)}" if elsewhere else "is missing"
-            part = "part0, on device0" if index < cut else "part1, on device1"
+            part = "part0 on device0" if index < cut else "part1 on device1"
             need(
                 tensor in left,
-                f"layer {index} ({type(layer).__name__}) {where}. It belongs in {part}, {wanted}.",
+                f"Layer {index} ({type(layer).__name__}) {where}. It belongs in {part} ({wanted}).",
             )
             left.remove(tensor)
     need(
         not left,
-        f"the model has {len(left)} extra parameters or buffers. Does it keep copies of the layers?",
+        f"The model has more parameters or buffers than `layers` ({len(left)} more). Does it keep copies of layers?",
     )
 
 
@@ -647,12 +667,12 @@ def same(mine, theirs):
     return mine.shape == theirs.shape and np.allclose(mine, theirs, **CLOSE)
 
 
-@ex5.fact("split in the middle, a stack of linear layers computes the same as on one device")
+@ex5.fact("a stack split in the middle gives the same output and gradients as on one device")
 def _(student):
     compare_split(student, LINEAR_STACK, batch(4, 12), 2, *student.devices)
 
 
-@ex5.fact("with the two devices swapped it does the same")
+@ex5.fact("the same is true with the two devices swapped")
 def _(student):
     compare_split(student, LINEAR_STACK, batch(4, 12), 2, *student.devices[::-1])
 
@@ -669,17 +689,20 @@ def run_parts(lab, stack, cut, device0, device1, state, x):
     return [array(hidden), array(part1(hidden.to(device1)))]
 
 
-@ex5.fact("you can call part0 and part1 each by itself")
+@ex5.fact("part0 and part1 can each be called on their own")
 def _(student):
     torch.manual_seed(5)
     whole, x = build(LINEAR_STACK), batch(4, 12)
     state = {name: values.numpy().copy() for name, values in whole.state_dict().items()}
-    with case("With part0 and part1 called outside of forward, cut=2"):
+    with case("With cut=2 and direct calls to part0 and part1"):
         hidden, output = student.run(run_parts, LINEAR_STACK, 2, *student.devices, state, x)
     with torch.no_grad():
         after_cut = whole[:2](torch.from_numpy(x)).numpy()
-        need(same(hidden, after_cut), "With cut=2, part0 does not give the output of the first 2 layers.")
-        need(same(output, whole(torch.from_numpy(x)).numpy()), "part1(part0(x)) is not the output of `layers`.")
+        need(same(hidden, after_cut), "With cut=2, the output of part0 differs from that of the first 2 layers.")
+        need(
+            same(output, whole(torch.from_numpy(x)).numpy()),
+            "With cut=2, part1(part0(x)) differs from the output of `layers`.",
+        )
 
 
 def state_of_split(lab, stack, cut, device0, device1, seed):
@@ -705,9 +728,12 @@ def why_names(found, whole, cut) -> str:
     from_0 = list(nn.Sequential(*whole[cut:]).state_dict())
     twice = [name for name in first if name in from_0]
     if twice and sorted(found) == sorted({*first, *from_0}):
-        return f" Both parts have {', '.join(twice)}: part1 counts its layers from 0 again, so one of each is lost."
+        return (
+            f" Both parts have {', '.join(twice)}, because part1 numbers its layers from 0 again. One tensor per name "
+            "is lost."
+        )
     if sorted(found) == sorted([*(f"part0.{name}" for name in first), *(f"part1.{name}" for name in second)]):
-        return " Take the state of each part, not of the split model: its names begin with part0 or part1."
+        return " Use the state of each part. The names in the split model's state begin with part0 or part1."
     if sorted(found) == sorted(name for name, _ in whole.named_parameters()):
         return " The buffers are missing."
     return ""
@@ -718,29 +744,32 @@ def compare_state(student, stack, cut, device0, device1, seed=SEED):
     whole = build(stack)
     fill(whole, seed)
     expected = whole.state_dict()
-    with case(f"With {len(stack)} layers, cut={cut}"):
+    with case(f"With {len(stack)} layers and cut={cut}"):
         found = student.run(state_of_split, stack, cut, device0, device1, seed)
         need(isinstance(found, dict), f"undivided_state returned {found}. Return a dict.")
         need(
             list(map(str, sorted(found))) == sorted(expected),
-            f"undivided_state has {', '.join(found)}. Expected {', '.join(expected)}."
+            f"undivided_state returned the names [{', '.join(found)}]. Expected [{', '.join(expected)}]."
             + why_names(list(found), whole, cut),
         )
         for name, (device, values) in found.items():
-            need(values is not None, f"{name} is {device}, not a tensor.")
-            need(device == "cpu", f"{name} is on {device}. A machine without GPUs must load it. Move it to the CPU.")
+            need(values is not None, f"The value of {name} is {device}, not a tensor.")
+            need(
+                device == "cpu",
+                f"{name} is on {device}. Move it to the CPU, so that a machine without GPUs can load it.",
+            )
             need(
                 same(values, expected[name].numpy()),
-                f"{name} does not have the values that the model has now. Read them in undivided_state, not before.",
+                f"The values of {name} are not the model's current ones. Read them in undivided_state, not earlier.",
             )
 
 
-@ex5.fact("the undivided layers can load undivided_state, on the CPU")
+@ex5.fact("the undivided layers can load the result of undivided_state on the CPU")
 def _(student):
     compare_state(student, LINEAR_STACK, 2, *student.devices)
 
 
-@ex5.fact("undivided_state has the buffers, too")
+@ex5.fact("undivided_state includes the buffers")
 def _(student):
     stack = [["Linear", 12, 16], ["BatchNorm1d", 16], ["ReLU"], ["Linear", 16, 5]]
     compare_state(student, stack, 2, *student.devices, seed=6)
@@ -787,20 +816,23 @@ def undivided_named_layers(x) -> np.ndarray:
 NAMED = ["enter.bias", "enter.weight", "leave.bias", "leave.weight"]
 
 
-@ex5.fact("the layers may have names, and one may appear twice")
+@ex5.fact("the layers may have names, and a layer may appear twice")
 def _(student):
     for cut in (1, 3):
-        with case(f"With layers named enter, act, shift, again (the same layer as act) and leave, cut={cut}"):
+        with case(f"With cut={cut} and layers named enter, act, shift, again (the same layer as act), and leave"):
             x = batch(4, 5)
             run = student.run(split_named_layers, cut, *student.devices, x)
             need(
                 same(run["output"], undivided_named_layers(x)),
-                "the output is not that of `layers`. named_children() and modules() give a layer that appears twice "
+                "The output differs from that of `layers`. named_children() and modules() list a repeated layer "
                 "only once.",
             )
             found = run["found"]
             need(isinstance(found, list), f"undivided_state returned {found}. Return a dict.")
-            why = "Keep the names that the layers have in `layers`."
+            why = "Keep the layers' names from `layers`."
             if "shift.weight" in found:
-                why = "shift.weight is a buffer that state_dict() leaves out."
-            need(found == NAMED, f"undivided_state has {', '.join(found)}. Expected {', '.join(NAMED)}. {why}")
+                why = "Leave out the buffer shift.weight, which is not in state_dict()."
+            need(
+                found == NAMED,
+                f"undivided_state returned the names [{', '.join(found)}]. Expected [{', '.join(NAMED)}]. {why}",
+            )

@@ -25,18 +25,18 @@ ex1 = lab.exercise(
     points=3,
     title="Watch a model with hooks",
     hints=[
-        "model.named_modules() gives every module at any depth, with its name. A leaf has no children().",
+        "model.named_modules() returns every module at any depth, with its name. A leaf is a module without children.",
         "PyTorch calls a forward hook with the module, a tuple of its inputs, and its output.",
-        "If a module raises, its forward hook does not run. A forward pre-hook runs before the module. What do you "
-        "know about a call that began and did not end?",
-        "Each hook needs its own name. Make it in a function that takes the name. A hook made in the loop itself reads "
-        "the loop's variable later, when it holds the last name.",
-        "register_forward_hook returns a handle. Keep all handles, run the model in try, and call remove() on each in "
-        "finally.",
+        "If a module raises an exception, its forward hook does not run. A forward pre-hook runs before the module. "
+        "How can you recognize a call that began and did not end?",
+        "Each hook needs the name of its own module. Create the hook in a function that takes the name. A hook created "
+        "in the loop itself reads the loop variable later, when the variable has the last name.",
+        "register_forward_hook returns a handle. Keep all handles, run the model in a try block, and call remove() on "
+        "each handle in the finally block.",
     ],
     likely={
-        "Expected all tensors": "Call model(batch) itself: only its forward knows the order of its layers and its "
-        "copies.",
+        "Expected all tensors": "Call model(x) instead of its layers. Only the model's own forward has the right order "
+        "of layers and copies.",
     },
 )
 
@@ -102,37 +102,38 @@ def compare_seen(found, expected):
     extra = [name or "the model itself" for name in names if name not in right]
     need(
         not extra,
-        f"These have children, so they are not leaves: {', '.join(extra)}. Look at any depth, for leaves only.",
+        f"These entries do not belong to leaves: {', '.join(extra)}. Include only leaves, at any depth.",
     )
     missing = [name for name in right if name not in names]
     why = ""
     if missing and len(set(names)) == 1 < len(names):
-        why = f" Every hook read the loop's variable after the loop, when it was {names[0]!r}."
+        why = f" Every hook reads the loop variable after the loop, when its value is {names[0]!r}."
     need(
-        not missing, f"These leaves ran and are not in the list: {', '.join(missing)}. It has {', '.join(names)}.{why}"
+        not missing,
+        f"These leaves ran but are not in the list: {', '.join(missing)}. The list has {', '.join(names)}.{why}",
     )
-    why = " A leaf that runs twice has two entries." if names == list(dict.fromkeys(right)) else ""
-    need(names == right, f"The leaves ran in the order {', '.join(right)}. Yours: {', '.join(names)}.{why}")
+    why = " A leaf that runs twice needs two entries." if names == list(dict.fromkeys(right)) else ""
+    need(names == right, f"The leaves ran in the order {', '.join(right)}. Your list has {', '.join(names)}.{why}")
     for (name, *places), (_, *truth) in zip(found, expected, strict=True):
         need(
             places == truth,
-            f"{name} has its input on {truth[0]} and its output on {truth[1]}, but your entry has {places[0]} and "
-            f"{places[1]}. Read the first from the hook's inputs, the second from its output.",
+            f"The leaf '{name}' has its input on {truth[0]} and its output on {truth[1]}, but your entry has "
+            f"{places[0]} and {places[1]}. Read the first from the hook's inputs and the second from its output.",
         )
 
 
-@ex1.fact("devices_seen returns a list, and each entry is three strings: name, input device, output device")
+@ex1.fact("devices_seen returns a list, and each entry has three strings: name, input device, and output device")
 def _(student):
-    with case("With a model whose layers run in another order than they are made in"):
+    with case("With a model that creates its layers in a different order than it runs them"):
         found = student.run(watch_a_model, *student.devices)
-    need(found["kind"] in ("a list", "a tuple"), f"It returned {found['kind']}. Return a list.")
+    need(found["kind"] in ("a list", "a tuple"), f"devices_seen returned {found['kind']}. Return a list.")
     for entry in found["seen"]:
         strings = isinstance(entry, list) and len(entry) == 3 and all(value[0] in "'\"" for value in entry)
         told = f"({', '.join(entry)})" if isinstance(entry, list) else entry
-        need(strings, f"One entry is {told}. Three strings are expected: str(device) for a device.")
+        need(strings, f"One entry is {told}. Three strings are expected, with str(device) for each device.")
 
 
-@ex1.fact("the list has the leaves, at any depth, in the order in which they ran")
+@ex1.fact("the list has the leaves at any depth, in the order in which they ran")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -141,10 +142,10 @@ def _(student):
             )
 
 
-@ex1.fact("no hook is left in the model")
+@ex1.fact("devices_seen removes all of its hooks")
 def _(student):
     left = student.run(watch_a_model, *student.devices)["left"]
-    need(left == 0, f"hooks still registered: {left}. Call remove() on the handle of each.")
+    need(left == 0, f"Hooks still registered after the call: {left}. Call remove() on the handle of each hook.")
 
 
 def watch_a_failure(lab, device0, device1, kind):
@@ -188,26 +189,33 @@ def compare_failure(student, kind, description, expected):
         with order, case(description):
             found = student.run(watch_a_failure, device0, device1, kind)
             seen, right = unquoted(found["seen"]), expected(device0, device1)
-            told = ", ".join(" ".join(entry[::2]) for entry in seen) or "nothing"
-            wanted = ", ".join(" ".join(entry[::2]) for entry in right) or "nothing"
+            told = ", ".join(" ".join(entry[::2]) for entry in seen) or "no entries"
+            wanted = ", ".join(" ".join(entry[::2]) for entry in right) or "no entries"
             need(
                 seen == right,
-                f"expected {wanted} (names and ends of the entries). Yours: {told}.{why_failure(seen, right)}",
+                f"Expected {wanted}, but your list has {told}. (The input devices are compared, but not "
+                f"shown.){why_failure(seen, right)}",
             )
-            need(not found["left"], f"hooks still registered: {found['left']}. Remove them after an error, too.")
-            need(found["runs"] == 1, f"the model ran {found['runs']} times. Register all hooks, then run it once.")
+            need(
+                not found["left"],
+                f"Hooks still registered after the call: {found['left']}. Remove them after an error, too.",
+            )
+            need(
+                found["runs"] == 1,
+                f"The model ran {found['runs']} times instead of once. Register all hooks, and then run the model.",
+            )
 
 
 def why_failure(seen, right) -> str:
     """The mistake that gives these entries."""
     if right and right[-1][-1] == "raised" and seen == right[:-1]:
-        return f" The leaf that raised is missing: a pre-hook ran for {right[-1][0]}, and no forward hook."
+        return f" The leaf that raised has no entry. For {right[-1][0]}, a pre-hook runs, but no forward hook runs."
     if seen and seen[-1][-1] == "raised" and (not right or right[-1][-1] != "raised"):
-        return f" {seen[-1][0]} had finished: the model's own forward raised."
+        return f" The leaf {seen[-1][0]} had finished before the model's own forward raised the exception."
     return ""
 
 
-@ex1.fact("if a layer raises, its entry is the last one and ends with 'raised', and no hook is left")
+@ex1.fact("if a leaf raises an exception, its entry is the last one and ends with 'raised', and all hooks are removed")
 def _(student):
     def expected(device0, device1):
         seen = [["first.0", device0, device0], ["first.1", device0, device0]]
@@ -244,7 +252,7 @@ def watch_a_loop(lab, device0, device1):
     return {"seen": [list(map(str, entry)) for entry in found], "own hook": [during, len(calls) - during]}
 
 
-@ex1.fact("a leaf that runs twice is in the list twice, and a hook that was there before stays")
+@ex1.fact("a leaf that runs twice has two entries, and existing hooks are kept")
 def _(student):
     for device0, device1 in (student.devices, student.devices[::-1]):
         found = student.run(watch_a_loop, device0, device1)
@@ -252,17 +260,22 @@ def _(student):
         expected += [["inner.out", device1, device1], ["act", device1, device1]]
         with case("With a model whose forward has a loop"):
             compare_seen(found["seen"], expected)
-        need(found["own hook"][0] == 1, "the model ran more than once, or not at all. Run it once.")
-        need(found["own hook"][1] == 1, "a hook that was there before is gone. Remove only your own, by their handles.")
+        need(
+            found["own hook"][0] == 1,
+            "An existing hook did not run exactly once. Run the model once, and keep its hooks.",
+        )
+        need(found["own hook"][1] == 1, "An existing hook is gone. Remove only your own hooks, using their handles.")
 
 
-@ex1.fact("if the model's own forward raises, no leaf's entry ends with 'raised', and no hook is left")
+@ex1.fact("if the model's own forward raises an exception, no entry ends with 'raised', and all hooks are removed")
 def _(student):
     def expected(device0, device1):
         ran = [["first.0", device0], ["first.1", device0], ["second.0", device1], ["second.1", device1]]
         return [[name, device, device] for name, device in ran]
 
-    compare_failure(student, "between", "With a model whose own forward raises between two layers", expected)
+    compare_failure(
+        student, "between", "With a model whose own forward raises an exception between two layers", expected
+    )
 
 
 # --- ex2: bytes_moved -----------------------------------------------------------------------------------------
@@ -272,11 +285,11 @@ ex2 = lab.exercise(
     points=3,
     title="Count the bytes before you run",
     hints=[
-        "Follow the batch by hand: where is it, where does the next layer need it, and what are its shape and dtype?",
-        "Which shape does a layer's output have? Let the layer compute on the CPU. tensor.nbytes is its size in bytes.",
-        "A gradient has the shape and dtype of its tensor. It crosses only if a layer somewhere before the crossing "
-        "is trained: carry that along from layer to layer.",
-        "Data may take the same pair (from, to) twice. Add to the dict's entry instead of replacing it.",
+        "Follow the batch by hand. What are its device, shape, and dtype, and where does the next layer need it?",
+        "To find the shape of a layer's output, run the layer on the CPU. tensor.nbytes is a tensor's size in bytes.",
+        "A gradient has the shape and dtype of its tensor. It crosses only if some layer before the crossing is "
+        "trained. Keep track of this from layer to layer.",
+        "The same pair (from, to) may occur more than once. Add to the dict's entry instead of replacing it.",
     ],
 )
 
@@ -308,7 +321,7 @@ def count_bytes(lab, stack, places, dtype, frozen, training, x, devices):
     told = []
     for way, size in found.items():
         if not isinstance(way, tuple) or len(way) != 2:
-            return {"kind": f"a dict with {kind_of(way)} as a key, not a pair (from, to)"}
+            return {"kind": f"a dict with {kind_of(way)} as a key"}
         told.append([str(way[0]), str(way[1]), size if isinstance(size, (int, float)) else kind_of(size)])
     return {"kind": "dict", "told": told, "took": sum(peaks) - sum(before), "refrozen": wanted_now != wanted}
 
@@ -336,18 +349,18 @@ def bytes_of_a_step(stack, places, dtype, frozen, training, x, mistake=""):
 
 
 MISCOUNTS = {
-    "numbers": "elements are counted, not bytes",
-    "four bytes": "each number is counted as four bytes, whatever its dtype",
+    "numbers": "elements are counted instead of bytes",
+    "four bytes": "each element is counted as four bytes, regardless of its dtype",
     "training always": "gradients are counted although training is False",
     "training never": "no gradient is counted",
-    "gradient of the batch": "a gradient is counted at every crossing, also for the batch, which needs none",
-    "frozen as trained": "a gradient is counted where every layer before the crossing is frozen",
-    "layer before only": "a gradient is counted only where the layer right before the crossing is trained, not any "
-    "layer before it",
-    "size of the output": "a copy to a layer is given the size of the layer's output, not of its input",
+    "gradient of the batch": "a gradient is counted at every crossing, even for the batch, which needs no gradient",
+    "frozen as trained": "a gradient is counted even where every layer before the crossing is frozen",
+    "layer before only": "a gradient is counted only where the layer immediately before the crossing is trained, "
+    "regardless of earlier layers",
+    "size of the output": "a copy to a layer is counted with the size of the layer's output instead of its input",
     "no first copy": "the copy of the batch from the CPU to the first layer is missing",
-    "overwritten": "of several crossings with the same pair only the last is counted",
-    "output to the CPU": "the output is moved to the CPU, although it should stay on the last layer's device",
+    "overwritten": "only the last of several crossings with the same pair is counted",
+    "output to the CPU": "a copy of the output to the CPU is counted, although the output stays on the last device",
 }
 
 
@@ -355,16 +368,16 @@ def why_miscounted(seen, truth, layers, mistaken) -> str:
     """The mistakes that give these bytes."""
     counted = [words for each, words in MISCOUNTS.items() if seen == mistaken[each]]
     if any(isinstance(size, str) for size in seen.values()):
-        return " Give bytes as a number."
+        return " Give the bytes as a number."
     if counted:
-        return f" That is the result if {', or if '.join(counted)}."
+        return f" This is the result if {', or if '.join(counted)}."
     if any(here == there for here, there in seen):
-        return " Data that is on the layer's device already is not copied."
+        return " Data that is already on the layer's device is not copied."
     extra = {seen.get(way, 0) - truth.get(way, 0) for way in {*seen, *truth}} - {0}
     weights = {sum(p.nbytes for p in layer.parameters()) for layer in layers}
     if extra & (weights - {0}):
-        return " You count the bytes of a layer's parameters. Parameters and their gradients stay where they are."
-    return " Go from layer to layer: each change of the device is a copy."
+        return " Do you count the bytes of a layer's parameters? Parameters and their gradients are not copied."
+    return " Go from layer to layer. Each change of device is a copy."
 
 
 def compare_bytes(student, stack, places, description, *, rows=8, dtype="float32", frozen=(), training=True, seed=0):
@@ -374,41 +387,46 @@ def compare_bytes(student, stack, places, description, *, rows=8, dtype="float32
     frozen = list(frozen)
     found = student.run(count_bytes, stack, places, dtype, frozen, training, x, student.devices)
     truth = bytes_of_a_step(stack, places, dtype, frozen, training, x)
-    with case(f"{description}, places={', '.join(places)}, training={training}"):
-        need(found["kind"] == "dict", f"bytes_moved returned {found['kind']}. Return a dict.")
+    with case(f"{description} (places=[{', '.join(places)}], training={training})"):
+        need(
+            found["kind"] == "dict",
+            f"bytes_moved returned {found['kind']}. Return a dict with pairs (from, to) as keys.",
+        )
         seen = {(here, there): size for here, there, size in found["told"] if size}
         mistaken = {each: bytes_of_a_step(stack, places, dtype, frozen, training, x, each) for each in MISCOUNTS}
         layers = build(stack).to(getattr(torch, dtype))
         why = "" if seen == truth else why_miscounted(seen, truth, layers, mistaken)
         for here, there in dict.fromkeys([*truth, *seen]):
             says, right = seen.get((here, there), 0), truth.get((here, there), 0)
-            need(says == right, f"from {here} to {there} you have {says} bytes, but a timeline has {right}.{why}")
+            need(
+                says == right, f"From {here} to {there}, your result is {says}, but a timeline has {right} bytes.{why}"
+            )
         took = found["took"]
-        need(not took, f"the bytes are right, but {took} bytes were allocated on the devices. Compute on the CPU.")
+        need(not took, f"The result is right, but {took} bytes were allocated on the devices. Compute on the CPU.")
         need(
             not found["refrozen"],
-            "the bytes are right, but requires_grad of some parameters has changed. Use torch.no_grad(), which freezes "
-            "nothing.",
+            "The result is right, but requires_grad of some parameters has changed. Use torch.no_grad(), which "
+            "does not freeze parameters.",
         )
 
 
 CHAIN = [["Linear", 20, 30], ["ReLU"], ["Linear", 30, 10], ["Linear", 10, 7]]
 
 
-@ex2.fact("one crossing: the batch and the hidden activation in forward, one gradient in backward")
+@ex2.fact("with one crossing, forward copies the batch and the hidden activation, and backward copies one gradient")
 def _(student):
     device0, device1 = student.devices
     for training in (False, True):
         places = [device0, device0, device1, device1]
-        compare_bytes(student, CHAIN, places, "Four layers", training=training)
-    compare_bytes(student, CHAIN, places, "Four layers in float64", dtype="float64")
+        compare_bytes(student, CHAIN, places, "With four layers", training=training)
+    compare_bytes(student, CHAIN, places, "With four layers in float64", dtype="float64")
 
 
-@ex2.fact("several crossings, the same pair twice, and a layer on the CPU")
+@ex2.fact("the result is right for several crossings, a repeated pair, and a layer on the CPU")
 def _(student):
     device0, device1 = student.devices
-    compare_bytes(student, CHAIN, [device1, device0, device1, device0], "Four layers", rows=3)
-    compare_bytes(student, CHAIN, [device0, "cpu", "cpu", device1], "Four layers", rows=3)
+    compare_bytes(student, CHAIN, [device1, device0, device1, device0], "With four layers", rows=3)
+    compare_bytes(student, CHAIN, [device0, "cpu", "cpu", device1], "With four layers", rows=3)
 
 
 @ex2.fact("a gradient crosses only if a layer before the crossing is trained")
@@ -426,15 +444,15 @@ ex3 = lab.exercise(
     star=True,
     title="Find the bridges in the autograd graph",
     hints=[
-        "Begin with output.grad_fn. Its next_functions are pairs. The first of a pair is the next node, or None.",
-        "Two paths may lead to one node. What do you have to store, to count it once?",
-        "If it raises, ask which grad_fn an output has that was computed under torch.no_grad().",
-        "How many bridges does the longest path from a node have? The numbers of its next nodes are enough to tell.",
-        "A recursive function with a dict from a node to its number visits each node once. The nodes in the dict are "
-        "those of the graph.",
+        "Begin with output.grad_fn. Its next_functions are pairs. The first item of a pair is the next node or None.",
+        "Two paths may lead to the same node. What do you have to store to count the node only once?",
+        "If bridges raises an error, consider an output computed under torch.no_grad(). What is its grad_fn?",
+        "What is the largest number of bridges on a path from a node? It follows from the results for its next nodes.",
+        "A recursive function that stores each node's result in a dict visits each node once. At the end, the dict has "
+        "all nodes of the graph.",
     ],
     likely={
-        "'NoneType' object": "An output without a graph has grad_fn None, and next_functions can contain None.",
+        "'NoneType' object": "The grad_fn of an output without a graph is None, and next_functions can contain None.",
     },
 )
 
@@ -480,7 +498,7 @@ def count_bridges(lab, places, kind):
         return {"kind": kind_of(found)}
     for number in found:
         if not isinstance(number, int) or isinstance(number, bool):
-            return {"kind": f"a pair with {kind_of(number)} in it"}
+            return {"kind": f"a pair that contains {kind_of(number)}"}
     touched = start.grad is not None
     try:
         if output.requires_grad:
@@ -499,32 +517,38 @@ def crossings(path):
 def compare_bridges(student, places, kind, expected, row, description):
     found = student.run(count_bridges, list(places), kind)
     with case(description):
-        need(found["kind"] == "two", f"bridges returned {found['kind']}. Return two numbers.")
+        need(found["kind"] == "two", f"bridges returned {found['kind']}. Return two integers.")
         count, longest = found["found"]
         turned = [count, longest] == [row, expected] and row != expected
-        need(not turned, f"your numbers, {count} and {longest}, are in the wrong order. Return the total first.")
+        need(
+            not turned,
+            f"Your numbers, {count} and {longest}, are in the wrong order. Return the total number of bridges first.",
+        )
         need(
             count == expected,
-            f"the graph has {expected} bridge{'s' * (expected != 1)}, but your first number is {count}. "
+            f"The graph has {expected} bridge{'s' * (expected != 1)}, but your first number is {count}. "
             f"{why_count(kind, count, expected)}",
         )
         need(
             longest == row,
-            f"the path with the most bridges has {row}, but your second number is {longest}. "
+            f"The path with the most bridges has {row}, but your second number is {longest}. "
             f"{why_longest(kind, longest, row)}",
         )
-        need(not found["touched"], "parameters have gradients afterwards. Read the graph, and call no backward().")
-        need(found["alive"], "backward() is no longer possible afterwards. Only read the graph.")
+        need(
+            not found["touched"],
+            "The call left a gradient in a tensor of the graph. Read the graph without calling backward().",
+        )
+        need(found["alive"], "After the call, backward() raises an error. Only read the graph.")
 
 
 def why_count(kind, count, expected) -> str:
     """The likeliest mistake that counts so many bridges."""
     if count > expected and kind != "chain":
-        return "Count a node once, however many paths lead to it."
+        return "Count each node once, no matter how many paths lead to it."
     if count > expected:
-        return "Count only the nodes that are copies. The batch's own copy has no node."
+        return "Count only the nodes of copies. The initial copy of the input has no node."
     if count == 0:
-        return "A bridge's name() begins with ToCopyBackward, and may end with anything."
+        return "A bridge's name() begins with ToCopyBackward and may have any ending."
     return (
         "Follow every entry of next_functions to the end, count the bridges of all paths, and compare the nodes "
         "themselves, not their names."
@@ -534,8 +558,8 @@ def why_count(kind, count, expected) -> str:
 def why_longest(kind, longest, row) -> str:
     """The likeliest mistake that finds a path with so many bridges."""
     if longest > row:
-        return "Count bridges only, and only those on the same path."
-    return "Where paths part, take the one with the most bridges, even if you met its nodes before on another path."
+        return "Count only bridges, and only those on the same path."
+    return "Where paths branch, take the one with the most bridges, even if another path has already visited its nodes."
 
 
 def compare_chain(student, path, description):
@@ -543,53 +567,58 @@ def compare_chain(student, path, description):
     compare_bridges(student, path, "chain", crossings(path), crossings(path), description)
 
 
-@ex3.fact("one move between two devices is one bridge, no move is none")
+@ex3.fact("one move between two devices gives one bridge, and no move gives none")
 def _(student):
     device0, device1 = student.devices
-    compare_chain(student, [device0, device1], "A tensor moved from device0 to device1")
-    compare_chain(student, [device0], "A tensor that stays on device0")
+    compare_chain(student, [device0, device1], "With a tensor that moves from device0 to device1")
+    compare_chain(student, [device0], "With a tensor that stays on device0")
 
 
-@ex3.fact("a path over several devices has as many bridges as moves")
+@ex3.fact("a path across several devices has as many bridges as moves")
 def _(student):
     device0, device1 = student.devices
     path = [device0, "cpu", device1, device0]
-    compare_chain(student, path, "A tensor moved from device0 to the CPU, to device1, to device0")
+    compare_chain(student, path, "With a tensor that moves from device0 to the CPU, to device1, and back to device0")
 
 
 @ex3.fact("a bridge that two paths lead to is counted once")
 def _(student):
     path = student.devices
     compare_bridges(
-        student, path, "used twice", crossings(path), crossings(path), "A tensor that is moved once and then used twice"
+        student,
+        path,
+        "used twice",
+        crossings(path),
+        crossings(path),
+        "With a tensor that is moved once and then used several times",
     )
 
 
-@ex3.fact("all paths are followed, not only the first")
+@ex3.fact("bridges follows all paths, not only the first")
 def _(student):
     device0, device1 = student.devices
     each = crossings(["cpu", device1]), crossings([device0, device1])
-    words = "A sum of two tensors, each moved once"
+    words = "With a sum of two tensors that are each moved once"
     compare_bridges(student, ["cpu", device0, device1], "two inputs", sum(each), max(each), words)
 
 
-@ex3.fact("the second number is that of the path with the most bridges, in whatever order the paths come")
+@ex3.fact("the second number is that of the path with the most bridges, regardless of the order of the paths")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             straight, detour = crossings([device0, device1]), crossings([device0, "cpu", device1])
-            words = "A tensor that is moved straight, and again through the CPU"
+            words = "With the sum of a tensor moved directly and the same tensor moved through the CPU"
             compare_bridges(student, [device0, device1], "a shorter way", straight + detour, detour, words)
             behind = crossings([device0, device1, "cpu", device1])
-            words = "A tensor that is moved, then goes into a sum straight, and again through the CPU"
+            words = "With a moved tensor that enters a sum both directly and through the CPU"
             for first in ("short way first", "long way first"):
-                described = f"{words}, the {first.replace('way', 'path')}"
+                described = f"{words}, with the {first.replace('way', 'path')}"
                 compare_bridges(student, [device0, device1], first, behind, behind, described)
 
 
 @ex3.fact("an output without a graph has no bridges")
 def _(student):
-    compare_bridges(student, student.devices, "no gradient", 0, 0, "An output computed under torch.no_grad()")
+    compare_bridges(student, student.devices, "no gradient", 0, 0, "With an output computed under torch.no_grad()")
 
 
 # --- ex4: Mended ----------------------------------------------------------------------------------------------
@@ -599,16 +628,16 @@ ex4 = lab.exercise(
     points=2,
     title="Repair a forward pass that makes detours",
     hints=[
-        "Next to each line of Detour.forward, write where x is after it. Which moves are unnecessary?",
-        "Run the cell below, which prints your model's copies. Which of them are unnecessary?",
-        "The output may be right and the training still broken. Which call in forward cuts the autograd graph?",
-        "A ReLU has no weights. Let it compute where its input is.",
-        "The mean is the same in every step. When can you move it, so that no forward pass has to?",
+        "Next to each line of Detour.forward, write the device of x after that line. Which moves are unnecessary?",
+        "Run the cell that prints the copies of both models. Which copies of your model are unnecessary?",
+        "The output can be right while training is broken. Which call in forward cuts the autograd graph?",
+        "A ReLU has no weights. Apply it on the device of its input.",
+        "The mean is the same in every step. When can you move it so that no forward pass has to?",
     ],
 )
 
 SIZES = (6, 10, 3)
-USUAL = f"With a batch of 4 from the CPU and sizes={SIZES}"
+USUAL = f"With a batch of 4 samples from the CPU and sizes={SIZES}"
 
 
 def follow_mended(lab, sizes, device0, device1, start, seed, x):
@@ -679,7 +708,7 @@ def mended(student, batch_size=4, sizes=SIZES, swapped=False, start="cpu", seed=
     found = student.run(follow_mended, list(sizes), device0, device1, start, seed, x)
     need(
         found["kind"] == "Tensor",
-        f"forward returned {found['kind']}. Return the output.",
+        f"forward returned {found['kind']}. Return the output tensor.",
     )
     whole = OneDevice(sizes)
     needs_no_more_parameters(found["shapes"], whole)
@@ -698,8 +727,8 @@ def needs_no_more_parameters(shapes, whole):
     for name, shape in shapes.items():
         need(
             shape in left,
-            f"{name} is a parameter that Detour does not have. The mean is not trained: make it a buffer, with "
-            "register_buffer.",
+            f"{name} is a parameter that Detour does not have. Is it the mean? The mean is not trained, so make it "
+            "a buffer with register_buffer.",
         )
         left.remove(shape)
 
@@ -710,7 +739,7 @@ def compare_layers(found, sizes, device0, device1):
     for name, shape in found["shapes"].items():
         wanted = device0 if shape in ([hidden, inputs], [hidden]) else device1
         place = found["places"][name]
-        need(place == wanted, f"{name} is on {place}, and Detour has it on {wanted}. Move the data, not the layers.")
+        need(place == wanted, f"{name} is on {place}, but in Detour it is on {wanted}. Move the data, not the layers.")
 
 
 def batch(*shape, seed=0):
@@ -725,8 +754,8 @@ def compare_output(found, expected):
     why = [words for words, output in expected["without"].items() if same(found["output"], output)]
     need(
         same(found["output"], expected["output"]),
-        "the numbers differ from Detour's. "
-        + (f"{why[0]} is missing." if why else "Does each layer and each ReLU run once, and is the mean subtracted?"),
+        "The output differs from that of Detour. "
+        + (f"{why[0]} is missing." if why else "Is the mean subtracted, and does each layer and each ReLU run once?"),
     )
 
 
@@ -734,13 +763,13 @@ def compare_gradients(found, expected):
     missing = [name for name, gradient in found["gradients"].items() if gradient is None]
     need(
         not missing,
-        f"after backward() these have no gradient: {', '.join(missing)}. detach() or no_grad() cuts the graph between "
-        "them and the output.",
+        f"After backward(), these parameters have no gradient: {', '.join(missing)}. Does detach() or no_grad() cut "
+        "the autograd graph between them and the output?",
     )
     for name, mine in found["gradients"].items():
         need(
             any(same(mine, g) for g in expected["gradients"]),
-            f"the gradient of {name} differs from that on one device.",
+            f"The gradient of {name} differs from that on one device.",
         )
 
 
@@ -757,35 +786,36 @@ def compare_ways(found, phase, expected, mean):
     seen = {(here, there): size for here, there, size in found if size}
     extra = {way: size for way, size in seen.items() if way not in truth}
     told = "; ".join(f"{here} to {there}, {size} bytes" for (here, there), size in extra.items())
-    need(not extra, f"these copies are needless: {told}. {why_copied(extra, phase)}")
+    need(not extra, f"These copies are unnecessary: {told}. {why_copied(extra, phase)}")
     for (here, there), size in truth.items():
-        need((here, there) in seen, f"nothing is copied straight from {here} to {there}.")
+        need((here, there) in seen, f"Nothing is copied directly from {here} to {there}.")
         moved = seen[here, there]
-        why = " The others are the mean: move it once, in __init__." if moved - size == mean else ""
-        need(moved == size, f"{moved} bytes are copied from {here} to {there}, but {size} are enough.{why}")
+        why = " The extra bytes are those of the mean. Move the mean once, in __init__." if moved - size == mean else ""
+        need(moved == size, f"{moved} bytes are copied from {here} to {there}, but {size} bytes are expected.{why}")
 
 
 def why_copied(ways, phase) -> str:
     """The likeliest mistake that makes copies over these pairs (from, to)."""
     if phase == "backward":
-        return "Only the hidden activation has a gradient that crosses; the batch needs none."
+        return "Only the gradient of the hidden activation crosses. The batch needs no gradient."
     if any("cpu" in way for way in ways):
-        return "Copy straight from GPU to GPU, and the batch from where it is."
-    return "Copy the batch from where it is, move no layer, and add on device1."
+        return "Copy directly from GPU to GPU, and copy the batch from its original device."
+    return "Copy the batch from its original device, leave each layer on its device, and add on device1."
 
 
-@ex4.fact("the output is on device1 and has the same numbers as on one device")
+@ex4.fact("the output is on device1 and equals the output on one device")
 def _(student):
     found, expected, _ = mended(student)
     with case(USUAL):
         compare_output(found, expected)
         right = student.devices[1]
         need(
-            found["output device"] == right, f"the output is on {found['output device']}. Leave it on device1, {right}."
+            found["output device"] == right,
+            f"The output is on {found['output device']}. Leave it on device1 ({right}).",
         )
 
 
-@ex4.fact("after backward() every parameter has the same gradient as on one device")
+@ex4.fact("after backward(), every parameter has the same gradient as on one device")
 def _(student):
     found, expected, _ = mended(student)
     with case(USUAL):
@@ -799,21 +829,23 @@ def _(student):
         compare_layers(found, SIZES, *student.devices)
 
 
-@ex4.fact("forward copies the batch to both devices, the hidden activation to device1, all straight, and nothing else")
+@ex4.fact(
+    "forward copies the batch directly to both devices, the hidden activation directly to device1, and nothing else"
+)
 def _(student):
     found, _, ways = mended(student)
     with case(USUAL):
         compare_ways(found, "forward", ways, mean=4 * SIZES[0])
 
 
-@ex4.fact("backward copies one gradient straight from device1 to device0, and nothing else")
+@ex4.fact("backward copies one gradient directly from device1 to device0, and nothing else")
 def _(student):
     found, _, ways = mended(student)
-    with case(USUAL + ", in backward"):
+    with case(USUAL + ", in the backward pass"):
         compare_ways(found, "backward", ways, mean=4 * SIZES[0])
 
 
-@ex4.fact("all of this holds with the devices swapped")
+@ex4.fact("all of this is also true with the devices swapped")
 def _(student):
     with case("With the devices swapped"):
         compare_all(student, swapped=True)
@@ -835,13 +867,14 @@ ex5 = lab.exercise(
     points=2,
     title="Find where training is silently cut off",
     hints=[
-        "Go through model.named_parameters(). What is parameter.grad of a parameter without a gradient?",
-        "A parameter has no gradient for one of two reasons. parameter.requires_grad tells which.",
-        "First test the gradient with `is None`. It may be all zeros, and the parameter may have been frozen since.",
+        "Loop over model.named_parameters(). What is parameter.grad if a parameter has no gradient?",
+        "There are two reasons for a missing gradient. parameter.requires_grad shows which one applies.",
+        "First test the gradient with `is None`. A gradient may be all zeros, and its parameter may have been frozen "
+        "after backward().",
     ],
     likely={
-        "'NoneType' object": "A parameter without a gradient has .grad None. Test for that first.",
-        "Boolean value of Tensor": "A gradient has no truth value. Write `grad is None`, not `if grad`.",
+        "'NoneType' object": "If a parameter has no gradient, its .grad is None. Test for None first.",
+        "Boolean value of Tensor": "A gradient has no truth value. Test `grad is None` instead of `grad`.",
     },
 )
 
@@ -895,42 +928,45 @@ def compare_report(student, kind, words, description, devices=None):
         need(isinstance(found, dict), f"gradient_report returned {found}. Return a dict.")
         found, kept = found["report"], found["kept"]
         missing = [name for name in expected if name not in found]
-        need(not missing, f"the report lacks {', '.join(missing)}. It has {', '.join(found) or 'nothing'}.")
+        need(not missing, f"The report lacks {', '.join(missing)}. It has {', '.join(found) or 'nothing'}.")
         extra = [name for name in found if name not in expected]
-        need(not extra, f"these are not parameters of the model: {', '.join(extra)}.")
+        need(not extra, f"The report has names that are not parameters of the model: {', '.join(extra)}.")
         for name, right in expected.items():
             why = {
-                "cut": "It has no gradient (grad is None), but requires_grad is True.",
-                "frozen": "It has no gradient (grad is None), and requires_grad is False.",
-            }.get(right, "It has a gradient, and only that counts.")
+                "cut": "The parameter has no gradient (grad is None), but its requires_grad is True.",
+                "frozen": "The parameter has no gradient (grad is None), and its requires_grad is False.",
+            }.get(right, "The parameter has a gradient, so report the gradient's device.")
             if found[name] not in ("'cut'", "'frozen'") and right not in ("cut", "frozen"):
-                why = "Take str(device) of its own gradient."
+                why = "Use str(device) of the parameter's own gradient."
             if not found[name].startswith(("'", '"')):
-                why = "A string is expected: str(device)."
-            need(found[name] == repr(right), f"{name}: expected {right!r}, but the report has {found[name]}. {why}")
+                why = "A string is expected. For a device, use str(device)."
+            need(
+                found[name] == repr(right),
+                f"For {name}, the report has {found[name]}, but {right!r} is expected. {why}",
+            )
         need(
             kept,
-            "the report is right, but the gradients have changed. optimizer.step() needs them: leave them as they are.",
+            "The report is right, but the gradients have changed. Leave them as they are for optimizer.step().",
         )
 
 
-@ex5.fact("it has the device of each gradient, by the name of its parameter, as a string")
+@ex5.fact("the report maps each parameter's name to the device of its gradient, as a string")
 def _(student):
-    compare_report(student, "whole", {}, "After a backward that reached everything")
+    compare_report(student, "whole", {}, "After a backward pass that reached every parameter")
 
 
-@ex5.fact("it has 'cut' where a gradient is missing")
+@ex5.fact("the report has 'cut' where a trainable parameter has no gradient")
 def _(student):
     compare_report(student, "cut", dict.fromkeys(NAMES[:4], "cut"), "With a detach() between the two parts")
 
 
-@ex5.fact("it has 'frozen' where requires_grad is False and there is no gradient")
+@ex5.fact("the report has 'frozen' where a frozen parameter has no gradient")
 def _(student):
     words = dict.fromkeys((*NAMES[:2], NAMES[5]), "frozen")
     compare_report(student, "frozen", words, "With some parameters frozen")
 
 
-@ex5.fact("a gradient counts if it is all zeros, and if its parameter was frozen after backward()")
+@ex5.fact("a gradient counts even if it is all zeros or if its parameter was frozen after backward()")
 def _(student):
     compare_report(student, "zero", {}, "With gradients that are all zeros")
     compare_report(student, "frozen since", {}, "With a part that was frozen after backward()")

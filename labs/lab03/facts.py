@@ -52,18 +52,20 @@ ex1 = lab.exercise(
     points=2,
     title="One step of training, with the gradients clipped",
     hints=[
-        "A step has six parts: forward, loss, zero the gradients, backward, clip, update. In which order?",
-        "output.device tells where the target has to be.",
-        "The norm covers all gradients together, as if they were one long list of numbers. They are on several "
-        "devices, but an operator needs its operands on one device.",
-        "Add up squares as Python numbers, which have no device, and skip parameters whose grad is None. Or look for "
-        "clip_grad in torch.nn.utils.",
+        "A step has six parts: forward pass, loss, zeroing the gradients, backward pass, clipping and update. In which "
+        "order do they run?",
+        "The target must be on output.device.",
+        "The norm covers all gradients together, as if they were one long vector. The gradients are on several "
+        "devices, but an operator needs all its operands on one device.",
+        "Add up the squares as Python numbers, which have no device, and skip parameters whose grad is None. "
+        "Alternatively, look for clip_grad in torch.nn.utils.",
     ],
     likely={
-        "Expected all tensors": "Leave the model's stages where they are and move the target to output.device. Norms "
-        "of gradients on several devices meet as Python numbers, or on one device.",
-        "inplace operation": "Update after backward(), which needs the weights that the forward pass used.",
-        "'NoneType' object": "A frozen parameter has .grad None: skip it.",
+        "Expected all tensors": "Leave the model's stages on their devices, and move the target to output.device. "
+        "Before you combine norms from several devices, convert them to Python numbers or move them to one device.",
+        "inplace operation": "Call step() after backward(). The backward pass needs the weights that the forward pass "
+        "used.",
+        "'NoneType' object": "The gradient of a frozen parameter is None. Skip such parameters.",
     },
 )
 
@@ -175,16 +177,17 @@ def expected_steps(kind, seed, xs, ys, max_norm, frozen, turned=False, change=""
 
 
 SLIPS = {
-    "keep old": "Old gradients are added to the new ones: zero them, in every optimizer, before backward().",
-    "zero at the end": "Gradients from before the first step are added to its gradients. Zero them before backward().",
-    "no update": "The parameters never change. Call zero_grad() before backward(), and step() after it.",
-    "clear the first": "Only the first optimizer zeroes its gradients. Call zero_grad() of each.",
-    "update the first": "Only the first optimizer updates. Call step() of each.",
-    "update the last": "Only the last optimizer updates. Call step() of each.",
-    "each number": "You clip each number separately. max_norm limits the norm of all gradients together.",
-    "no clip": "Nothing is clipped before step(). Scale the gradients between backward() and step().",
-    "scale always": "Gradients with a norm below max_norm are scaled up. Leave them as they are.",
-    "each alone": "Each optimizer's gradients are clipped by their own norm. Use one norm for all of them.",
+    "keep old": "The new gradients are added to the old ones. Zero the gradients of every optimizer before backward().",
+    "zero at the end": "The gradients of the first step are added to gradients from before the first call. Zero "
+    "all gradients before backward().",
+    "no update": "The parameters never change. Call zero_grad() before backward() and step() after it.",
+    "clear the first": "Only the first optimizer zeroes its gradients. Call zero_grad() on every optimizer.",
+    "update the first": "Only the first optimizer updates its parameters. Call step() on every optimizer.",
+    "update the last": "Only the last optimizer updates its parameters. Call step() on every optimizer.",
+    "each number": "Each gradient value is clipped by itself, but max_norm limits the norm of all gradients together.",
+    "no clip": "The gradients are not clipped before step(). Scale them between backward() and step().",
+    "scale always": "Gradients are scaled up when their norm is below max_norm. Leave such gradients unchanged.",
+    "each alone": "Each optimizer's gradients are clipped by their own norm. Use the norm of all gradients together.",
 }
 
 
@@ -192,32 +195,42 @@ def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=
     """A few steps on the student's side and on one device."""
     xs = numbers(4, 16, 6, seed=seed)
     ys = numbers(4, 16, 3, seed=seed + 50) if kind == "MSELoss" else whole_numbers(3, 4, 16, seed=seed)
-    special = " (the first one frozen)" if frozen else ""
+    special = " (the first stage is frozen)" if frozen else ""
     special += " (registered in the reverse order)" if turned else ""
-    with case(f"{kind}, stages on {', '.join(places)}{special}, x on {x_on}, y on {y_on}, max_norm={max_norm}"):
+    with case(f"With {kind}, stages on {', '.join(places)}{special}, x on {x_on}, y on {y_on} and max_norm={max_norm}"):
         run = student.run(take_steps, places, x_on, y_on, kind, seed, xs, ys, max_norm, frozen, turned)
-        need(run["kind"] == "two", f"train_step returned {run['kind']}. Return the loss and the norm.")
+        need(
+            run["kind"] == "two",
+            f"train_step returned {run['kind']}. Return exactly two values: the loss and the norm.",
+        )
         losses, norms = run["losses"], run["norms"]
         wrong = [number for number in (*losses, *norms) if not isinstance(number, float)]
-        need(not wrong, f"train_step returned {wrong[0] if wrong else ''}. Return two Python floats: tensor.item().")
+        need(
+            not wrong,
+            f"One of the values that train_step returned is {wrong[0] if wrong else ''}. Return two Python floats: use "
+            "tensor.item().",
+        )
         need(run["met"], "loss_fn was never called.")
         for output, target in run["met"]:
             need(
                 output == target == places[-1],
-                f"the loss was computed on {output}, but the model's output is on {places[-1]}. Move the target to the "
-                "output.",
+                f"The loss was computed on {output}, but the model's output is on {places[-1]}. Move the target to the "
+                "output's device.",
             )
         need(
             run["devices"] == [place for place in places for _ in range(2)],
-            f"train_step has moved the model: its parameters are on {', '.join(run['devices'])}.",
+            f"train_step moved the model. Its parameters are now on {', '.join(run['devices'])}.",
         )
         asked = kind, seed, xs, ys, max_norm, frozen, turned
         before, after, lengths, values = expected_steps(*asked)
-        found = f"the losses are {listed(losses)}, and on one device {listed(before)}. "
-        need(not same(losses, after), found + "Yours are those after the update. Keep the loss of the forward pass.")
+        found = f"The losses are {listed(losses)}, but on one device they are {listed(before)}. "
+        need(
+            not same(losses, after),
+            found + "Your losses are those after the update. Return the loss from before the update.",
+        )
         need(
             same(losses[:1], before[:1]),
-            found + "The first differs before any update. Is it loss_fn(output, target) of this batch?",
+            found + "The first loss differs before any update. Is it loss_fn(output, target) for this batch?",
         )
         for slip, words in SLIPS.items():
             mistaken = expected_steps(*asked, slip)[0]
@@ -225,41 +238,45 @@ def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=
         need(
             same(losses, before),
             found
-            + "The first is right, so the update differs. Do zero_grad, backward, clip and step run in this order?",
+            + "The first loss is right, so the update is wrong. Do zero_grad, backward, clipping and step run in this "
+            "order?",
         )
-        told = f"the losses are right. Your norms are {listed(norms)}, the right ones {listed(lengths)}. "
+        told = f"The losses are right. Your norms are {listed(norms)}, but the right norms are {listed(lengths)}. "
         added = expected_steps(*asked, "norms added")[2]
         need(same(norms, lengths), told + why_norms(norms, lengths, added, max_norm))
-        need(all_same(run["values"], values), "the losses are right, but the parameters after four steps are not.")
+        need(
+            all_same(run["values"], values),
+            "The losses and norms are right, but the parameters after four steps are wrong.",
+        )
 
 
 def why_norms(norms, lengths, added, max_norm) -> str:
     """The mistake that gives `norms` where `lengths` are right: `added` are sums of the norms of all gradients."""
     if same(norms, added):
-        return "Yours are sums of norms. Add the squares, then take the root."
+        return "Yours are sums of the gradients' norms. Add up the squares, then take the square root."
     if same(norms, [min(length, max_norm) for length in lengths]):
-        return "Yours are from after clipping."
+        return "Yours are the norms after clipping."
     if same(norms[1:], lengths[:-1]):
-        return "Yours are those of the step before: measure after backward()."
+        return "Yours are the norms of the previous step. Compute the norm after backward()."
     if all(mine < length for mine, length in zip(norms, lengths, strict=True)):
-        return "Yours are smaller: add up the gradients on all devices."
-    return "Take the gradients of all parameters, between backward() and clipping."
+        return "Yours are too small. Include the gradients on all devices."
+    return "Compute the norm of all parameters' gradients after backward() and before clipping."
 
 
-@ex1.fact("with a norm below max_norm, loss, norm and update are those of the model on one device")
+@ex1.fact("with a norm below max_norm, the loss, norm and update equal those of the model on one device")
 def _(student):
     device0, device1 = student.devices
     compare_steps(student, [device0, device1, device1], "cpu", device1, max_norm=100.0)
 
 
-@ex1.fact("gradients are clipped by the norm of all of them together, on all devices")
+@ex1.fact("gradients are clipped by the total norm of all gradients on all devices")
 def _(student):
     device0, device1 = student.devices
     for max_norm in (0.2, NORM):
         compare_steps(student, [device0, device1, device1], "cpu", device1, max_norm=max_norm)
 
 
-@ex1.fact("the target may be on the CPU or the other device, and the model may end on device0")
+@ex1.fact("the target may be on the CPU or on the other device, and the model may end on device0")
 def _(student):
     device0, device1 = student.devices
     compare_steps(student, [device0, device1, device1], "cpu", "cpu", seed=2)
@@ -267,7 +284,7 @@ def _(student):
     compare_steps(student, [device1, device0, device0], "cpu", "cpu", seed=4)
 
 
-@ex1.fact("a frozen stage has no gradients, and needs none")
+@ex1.fact("it works with a frozen stage, whose parameters have no gradients")
 def _(student):
     device0, device1 = student.devices
     compare_steps(student, [device1, device0, device1], "cpu", device0, seed=7, max_norm=0.5, frozen=True)
@@ -280,18 +297,20 @@ ex2 = lab.exercise(
     star=True,
     title="A classifier that fits, whatever is in front of it",
     hints=[
-        "You see the shape of the output of `features` when it runs. Try it on one image.",
-        "That image may be all zeros, of shape (1, 3, image_size, image_size), on the device of features.",
-        "BatchNorm updates its running statistics in training mode. In which mode does it leave them alone? "
-        "Which mode does it need afterwards?",
-        "tensor.numel() counts the numbers in a tensor. For *one* image that is the input size of the linear layer.",
-        "flatten(1) flattens all dimensions but the batch. Then move, then classify.",
+        "You see the output shape of `features` when it runs. Run it on one image.",
+        "The image may be all zeros. Its shape is (1, 3, image_size, image_size), and it must be on the device of "
+        "`features`.",
+        "BatchNorm updates its running statistics in training mode. In which mode do the statistics stay the same? "
+        "Which mode must `features` be in afterwards?",
+        "tensor.numel() returns the number of elements. For the output of *one* image, that is the input size of the "
+        "linear layer.",
+        "flatten(1) flattens all dimensions except the batch. Then move the result, and classify it.",
     ],
     likely={
-        "shapes cannot be multiplied": "Flatten each image, and give the linear layer as many inputs as features has "
-        "numbers for one image.",
-        "more than 1 value per channel": "In training mode BatchNorm refuses a single image: run features in "
-        "evaluation mode, then restore the mode.",
+        "shapes cannot be multiplied": "Flatten the features of each image. The linear layer's input size is the "
+        "number of values that `features` returns for one image.",
+        "more than 1 value per channel": "In training mode, BatchNorm may refuse a single image. Run `features` in "
+        "evaluation mode, then restore training mode.",
     },
 )
 
@@ -330,52 +349,57 @@ def compare_cnn(student, stack, image_size, device0, device1, *, batch=3, classe
     state = {name: values.numpy() for name, values in given.state_dict().items()}
     pools = sum(kind == "MaxPool2d" for kind, *_ in stack)
     with case(
-        f"{batch} images of {image_size} x {image_size}, "
-        f"features that pool {'once' if pools == 1 else f'{pools} times'} and give "
-        f"{size} numbers for an image, {classes} classes, device0={device0}, device1={device1}"
+        f"With batch size {batch}, images of {image_size} x {image_size}, "
+        f"features that apply MaxPool2d {'once' if pools == 1 else f'{pools} times'} and return "
+        f"{size} numbers per image, {classes} classes, device0={device0} and device1={device1}"
     ):
         run = student.run(run_cnn, stack, state, image_size, classes, device0, device1, seed, x)
-        need(run["kind"] == "model", f"SplitCNN gave {run['kind']}. Keep it a class, an nn.Module.")
-        need("wrong output" not in run, f"forward returned {run.get('wrong output')}. Return the output.")
+        need(run["kind"] == "model", f"SplitCNN(...) returned {run['kind']}. SplitCNN must be a subclass of nn.Module.")
+        need("wrong output" not in run, f"forward returned {run.get('wrong output')}. Return the output tensor.")
         shape = list(run["output"].shape)
-        why = "Use the classes that SplitCNN is given." if shape[:1] == [batch] else "Flatten each image: flatten(1)."
-        need(shape == [batch, classes], f"the output has shape {shape}, not {[batch, classes]}. {why}")
-        need(run["output device"] == device1, f"the output is on {run['output device']}. Leave it on device1.")
+        why = "Use the `classes` argument." if shape[:1] == [batch] else "Flatten each image by itself with flatten(1)."
+        need(shape == [batch, classes], f"The output has shape {shape}, not {[batch, classes]}. {why}")
+        need(run["output device"] == device1, f"The output is on {run['output device']}. Leave it on device1.")
         wanted = [[list(p.shape), device0 if n < 1 else device1] for n, part in enumerate((whole[:-2], whole[-1]))
                   for p in part.parameters()]  # fmt: skip
         need(
             run["in training"],
-            "a layer of the new model is in evaluation mode. That mode lasts until you call train().",
+            "A layer of the new model is in evaluation mode. This mode lasts until you call train().",
         )
         lost, kept = (all_same(run["buffers"], [b.numpy() for b in one.buffers()]) for one in (fresh, given))
         need(
             kept or not lost,
-            "the running statistics of features are those of a new layer. Run it in evaluation mode; reset nothing.",
+            "The running statistics of `features` have their initial values. Run `features` in evaluation mode, and do "
+            "not reset the statistics.",
         )
-        need(kept, "the running statistics of features have changed. In evaluation mode BatchNorm leaves them alone.")
+        need(
+            kept,
+            "The running statistics of `features` have changed. In evaluation mode, BatchNorm does not update them.",
+        )
         left = list(run["parameters"])
         for parameter in wanted:
             need(
                 parameter in left,
-                f"a parameter of shape {parameter[0]} belongs on {parameter[1]}. "
-                + (f"The model has {', '.join(f'{shape} on {device}' for shape, device in run['parameters'])}."
-                   if run["parameters"] else "The model has none. nn.Module does not see layers in a plain list."),
+                f"The model needs a parameter of shape {parameter[0]} on {parameter[1]}. "
+                + (f"It has {', '.join(f'{shape} on {device}' for shape, device in run['parameters'])}."
+                   if run["parameters"] else "It has none. nn.Module does not register layers in a plain list."),
             )  # fmt: skip
             left.remove(parameter)
         need(
             not left,
-            f"the model has {len(left)} parameter{'s' * (len(left) != 1)} more than features and one linear layer.",
+            f"The model has {len(left)} parameter{'s' * (len(left) != 1)} besides those of `features` and one linear "
+            "layer.",
         )
         expected = forward_and_backward(whole, x)
-        need(same(run["output"], expected["output"]), "the output differs from that of the same layers on one device.")
+        need(same(run["output"], expected["output"]), "The output differs from that of the same layers on one device.")
         missing = sum(gradient is None for gradient in run["gradients"])
         need(
             not missing,
-            f"{missing} of the parameters got no gradient in backward(). Does no_grad() or detach() in forward cut the "
-            "graph?",
+            f"After backward(), the gradient is None for {missing} of the parameters. Does no_grad() or detach() in "
+            "forward cut the autograd graph?",
         )
         right = all(any(same(mine, theirs) for theirs in expected["gradients"]) for mine in run["gradients"])
-        need(right, "the gradients differ from those of the same layers on one device.")
+        need(right, "The gradients differ from those of the same layers on one device.")
 
 
 POOLED_ONCE = [["Conv2d", 3, 4, 3, 1, 1], ["ReLU"], ["MaxPool2d", 2]]
@@ -383,18 +407,18 @@ POOLED_TWICE = [*POOLED_ONCE, ["Conv2d", 4, 6, 5], ["ReLU"], ["MaxPool2d", 2]]
 NORMALISED = [["Conv2d", 3, 4, 3], ["BatchNorm2d", 4], ["ReLU"], ["MaxPool2d", 2]]
 
 
-@ex2.fact("the classifier fits images of 64 x 64 and of 32 x 32, with features that pool once")
+@ex2.fact("the classifier fits images of 64 x 64 and 32 x 32, with features that pool once")
 def _(student):
     compare_cnn(student, POOLED_ONCE, 64, *student.devices)
     compare_cnn(student, POOLED_ONCE, 32, *student.devices, classes=7)
 
 
-@ex2.fact("it fits features that pool twice, and the devices may be swapped")
+@ex2.fact("it fits features that pool twice, and it works with the devices swapped")
 def _(student):
     compare_cnn(student, POOLED_TWICE, 32, *student.devices[::-1], batch=5, seed=2)
 
 
-@ex2.fact("features stays as it was: in training mode, with the running statistics that it had")
+@ex2.fact("`features` stays in training mode and keeps its running statistics")
 def _(student):
     compare_cnn(student, NORMALISED, 20, *student.devices, seed=3)
 
@@ -406,14 +430,14 @@ ex3 = lab.exercise(
     points=2,
     title="One optimizer for each device",
     hints=[
-        "Each parameter has a device. Sort the parameters by it.",
+        "Each parameter has a device. Group the parameters by device.",
         "You do not know how many devices there are. Which line of your code assumes that there are two?",
-        "model.parameters() is a generator: you can go through it once. Call it again, or make a list.",
-        "In a dict from a device to a list of parameters, each list is for one torch.optim.Adam.",
+        "model.parameters() returns a generator, which you can go through only once. Call it again, or make a list.",
+        "Make a dict that maps each device to a list of its parameters. Use each list for one torch.optim.Adam.",
     ],
     likely={
-        "empty parameter list": "Do you go through one model.parameters() twice? It is a generator, and empty the "
-        "second time.",
+        "empty parameter list": "Do you go through the same model.parameters() twice? It is a generator, so it is "
+        "empty the second time.",
     },
 )
 
@@ -454,7 +478,9 @@ def use_optimizers(lab, places, shared, frozen, torn, lr, seed, steps):
     return {
         "kind": "list",
         "kinds": kinds,
-        "names": [[names.get(id(p), "a tensor that is no parameter of the model") for p in group] for group in groups],
+        "names": [
+            [names.get(id(p), "a tensor that is not a parameter of the model") for p in group] for group in groups
+        ],
         "devices": [sorted({str(p.device) for p in group}) for group in groups],
         "rates": [group["lr"] for each in found for group in each.param_groups],
         "places": {name: str(p.device) for name, p in model.named_parameters()},
@@ -481,40 +507,42 @@ def expected_after_steps(places, shared, frozen, lr, seed, steps):
 
 
 def compare_optimizers(student, places, *, shared=False, frozen=False, torn=False, lr=0.01, seed=1, steps=3):
-    special = ", the first one frozen" if frozen else f", the last one's bias on {places[0]}" if torn else ""
-    with case(f"A model with layers on {', '.join(places)}{special}"):
+    special = " (the first is frozen)" if frozen else f" (the last one's bias is on {places[0]})" if torn else ""
+    with case(f"With a model whose layers are on {', '.join(places)}{special}"):
         run = student.run(use_optimizers, places, shared, frozen, torn, lr, seed, steps)
         need(run["kind"] == "list", f"make_optimizers returned {run['kind']}. Return a list of optimizers.")
         others = set(run["kinds"]) - {"Adam"}
-        need(not others, f"the list has {', '.join(sorted(others))}. Use torch.optim.Adam.")
+        need(not others, f"The list contains {', '.join(sorted(others))}. Use only torch.optim.Adam.")
         held = [name for group in run["names"] for name in group]
         missing = [f"{name} (on {place})" for name, place in run["places"].items() if name not in held]
-        need(not missing, f"no optimizer has {', '.join(missing)}. Go through all of model.parameters().")
+        need(not missing, f"No optimizer has {', '.join(missing)}. Go through all of model.parameters().")
         twice = sorted({name for name in held if held.count(name) > 1})
         need(
-            not twice, f"{', '.join(twice)} would be updated more than once in a step. Put each in one optimizer, once."
+            not twice,
+            f"Each step would update {', '.join(twice)} more than once. Put each parameter into one optimizer, once.",
         )
         mixed = [devices for devices in run["devices"] if len(devices) > 1]
         need(
             not mixed,
-            f"one optimizer has parameters on {' and on '.join(mixed[0]) if mixed else ''}. Sort them by the device of "
-            "each parameter, and make an optimizer for each device.",
+            f"One optimizer has parameters on {' and on '.join(mixed[0]) if mixed else ''}. Group the parameters by "
+            "each parameter's own device, and make one optimizer for each device.",
         )
         wanted = sorted(set(run["places"].values()))
         need(
             len(run["devices"]) == len(wanted),
-            f"the list has {len(run['devices'])} optimizers. Make one for each device: {', '.join(wanted)}.",
+            f"The list has {len(run['devices'])} optimizers. Make one for each device: {', '.join(wanted)}.",
         )
         need(
-            all(rate == lr for rate in run["rates"]), f"lr is {lr}, but the optimizers have {run['rates']}. Pass it on."
+            all(rate == lr for rate in run["rates"]),
+            f"lr is {lr}, but the optimizers' learning rates are {run['rates']}. Pass lr to each optimizer.",
         )
         need(
             all_same(run["values"], expected_after_steps(places, shared, frozen, lr, seed, steps)),
-            f"after {steps} steps the parameters differ from those with one optimizer for all of them.",
+            f"After {steps} steps, the parameters differ from those of a model with a single optimizer.",
         )
 
 
-@ex3.fact("every parameter is in exactly one optimizer, each has one device, and updates are those of one optimizer")
+@ex3.fact("each parameter is in exactly one optimizer, each optimizer has one device, and the updates are right")
 def _(student):
     device0, device1 = student.devices
     compare_optimizers(student, [device0, device1])
@@ -526,19 +554,19 @@ def _(student):
     compare_optimizers(student, ["cpu", device1, device0], lr=0.003, seed=4)
 
 
-@ex3.fact("it works if the layers of a device are not next to each other")
+@ex3.fact("it works if the layers on one device are not next to each other")
 def _(student):
     device0, device1 = student.devices
     compare_optimizers(student, [device0, device1, device1, device0], lr=0.002, seed=2)
 
 
-@ex3.fact("frozen parameters are in an optimizer, too")
+@ex3.fact("frozen parameters are also in an optimizer")
 def _(student):
     device0, device1 = student.devices
     compare_optimizers(student, [device0, device1, device0], frozen=True, seed=6)
 
 
-@ex3.fact("it works for a module that has parameters on two devices")
+@ex3.fact("it works for a module with parameters on two devices")
 def _(student):
     compare_optimizers(student, student.devices, torn=True, seed=7)
 
@@ -550,16 +578,17 @@ ex4 = lab.exercise(
     points=3,
     title="Two branches that work at the same time",
     hints=[
-        "In the picture, when is the batch copied to device1, and what does that copy wait for?",
-        "A copy between GPUs waits for everything launched on both before it. Everything launched on either after it "
-        "waits for the copy. Where in forward does such a copy do no harm?",
-        "The host launches a branch and goes on, unless a line needs a value. Launch both branches before you use a "
-        "result.",
-        "torch.cat([a, b], dim=1) needs both tensors on head's device.",
+        "In the timeline, when is the batch copied to device1, and what does that copy wait for?",
+        "A copy between GPUs waits for all work launched on both GPUs before it. All work launched on either GPU after "
+        "the copy waits for it. Where in forward does such a copy cause no delay?",
+        "The host launches a branch and continues, unless a line needs a value from a device. Launch both branches "
+        "before you use a result.",
+        "torch.cat([a, b], dim=1) needs both tensors on the device of head.",
     ],
     likely={
-        "shapes cannot be multiplied": "Both branches take the batch itself.",
-        "Sizes of tensors must match": "Join the features, not the samples: torch.cat(..., dim=1).",
+        "shapes cannot be multiplied": "Pass the batch itself to each branch.",
+        "Sizes of tensors must match": "Join along the feature dimension, not the batch dimension: use torch.cat(..., "
+        "dim=1).",
     },
 )
 
@@ -652,35 +681,40 @@ def compare_branches(student, device0, device1, *, batch=8, seed=1):
     fill(whole, seed)
     with case(f"With device0={device0} and device1={device1}"):
         run = student.run(run_branches, device0, device1, seed, x)
-        need("wrong output" not in run, f"forward returned {run.get('wrong output')}. Return the output.")
+        need(
+            "wrong output" not in run,
+            f"The model returned {run.get('wrong output')}. Return the output tensor from forward.",
+        )
         left = list(run["places"])
         for name, part, wanted in (("branch0", whole.branch0, device0), ("branch1", whole.branch1, device1),
                                    ("head", whole.head, device0)):  # fmt: skip
             for parameter in part.parameters():
                 need(
                     [list(parameter.shape), wanted] in left,
-                    f"{name} is not on {wanted}. Make it an attribute of the model, and move it there.",
+                    f"The model has no {name} on {wanted}. Make it an attribute of the model, and move it there.",
                 )
                 left.remove([list(parameter.shape), wanted])
         need(
-            run["output device"] == device0, f"the output is on {run['output device']}. Leave it on device0, {device0}."
+            run["output device"] == device0,
+            f"The output is on {run['output device']}. Leave it on device0 ({device0}).",
         )
         expected = forward_and_backward(whole, x)
         need(
             same(run["output"], expected["output"]),
-            "the numbers differ from those on one device. Does each branch get the batch itself, and is branch0's "
-            "output first in the join?",
+            "The output differs from that on one device. Does each branch get the batch itself, and does branch0's "
+            "output come first in torch.cat?",
         )
         missing = run["gradient devices"].count(None)
         need(
             not missing,
-            f"{missing} of 10 parameters have no gradient after backward(). Does detach() or no_grad() cut the graph?",
+            f"After backward(), the gradient is None for {missing} of 10 parameters. Does detach() or no_grad() cut "
+            "the autograd graph?",
         )
         right = all(any(same(mine, theirs) for theirs in expected["gradients"]) for mine in run["gradients"])
-        need(right, "the gradients differ from those on one device.")
+        need(right, "The gradients differ from those on one device.")
 
 
-@ex4.fact("on two devices the branches compute the same as on one, forward and backward")
+@ex4.fact("the output and the gradients on two devices equal those on one device")
 def _(student):
     compare_branches(student, *student.devices)
     compare_branches(student, *student.devices[::-1])
@@ -690,37 +724,47 @@ def why_no_overlap(order) -> str:
     """What lies between the launches of the two branches: for the letters see `watch_branches`."""
     first, second = sorted((order.find("0"), order.find("1")))
     if first < 0:
-        return "One device has no branch to compute."
+        return "One device runs neither branch."
     between = order[first:second]
     if "h" in between:
-        return "Between the branches a value is copied to the CPU (.cpu(), item(), print), and the host waits for it."
+        return (
+            "Before the second branch is launched, a value is copied to the CPU (.cpu(), item(), print), and the host "
+            "waits for that copy."
+        )
     if "c" in between:
         return (
-            "The batch is copied to device1 after branch0 is launched, and the copy waits for branch0. Copy it before."
+            "The batch is copied to device1 after branch0 is launched, so the copy waits for branch0. Copy the batch "
+            "before you launch branch0."
         )
     if "b" in between:
-        return "branch1's output is copied to device0 before branch0 is launched, so branch0 waits. Launch both first."
-    return "Between the branches the host waits for a device, as in synchronize(). Launch both branches first."
+        return (
+            "The output of branch1 is copied to device0 before branch0 is launched, so branch0 waits for that copy. "
+            "Launch both branches first."
+        )
+    return (
+        "Before the second branch is launched, the host waits for a device, for example in synchronize(). Launch both "
+        "branches first."
+    )
 
 
 def need_overlap(student, device0, device1):
-    with case(f"With device0={device0} and device1={device1}, and a batch that is on {device0} already"):
+    with case(f"With device0={device0}, device1={device1} and a batch that is already on {device0}"):
         run = student.run(watch_branches, device0, device1)
         if not run["watched"]:
             return
         need(
             run["share"] > 0.1,
-            f"on the simulated clock one branch ends before the other begins. {why_no_overlap(run['order'])}",
+            f"On the simulated clock, the devices hardly ever work at the same time. {why_no_overlap(run['order'])}",
         )
         output, flops = wide_branches()
-        need(same(run["output"], output), "the numbers differ from those on one device.")
+        need(same(run["output"], output), "The output differs from that on one device.")
         need(
             run["flops"] <= MOST_WORK * flops,
-            f"the devices do {run['flops'] / flops:.2f} times the work of the three modules. Run each once.",
+            f"The devices do {run['flops'] / flops:.2f} times the work of the three modules. Run each module once.",
         )
 
 
-@ex4.fact("the two devices work at the same time (watched where devices are simulated)")
+@ex4.fact("the two devices work at the same time (checked on simulated devices only)")
 def _(student):
     need_overlap(student, *student.devices)
 
@@ -732,14 +776,15 @@ ex5 = lab.exercise(
     points=3,
     title="Train any chain of stages, from raw data to losses",
     hints=[
-        "Before the loop, move each part and make the optimizer. It keeps momentum from step to step: what is lost if "
-        "you make it in the loop?",
-        "In the loop, preprocess on the CPU, then go through parts and devices together: zip(parts, places).",
-        "Move the target to output.device. The rest is exercise 1 without clipping: loss, zero_grad, backward, step.",
-        "One optimizer takes a list of all parameters: a comprehension with two `for` collects it.",
+        "Before the loop, move each part and make the optimizer. The optimizer keeps momentum from step to step. What "
+        "is lost if you make the optimizer in the loop?",
+        "In the loop, preprocess the batch on the CPU. Then go through parts and devices together: zip(parts, places).",
+        "Move the target to output.device. The rest is as in exercise 1 without clipping: loss, zero_grad, backward "
+        "and step.",
+        "One optimizer takes a list of all parameters. A comprehension with two `for` clauses collects them.",
     ],
     likely={
-        "must have the same dtype": "raw has integers. Give the first part preprocess(raw).",
+        "must have the same dtype": "raw contains integers. Pass preprocess(raw) to the first part.",
         "The size of tensor a": "Does each batch go through all parts, however many there are?",
     },
 )
@@ -799,13 +844,14 @@ def expected_train(stacks, kind, seed, raws, ys, lr, *, change=""):
 
 
 MISTAKES = {
-    "no zero_grad": "Old gradients are added to the new ones: zero them in each step.",
-    "no momentum": "There is no momentum. Pass momentum=0.9, and make the optimizer once, before the loop.",
-    "last part only": "Only the last part is trained. Is the graph cut between parts? Are the others in an optimizer?",
-    "no update": "No part is updated. Call step() after backward().",
-    "first part only": "Only the first part is trained. Are the others in an optimizer?",
-    "lr of the notebook": f"They are the losses with lr={RATE}. Use the lr that train is given.",
-    "default lr": "They are the losses with lr=0.001, the default of SGD. Use the lr that train is given.",
+    "no zero_grad": "The new gradients are added to the old ones. Zero the gradients in each step.",
+    "no momentum": "The updates have no momentum. Pass momentum=0.9, and make the optimizer once, before the loop.",
+    "last part only": "Only the last part is trained. Is the autograd graph cut between parts? Are the other parts in "
+    "an optimizer?",
+    "no update": "No part is updated. Call step() after backward() in each step.",
+    "first part only": "Only the first part is trained. Are the other parts in an optimizer?",
+    "lr of the notebook": f"Your losses are those with lr={RATE}. Use the lr argument of train.",
+    "default lr": "Your losses are those with lr=0.001, the default of SGD. Use the lr argument of train.",
 }
 
 
@@ -817,51 +863,57 @@ def compare_train(student, stacks, places, kind="MSELoss", *, seed=1, steps=4, b
         ys = numbers(steps, batch, outputs, seed=seed)
     else:
         ys = whole_numbers(outputs, steps, batch, seed=seed)
-    with case(f"{len(stacks)} parts on {', '.join(places)}, {kind}, {steps} batches, lr={lr}"):
+    with case(f"With {len(stacks)} parts on {', '.join(places)}, {kind}, {steps} batches and lr={lr}"):
         run = student.run(run_train, stacks, places, kind, seed, raws, ys, lr)
         need(run["kind"] == "list", f"train returned {run['kind']}. Return a list with the loss of each batch.")
         losses = run["losses"]
         need(
             len(losses) == steps,
-            f"train returned {len(losses)} loss{'es' * (len(losses) != 1)}. Return one for each batch.",
+            f"train returned {len(losses)} loss{'es' * (len(losses) != 1)}. Return one loss for each batch.",
         )
         wrong = [loss for loss in losses if not isinstance(loss, float)]
-        need(not wrong, f"the list has {wrong[0] if wrong else ''} in it. Return Python floats: loss.item().")
+        need(not wrong, f"The list contains {wrong[0] if wrong else ''}. Return Python floats: use loss.item().")
         on = run["preprocessed on"]
         elsewhere = sorted(set(on) - {"cpu"})
         need(
             not elsewhere,
-            f"preprocess got a batch on {' and '.join(elsewhere)}. Call it on the CPU, and move its result.",
+            f"preprocess got a batch on {' and '.join(elsewhere)}. Call it on the CPU, then move its result.",
         )
-        need(len(on) == steps, f"preprocess was called {len(on)} times for {steps} batches. Call it once for each.")
+        need(
+            len(on) == steps, f"preprocess was called {len(on)} times for {steps} batches. Call it once for each batch."
+        )
         for number, (found, place) in enumerate(zip(run["places"], places, strict=True)):
             need(
                 found == [place],
-                f"part {number} is on {' and '.join(found)}, not on {place}. Move and train the given parts.",
+                f"Part {number} is on {' and '.join(found)}, not on {place}. Move and train the given parts, not "
+                "copies.",
             )
         expected, values = expected_train(stacks, kind, seed, raws, ys, lr)
-        told = f"the losses are {listed(losses)}, and on one device {listed(expected)}. "
+        told = f"The losses are {listed(losses)}, but on one device they are {listed(expected)}. "
         if not same(losses, expected):
             for mistake, words in MISTAKES.items():
                 mistaken, _ = expected_train(stacks, kind, seed, raws, ys, lr, change=mistake)
                 need(not same(losses, mistaken), told + words)
         need(
             same(losses[:1], expected[:1]),
-            told + "The first differs before any update. Do all parts compute, in their order?",
+            told + "The first loss differs before any update. Does each batch go through all parts in order?",
         )
         need(
             same(losses, expected),
-            told + "The first is right, so the update differs. Check zero_grad, backward and step.",
+            told + "The first loss is right, so the update is wrong. Check zero_grad, backward and step.",
         )
         for number, (mine, theirs) in enumerate(zip(run["values"], values, strict=True)):
-            need(all_same(mine, theirs), f"the losses are right, but part {number} differs after the last step.")
+            need(
+                all_same(mine, theirs),
+                f"The losses are right, but the parameters of part {number} are wrong after the last step.",
+            )
 
 
 TWO_PARTS = [[["Linear", 6, 8], ["Tanh"]], [["Linear", 8, 3]]]
 THREE_PARTS = [[["Linear", 6, 10], ["Tanh"]], [["Linear", 10, 8], ["ReLU"], ["Linear", 8, 7]], [["Linear", 7, 4]]]
 
 
-@ex5.fact("two parts on two devices have the same losses as on one, step by step")
+@ex5.fact("two parts on two devices have the same loss in each step as on one device")
 def _(student):
     device0, device1 = student.devices
     compare_train(student, TWO_PARTS, [device0, device1])

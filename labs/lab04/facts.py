@@ -41,10 +41,10 @@ ex1 = lab.exercise(
     points=3,
     title="The parts of a training step",
     hints=[
-        "Take all four times in the same way. Write a small function that takes the work to time as an argument.",
-        "Synchronize every device in gpus before each reading of the clock, including between forward and backward.",
-        "backward() needs the loss of the forward part, so the timing function must also return the work's result.",
-        'For "whole", take another step without waits inside, and read the clock only before and after it.',
+        "Measure all four times in the same way. Write a small function that takes the work to time as an argument.",
+        "Synchronize every device in gpus before each reading of the clock, also between forward and backward.",
+        "backward() needs the loss from the forward pass, so the timing function must also return the work's result.",
+        'For "whole", time another step without waits inside. Read the clock only before and after that step.',
     ],
 )
 
@@ -186,9 +186,14 @@ def stepped(
     seen = student.run(run_steps, *devices, width, x, y, optimizer, repeats, busy_before, list(disturbed), alone)
     need("told" in seen, f"time_step returned {seen['kind']}. Return a dict.")
     missing = [part for part in PARTS if part not in seen["told"]]
-    need(not missing, f'The dict has no "{missing[0] if missing else ""}". It has: {", ".join(seen["told"])}.')
+    need(
+        not missing, f'The dict has no key "{missing[0] if missing else ""}". Its keys are: {", ".join(seen["told"])}.'
+    )
     strange = [seen["told"][part] for part in PARTS if not isinstance(seen["told"][part], float)]
-    need(not strange, f"The dict contains {strange[0] if strange else ''}. Return numbers, in seconds.")
+    need(
+        not strange,
+        f"One value in the dict is {strange[0] if strange else ''}. Return each time as a number of seconds.",
+    )
     return seen, x, y
 
 
@@ -198,21 +203,21 @@ def compare_steps(student, devices, *, width, repeats=3, optimizer="Adam", rows=
     forwards, steps = seen["forwards"], seen["steps"]
     need(
         forwards == steps,
-        f"The model ran {times(forwards)}, and the optimizer stepped {times(steps)}. Every step does both once, timed "
-        "or not.",
+        f"The model ran {times(forwards)}, but the optimizer stepped {times(steps)}. Every training step does both "
+        "once, timed or not.",
     )
     least = 1 + 2 * repeats
     need(
         steps >= least,
-        f"With repeats={repeats} it took {steps} steps, but {least} are needed: 1 to warm up, {repeats} timed in parts "
-        f"and {repeats} timed as a whole.",
+        f"With repeats={repeats}, {least} training steps are needed, but time_step ran {steps}. Run 1 as a warm-up, "
+        f"time {repeats} in parts and time {repeats} as a whole.",
     )
     right = trained_alone(width, x, y, optimizer, steps)
     same = [np.allclose(mine, one, rtol=1e-3, atol=1e-5) for mine, one in zip(seen["parameters"], right, strict=True)]
     need(
         all(same),
-        f"After {steps} steps the parameters differ from those of {steps} training steps. Does every step clear the "
-        "gradients before backward(), also those from before the call?",
+        f"After {steps} steps, the parameters differ from those of {steps} correct training steps. Does every step "
+        "clear the gradients before backward(), including gradients from before the call?",
     )
 
 
@@ -234,7 +239,7 @@ def compare_step_times(student, devices, disturbed_but=None, **how):
     right = dict(zip(PARTS, seen["right"], strict=True))
     need(
         len(readings) > 1,
-        f"clock() was called {times(len(readings))}. Take each time from the clock that time_step is given.",
+        f"clock() was called {times(len(readings))}. Measure each time with the clock that is passed to time_step.",
     )
     for part in PARTS:
         found, wanted = told[part], right[part]
@@ -245,88 +250,91 @@ def compare_step_times(student, devices, disturbed_but=None, **how):
             together = sum(right[one] for one in PARTS[:3])
             need(
                 near or not math.isclose(found, together, rel_tol=0.02),
-                f"{where} That is the sum of the three parts. Time another step, with no wait between its parts.",
+                f"{where} That is the sum of the three parts. Time another step without a wait between its parts.",
             )
             need(
                 near or not wanted < found < together,
-                f"{where} Does the host wait inside the step (item(), if, print), or was a device busy at its start?",
+                f"{where} Does the host wait inside the step (item(), if, print), or was a device still busy when the "
+                "step began?",
             )
         for unit, factor in (("milliseconds", 1e3), ("microseconds", 1e6)):
             need(
                 near or not math.isclose(found, factor * wanted, rel_tol=0.1),
-                f"{where} That is {factor:g} times as much. Return seconds, not {unit}.",
+                f"{where} That is {factor:g} times the right value. Return seconds, not {unit}.",
             )
         need(
             near or part != "backward" or not math.isclose(found, seen["loss and backward"], rel_tol=0.01),
-            f'{where} That is loss_fn and backward() together, but loss_fn belongs to "forward".',
+            f'{where} That is the time of loss_fn and backward() together, but loss_fn belongs to "forward".',
         )
         repeats = how.get("repeats", 2)
         need(
             near or repeats == 1 or not math.isclose(found, repeats * wanted, rel_tol=0.02),
-            f"{where} That is the sum of all {repeats} repeats. Return their median.",
+            f"{where} That is the sum over all {repeats} repeats. Return the median.",
         )
         need(
             near or repeats != 3 or not is_mean_of(intervals, found, 3),
-            f"{where} That is the mean of your three times, and a single slow step changes a mean. Return the median.",
+            f"{where} That is the mean of your three times. A single slow step changes a mean, so return the median.",
         )
         if disturbed_but is not None:
-            need(near or found > wanted, f"{where} That is the shortest time. Return the median.")
+            need(near or found > wanted, f"{where} That is the shortest of your times. Return the median.")
         if how.get("alone"):
             need(near or found < wanted, f"{where} Did you wait for {devices[0]}, which is not in gpus?")
         need(
             near or found < wanted,
-            f"{where} It is too long: before you start the clock, wait for every device in gpus, also after the "
-            "warm-up.",
+            f"{where} The returned time is too long. Before you start the clock, wait for every device in gpus, "
+            "including after the warm-up.",
         )
         need(
             near,
-            f"{where} It is too short: a device was still busy when you read the clock. Call synchronize(gpu) for each "
-            "gpu in gpus.",
+            f"{where} The returned time is too short: a device was still busy when you read the clock. Call "
+            "synchronize(gpu) for each gpu in gpus.",
         )
         read = any(
             math.isclose(later - earlier, found, abs_tol=1e-9)
             for number, earlier in enumerate(readings)
             for later in readings[number + 1 :]
         )
-        need(read, f"{where} No two readings of clock() are that far apart. Return differences of readings.")
+        need(
+            read, f"{where} No two readings of clock() are that far apart. Return the difference between two readings."
+        )
 
 
-@ex1.fact("it takes training steps: one to warm up, then for each repeat one timed in parts and one as a whole")
+@ex1.fact("it runs one training step as a warm-up, then for each repeat one timed in parts and one timed as a whole")
 def _(student):
     compare_steps(student, student.devices, width=50)
 
 
-@ex1.fact("each of the four times ends when all devices have finished")
+@ex1.fact("each of the four measurements ends when all devices have finished")
 def _(student):
     compare_step_times(student, student.devices)
 
 
-@ex1.fact("before each reading of the clock it waits for both devices, also for work from before")
+@ex1.fact("before each reading of the clock, it waits for both devices, including work from before the call")
 def _(student):
     compare_step_times(student, student.devices, width=6_000, optimizer="SGD", rows=512, repeats=1)
-    with case("Both devices were busy with other work before the call"):
+    with case("With both devices busy with other work before the call"):
         compare_step_times(student, student.devices, repeats=1, busy_before=True)
 
 
-@ex1.fact('inside "whole" the host does not wait')
+@ex1.fact('the host does not wait inside a step that is timed as "whole"')
 def _(student):
     with case("With extra work for the first device in each forward pass, during which the host can launch ahead"):
         compare_step_times(student, student.devices, width=50, disturbed=range(50))
 
 
-@ex1.fact("it returns medians: neither one slow step nor one fast step changes them")
+@ex1.fact("it returns medians, so that one slow or one fast step does not change the times")
 def _(student):
     # The second timed step is one in parts, or a whole one, in whatever order they are taken.
-    with case("With repeats=3, forward takes far longer in the second timed step"):
+    with case("With repeats=3 and a much longer forward pass in the second timed step"):
         compare_step_times(student, student.devices, width=50, repeats=3, disturbed=[2])
-    with case("With repeats=3, forward takes far less in the second timed step"):
+    with case("With repeats=3 and a much shorter forward pass in the second timed step"):
         compare_step_times(student, student.devices, width=50, repeats=3, disturbed_but=2)
 
 
-@ex1.fact("it waits for the devices in gpus, and for no others")
+@ex1.fact("it waits for the devices in gpus and for no others")
 def _(student):
     other, given = student.devices
-    with case(f"The model and gpus use {given} only, and {other} is busy with other work"):
+    with case(f"With a model and gpus that use only {given}, while {other} is busy with other work"):
         compare_step_times(student, (other, given), width=50, repeats=1, alone=True)
 
 
@@ -338,9 +346,9 @@ ex2 = lab.exercise(
     title="Is it really faster?",
     hints=[
         "Take one pair at a time: time a, time b, and subtract.",
-        "pair % 2 says which of the two runs first. The difference is b's time minus a's in every pair.",
-        "Start with k = 0 and add 1 as long as the formula holds for k + 1. With five pairs k stays 0.",
-        "At which index of a sorted list is the k-th smallest? And the k-th largest? With k = 0 there is neither.",
+        "pair % 2 tells you which of the two runs first. In every pair, the difference is b's time minus a's.",
+        "Start with k = 0 and add 1 as long as the formula holds for k + 1. With five pairs, k stays 0.",
+        "At which index of a sorted list is the k-th smallest? And the k-th largest? With k = 0, neither exists.",
     ],
 )
 
@@ -406,13 +414,13 @@ def rank(count: int) -> int:
 def verdict(differences) -> tuple[str, str]:
     """The answer, and why."""
     ordered, k = sorted(differences), rank(len(differences))
-    told = f"the sorted differences b - a are {listed(round(one, 4) for one in ordered)}"
+    told = f"The sorted differences b - a are {listed(round(one, 4) for one in ordered)}"
     if not k:
-        return "cannot tell", f"{told}. k is 0, so there is no interval"
+        return "cannot tell", f"{told}. Here k is 0, so there is no interval"
     low, high = ordered[k - 1], ordered[-k]
     answer = "a" if low > 0 else "b" if high < 0 else "cannot tell"
-    side = {"a": "above 0", "b": "below 0"}.get(answer, "not on one side of 0")
-    return answer, f"{told}. k is {k}, so the interval is {low:.4g} to {high:.4g}, {side}"
+    side = {"a": "above 0", "b": "below 0"}.get(answer, "not entirely on one side of 0")
+    return answer, f"{told}. Here k is {k}, so the interval reaches from {low:.4g} to {high:.4g}, which is {side}"
 
 
 def likely_mistake(found: str, right: str, differences: list[float], drift: float) -> str:
@@ -421,13 +429,13 @@ def likely_mistake(found: str, right: str, differences: list[float], drift: floa
     if drift:
         return "Subtract the two times of the same pair."
     if {found, right} == {"a", "b"}:
-        return "Return the one that takes less time. Is each difference b - a, also where b ran first?"
+        return "Return the one that takes less time. Is each difference b - a, even when b runs first?"
     if found == "cannot tell":
-        return "Is your k too small? Do you compare both ends with 0? Is each difference b - a?"
+        return "Is your k too small? Do you compare both ends of the interval with 0? Is each difference b - a?"
     if not k:
-        return 'Compare your k with the formula, and return "cannot tell" where it is 0.'
+        return 'Compare your k with the formula, and return "cannot tell" when k is 0.'
     if 0 in (ordered[k - 1], ordered[-k]):
-        return "An end at exactly 0 is on neither side, and a difference of 0 counts."
+        return "An end at exactly 0 is on neither side. Keep differences of 0 in the sorted list."
     return "Is your k too large, or does your rule use something other than the interval's two ends?"
 
 
@@ -435,7 +443,7 @@ def compare_turns(student, costs_a, costs_b, left_over=0.0, drift=0.0):
     """`costs[0]` is that of the run that warms up."""
     told = f"With {len(costs_a) - 1} pair{'s' if len(costs_a) > 2 else ''}"
     if drift:
-        told += f", where every run takes {drift:g} s longer than the run before"
+        told += f", where every run takes {drift:g} s longer than the previous run"
     elif len(set(costs_a[1:])) > 1:
         told += f", where a takes {listed(costs_a[1:])} s and b takes {listed(costs_b[1:])} s"
     with case(told):
@@ -446,7 +454,7 @@ def compare_turns(student, costs_a, costs_b, left_over=0.0, drift=0.0):
             count = ran.count(name)
             need(
                 count == repeats + 1,
-                f"work_{name}() ran {times(count)}, but {repeats + 1} are needed: 1 to warm up, {repeats} timed.",
+                f"work_{name}() ran {times(count)}, but {repeats + 1} runs are needed: 1 warm-up and {repeats} timed.",
             )
         need(
             found in ("a", "b", "cannot tell"),
@@ -455,21 +463,21 @@ def compare_turns(student, costs_a, costs_b, left_over=0.0, drift=0.0):
         order = [name for pair in range(repeats) for name in ("ab", "ba")[pair % 2]]
         need(
             ran[2:] == order,
-            f"after the warm-up they ran in the order {' '.join(ran[2:])}. The order changes from pair to pair: "
-            f"{' '.join(order)}.",
+            f"After the warm-up, the runs were in the order {' '.join(ran[2:])}. The order must alternate from pair to "
+            f"pair: {' '.join(order)}.",
         )
         need("idle" in log or "busy" in log, "clock() was never called.")
         need(
             well_read(log),
-            "the clock was read while a device was still busy. Synchronize every device in gpus before and after each "
-            "timed run, also after the warm-up.",
+            "Before or after at least one timed run, the clock was not read with all devices idle. Synchronize every "
+            "device in gpus before each of these readings, including the one after the warm-up.",
         )
         sooner = [1 if pair % 2 == 0 else -1 for pair in range(repeats)]  # whether b is the later one
         pairs = zip(costs_a[1:], costs_b[1:], sooner, strict=True)
         differences = [b - a + drift * later for a, b, later in pairs]
         right, why = verdict(differences)
         likely = likely_mistake(found, right, differences, drift)
-        need(found == right, f'{why}: return "{right}". faster returned "{found}". {likely}')
+        need(found == right, f'{why}. The right answer is "{right}", but faster returned "{found}". {likely}')
 
 
 def compare_differences(student, differences, sign=1, **how):
@@ -489,37 +497,37 @@ def well_read(log) -> bool:
     return all("idle" in part for part in parts[2:])
 
 
-@ex2.fact("it tells which of the two is faster, and all devices have finished before and after each timed run")
+@ex2.fact("it returns the faster of the two, and all devices have finished before and after each timed run")
 def _(student):
     a, b = [90.0, 10.0, 11.0, 10.5, 10.0, 12.0, 10.5], [20.0, 14.0, 15.5, 15.0, 14.0, 14.5, 15.0]
     compare_turns(student, a, b)
     compare_turns(student, b, a)
 
 
-@ex2.fact("five pairs or fewer cannot tell, however large the difference is")
+@ex2.fact('with five or fewer pairs, it returns "cannot tell", however large the difference is')
 def _(student):
     compare_differences(student, [50.0, 51.0])
     compare_differences(student, [50.0, 51.0, 52.0, 50.0, 51.0])
 
 
-@ex2.fact('where noise can explain the difference it returns "cannot tell"')
+@ex2.fact('where noise can explain the difference, it returns "cannot tell"')
 def _(student):
     compare_differences(student, [5.0, 6.0, -1.0, 5.0, 7.0, 6.0, 5.0, 6.0])
     compare_differences(student, [4.0, -2.0, 6.0, 5.0, -3.0, 4.0, 5.0, 6.0, -1.0, 5.0, 4.0, 3.0], sign=-1)
 
 
-@ex2.fact("one slow run among ten does not decide")
+@ex2.fact("a single unusual pair among ten does not decide the answer")
 def _(student):
     compare_differences(student, [12.0, 13.0, 12.0, -90.0, 12.0, 11.0, 12.0, 13.0, 11.0, 12.0])
 
 
-@ex2.fact("many pairs find a difference that is smaller than the noise of one pair")
+@ex2.fact("with many pairs, it finds a difference that is smaller than the noise of one pair")
 def _(student):
     differences = [3.0, 9.0, -5.0, 2.0, 12.0, 4.0, -8.0, 6.0, 1.0, 15.0, 3.0, -6.0, 8.0, 2.0, 5.0, -3.0, 7.0, 4.0]
     compare_differences(student, [*differences, 11.0, -9.0])
 
 
-@ex2.fact("a GPU that gets slower all the time is no difference between a and b")
+@ex2.fact("a steady slowdown of the GPU does not count as a difference between a and b")
 def _(student):
     compare_turns(student, [10.0] * 9, [10.0] * 9, drift=2.0)
 
@@ -531,10 +539,11 @@ ex3 = lab.exercise(
     points=3,
     title="Each part by its own device's clock",
     hints=[
-        "Each part needs two events and two hooks. How does a hook know its own event?",
-        "record() without an argument uses the *current* device's stream. Give it the stream of the part's device.",
-        "All functions made in a loop share its variables. A default argument or functools.partial keeps a value.",
-        "When model(x) has returned, wait for each part's end event. In which unit is elapsed_time?",
+        "Each part needs two events and two hooks. How does each hook get its own event?",
+        "record() without an argument uses the *current* device's stream. Pass it the stream of the part's device.",
+        "All functions made in a loop share the loop's variables. A default argument or functools.partial keeps the "
+        "current value.",
+        "After model(x) has returned, wait for each part's end event. Which unit does elapsed_time use?",
     ],
 )
 
@@ -617,41 +626,46 @@ def compare_events(
     need("told" in seen, f"by_events returned {seen['kind']}. Return a list.")
     need(
         seen["ran"] == rounds,
-        f"by_events was called {times(rounds)}, and the model ran {times(seen['ran'])}. Run it once in a call: your "
-        "hooks see all parts in one pass.",
+        f"by_events was called {times(rounds)}, but the model ran {times(seen['ran'])}. Run the model once in each "
+        "call: one pass calls the hooks of all parts.",
     )
     left = seen["hooks"] - 2 * len(places)  # two in each part were there before
     need(
         left <= 0,
-        f"After by_events {left} hooks are left in the parts. Keep the handle that registering a hook returns, and "
-        "call its remove().",
+        f"by_events did not remove all its hooks (remaining: {left}). Keep the handle that registering a hook returns, "
+        "and call its remove().",
     )
     need(
         left == 0,
-        f"It removed {-left} hooks that were in the parts before. Remove only your own, by their handles.",
+        f"by_events removed hooks that it had not added (removed: {-left}). Remove only your own, by their handles.",
     )
     for told in seen["told"]:
-        need(len(told) == len(order), f"For {len(order)} parts it returned {len(told)} times.")
+        need(
+            len(told) == len(order),
+            f"`parts` has length {len(order)}, but the returned list has length {len(told)}. Return one time per part.",
+        )
         strange = [value for value in told if not isinstance(value, float)]
-        need(not strange, f"The list contains {strange[0] if strange else ''}. Return numbers, in seconds.")
+        need(
+            not strange, f"The list contains {strange[0] if strange else ''}. Return each time as a number of seconds."
+        )
         if seen["exact"]:
             compare_part_times(told, [part_seconds(seen["busy"], places, number) for number in order])
     waited = seen["waited"]  # a part's kernels take longer than their launches: its device is busy behind it
     need(
         not waited,
-        f"The host waited for {waited} of {rounds * len(places)} parts while the model ran. Only record events in the "
-        "hooks, and wait for them when model(x) has returned.",
+        f"The host waited for {waited} of {rounds * len(places)} parts while the model ran. In the hooks, only record "
+        "events. Wait for them after model(x) has returned.",
     )
 
 
 def why_it_raised(words: str) -> str:
     """The likeliest mistake behind an error in by_events, to be put behind it; empty where none is known."""
     if "Both events must be recorded" in words:
-        return "\nAn event was never recorded: do all hooks that your loop made use the last pair of events?"
+        return "\nAn event was never recorded. Do all hooks that your loop created use the last pair of events?"
     if "Event" in words and ("stands where a tensor" in words or "no attribute" in words):
         return "\nA hook returned an event, which replaced the part's input or output. Hooks must return nothing."
     if "but got: cpu" in words:
-        return "\nTake a part's device from its parameters: its input may come from another device."
+        return "\nTake a part's device from its parameters. The part's input may come from another device."
     return ""
 
 
@@ -672,33 +686,35 @@ def compare_part_times(told, right):
     where = f"The parts took {micro(*right)}, but by_events returned {micro(*told)}."
     need(
         not all_near([mine / 1000 for mine in told], right),
-        f"{where} elapsed_time gives milliseconds: return seconds.",
+        f"{where} elapsed_time gives milliseconds. Return seconds.",
     )
     need(
         not all_near(sorted(told), sorted(right)),
-        f"{where} The order is wrong: return the times in the order of the list parts.",
+        f"{where} The order is wrong. Return the times in the order of `parts`.",
     )
     need(
         min(told) > -1e-6,
-        f"{where} One time is below 0: its end was recorded before its start, or on another device. Give each part "
-        "its own two events, in the stream of its own device.",
+        f"{where} One time is negative. Its end event was recorded before its start event, or on another device. Give "
+        "each part two events of its own, in the stream of its own device.",
     )
     need(
         min(told) > 1e-6,
-        f"{where} Are the events of each part in the stream of its own device? record() without an argument uses the "
-        "current device's.",
+        f"{where} Are the events of each part recorded in the stream of its own device? record() without an argument "
+        "uses the current device's stream.",
     )
     need(
         max(told) > LAUNCHES,
-        f"{where} That is how long it takes to launch a part. The host's clock shows only that, so use events.",
+        f"{where} That is the time to launch a part, not to run it. The host's clock shows only the launch. Use "
+        "events.",
     )
     need(
         len({round(one, 9) for one in told}) == len(told),
-        f"{where} Two parts have the same time: give each part two events of its own.",
+        f"{where} Two parts have the same time. Give each part two events of its own.",
     )
     need(
         False,
-        f"{where} Record both events in the stream of the part's own device, right before and right after its kernels.",
+        f"{where} Record both events in the stream of the part's own device, right before its first kernel and right "
+        "after its last.",
     )
 
 
@@ -706,16 +722,16 @@ def all_near(told, right) -> bool:
     return all(-1e-6 <= mine - part <= LAUNCHES for mine, part in zip(told, right, strict=True))
 
 
-@ex3.fact("it runs the model once and returns each part's seconds, by events on the part's own device")
+@ex3.fact("it runs the model once and times each part in seconds, with events on the part's own device")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_events(student, [device0, device1])
-    with case("Both devices were busy with other work before the call"):
+    with case("With both devices busy with other work before the call"):
         compare_events(student, student.devices, busy_before=True)
 
 
-@ex3.fact("the times are in the order of parts, which may differ from the order in which they run")
+@ex3.fact("the times are in the order of `parts`, even if the parts run in another order")
 def _(student):
     compare_events(student, student.devices, order=[1, 0])
 
@@ -728,7 +744,7 @@ ex4 = lab.exercise(
     title="One large move instead of many small ones",
     hints=[
         "One copy moves one tensor. How do tensors of different shapes become one tensor with one dimension?",
-        "After the move, split it again. How many elements belong to each piece? Look at the given tensors.",
+        "After the move, split that tensor again. How many elements belong to each piece? Look at the given tensors.",
         "x.split([6, 5, 8]) splits a tensor of 19 elements into three. Each piece then needs its old shape.",
         "Split and reshape on the new device. Does any step in between cut the autograd graph?",
     ],
@@ -748,7 +764,7 @@ def move_and_look(lab, arrays, source, target):
     if not isinstance(moved, (list, tuple)):
         return {"kind": kind_of(moved)}
     if not all(isinstance(tensor, torch.Tensor) for tensor in moved):
-        return {"kind": "a list that has more than tensors in it"}
+        return {"kind": "a list in which not every element is a tensor"}
     seen = {
         "kind": "tensors",
         "devices": [str(tensor.device) for tensor in moved],
@@ -769,59 +785,66 @@ def look_at_move(student, shapes, device0, device1, dtype=torch.float32):
     generator = torch.Generator().manual_seed(len(shapes))
     arrays = [torch.randn(shape, generator=generator, dtype=dtype).numpy() for shape in shapes]
     seen = student.run(move_and_look, arrays, device0, device1)
-    need(seen["kind"] == "tensors", f"move_together returned {seen['kind']}. Return the list of tensors.")
+    need(seen["kind"] == "tensors", f"move_together returned {seen['kind']}. Return a list of tensors.")
     return arrays, seen
 
 
 def compare_moved(seen, arrays, device):
     found, right = [tuple(shape) for shape in seen["shapes"]], [array.shape for array in arrays]
-    where = f"The returned shapes are {found} and should be {right}."
-    need(len(found) == len(right), f"{where} Return one tensor for each in the list, even for an empty one.")
+    where = f"The returned shapes are {found}, but they should be {right}."
+    need(len(found) == len(right), f"{where} Return one tensor for each given tensor, even for an empty one.")
     sizes = [math.prod(shape) for shape in found] == [math.prod(shape) for shape in right]
-    need(found == right or not sizes, f"{where} Give each piece the shape of its tensor.")
-    need(found == right, f"{where} Split by the number of elements of each tensor.")
+    need(found == right or not sizes, f"{where} Give each piece the shape of its original tensor.")
+    need(found == right, f"{where} Split by the number of elements of each original tensor.")
     dtype, dtypes = f"torch.{arrays[0].dtype}", " and ".join(sorted(set(seen["dtypes"])))
-    need(dtypes == dtype, f"{dtype} went in, but {dtypes} came back. Keep the dtype of the tensors.")
+    need(
+        dtypes == dtype,
+        f"The given tensors have dtype {dtype}, but the returned tensors have {dtypes}. Keep the dtype.",
+    )
     devices = " and ".join(sorted(set(seen["devices"])))
     need(
         devices == device,
-        f"The tensors are on {devices}, not {device}. Use what .to(device) returns: the original does not move.",
+        f"The returned tensors are on {devices}, not on {device}. Use the tensor that .to(device) returns: the "
+        "original does not move.",
     )
     wrong = [
         number for number, pair in enumerate(zip(seen["values"], arrays, strict=True)) if not np.array_equal(*pair)
     ]
     need(
         not wrong,
-        f"The shapes are right, but tensor {wrong[0] if wrong else ''} has other values than before. Does each piece "
-        "start where the one before it ends?",
+        f"The shapes are right, but tensor {wrong[0] if wrong else ''} has different values than before. Does each "
+        "piece start where the previous piece ends?",
     )
 
 
 def compare_copies(seen):
     kinds = [kind for kind, _ in seen["copies"]]
-    made = f"For {len(seen['shapes'])} tensors it made {len(kinds) or 'no'} copies"
+    made = f"For a list of length {len(seen['shapes'])}, move_together made {len(kinds) or 'no'} copies"
     need(
         len(kinds) == 1 or "d2h" not in kinds,
-        f"{made}, through the CPU. Move from device to device: .to(device) of one tensor.",
+        f"{made}, and the data went through the CPU. Move one tensor from device to device with .to(device).",
     )
-    need(len(kinds) <= 1, f"{made}. Join the tensors before the move, and split the result after it.")
+    need(len(kinds) <= 1, f"{made}. Join the tensors before the move, and split the result after the move.")
     need(kinds, f"{made} between the devices. Use .to(device).")
 
 
 def compare_move_gradients(seen, arrays):
     need(
         seen["gradients"] is not None,
-        "The returned tensors need no gradient. detach(), .data and no_grad() cut the autograd graph.",
+        "Not every returned tensor requires a gradient. detach(), .data and no_grad() cut the autograd graph.",
     )
     for number, (array, gradient) in enumerate(zip(arrays, seen["gradients"], strict=True)):
         right = gradient is not None and gradient.shape == array.shape and np.all(gradient == number + 1)
-        need(right, f"After backward() the gradient of tensor {number} is not what .to(device) would give.")
+        need(
+            right,
+            f"After backward(), the gradient of tensor {number} differs from the one that .to(device) would give.",
+        )
 
 
 SHAPES = [[2, 3], [5], [1, 4, 2], [3, 3]]
 
 
-@ex4.fact("every tensor comes back on the device, with its own shape and its own values")
+@ex4.fact("every tensor is returned on the device, with its own shape and its own values")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -829,16 +852,16 @@ def _(student):
             compare_moved(seen, arrays, device1)
 
 
-@ex4.fact("an empty tensor comes back, too, in its place")
+@ex4.fact("an empty tensor is also returned, at its position in the list")
 def _(student):
-    with case("With a tensor of shape (0, 3) among them"):
+    with case("With a tensor of shape (0, 3) in the list"):
         arrays, seen = look_at_move(student, [[2, 3], [0, 3], [4]], *student.devices)
         compare_moved(seen, arrays, student.devices[1])
 
 
-@ex4.fact("they keep their dtype")
+@ex4.fact("the tensors keep their dtype")
 def _(student):
-    with case("With tensors of torch.float64"):
+    with case("With torch.float64 tensors"):
         arrays, seen = look_at_move(student, SHAPES, *student.devices, torch.float64)
         compare_moved(seen, arrays, student.devices[1])
 
@@ -848,7 +871,7 @@ def _(student):
     compare_copies(look_at_move(student, SHAPES, *student.devices)[1])
 
 
-@ex4.fact("gradients flow back to the tensors")
+@ex4.fact("gradients flow back to the given tensors")
 def _(student):
     arrays, seen = look_at_move(student, SHAPES, *student.devices)
     compare_move_gradients(seen, arrays)
@@ -861,10 +884,10 @@ ex5 = lab.exercise(
     points=2,
     title="A loop that never waits",
     hints=[
-        "Three lines of the loop need a number that only the device knows. Which?",
-        "A loss is a tensor. A list can hold it before the device has computed its value.",
-        "An if needs True or False, so the host waits. Can you find the smallest loss after the loop?",
-        "After the loop the host may wait. torch.stack makes one tensor of a list of tensors.",
+        "Four lines of the loop need a value that is still on the device. Which lines?",
+        "A loss is a tensor. You can append it to a list before the device has computed its value.",
+        "An `if` needs True or False, so the host waits. Can you find the smallest loss after the loop?",
+        "After the loop, the host may wait. torch.stack makes one tensor out of a list of tensors.",
     ],
 )
 
@@ -900,7 +923,7 @@ def run_training(lab, device0, device1, sizes, batches, optimizer, left_over):
     if not isinstance(answer, (list, tuple)):
         return {"kind": kind_of(answer)}
     if len(answer) != 2:
-        return {"kind": f"{kind_of(answer)} of {len(answer)}"}
+        return {"kind": f"{kind_of(answer)} of length {len(answer)}"}
     losses, best = answer
     if not isinstance(losses, (list, tuple)):
         return {"kind": f"{kind_of(losses)} instead of the list of losses"}
@@ -955,36 +978,36 @@ def in_short(losses) -> str:
 
 def trained(student, devices, sizes, batches, optimizer="SGD", left_over=0.0):
     seen = student.run(run_training, *devices, sizes, batches, optimizer, left_over)
-    need("losses" in seen, f"train returned {seen['kind']}. Return two things: losses, best.")
+    need("losses" in seen, f"train returned {seen['kind']}. Return two values: losses and best.")
     return seen
 
 
 def compare_training(seen, sizes, batches, optimizer="SGD"):
     losses, parameters = expected_training(sizes, batches, optimizer)
     found = seen["losses"]
-    need(len(found) == len(losses), f"For {len(losses)} batches it returned {len(found)} losses.")
+    need(len(found) == len(losses), f"For {len(losses)} batches, the list of losses has length {len(found)}.")
     strange = [value for value in (*found, seen["best"]) if not isinstance(value, float)]
     need(
         not strange,
-        f"Among the losses and the smallest one there is {strange[0] if strange else ''}. Return floats.",
+        f"One of the losses, or the smallest loss, is {strange[0] if strange else ''}. Return Python floats.",
     )
     where = f"The losses should be {in_short(losses)}, but train returned {in_short(found)}."
     right = np.allclose(found, losses, **CLOSE)
     rounded = any(found == [round(loss, digits) for loss in losses] for digits in range(7))
-    need(right or not rounded, f"{where} Yours are rounded: return them as they are.")
-    need(np.allclose(found[:1], losses[:1], **CLOSE), f"{where} The first is wrong already.")
+    need(right or not rounded, f"{where} Your losses are rounded. Return them unrounded.")
+    need(np.allclose(found[:1], losses[:1], **CLOSE), f"{where} Even the first loss is wrong.")
     need(
         right,
-        f"{where} The first is right, so the updates are wrong: each step calls zero_grad(), backward() and step(), in "
-        "this order.",
+        f"{where} The first loss is right, so the updates are wrong. Each step must call zero_grad(), backward() and "
+        "step(), in this order.",
     )
-    last = " That is the last one." if seen["best"] == found[-1] else ""
+    last = " That is the last loss." if seen["best"] == found[-1] else ""
     need(
         math.isclose(seen["best"], min(losses), rel_tol=1e-4),
-        f"The smallest loss is {min(losses):.4f}, and train returned {seen['best']:.4f}.{last}",
+        f"The smallest loss is {min(losses):.4f}, but train returned {seen['best']:.4f} as best.{last}",
     )
     same = [np.allclose(mine, right, **CLOSE) for mine, right in zip(seen["parameters"], parameters, strict=True)]
-    need(all(same), "The losses are right, but the parameters differ afterwards. Does the last batch have a step()?")
+    need(all(same), "The losses are right, but the final parameters are wrong. Is step() called for the last batch?")
 
 
 SHORTEST_WAIT = 1e-6  # seconds: a copy to the host takes at least two microseconds, and the host waits for its end
@@ -1011,19 +1034,20 @@ def compare_waiting(seen, batches):
     count = waits_inside(seen)  # a wait after the last step could be one after the loop: it is not counted
     need(
         not count,
-        f"In a loop of {len(batches)} steps the host waited {times(count)}. Which line of the loop needs a number from "
-        "a device (item, float, print, if, min), copies to or from the CPU, or synchronizes?",
+        f"In a loop of {len(batches)} steps, the host waited {times(count)}. Which line of the loop needs a value from "
+        "a device (item, float, print, if, min), copies data to or from the CPU, or synchronizes?",
     )
     late = seen["on their way"]
     need(
         not late,
-        f"When train returned, {late} copies to the host had not arrived, so the values read there can be wrong. After "
-        "the loop, wait for a copy with non_blocking=True before you read it.",
+        f"When train returned, copies to the host were unfinished ({late} in all), so the values read on the host can "
+        "be wrong. After the loop, wait for a copy with non_blocking=True before you read its result.",
     )
     needed, came = 4 * len(batches), seen["bytes to the host"]
     need(
         came >= needed,
-        f"{len(batches)} losses are {needed} bytes, but {came} came from the devices. Read each loss from its device.",
+        f"{len(batches)} losses take {needed} bytes, but only {came} bytes were copied from the devices to the host. "
+        "Read each loss from its device.",
     )
 
 
@@ -1032,7 +1056,7 @@ def compare_waiting(seen, batches):
 SIZES = [2, 60_000, 2]
 
 
-@ex5.fact("train returns what the given loop returns, and leaves the model with the same parameters")
+@ex5.fact("train returns the same values as the given loop and leaves the model with the same parameters")
 def _(student):
     batches = made_batches(SIZES, 4)
     compare_training(trained(student, student.devices, SIZES, batches), SIZES, batches)
@@ -1042,11 +1066,11 @@ def _(student):
 def _(student):
     sizes = [4, 6, 3]
     batches = made_batches(sizes, 2, seed=7)
-    with case("With an old gradient in every parameter before the call"):
+    with case("With an old gradient on every parameter before the call"):
         compare_training(trained(student, student.devices, sizes, batches, left_over=100.0), sizes, batches)
 
 
-@ex5.fact("inside the loop the host never waits for a device, not even in some steps")
+@ex5.fact("inside the loop, the host does not wait for a device in any step")
 def _(student):
     batches = made_batches(SIZES, 12)
     compare_waiting(trained(student, student.devices, SIZES, batches), batches)

@@ -26,10 +26,11 @@ ex1 = lab.exercise(
     title="Watch your own split model train",
     hints=[
         "A training step has five lines, as in lab 03. On which device is the loss computed?",
-        "You need the step twice: once by itself, then once inside a `with record(...)` block.",
-        "timeline.utilization() gives each device's share of the time, from 0 to 1. A percentage is 100 times that.",
-        "timeline.busy_times(device) returns a list of pairs (start, end). How long does a pair of device0 overlap "
-        "with a pair of device1? timeline.span is the recorded time.",
+        "Run the step twice: first without recording it, then inside a `with record(...)` block.",
+        "timeline.utilization() returns the share of time in which each device computes, from 0 to 1. Multiply it by "
+        "100 for a percentage.",
+        "timeline.busy_times(device) returns a list of (start, end) pairs. For how long does an interval of device0 "
+        "overlap with an interval of device1? timeline.span is the length of the recording.",
     ],
 )
 NEAR = {"both": 0.5}  # points of percent
@@ -145,21 +146,24 @@ def compare_watch(student, kind, width, rows, devices, seed=1, adam=False):
     for key, percent in run["right"].items():
         need(
             key in found,
-            f"The key {key!r} is missing: the dict has {', '.join(found) or 'none'}. Use str(device0) as a key.",
+            f"The key {key!r} is missing. The dict has these keys: {', '.join(found) or 'none'}. Use str(device0), "
+            "str(device1) and 'both' as keys.",
         )
-        need(not isinstance(found[key], str), f"The value of {key!r} is {found[key]}. Return a number, the percentage.")
+        need(
+            not isinstance(found[key], str), f"The value of {key!r} is {found[key]}. Return the percentage as a float."
+        )
         near = abs(found[key] - percent) < (NEAR_UPDATE if adam else NEAR.get(key, NEAR_BUSY))
         need(
             near or percent < 1 or abs(100 * found[key] - percent) > NEAR_BUSY,
-            f"The value of {key!r} is {found[key]:.4g}, a share from 0 to 1. Return a percentage: {percent:.1f}.",
+            f"The value of {key!r} is {found[key]:.4g}, a share from 0 to 1. Return the percentage, {percent:.1f}.",
         )
         need(
             near,
-            f"{'Both devices' if key == 'both' else key} computed in {percent:.1f}% of the second step, but watch "
-            f"returned {found[key]:.1f}. {likely_percentage(key, found[key], run, devices)}",
+            f"{'Both devices computed together' if key == 'both' else f'{key} computed'} for {percent:.1f}% of the "
+            f"second step, but watch returned {found[key]:.1f}. {likely_percentage(key, found[key], run, devices)}",
         )
     extra = [key for key in found if key not in run["right"]]
-    need(not extra, f"The dict also has {', '.join(map(repr, extra))}. Return only the three percentages.")
+    need(not extra, f"The dict has extra keys: {', '.join(map(repr, extra))}. Return only the three percentages.")
     return run
 
 
@@ -168,21 +172,24 @@ def likely_percentage(key, found, run, devices) -> str:
     right, known = run["right"], []
     one, other = (right[name] for name in devices)
     if key == "both":
-        overlap = "Add up the time in which a kernel of one overlaps with a kernel of the other."
+        overlap = "Add up the time in which a kernel on one device overlaps with a kernel on the other."
         busy = max(one + other - right["both"], 1e-9)
         known = [
-            (100 * right["both"] / busy, "That is a percentage of the busy time. Divide by timeline.span."),
-            (one * other / 100, f"That is the product of the two devices' percentages. {overlap}"),
+            (
+                100 * right["both"] / busy,
+                "That is a percentage of the time in which at least one device computes. Divide by timeline.span.",
+            ),
+            (one * other / 100, f"That is the product of the two devices' utilizations. {overlap}"),
             (min(one, other), f"That is the smaller of the two devices' percentages. {overlap}"),
             (0, overlap),
         ]
     else:
         known = [
-            (100 - right[key], "That is how long it is idle, not how long it computes."),
-            (one + other - right[key], "That is the other device's percentage."),
+            (100 - right[key], "That is the percentage of the time in which the device is idle."),
+            (one + other - right[key], "That is the percentage of the other device."),
         ]
     known += [
-        (percents[key], f"That is the percentage of {name}. Record the whole second step and nothing else.")
+        (percents[key], f"That is the percentage for {name}. Record the whole second step and nothing else.")
         for name, percents in run["mistaken"].items()
     ]
     likely = [words for percent, words in known if abs(percent - found) < 0.3]
@@ -193,40 +200,43 @@ def compare_trained(student, kind):
     run = student.run(watch_a_model, kind, 64, 32, list(student.devices), 3, False)
     need(
         run["steps"] == 2 and run["passes"] == 2,
-        f"The model ran {run['passes']} times, and optimizer.step() {run['steps']} times. Each must run twice: in the "
-        "warm-up step and in the recorded one.",
+        "Instead of 2 forward passes and 2 calls to optimizer.step(), watch made "
+        f"{run['passes']} and {run['steps']}. The warm-up step and the recorded step need one of each.",
     )
     same_weights = all(map(same, *run["weights"]))
-    need(same_weights, "The weights differ from those after two training steps. Does each step clear the gradients?")
+    need(
+        same_weights,
+        "After two steps, the weights differ from the expected weights. Does each step clear the gradients?",
+    )
     need(
         run["to the host"] < run["output"],
-        f"You copied {run['to the host']} bytes from a device to the CPU; the output has {run['output']} bytes. "
-        "Move y to the output's device, and leave the output where it is.",
+        f"One copy from a device to the CPU moved {run['to the host']} bytes. The output has {run['output']} bytes. "
+        "Leave the output on its device, and move y to that device.",
     )
 
 
-@ex1.fact("it trains for two whole steps")
+@ex1.fact("watch trains for two complete steps")
 def _(student):
     compare_trained(student, "split")
 
 
-@ex1.fact("for a split model, it returns each device's percentage of only the second step")
+@ex1.fact("for a split model, watch returns the percentages for the second step only")
 def _(student):
     compare_watch(student, "split", 512, 512, student.devices)
 
 
-@ex1.fact("the update is in the recording: with few samples and Adam it takes much of a step")
+@ex1.fact("the recording includes optimizer.step(), which takes much of a step with Adam and few samples")
 def _(student):
     compare_watch(student, "split", 2048, 16, student.devices, adam=True)
 
 
-@ex1.fact("y moves to the output's device, which may be device0")
+@ex1.fact("watch moves y to the output's device, even if this is device0")
 def _(student):
     with case("For a model whose output is on device0"):
         compare_trained(student, "back")
 
 
-@ex1.fact("for a model with a branch on each device, it returns the percentage of the time in which both compute")
+@ex1.fact("for a model with a branch on each device, watch returns the percentage of time in which both compute")
 def _(student):
     compare_watch(student, "branches", 512, 512, student.devices)
 
@@ -239,9 +249,10 @@ ex2 = lab.exercise(
     title="Where does the time go?",
     hints=[
         "Draw both devices and the copies as bars along a time axis. At which moments can the answer change?",
-        "Cut the time at all these moments. Nothing changes within a piece, so look at its middle.",
-        "Ask in this order: how many devices compute? If none, does a copy run? If not, the devices wait for the host.",
-        "timeline.begin and timeline.end are such moments, too.",
+        "Split the time axis at all these moments. Nothing changes within an interval, so look at its midpoint.",
+        "For each interval, first ask how many devices compute. If none computes, ask whether a copy runs. Without a "
+        "copy, the devices wait for the host.",
+        "Include timeline.begin and timeline.end among these moments.",
     ],
 )
 PARTS = ("both", "one", "copy", "host")
@@ -276,23 +287,27 @@ def compare_where(student, rows, begin, end, **right):
         kind = {"kernel": "kernel", "cpu": "h2d"}.get(what, "d2d")
         events.append([devices[number], stream[0] if stream else 0, kind, start, stop, other])
     told = "; ".join(
-        f"device{number} computes {start}-{stop}"
+        f"device{number} computes from {start} to {stop} s"
         if what == "kernel"
-        else f"a copy between device{number} and {'the CPU' if what == 'cpu' else f'device{1 - number}'} {start}-{stop}"
+        else f"a copy between device{number} and {'the CPU' if what == 'cpu' else f'device{1 - number}'} runs "
+        f"from {start} to {stop} s"
         for number, what, start, stop, *_ in rows
     )
     seen = max((row[3] for row in rows), default=end) - min((row[2] for row in rows), default=begin)
-    with case(f"From {begin} to {end} s, {told or 'nothing runs'}"):
+    with case(f"For a recording from {begin} to {end} s in which {told or 'nothing runs'}"):
         found = student.run(ask_where, devices, events, begin, end)
         need(not isinstance(found, str), f"where_time_goes returned {found}. Return a dict.")
         keys = ", ".join(map(repr, found)) or "none"
-        need(set(found) == set(PARTS), f"The keys are {keys}. Return the keys {', '.join(map(repr, PARTS))}.")
+        need(
+            set(found) == set(PARTS),
+            f"The dict has these keys: {keys}. It must have exactly {', '.join(map(repr, PARTS))}.",
+        )
         for part in PARTS:
             value, share = found[part], right.get(part, 0.0)
-            need(not isinstance(value, str), f"{part!r} is {value}. Return a number from 0 to 1.")
+            need(not isinstance(value, str), f"The value of {part!r} is {value}. Return a float from 0 to 1.")
             need(
                 abs(value - share) < 1e-6,
-                f"{part!r} is {value:.4g}, but should be {share:.4g}. "
+                f"The value of {part!r} is {value:.4g}, but should be {share:.4g}. "
                 + likely_share(part, found, share, end - begin, seen),
             )
 
@@ -304,56 +319,67 @@ def likely_share(part, found, share, span, seen) -> str:
     """
     numbers = [value for value in found.values() if isinstance(value, float)]
     if share and abs(found[part] - share * span) < 1e-6:
-        return "Those are seconds: divide by timeline.end - timeline.begin."
+        return "That is a time in seconds. Divide it by timeline.end - timeline.begin."
     if share and abs(found[part] - 100 * share) < 1e-6:
-        return "That is in percent: return a number from 0 to 1."
+        return "That is a percentage. Return a share from 0 to 1."
     if share and abs(found[part] - share * span / seen) < 1e-6:
-        return "Divide by the whole time, timeline.end - timeline.begin, not by that from the first event to the last."
+        return (
+            "Divide by the length of the recording, timeline.end - timeline.begin, not by the time from the first "
+            "event to the last."
+        )
     if 0 < abs(found[part] - share) < 0.01:
-        return "Sampling is not exact: cut the time where a kernel or copy starts or ends."
-    total = f"Your four shares add up to {sum(numbers):.4g}, not 1"
+        return (
+            "That is close but not exact. Do not sample the time. Split it wherever a kernel or a copy starts or ends."
+        )
+    total = f"The four shares add up to {sum(numbers):.4g}, not 1"
     if sum(numbers) < 1 - 1e-6:
-        return f"{total}. Count all the time from timeline.begin to timeline.end, and divide by it."
+        return f"{total}. Cover all the time from timeline.begin to timeline.end, and divide by its length."
     more = found[part] > share
     looks = {
-        "both": ("Do you count an overlap twice?", "Compare each kernel of device0 with each of device1."),
-        "one": (
-            "Count only time in which a kernel runs on exactly one device.",
-            "A copy during a kernel changes nothing: that time counts.",
+        "both": (
+            "Do you count the same overlap twice?",
+            "Compare each kernel on device0 with every kernel on device1.",
         ),
-        "copy": ("Do you count a copy twice, or while a kernel runs?", "A copy to or from either device counts."),
+        "one": (
+            "Count only the time in which a kernel runs on exactly one device.",
+            "Time in which a kernel runs on exactly one device counts, even if a copy runs too.",
+        ),
+        "copy": (
+            "Do you count the same copy twice, or time in which a kernel runs?",
+            "Copies to or from either device count.",
+        ),
         "host": (
-            "Does a kernel or copy run during some of it?",
-            "Count the time before the first event and after the last.",
+            "Does a kernel or a copy run during some of this time?",
+            "Include the time before the first event and after the last.",
         ),
     }
     return looks[part][0 if more else 1] + (f" {total}." if sum(numbers) > 1 + 1e-6 else "")
 
 
-@ex2.fact("it distinguishes time in which both devices compute from time in which one does")
+@ex2.fact("where_time_goes distinguishes time in which both devices compute from time in which only one does")
 def _(student):
     compare_where(student, [(0, "kernel", 0, 4), (1, "kernel", 3, 8)], 0, 8, both=1 / 8, one=7 / 8)
 
 
-@ex2.fact('while no device computes, the time is "copy" if a copy runs and "host" if not')
+@ex2.fact('time in which no device computes counts as "copy" if a copy runs, and as "host" otherwise')
 def _(student):
     rows = [(0, "cpu", 1, 2), (0, "kernel", 2, 5), (0, "other", 5, 6), (1, "kernel", 6, 8)]
     compare_where(student, rows, 0, 10, one=0.5, copy=0.2, host=0.3)
 
 
-@ex2.fact("while a kernel runs, a copy does not count")
+@ex2.fact('time in which a kernel runs does not count as "copy"')
 def _(student):
     rows = [(0, "kernel", 0, 4), (0, "other", 2, 5, 1), (1, "kernel", 4.5, 8)]
     compare_where(student, rows, 0, 8, one=7.5 / 8, copy=0.5 / 8)
 
 
-@ex2.fact("a copy between the CPU and device1 counts, and the time need not begin at 0")
+@ex2.fact("a copy between the CPU and device1 counts, and the recording need not begin at 0")
 def _(student):
     rows = [(0, "kernel", 2, 4), (1, "cpu", 4, 6), (1, "kernel", 6, 9)]
     compare_where(student, rows, 2, 10, one=5 / 8, copy=2 / 8, host=1 / 8)
 
 
-@ex2.fact("any kernel of one device may overlap with any kernel of the other")
+@ex2.fact("where_time_goes finds every overlap of a kernel on device0 with a kernel on device1")
 def _(student):
     rows = [(0, "kernel", 0, 1), (0, "kernel", 4, 6), (1, "kernel", 5, 7)]
     compare_where(student, rows, 0, 8, both=1 / 8, one=3 / 8, host=4 / 8)
@@ -366,10 +392,11 @@ ex3 = lab.exercise(
     points=2,
     title="Peak training memory, by device",
     hints=[
-        "How many numbers does a parameter have, and how many bytes does each take?",
-        "How many tensors of its size exist at the peak? The parameter, its gradient, and which others?",
-        "A frozen parameter counts once: it has no gradient, and the optimizer keeps nothing for it.",
-        "model.parameters() has a shared weight once and no buffers. model.state_dict() has it twice, and buffers.",
+        "How many elements does a parameter have, and how many bytes does each element take?",
+        "Which tensors of a parameter's size exist at the peak, besides the parameter and its gradient?",
+        "A frozen parameter counts only once. It has no gradient, and the optimizer stores no tensors for it.",
+        "model.parameters() has a shared weight once and no buffers. model.state_dict() has the weight twice, and also "
+        "the buffers.",
     ],
 )
 
@@ -425,71 +452,78 @@ def expected_memory(kind, devices, optimizer):
 
 def compare_training_memory(student, kind, devices, optimizer):
     words = {
-        "plain": "Two linear layers",
-        "frozen": "A frozen first layer (requires_grad=False)",
-        "shared": "A weight that two layers share",
-        "buffers": "A model with buffers (BatchNorm)",
-    }.get(kind, f"A model in {kind}")
-    with case(f"{words}, {optimizer!r}"):
+        "plain": "two linear layers",
+        "frozen": "a model with a frozen first layer",
+        "shared": "a model in which two layers share a weight",
+        "buffers": "a model with buffers (BatchNorm)",
+    }.get(kind, f"a model in {kind}")
+    with case(f"For {words}, with optimizer={optimizer!r}"):
         found = student.run(ask_training_memory, kind, devices, optimizer)
         need(not isinstance(found, str), f"training_memory returned {found}. Return a dict.")
         right = expected_memory(kind, devices, optimizer)
         for device, size in right.items():
             need(
                 device in found,
-                f"The key {device!r} is missing: the dict has {', '.join(found) or 'none'}. Use str(parameter.device).",
+                f"The key {device!r} is missing. The dict has these keys: {', '.join(found) or 'none'}. Use "
+                "str(parameter.device).",
             )
-            need(not isinstance(found[device], str), f"{device} has {found[device]}. Return a number of bytes.")
+            need(
+                not isinstance(found[device], str),
+                f"The value of {device!r} is {found[device]}. Return a number of bytes.",
+            )
             need(
                 found[device] == size,
-                f"For {device} it returned {found[device]:.0f} bytes instead of {size}. "
+                f"training_memory returned {found[device]:.0f} bytes for {device} instead of {size}. "
                 f"{likely_count(kind, optimizer, found[device], size, sum(right.values()))}",
             )
         extra = [device for device in found if device not in right]
-        need(not extra, f"The dict has {', '.join(map(repr, extra))}, but the model has no parameters there.")
+        need(
+            not extra,
+            f"The dict has extra keys: {', '.join(map(repr, extra))}. Return only devices that have parameters.",
+        )
 
 
 def likely_count(kind, optimizer, found, size, total) -> str:
     """What a wrong number of bytes counts, and what to do."""
     if found == total:
-        return "That is the total of all devices. Count each parameter for its own device."
+        return "That is the total over all devices. Count each parameter only for its own device."
     if kind == "plain" and 4 * found == size:
-        return "That is the count of numbers, not of bytes."
+        return "That is the number of elements, not of bytes."
     if kind == "plain":
         copies = found / (size / (2 + STATES[optimizer]))
         return (
-            f"That is {copies:.3g} times the size of the parameters. Which tensors of this size exist at the peak of a "
-            "step?"
+            f"That is {copies:.3g} times the size of the parameters there. Which tensors of this size exist at the "
+            "peak of a step?"
         )
     return {
-        "frozen": "Count a frozen parameter, but no gradient and no optimizer tensors for it.",
-        "shared": "Count a shared weight once: model.parameters() has it once.",
-        "buffers": "Leave out the buffers: only parameters count.",
-    }.get(kind, "Use each parameter's own bytes per number, also for its gradient and optimizer tensors.")
+        "frozen": "Count a frozen parameter itself, but no gradient and no optimizer tensors for it.",
+        "shared": "Count a shared weight only once, as model.parameters() does.",
+        "buffers": "Leave out the buffers. Only parameters count.",
+    }.get(kind, "Use the bytes per element of each parameter's dtype, also for its gradient and optimizer tensors.")
 
 
-@ex3.fact("with plain SGD: a parameter and its gradient, on each device")
+@ex3.fact("with plain SGD, each parameter and its gradient count on the parameter's device")
 def _(student):
     compare_training_memory(student, "plain", student.devices, "sgd")
 
 
-@ex3.fact("with momentum and with Adam: the optimizer's tensors, too")
+@ex3.fact("with momentum and with Adam, the optimizer's tensors also count")
 def _(student):
     for optimizer in ("momentum", "adam"):
         compare_training_memory(student, "plain", student.devices, optimizer)
 
 
-@ex3.fact("a frozen parameter has no gradient and no optimizer tensors")
+@ex3.fact("a frozen parameter counts without a gradient or optimizer tensors")
 def _(student):
     compare_training_memory(student, "frozen", student.devices, "adam")
 
 
-@ex3.fact("a weight that two layers share counts once")
+@ex3.fact("a weight that two layers share counts only once")
 def _(student):
     compare_training_memory(student, "shared", student.devices, "sgd")
 
 
-@ex3.fact("each number takes the bytes of its dtype, and buffers do not count")
+@ex3.fact("each element takes the bytes of its dtype, and buffers do not count")
 def _(student):
     compare_training_memory(student, "float64 and bfloat16", student.devices, "sgd")
     compare_training_memory(student, "buffers", student.devices, "adam")
@@ -502,10 +536,11 @@ ex4 = lab.exercise(
     star=True,
     title="Adam in less than four times the weights",
     hints=[
-        "The hook gets its parameter and nothing else. How can it update this parameter and no other?",
-        "An optimizer may have a single parameter. It keeps its state from step to step, so when must you create it?",
-        "After the update, is the gradient still in .grad when your hook returns?",
-        "PyTorch refuses such a hook on a parameter that gets no gradient.",
+        "The only argument of the hook is its parameter. How can the hook update this parameter and no other?",
+        "An optimizer can have a single parameter. The optimizer keeps its state from step to step, so when must you "
+        "create it?",
+        "When your hook returns after the update, is the gradient still in .grad?",
+        "PyTorch rejects such a hook on a parameter that does not require a gradient.",
     ],
 )
 FEWEST = 3.75  # times the weights: an answer that keeps all gradients until the update holds four and more
@@ -620,20 +655,18 @@ def mistaken_updates(layers, width, frozen, steps, seed):
         by_hand(p, kept, next(numbers))
 
     updates = {
-        "Adam with gradients that add up. Set .grad to None after each update.": adam,
-        "a new Adam in every step. Create each Adam once: it keeps its state from step to step.": lambda p, _: adam(
-            p, {}
-        ),
+        "Adam with accumulated gradients. Set .grad to None after each update.": adam,
+        "a new Adam in every step. Create each optimizer once, so that it keeps its state.": lambda p, _: adam(p, {}),
         "AdamW, which also decays the weights. Use torch.optim.Adam.": lambda p, kept: adam(
             p, kept, kind=torch.optim.AdamW
         ),
-        "SGD with this lr. Use torch.optim.Adam.": lambda p, _: torch.optim.SGD([p], lr=0.01).step(),
-        "Adam with PyTorch's default lr, 0.001. Pass lr to it.": lambda p, kept: adam(p, kept, 0.001),
-        "Adam without its bias correction, 1 - beta ** step.": lambda p, kept: by_hand(p, kept, 0),
-        "Adam with the bias correction of step 1 in every step.": lambda p, kept: by_hand(p, kept, 1),
-        "Adam with one step count for all parameters. Count the steps of each parameter.": counts_all,
-        "Adam with the previous step's gradient. A register_hook function runs before the gradient is in .grad.": late,
-        "more updates in each step than before. Register the hooks once, not in every step.": more_each_time,
+        "SGD with the same lr. Use torch.optim.Adam.": lambda p, _: torch.optim.SGD([p], lr=0.01).step(),
+        "Adam with PyTorch's default lr, 0.001. Pass lr to the optimizer.": lambda p, kept: adam(p, kept, 0.001),
+        "Adam without bias correction, the division by 1 - beta ** step.": lambda p, kept: by_hand(p, kept, 0),
+        "Adam with the bias correction of the first step in every step.": lambda p, kept: by_hand(p, kept, 1),
+        "Adam with one step count for all parameters. Count the steps of each parameter separately.": counts_all,
+        "Adam with the previous step's gradients. A register_hook function runs before a gradient is in .grad.": late,
+        "Adam with one more update in each step than in the step before. Register the hooks only once.": more_each_time,
     }
     # Only the first keeps its gradients.
     return {said: trained(one if one is adam else clearing(one)) for said, one in updates.items()}
@@ -646,54 +679,57 @@ def compare_lean(student, devices, *, layers=12, width=128, cut=6, frozen=0, see
     moved = [not np.array_equal(mine, start) for mine, start in zip(lean, fresh, strict=True)]
     need(
         not any(moved[: 2 * frozen]),
-        "A frozen parameter (requires_grad=False) has changed. Skip it, and leave its requires_grad as it is.",
+        "A frozen parameter (requires_grad=False) has changed. Skip frozen parameters, and keep requires_grad=False.",
     )
     need(
         all(moved[2 * frozen :]),
-        "After three steps, a parameter has not changed. Does each one have a hook? Hooks made in a loop share the "
-        "loop's variable, which is then the last parameter: use the one that the hook is given.",
+        "After three steps, a trainable parameter has not changed. Does each trainable parameter have a hook? Hooks "
+        "defined in a loop share the loop variable, which ends as the last parameter. Use the hook's argument instead.",
     )
     if not all(map(same, lean, plain)):
         # Rounding grows from step to step, and the first may tell what three do not.
         for steps, when, mine in ((3, "three steps", lean), (1, "the first step", run["first"][0])):
             for said, other in mistaken_updates(layers, width, frozen, steps, seed).items():
                 taken = all(map(same, mine, other)) and not all(map(same, mine, run["first"][1]))
-                need(not taken, f"After {when}, the weights are those of {said}")
-        kept = "The first step is right. Does each optimizer keep its state from one step to the next?"
+                need(not taken, f"After {when}, the weights match those of {said}")
+        kept = "The first step is correct. Does each optimizer keep its state from one step to the next?"
         changed = kept if all(map(same, *run["first"])) else "They already differ after the first step."
         need(False, f"After three steps, the weights differ from those of torch.optim.Adam. {changed}")
     return run
 
 
 def compare_peaks(run):
-    kept = "No gradient was left in .grad after your hooks. Which other tensors of the weights' size do you keep?"
+    kept = "Your hooks left no gradient in .grad. Which other tensors of the weights' size does your code keep?"
     if run["kept"]:
         kept = (
-            f"{run['kept']} of {run['trained']} gradients were still in .grad after their hooks. Update each weight in "
-            "its hook, and then set its .grad to None."
+            f"After the hooks, .grad still held a gradient for {run['kept']} of {run['trained']} parameters. Update "
+            "each weight in its hook, and then set its .grad to None."
         )
     for name, peak in run["peaks"].items():
-        need(peak <= FEWEST, f"At its peak, {name} holds {peak:.2f} times its weights. {kept}")
+        need(
+            peak <= FEWEST,
+            f"At its peak, {name} held {peak:.2f} times the size of its weights. The limit is {FEWEST} times. {kept}",
+        )
 
 
-@ex4.fact("three steps give the weights that torch.optim.Adam gives")
+@ex4.fact("after three steps, the weights match those of torch.optim.Adam")
 def _(student):
     compare_lean(student, student.devices)
 
 
-@ex4.fact(f"no device ever holds more than {FEWEST} times its weights")
+@ex4.fact(f"no device ever holds more than {FEWEST} times the size of its weights")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_peaks(compare_lean(student, (device0, device1)))
 
 
-@ex4.fact("a frozen layer stays as it is, without optimizer tensors")
+@ex4.fact("a frozen layer does not change and has no optimizer tensors")
 def _(student):
     compare_peaks(compare_lean(student, student.devices, frozen=1, seed=3))
 
 
-@ex4.scored(par=336, unit="% of the weights at the peak; less is better")
+@ex4.scored(par=336, unit="% of the size of the weights at the peak; lower is better")
 def _(student):
     peaks = compare_lean(student, student.devices)["peaks"]
     return 100 * max(peaks.values(), default=float("nan"))
@@ -708,12 +744,12 @@ ex5 = lab.exercise(
     hints=[
         "How many bytes does one layer take at the peak of a step with Adam? Count its tensors, as in exercise 3.",
         "Go through the layers from the front and add up their bytes. When do you stop?",
-        "Before you add a layer, test whether the sum with this layer is at most memory0.",
-        "Your loop finds the cut. layers[:cut] and layers[cut:] are the two parts; .to(device) moves a part.",
+        "Before you add a layer, test whether the sum including this layer is at most memory0.",
+        "Your loop finds the cut. The two parts are layers[:cut] and layers[cut:], and .to(device) moves a part.",
     ],
     likely={
-        "shapes cannot be multiplied": "Do the layers run in order? The first that does not fit and all after it "
-        "belong on device1.",
+        "shapes cannot be multiplied": "Do the layers run in order? The first layer that does not fit and "
+        "all layers after it belong on device1.",
     },
 )
 
@@ -767,39 +803,39 @@ def compare_fit(student, stack, memory0, cut, device0, device1, dtype=torch.floa
     parameters = [[t for t in tensors if isinstance(t, nn.Parameter)] for tensors in new_tensors(whole)]
     numbers = [sum(p.nbytes * (5 if p.requires_grad else 1) for p in each) for each in parameters]
     needs = [number for number in numbers if number]
-    layers = f"layers that need {needs} bytes"
+    layers = f"layers with parameters that need {needs} bytes"
     if len(needs) > 1 and len(set(needs)) == 1:
-        layers = f"{len(needs)} layers that need {needs[0]} bytes each"
+        layers = f"{len(needs)} layers with parameters that need {needs[0]} bytes each"
     words = f"With memory0={memory0} and {layers}"
     if frozen:
-        words += f" (frozen: layer {', '.join(map(str, frozen))})"
+        words += f" (frozen: {', '.join(f'layers[{index}]' for index in frozen)})"
     for one, other in tied:
-        words += f" (layer {other} shares the weight of layer {one})"
+        words += f" (layers[{other}] shares the weight of layers[{one}])"
     with case(words):
         run = student.run(fit_and_train, stack, memory0, device0, device1, state, x, list(frozen), list(tied))
         there, fit = layers_there(run["tensors"], whole, cut, device0)
         held, room = run["peak"] or 0, memory0 + RESERVE
         count = likely_cut(whole, there, fit)
         if there <= fit:
-            count = "Was something else on device0, such as the other layers before they moved?"
+            count = "Was anything else on device0, such as the other layers before they moved?"
         need(
             held <= room,
-            f"device0 held {held} bytes at the peak, more than memory0 plus {RESERVE} for activations. It has "
-            f"{with_parameters(there)}, but {fit} fit. {count}",
+            f"At its peak, device0 held {held} bytes, more than memory0 plus {RESERVE} bytes for activations. It has "
+            f"{with_parameters(there)}. memory0 is enough for {fit}. {count}",
         )
         compare_parts(run["tensors"], whole, cut, device0, device1)
         expected = forward_and_backward(whole, x)
         need(
             same(run["output"], expected["output"]),
-            "The output differs from that of the unsplit stack. Keep all layers, in order. The first that does not fit "
-            "and all after it belong on device1.",
+            "The output differs from that of the unsplit stack. Keep all layers in order. The first layer that does "
+            "not fit and all layers after it belong on device1.",
         )
         with_gradient = [gradient for gradient in run["gradients"] if gradient is not None]
         expected = [gradient for gradient in expected["gradients"] if gradient is not None]
-        need(len(with_gradient) >= len(expected), "After backward(), a parameter has no gradient.")
+        need(len(with_gradient) >= len(expected), "After backward(), a trainable parameter has no gradient.")
         need(len(with_gradient) == len(expected), "After backward(), a frozen parameter has a gradient.")
         right = all(any(same(mine, theirs) for theirs in expected) for mine in with_gradient)
-        need(right, "The gradients differ from those of the stack on one device.")
+        need(right, "The gradients differ from those of the unsplit stack.")
 
 
 def with_parameters(layers: int) -> str:
@@ -810,16 +846,16 @@ def likely_cut(whole, there: int, fit: int) -> str:
     """How to count the bytes of layers of this kind where `there` layers are on device0, and another number fits."""
     parameters = [parameter for layer in whole for parameter in layer.parameters()]
     if not all(parameter.requires_grad for parameter in parameters):
-        return "Count a frozen parameter once, and a trained one with its gradient and Adam's tensors."
+        return "Count a frozen parameter once, and a trainable parameter with its gradient and Adam's tensors."
     if len(set(parameters)) < len(parameters):
-        return "Count a parameter that two layers share once."
+        return "If two layers share a parameter, count it only once."
     if any(True for _ in whole.buffers()):
-        return "Buffers do not count."
+        return "Do not count buffers."
     if there > fit == 0:
         return "If not even the first layer fits, part0 is an empty nn.Sequential."
     if there > fit:
-        return "Count all parameters, their gradients and Adam's tensors, with the bytes of their dtype."
-    return "A sum of exactly memory0 fits. The last layer also belongs on device0 if it fits."
+        return "Count all parameters, their gradients and Adam's tensors, with the bytes per element of their dtype."
+    return "A sum of exactly memory0 bytes fits. If all layers fit, the last layer also belongs on device0."
 
 
 def layers_there(found, whole, cut, device0):
@@ -830,19 +866,27 @@ def layers_there(found, whole, cut, device0):
 
 def compare_parts(found, whole, cut, device0, device1):
     """As many layers as fit are on device0 and the others on device1: `found` is a list of [shape, device]."""
-    need(found, "PyTorch sees no parameters in the model. Set the parts as attributes: self.part0 = ...")
+    need(found, "The model has no registered parameters. Assign the parts to attributes: self.part0 = ...")
     elsewhere = [device for _, device in found if device not in (device0, device1)]
-    need(not elsewhere, f"Parameters are on {', '.join(elsewhere[:1])}, which is neither device0 nor device1.")
+    need(
+        not elsewhere, f"A parameter or buffer is on {', '.join(elsewhere[:1])}, which is neither device0 nor device1."
+    )
     there, fit = layers_there(found, whole, cut, device0)
     if device0 != device1:  # a real GPU under two names says nothing about the cut
-        need(there == fit, f"device0 has {with_parameters(there)}, but {fit} fit. {likely_cut(whole, there, fit)}")
+        need(
+            there == fit,
+            f"device0 has {with_parameters(there)}, but memory0 is enough for {fit}. {likely_cut(whole, there, fit)}",
+        )
     left = list(found)
     for index, tensors in enumerate(new_tensors(whole)):
         wanted = device0 if index < cut else device1
         for tensor in ([list(t.shape), wanted] for t in tensors):
-            need(tensor in left, f"Layer {index} ({type(whole[index]).__name__}) should be on {wanted}.")
+            need(
+                tensor in left,
+                f"A tensor of layers[{index}] ({type(whole[index]).__name__}) is not on {wanted}, where it belongs.",
+            )
             left.remove(tensor)
-    need(not left, f"The model has {len(left)} parameters that the stack does not have.")
+    need(not left, f"Of the model's parameters and buffers, {len(left)} are not in the stack.")
 
 
 def layers_with(whole, tensors):
@@ -864,19 +908,19 @@ def same(mine, theirs):
     return mine.shape == theirs.shape and np.allclose(mine, theirs, **CLOSE)
 
 
-@ex5.fact("device0 gets as many layers as fit at the peak of a step with Adam, and the split model trains the same")
+@ex5.fact("device0 gets as many layers as fit at the peak of a step with Adam, and outputs and gradients do not change")
 def _(student):
     compare_fit(student, SIX, 2 * ONE + ONE // 2, 4, *student.devices)
 
 
-@ex5.fact("with more memory, device0 gets more layers, also with the devices swapped")
+@ex5.fact("with more memory, device0 gets more layers, also when the devices are swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_fit(student, SIX, 4 * ONE + ONE // 2, 8, device0, device1)
 
 
-@ex5.fact("exactly memory0 bytes fit, also in float64")
+@ex5.fact("a peak of exactly memory0 bytes fits, also for float64 parameters")
 def _(student):
     compare_fit(student, SIX, 2 * ONE, 4, *student.devices)
     compare_fit(student, SIX, 2 * ONE - 4, 2, *student.devices)
@@ -889,19 +933,19 @@ def _(student):
     compare_fit(student, [LINEAR, ["BatchNorm1d", 128], LINEAR, ["Tanh"]], ONE + norm, 2, *student.devices)
 
 
-@ex5.fact("it works if all layers fit, and if not even the first does")
+@ex5.fact("one part is empty if all layers fit or if not even the first layer fits")
 def _(student):
     compare_fit(student, SIX[:3], 2 * ONE + ONE // 2, 3, *student.devices)
     compare_fit(student, SIX[:3], ONE // 2, 0, *student.devices)
 
 
-@ex5.fact("a frozen parameter counts once: it has no gradient and no optimizer tensors")
+@ex5.fact("a frozen parameter counts without a gradient or optimizer tensors, as in exercise 3")
 def _(student):
     compare_fit(student, SIX, ONE + ONE // 5, 4, *student.devices, frozen=[0])
     compare_fit(student, SIX, ONE + ONE // 5 - 4, 2, *student.devices, frozen=[0])
 
 
-@ex5.fact("a weight that two layers share counts once, as in exercise 3")
+@ex5.fact("a weight that two layers share counts only once, as in exercise 3")
 def _(student):
     bias = 5 * 4 * 128  # bytes of what the second of them has alone, at the peak
     compare_fit(student, SIX, 2 * ONE + bias, 6, *student.devices, tied=[[0, 2]])

@@ -42,16 +42,16 @@ ex1 = lab.exercise(
     points=3,
     title="Cut a ResNet at any block",
     hints=[
-        "Each group is an nn.Sequential: you can index it and loop over it. Where do you count the blocks?",
-        "Make one list of all blocks, from the first of layer1 to the last of layer4. The cut is an index into it.",
-        "Names come from attributes: an nn.Sequential or nn.ModuleList set as an attribute adds names. A method that "
-        "builds the list does not.",
-        "forward loops over that list. Before which block do the activations move?",
-        "One line of ResNet's forward calls no module: it flattens each image's numbers. Is it in yours?",
+        "Each group is an nn.Sequential, so you can index it and loop over it. Where do you count the blocks?",
+        "Make one list of all blocks, from the first of layer1 to the last of layer4. `cut` is an index into it.",
+        "Parameter names come from attributes. Assigning an nn.Sequential or nn.ModuleList to an attribute adds names. "
+        "Building the list in a method does not.",
+        "In forward, loop over this list of blocks. Before which block do the activations move?",
+        "One line of ResNet's forward flattens the features of each image without a module. Does your forward have it?",
     ],
     likely={
-        "shapes cannot be multiplied": "Does your forward flatten each image's numbers before fc, as ResNet's does?",
-        "IndexError": "Not every ResNet has the same number of blocks in each group: loop over each group.",
+        "shapes cannot be multiplied": "Does your forward flatten each image's features before fc, as ResNet's does?",
+        "IndexError": "The number of blocks in a group depends on the ResNet. Loop over each group.",
     },
 )
 
@@ -132,7 +132,8 @@ def need_work(found, right):
     """The model is computed on the devices. `found`: None where FLOPs are not counted."""
     need(
         found is None or found >= LEAST_WORK * right,
-        f"The devices do only {(found or 0) / right:.0%} of the model's FLOPs. Compute on them, not on the CPU.",
+        f"The devices compute only {(found or 0) / right:.0%} of the model's FLOPs. Run every layer on a device, not "
+        "on the CPU.",
     )
 
 
@@ -142,16 +143,19 @@ def compare_resnet_tensors(student, blocks, cut, options, device0, device1):
     with torch.device("meta"):
         right = ResNet(BasicBlock, blocks, **options).state_dict()
     missing = [name for name in right if name not in seen]
-    need(not missing, f"{len(missing)} names of the unsplit model are missing, such as {', '.join(missing[:2])}.")
+    need(
+        not missing,
+        f"The split model lacks {len(missing)} of the unsplit model's tensor names, such as {', '.join(missing[:2])}.",
+    )
     extra = [name for name in seen if name not in right]
     need(
         not extra,
-        f"{len(extra)} names are new, such as {', '.join(extra[:2])}, so a checkpoint does not load. Do not set a "
-        "module as an attribute twice.",
+        f"The split model has {len(extra)} tensor names that the unsplit model lacks, such as "
+        f"{', '.join(extra[:2])}, so a checkpoint does not load. Do not assign a module to a second attribute.",
     )
     for name, tensor in right.items():
         shape, wanted = seen[name][0], list(tensor.shape)
-        need(shape == wanted, f"{name} has shape {shape}, but {wanted} in the unsplit model.")
+        need(shape == wanted, f"{name} has shape {shape}. In the unsplit model, its shape is {wanted}.")
     return {name: device for name, (_, device) in seen.items()}
 
 
@@ -166,7 +170,7 @@ def compare_resnet_places(student, blocks, cut, options, device0, device1):
         for name, found in compare_resnet_tensors(student, blocks, cut, options, device0, device1).items():
             wanted = device0 if name.startswith(on_first(blocks, cut)) else device1
             of_blocks = ", ".join(block.rstrip(".") for block in on_first(blocks, cut)[2:])
-            there = f" The blocks on device0 are {of_blocks}." if name.startswith("layer") else ""
+            there = f" device0 should have only these blocks: {of_blocks}." if name.startswith("layer") else ""
             need(found == wanted, f"{name} is on {found}, but should be on {wanted}.{there}")
 
 
@@ -174,39 +178,47 @@ def compare_resnet(student, blocks, cut, options, device0, device1, *, training,
     x = batch(*shape, seed=seed)
     mode = "training" if training else "evaluation"
     images = f"{shape[0]} image{'s' if shape[0] > 1 else ''} of {shape[2]} x {shape[3]}"
-    with case(f"With blocks={blocks} and cut={cut}, in {mode} mode, {images}"):
+    with case(f"With blocks={blocks} and cut={cut}, in {mode} mode, for {images}"):
         seen = student.run(run_resnet, blocks, cut, options, device0, device1, seed, training, x)
         right = whole_resnet(tuple(blocks), tuple(options.items()), seed, training, shape)
-        need(seen["output device"] == device1, f"The output is on {seen['output device']}, not on device1, {device1}.")
+        need(
+            seen["output device"] == device1,
+            f"The output is on {seen['output device']}, but should be on device1 ({device1}).",
+        )
         found, wanted = seen["output"], right["output"]
         need(
             found.shape == wanted.shape,
-            f"The output has shape {found.shape} instead of {wanted.shape}. Keep the batch dimension.",
+            f"The output has shape {found.shape} instead of {wanted.shape}. Does forward keep the batch dimension?",
         )
         need(
             near(found, wanted),
-            "The output differs from the unsplit model's. Does forward call every module once, in ResNet's order?",
+            "The output differs from the unsplit model's. Does forward call the same modules in the same order?",
         )
         need_work(seen["work"], right["work"])
         if training:
             none = [name for name, gradient in seen["gradients"].items() if gradient is None]
             need(
                 not none,
-                f"After backward(), {len(none)} parameters have no gradient, such as {', '.join(none[:2])}. Move the "
-                "activations only with .to(): detach(), .data and no_grad() cut the autograd graph.",
+                f"After backward(), the gradient is None for {len(none)} parameters, such as {', '.join(none[:2])}. "
+                "Move the activations only with .to(), because detach(), .data and no_grad() cut the autograd graph.",
             )
             for name, gradient in right["gradients"].items():
-                need(near(seen["gradients"][name], gradient), f"The gradient of {name} differs.")
+                need(
+                    near(seen["gradients"][name], gradient), f"The gradient of {name} differs from the unsplit model's."
+                )
             for name, buffer in right["buffers"].items():
-                need(near(seen["buffers"][name], buffer), f"{name} differs after a batch.")
+                need(
+                    near(seen["buffers"][name], buffer),
+                    f"After one batch, the buffer {name} differs from the unsplit model's.",
+                )
 
 
-@ex1.fact("its parameters and buffers have the unsplit model's names and shapes: a checkpoint loads")
+@ex1.fact("parameters and buffers have the unsplit model's names and shapes, so a checkpoint loads")
 def _(student):
     compare_resnet_tensors(student, SMALL, 2, {"num_classes": 10}, *student.devices)
 
 
-@ex1.fact("the first `cut` blocks are on device0, the other blocks and fc on device1")
+@ex1.fact("conv1, bn1 and the first `cut` blocks are on device0, and the other blocks and fc are on device1")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -219,7 +231,7 @@ def _(student):
     need(seen["in training"], "A module of the new model is in evaluation mode. Do not call eval() in __init__.")
 
 
-@ex1.fact("in evaluation mode, the output is that of the unsplit model, on device1")
+@ex1.fact("in evaluation mode, the output is on device1 and matches the unsplit model's")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -240,10 +252,12 @@ ex2 = lab.exercise(
     points=3,
     title="Split without touching forward",
     hints=[
-        "Move each module once, in place(). Its arguments must move in each call. What runs before each forward?",
-        "A pre-hook registered with_kwargs=True gets the module, args and kwargs, and returns two of these. Which?",
-        "Functions defined in a loop all see its last `device`. Let a function that takes `device` return each hook.",
-        "An argument may be None or a number. Move only tensors, and keep all arguments in their places.",
+        "Move each module once, inside place(). Its arguments must move in every call. What runs before each forward?",
+        "A pre-hook registered using with_kwargs=True receives the module, args and kwargs. Which two of them must the "
+        "hook return?",
+        "Functions defined in a loop all see the last value of `device`. Create each hook in a function that takes "
+        "`device` as an argument.",
+        "An argument may be None or a number. Move only tensors, and keep every argument in its position.",
     ],
 )
 
@@ -391,20 +405,20 @@ def unplaced(kind, seed, shape, training) -> dict:
 MODELS = {
     "resnet": "For a ResNet with one block in each group, cut after layer1",
     "inside a group": "For a ResNet cut between the two blocks of layer1",
-    "back and forth": "For a small model that changes devices three times, with a plan for body.0, body.1 and so on",
-    "by name": "For a module called with a tensor and a number, by position and by keyword",
-    "no parameters": "For a module without parameters, which joins two tensors",
-    "tokens": "For an nn.Embedding, called with integers, and a linear layer",
-    "None first": "For a module called three times: with (a bool mask, a tensor), (None, a tensor), and by keyword",
+    "back and forth": "For a small model that changes devices three times, with body.0, body.1 and so on in the plan",
+    "by name": "For a module called with positional and keyword arguments, both tensors and numbers",
+    "no parameters": "For a module without parameters that concatenates two tensors",
+    "tokens": "For an nn.Embedding that is called with integers, followed by a linear layer",
+    "None first": "For a module called with (bool mask, tensor), with (None, tensor), and with mask=None",
 }
 # What to look at, first of all, where a placed model raises.
 LIKELY = {
-    "resnet": "Does each pre-hook move all arguments, return them, and use its own module's device?",
-    "back and forth": "Names can have dots: get a module with model.get_submodule(name).",
-    "by name": "Move every argument that is a tensor, positional or keyword, but no others.",
+    "resnet": "Does each pre-hook move all arguments to the device of its own module and return them?",
+    "back and forth": "Module names can contain dots. Get a module by its name with model.get_submodule(name).",
+    "by name": "Move every tensor argument, positional or keyword, and no other argument.",
     "tokens": "Move tensors of every dtype.",
-    "None first": "Pass on None in its place, positional or keyword, and keep the hooks for every call.",
-    "no parameters": "Take the device from the plan: this module has no parameters.",
+    "None first": "Pass on None unchanged, as a positional or keyword argument, and keep the hooks for later calls.",
+    "no parameters": "Take the device from the plan, because this module has no parameters.",
 }
 
 
@@ -420,52 +434,57 @@ def compare_placed(student, kind, device0, device1, *, shape, seed=1, training=T
         whole = unplaced(kind, seed, shape, training)
         need(
             seen["names"] == whole["names"],
-            "The parameters' names have changed. Add hooks to the modules; do not wrap or replace them.",
+            "The parameter names have changed. Add hooks to the modules instead of wrapping or replacing them.",
         )
         for name, found in seen["places"].items():
             wanted = next((device for part, device in plan.items() if f"{name}.".startswith(f"{part}.")), None)
             dots = f" {LIKELY['back and forth']}" if kind == "back and forth" else ""
-            need(wanted in (None, found), f"{name} is on {found}, but the plan says {wanted}.{dots}")
-        mode = "" if seen["mode kept"] else " A module's mode has changed: do not call eval() or train()."
-        need(near(seen["output"], whole["output"]), f"The output differs from the output before place().{mode}")
+            need(wanted in (None, found), f"{name} is on {found}, but the plan puts it on {wanted}.{dots}")
+        mode = "" if seen["mode kept"] else " A module's mode has changed. Do not call eval() or train()."
+        need(
+            near(seen["output"], whole["output"]),
+            f"After place(), the output differs from the output of the unsplit model.{mode}",
+        )
         for found, right in zip(seen["given"], whole["given"], strict=True):
-            words = f"A module was called with {', '.join(right)}, but its forward got {', '.join(found)}."
-            need(found == right, f"{words} Move tensors, and pass on other arguments as they are.")
+            words = f"A module was called with {', '.join(right)}, but its forward received {', '.join(found)}."
+            need(found == right, f"{words} Move only tensors, and pass on other arguments unchanged.")
         none = sum(gradient is None for gradient in seen["gradients"])
         need(
             not none,
-            f"After backward(), {none} of {len(seen['gradients'])} parameters have no gradient. Move arguments only "
-            "with .to(): detach(), .data and no_grad() cut the autograd graph.",
+            f"After backward(), the gradient is None for {none} of {len(seen['gradients'])} parameters. Move arguments "
+            "only with .to(), because detach(), .data and no_grad() cut the autograd graph.",
         )
         right = all(near(a, b) for a, b in zip(seen["gradients"], whole["gradients"], strict=True))
-        need(right, "A gradient differs from the gradient before place().")
+        need(right, "After place(), a gradient differs from that of the unsplit model.")
         need_work(seen["work"], whole["work"])
 
 
-@ex2.fact("a placed ResNet is the same object, has its modules on the plan's devices, and computes the same numbers")
+@ex2.fact(
+    "place returns the same ResNet, with its modules on the plan's devices, and outputs and gradients do not change"
+)
 def _(student):
     compare_placed(student, "resnet", *student.devices, shape=(2, 3, 32, 32), training=False)
 
 
-@ex2.fact("each named module gets its input on its own device, with the devices in both orders")
+@ex2.fact("each module in the plan receives its input on its own device, also when the devices are swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_placed(student, "back and forth", device0, device1, shape=(4, 6))
 
 
-@ex2.fact("tensors move as keyword arguments, too, and other values stay as they are")
+@ex2.fact("tensors that are keyword arguments also move, and other arguments do not change")
 def _(student):
     compare_placed(student, "by name", *student.devices, shape=(4, 6), seed=2)
 
 
-@ex2.fact("integer and bool tensors move, and None is passed on, in each call of a module")
+@ex2.fact("in every call of a module, integer and bool tensors move and None is passed on")
 def _(student):
     compare_placed(student, "tokens", *student.devices, shape=(4, 6), seed=4)
     compare_placed(student, "None first", *student.devices, shape=(4, 6), seed=5)
 
 
-@ex2.fact("it also works for a module without parameters")
+@ex2.fact("tensor arguments also move for a module without parameters")
 def _(student):
     compare_placed(student, "no parameters", *student.devices, shape=(4, 6), seed=3)
 
@@ -477,9 +496,9 @@ ex3 = lab.exercise(
     points=2,
     title="What will the split cost?",
     hints=[
-        "You need one tensor, the output of `last`. What sees it when the model runs?",
-        "How many bytes does a tensor of any dtype take, and how many times does a tensor of that size cross?",
-        "Which attribute of the output says whether it gets a gradient? (Under no_grad it does not.)",
+        "You need one tensor, the output of `last`. How can you observe this output when the model runs?",
+        "How many bytes does a tensor of a given dtype take, and how often does a tensor of that size cross in a step?",
+        "Which attribute of the output tells you whether it receives a gradient? (Under no_grad, no output does.)",
         "A forward pass in training mode changes BatchNorm's buffers, and a hook stays until it is removed. Run a copy "
         "of the model.",
     ],
@@ -535,56 +554,59 @@ def compare_seconds(
     words += "" if mode else ", in evaluation mode"
     width = 8 if dtype == "float64" else 4
     mistakes = [
-        (2 * right, "That is two copies: all parameters up to the cut are frozen, so no gradient crosses back."),
-        (latency + copies * size / bandwidth, "Each copy has its own latency."),
-        (copies * (latency + size / width / bandwidth), "Count bytes, not numbers."),
-        (copies * (latency + size * 4 / width / bandwidth), f"A number of {dtype} takes {width} bytes."),
-        (copies * (latency + size / count / bandwidth), "Count all samples of the batch, not one."),
+        (
+            2 * right,
+            "That is twice the correct time. A gradient crosses back only if a parameter up to the cut is trainable.",
+        ),
+        (latency + copies * size / bandwidth, "Add the latency for each copy."),
+        (copies * (latency + size / width / bandwidth), "Count bytes, not elements."),
+        (copies * (latency + size * 4 / width / bandwidth), f"Each {dtype} element takes {width} bytes."),
+        (copies * (latency + size / count / bandwidth), "Count all samples of the batch, not just one."),
     ]
     with case(f"For images of shape {shape} ({dtype}) and last={last!r}{words}"):
         asked = (blocks, last, list(frozen), dtype, mode, None, x, bandwidth, latency)
         found = seconds_of(student.run(ask_seconds, *asked))
         need(
             not trained_before or abs(found - right / 2) > 1e-6 * right,
-            f"copy_seconds returned the time of one copy. Parameters up to {last!r} or inside it are trained, so "
-            "a gradient crosses back, whatever the model's mode. (Under no_grad no output requires a gradient.)",
+            f"copy_seconds returned the time of one copy. A parameter before or inside {last!r} is trainable, so a "
+            "gradient crosses back in both modes. (Under no_grad, no output requires a gradient.)",
         )
         likely = [words for seconds, words in mistakes if abs(found - seconds) < 1e-6 * right]
         need(
             abs(found - right) < 1e-6 * right,
             f"copy_seconds returned {found * 1e6:.2f} microseconds instead of {right * 1e6:.2f}. "
-            f"{likely[0] if likely else f'Only the output of {last!r} and its gradient cross.'}",
+            f"{likely[0] if likely else f'Count only the output of {last!r} and, if it crosses back, its gradient.'}",
         )
 
 
 def seconds_of(seen):
-    need(not seen["kind"], f"copy_seconds returned {seen['kind']}. Return a number of seconds.")
+    need(not seen["kind"], f"copy_seconds returned {seen['kind']}. Return the seconds as a float.")
     return seen["seconds"]
 
 
 def compare_left(student, mode, odd):
     """The model that is asked about is in `mode`, but for its part number `odd`, which is in the other one."""
     words = "in training mode" if mode else "in evaluation mode"
-    with case(f"For a model {words}, except for one of its modules"):
+    with case(f"For a model {words}, with one module in the other mode"):
         x = batch(2, 3, 32, 32)
         seen = student.run(ask_seconds, SMALL, "layer2", [], "float32", mode, odd, x, 1e9, 1e-6)
         seconds_of(seen)
         copied = "Run a copy of the model instead of the model itself."
-        need(not seen["hooks"], f"{seen['hooks']} of your hooks are still in the model. {copied}")
+        need(not seen["hooks"], f"The model still has {seen['hooks']} of your hooks. {copied}")
         modes, changed = seen["modes"], seen["changed"]
         need(not modes, f"copy_seconds changed the mode of {modes} of the model's modules. {copied}")
         need(
             not changed,
-            f"Afterwards, {len(changed)} of the model's tensors differ, such as {', '.join(changed[:1])}. {copied}",
+            f"copy_seconds changed {len(changed)} of the model's tensors, such as {', '.join(changed[:1])}. {copied}",
         )
 
 
-@ex3.fact("it returns the time of two copies of the last module's output, each with its latency")
+@ex3.fact("copy_seconds counts two copies, one of the output and one of its gradient, each with its latency")
 def _(student):
     compare_seconds(student, SMALL, "layer1", (8, 3, 32, 32), bandwidth=1e9, latency=2e-6)
 
 
-@ex3.fact("no gradient crosses back if all parameters up to the cut are frozen")
+@ex3.fact("a gradient crosses back unless all parameters up to the cut are frozen")
 def _(student):
     early = ("conv1", "bn1", "layer1")
     link: dict[str, Any] = {"bandwidth": 2e9, "latency": 1e-5}
@@ -593,12 +615,12 @@ def _(student):
     compare_seconds(student, SMALL, "layer1", (4, 3, 32, 64), frozen=("conv1", "bn1"), **link)
 
 
-@ex3.fact("it counts the bytes of the dtype, also in float64")
+@ex3.fact("copy_seconds counts the bytes of the given dtype, also for float64")
 def _(student):
     compare_seconds(student, SMALL, "layer2", (2, 3, 32, 32), dtype="float64", bandwidth=1e9, latency=1e-6)
 
 
-@ex3.fact("the model stays unchanged: no hooks, the same modes, the same running statistics")
+@ex3.fact("copy_seconds adds no hooks and does not change modes or running statistics")
 def _(student):
     compare_left(student, True, NORM)
     compare_left(student, False, NORM)
@@ -611,10 +633,12 @@ ex4 = lab.exercise(
     points=2,
     title="Where does a wrong split go wrong?",
     hints=[
-        "Collect the output of every leaf of one model, by name. Do the same for the other, then compare.",
-        "In which order do you compare? named_modules() follows the order of definition, hooks the order of calls.",
-        "A hook that keeps the output keeps the tensor itself. What does an in-place ReLU do to it afterwards?",
-        "The two outputs are on different devices. torch.allclose needs them on one device and of one shape.",
+        "Collect the output of every leaf of one model by name. Do the same for the other model, and then compare.",
+        "In which order do you compare? named_modules() follows the order of definition, and hooks run in the order of "
+        "calls.",
+        "A hook that stores the output stores the tensor itself. How does an in-place ReLU then change this tensor?",
+        "The two outputs can be on different devices. Before torch.allclose, compare their shapes and move both to one "
+        "device.",
     ],
 )
 
@@ -698,59 +722,63 @@ def ask_difference(lab, bug, device0, device1, seed, x):
 
 # For each bug: what it is, the first leaf whose output differs, and what to do where that is not found.
 BUGS = {
-    "none": ("a right split", None, "Compare outputs with rtol=1e-3 and atol=1e-4."),
+    "none": ("a correct split", None, "Compare the outputs with rtol=1e-3 and atol=1e-4."),
     "second.0": (
-        "a split with another weight in second.0",
+        "a split with a different weight in second.0",
         "second.0",
-        "Compare only leaves, in the order in which they run, and return the first. head is defined first but runs "
-        "last.",
+        "Compare only leaves, in the order of calls, and return the first that differs. The leaf head is defined first "
+        "but runs last.",
     ),
     "scaled between": (
-        "a split that multiplies the activations by 1.1 where they cross",
+        "a split that multiplies the activations by 1.1 between the devices",
         "second.0",
-        "Compare outputs: no weight differs.",
+        "Compare the outputs, because no weight differs.",
     ),
     "head and second.0": (
-        "a split with other biases in head and in second.0",
+        "a split with different biases in head and in second.0",
         "second.0",
-        "Compare outputs, in the order of calls: head is defined first but runs last.",
+        "Compare the outputs in the order of calls. The leaf head is defined first but runs last.",
     ),
     "hidden by the ReLU": (
-        "a split whose first.1 has different negative outputs, which the in-place ReLU sets to 0",
+        "a split with different negative outputs of first.1, which the in-place ReLU sets to 0",
         "first.1",
-        "Let the hook keep a copy of each output.",
+        "Store a copy of each output in the hook.",
     ),
     "mode": (
-        "a split with first.1 in evaluation mode, and the whole model in training mode",
+        "a split with first.1 in evaluation mode and an unsplit model in training mode",
         "first.1",
-        "Compare the modules in the modes that they have: do not call eval() or train().",
+        "Compare the modules in their current modes. Do not call eval() or train().",
     ),
-    "rounding": ("a split whose numbers differ by rounding", None, "Use torch.allclose, not equality."),
-    "rounding of large numbers": (
-        "a split in which second.0 gives 1000.05 and the whole model 1000",
+    "rounding": (
+        "a split whose outputs differ only by rounding",
         None,
-        "Use torch.allclose with both tolerances: rtol=1e-3 allows this.",
+        "Use torch.allclose instead of exact equality.",
+    ),
+    "rounding of large numbers": (
+        "a split in which the outputs of second.0 are near 1000.05 instead of 1000",
+        None,
+        "Use torch.allclose with both tolerances. With rtol=1e-3, this difference is allowed.",
     ),
     "cancels": (
         "a split in which one bias of second.0 is larger and another is smaller",
         "second.0",
-        "Compare number by number: in a sum or a mean, differences cancel.",
+        "Compare element by element, because differences cancel in a sum or a mean.",
     ),
-    "shape": ("a split whose head gives one number fewer", "head", "Compare the shapes first."),
+    "shape": ("a split whose head returns one number fewer per sample", "head", "Compare the shapes first."),
     "flat": (
-        "a split whose head gives the same numbers in one dimension instead of two",
+        "a split whose head returns the same numbers in one dimension instead of two",
         "head",
-        "Compare the shapes, too.",
+        "Compare the shapes as well.",
     ),
     "scaled in second": (
-        "a split whose second multiplies the output of second.1 by 1.1",
+        "a split in which the module second multiplies the output of second.1 by 1.1",
         "head",
-        "Compare only leaves: second contains other modules.",
+        "Compare only leaves. The module second contains other modules.",
     ),
     "one row": (
-        "a split in which one sample of 4,000 is wrong where it crosses",
+        "a split in which one of 4,000 samples is changed between the devices",
         "second.0",
-        "Compare every number of every sample.",
+        "Compare every element of every sample.",
     ),
 }
 LEAVES = ("first.0", "first.1", "first.2", "second.0", "second.1", "head")
@@ -761,15 +789,17 @@ def judge_difference(student, bug, device0, device1, seed=1, rows=16):
     with case(f"For {words}"):
         seen = student.run(ask_difference, bug, device0, device1, seed, batch(rows, 5, seed=seed))
         found = seen["found"]
-        need(seen["is text"], f"first_difference returned {found}. Return a name, or None.")
+        need(seen["is text"], f"first_difference returned {found}. Return a module's name or None.")
         told = f"first_difference returned {found!r} instead of {right!r}."
-        need(found is None or found in LEAVES, f"{told} The leaves are {', '.join(LEAVES)}.")
+        need(found is None or found in LEAVES, f"{told} Only these modules are leaves: {', '.join(LEAVES)}.")
         need(found == right, f"{told} {likely}")
-        need(not seen["hooks"], f"{seen['hooks']} hooks are still in the models. Remove each with its handle.")
-        need(seen["same"], "Afterwards, a module's mode has changed. Do not call eval() or train().")
+        need(
+            not seen["hooks"], f"The models still have {seen['hooks']} of your hooks. Remove each hook with its handle."
+        )
+        need(seen["same"], "first_difference changed a module's mode. Do not call eval() or train().")
 
 
-@ex4.fact("for a right split it returns None, and for one wrong weight it returns the leaf that has it")
+@ex4.fact("first_difference returns None for a correct split, and for a wrong weight the name of its leaf")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -777,33 +807,33 @@ def _(student):
             judge_difference(student, "second.0", device0, device1)
 
 
-@ex4.fact("it returns the first leaf in the order of calls, even where no weight is wrong")
+@ex4.fact("first_difference returns the first leaf in the order of calls that differs, even if no weight is wrong")
 def _(student):
     judge_difference(student, "head and second.0", *student.devices)
     judge_difference(student, "scaled between", *student.devices)
 
 
-@ex4.fact("it returns a leaf, even where the module around it changes its output")
+@ex4.fact("first_difference returns a leaf, even if a module that contains leaves causes the difference")
 def _(student):
     judge_difference(student, "scaled in second", *student.devices)
 
 
-@ex4.fact("it finds a difference that an in-place ReLU overwrites")
+@ex4.fact("first_difference finds a difference that an in-place ReLU overwrites")
 def _(student):
     judge_difference(student, "hidden by the ReLU", *student.devices)
 
 
-@ex4.fact("rounding is no difference, but another shape is, and so are differences that add up to 0")
+@ex4.fact("rounding does not count as a difference, but a different shape does, and so do differences that add up to 0")
 def _(student):
     for bug in ("rounding", "rounding of large numbers", "shape", "flat", "cancels"):
         judge_difference(student, bug, *student.devices)
 
 
-@ex4.fact("a single wrong sample is a difference, however many samples are right")
+@ex4.fact("a single wrong sample counts as a difference, even among thousands of correct samples")
 def _(student):
     judge_difference(student, "one row", *student.devices, rows=4000)
 
 
-@ex4.fact("it compares the modules in the modes that they have")
+@ex4.fact("first_difference compares the modules in their current modes")
 def _(student):
     judge_difference(student, "mode", *student.devices)

@@ -31,10 +31,11 @@ ex1 = lab.exercise(
     star=True,
     title="Saved activations on each device",
     hints=[
-        "kept_by takes any layers and any x. Which layers and which x does the second device have?",
-        "Count each stage in a separate call: one list for both counts the activation at the cut only once.",
-        "A layer saves less if its input needs no gradient. Does the tensor that you give the second stage have the "
-        "first stage's graph?",
+        "kept_by takes any layers and any input. Which layers are on the second device, and what is their input?",
+        "Count each stage in its own call. A single call for the whole model counts the activation at the cut only "
+        "once.",
+        "A layer saves less if its input needs no gradient. Is the second stage's input still attached to the first "
+        "stage's graph?",
     ],
 )
 
@@ -59,7 +60,7 @@ def ask_kept(lab, stack, cut, frozen, dtype, shape):
         return {"kind": kind_of(found)}
     for size in found:
         if isinstance(size, bool) or not hasattr(size, "__index__"):
-            return {"kind": f"a {type(found).__name__} with {kind_of(size)} in it"}
+            return {"kind": f"a {type(found).__name__} that contains {kind_of(size)}"}
     sizes = [int(size) for size in found]  # what they run, they run before the layers are looked at
     strayed = [number for number, layer in enumerate(layers) if device_of(layer) not in ("cpu", "nowhere")]
     return {"kind": "", "sizes": sizes, "strayed": strayed}
@@ -68,51 +69,69 @@ def ask_kept(lab, stack, cut, frozen, dtype, shape):
 def why_kept(second, mine, wanted, crossing, frozen) -> str:
     """The likeliest mistake where a device's bytes are wrong; `crossing` are those of the tensor at the cut."""
     if not second:
-        return "A layer saves only tensors that its backward pass needs: a Linear saves its input, a Tanh its output."
+        return (
+            "A layer saves only the tensors that its backward pass needs. A Linear saves its input, and a Tanh saves "
+            "its output."
+        )
     if frozen and mine > wanted:
-        return "Nothing before the cut is trained. Its output needs no gradient, so the layers after it save less."
+        return (
+            "No layer before the cut is trained, so the activation at the cut needs no gradient. The layers after the "
+            "cut save less."
+        )
     if mine == wanted - crossing:
-        return "The tensor at the cut exists on both devices: count the second device's copy, too."
+        return (
+            "The difference is the size of the activation at the cut. If a layer of the second stage saves its copy, "
+            "count that copy, too."
+        )
     if mine == wanted + crossing:
-        return "You count the tensor at the cut, but no layer of the second stage saves it."
-    return "Did the second stage get the first one's output with its graph?"
+        return (
+            "The difference is the size of the activation at the cut. Count it only if a layer of the second stage "
+            "saves it, and only once."
+        )
+    return "Is the second stage's input the first stage's output with its graph attached?"
 
 
 def compare_kept(student, stack, cut, shape, right, *, frozen=(), dtype="float32"):
     crossing = build(stack)[:cut](torch.zeros(shape)).numel() * getattr(torch, dtype).itemsize
     kinds = ", ".join(kind for kind, *_ in stack)
-    words = ", the first layer frozen" if frozen else ""
-    with case(f"For {kinds}, cut={cut} and x of shape {shape} ({dtype}){words}"):
+    words = " (the first layer is frozen)" if frozen else ""
+    with case(f"With cut={cut}, x of shape {shape} in {dtype} and the layers {kinds}{words}"):
         seen = student.run(ask_kept, stack, cut, list(frozen), dtype, list(shape))
-        need(not seen["kind"], f"kept_on_each returned {seen['kind']}. Return two integers.")
+        need(not seen["kind"], f"kept_on_each returned {seen['kind']}. Return two integers, one for each device.")
         found = seen["sizes"]
-        need(len(found) == 2, f"kept_on_each returned {len(found)} numbers. Return two: one for each device.")
-        need(tuple(found) != right[::-1] or right[0] == right[1], "these are the right two numbers in the wrong order.")
+        need(
+            len(found) == 2,
+            f"the result of kept_on_each has length {len(found)}. Return two integers, one for each device.",
+        )
+        need(
+            tuple(found) != right[::-1] or right[0] == right[1],
+            "kept_on_each returned the right numbers in the wrong order. The first device comes first.",
+        )
         for device, mine, wanted in zip(("first", "second"), found, right, strict=True):
             why = why_kept(device == "second", mine, wanted, crossing, frozen)
-            need(mine == wanted, f"the {device} device saves {wanted} bytes, but you count {mine}. {why}")
+            need(mine == wanted, f"the {device} device saves {wanted} bytes, but kept_on_each returned {mine}. {why}")
         need(
             not seen["strayed"],
-            f"afterwards, the layers {seen['strayed']} are no longer on the CPU. Leave them there.",
+            f"your code moved layers away from the CPU (indices {seen['strayed']}). Leave `layers` on the CPU.",
         )
 
 
-@ex1.fact("the tensor at the cut counts on both devices where a layer on each saves it")
+@ex1.fact("the activation at the cut counts on both devices if a layer on each of them saves it")
 def _(student):
     compare_kept(student, LINEARS, 2, (5, 6), (5 * 6 * 4 + 5 * 8 * 4, 5 * 8 * 4))
 
 
-@ex1.fact("the tensor at the cut counts on neither device where no layer saves it")
+@ex1.fact("the activation at the cut counts on neither device if no layer saves it")
 def _(student):
     compare_kept(student, LINEARS, 1, (5, 6), (5 * 6 * 4, 5 * 8 * 4))
 
 
-@ex1.fact("the second stage saves as much as for an input that needs a gradient")
+@ex1.fact("the second stage also saves the tensors that the gradient of its input needs")
 def _(student):
     compare_kept(student, SMOOTH, 1, (5, 6), (5 * 6 * 4, 3 * 5 * 8 * 4))
 
 
-@ex1.fact("where nothing before the cut is trained, the second stage saves less")
+@ex1.fact("if no layer before the cut is trained, the second stage saves less")
 def _(student):
     compare_kept(student, SMOOTH, 2, (5, 6), (0, 5 * 8 * 4), frozen=(0,))
 
@@ -124,11 +143,12 @@ ex2 = lab.exercise(
     points=4,
     title="The peak, measured",
     hints=[
-        "For each device, read the bytes in use before training, reset the peak, and read it after training.",
-        "max_memory_allocated gives the peak since the last reset. It also counts other tensors on the device.",
-        "copy.deepcopy(layers) is a separate model. You can slice it, and move each slice by itself.",
-        "Is your number too small with many samples? During the second step's forward pass the device holds more than "
-        "during the first. Which tensors does Adam keep?",
+        "For each device, read the bytes in use and reset the peak before training. Read the peak after training.",
+        "max_memory_allocated returns the peak since the last reset. This peak includes all other tensors on the "
+        "device.",
+        "copy.deepcopy(layers) returns a separate model. You can slice this copy and move each slice separately.",
+        "Is your peak too low with many samples? A device holds more during the second step's forward pass than during "
+        "the first step's. Which tensors does Adam keep?",
     ],
 )
 
@@ -184,29 +204,32 @@ def why_peak(mine, right, others, weights, all_weights, largest, already) -> str
     if mine == others:
         return "That is the peak of the other device."
     if mine > 0.9 * EARLIER:
-        return "That is a peak from before your training. Call reset_peak_memory_stats first."
+        return "That peak was reached before your training. Call reset_peak_memory_stats first."
     if mine == all_weights:
-        return "That is the size of all layers' weights. Was the whole copy on this device at first?"
+        return "That is the size of the whole model's weights. Was the whole copy on this device at first?"
     if already and abs(mine - right - 4 * already) <= 0.01 * right:
         return f"{4 * already} of these bytes were in use before your training. Subtract them."
     if mine == 4 * weights + 2 * largest:
-        return "That is Adam with foreach=False. Leave foreach at its default."
+        return "That is the peak of Adam with foreach=False. Leave foreach at its default."
     if mine > right and abs(mine - right - weights) <= 4096 and not at_update and weights != all_weights - weights:
-        return "Are the first step's gradients still there in the second forward pass? zero_grad() frees them."
+        return "Are the first step's gradients still in memory during the second forward pass? zero_grad() frees them."
     if mine > right:
-        return "This device held something that belongs on the other one: its layers, the output or the loss."
+        return "Did this device hold tensors that belong on the other one, such as layers, the output or the loss?"
     if mine == 4 * weights:
-        return "That is 4 times the weights, without Adam's temporary tensors. Read the peak, not the bytes left."
+        return (
+            "That is 4 times the weights, without Adam's temporary tensors. Read the peak, not the bytes in use at the "
+            "end."
+        )
     if abs(right - mine - weights) <= 4096:
-        return "Your training's own weights are missing. Read the bytes in use before you move the layers."
+        return "The weights of your copy are missing. Read the bytes in use before you move the layers."
     if abs(right - mine - 2 * weights) <= 4096 and at_update:
-        return "Did the device still hold an earlier training's copy and its gradients when you began? Train once."
+        return "Were the copy and the gradients of an earlier training run still on the device? Train only once."
     if abs(right - mine - 2 * weights) <= 4096:
-        return "Adam's state is missing. Do two steps: in the first forward pass it does not exist yet."
+        return "The optimizer state is missing. Run two steps: Adam has no state yet in the first forward pass."
     if mine < 1.5 * weights:
-        return "That is hardly more than the weights: are there gradients, and does Adam step?"
+        return "That is hardly more than the weights. Do you compute gradients and call Adam's step()?"
     if mine < 3 * weights:
-        return "Adam's state and its temporary tensors are missing. Does torch.optim.Adam step?"
+        return "Adam's state and temporary tensors are missing. Do you call step() of torch.optim.Adam?"
     return ""
 
 
@@ -214,8 +237,13 @@ def compare_peaks(student, words, stack, cut, samples, device0, device1, already
     with case(words):
         seen = student.run(ask_peaks, stack, cut, samples, already, device0, device1)
         found = seen["found"]
-        need(not isinstance(found, str), f"peaks returned {found}. Return two integers, the bytes.")
-        need(len(found) == 2, f"peaks returned {len(found)} numbers. Return two: one for each device.")
+        need(
+            not isinstance(found, str),
+            f"`peaks` returned {found}. Return two integers: the peak of each device in bytes.",
+        )
+        need(
+            len(found) == 2, f"the result of `peaks` has length {len(found)}. Return two integers, one for each device."
+        )
         need_devices(student)
         most = measured_peaks(stack, cut, samples, device0, device1)
         layers = build(stack)
@@ -226,31 +254,31 @@ def compare_peaks(student, words, stack, cut, samples, device0, device1, already
             why = why_peak(mine, right, most[1 - number], own[number], sum(own), largest[number], there[number])
             told = f"the peak of device{number} is {right} bytes, but your function returned {mine}. {why}"
             need(abs(mine - right) <= 0.06 * right, told)
-        need(seen["kept"], "afterwards, `layers` has moved or its numbers have changed. Train a copy.")
+        need(seen["kept"], "your function moved `layers` or changed its weights. Train a copy.")
 
 
-@ex2.fact("with few samples, it returns the peak of Adam's step")
+@ex2.fact("with few samples, `peaks` returns the peak of Adam's step")
 def _(student):
-    compare_peaks(student, "Four equal layers, 8 samples, cut in the middle", SQUARES, 2, 8, *student.devices)
+    compare_peaks(student, "With four equal layers and 8 samples, cut in the middle", SQUARES, 2, 8, *student.devices)
 
 
-@ex2.fact("with many samples, it returns the peak of the second step, with Adam's state and activations")
+@ex2.fact("with many samples, `peaks` returns the second step's peak, which includes optimizer state and activations")
 def _(student):
-    words = "Three layers with a Tanh each, 700 samples, cut after the first two pairs"
+    words = "With three pairs of Linear and Tanh and 700 samples, cut after the second pair"
     compare_peaks(student, words, PAIRS, 4, 700, *student.devices)
 
 
-@ex2.fact("a device holds only its own layers, even while the copy moves")
+@ex2.fact("each device holds only its own layers, even while the copy is moved")
 def _(student):
-    words = "Ten equal layers, 8 samples, cut after the first"
+    words = "With ten equal layers and 8 samples, cut after the first layer"
     compare_peaks(student, words, [["Linear", 128, 128]] * 10, 1, 8, *student.devices)
 
 
-@ex2.fact("other tensors on the devices do not count, and it returns each device's own peak")
+@ex2.fact("`peaks` returns each device's own peak and does not count other tensors on the devices")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
-            words = "Four equal layers, cut after the first, with another tensor on device1"
+            words = "With another tensor on device1 and four equal layers, cut after the first"
             compare_peaks(student, words, SQUARES, 1, 16, device0, device1, already=50_000)
 
 
@@ -261,18 +289,21 @@ ex3 = lab.exercise(
     points=3,
     title="The fastest cut that fits",
     hints=[
-        "Measure each layer once, or each stage of each cut. What does a layer need to run by itself, forward "
-        "and backward?",
-        "output.sum().backward() starts a backward pass. detach() cuts a layer off from the one before it.",
-        "Once you have each layer's seconds, which two sums does a cut have, and which of them counts?",
-        "Find the cut in `allowed` with the smallest such number. min takes a key.",
+        "Measure each layer once, or both stages of each cut. What does a layer need to run forward and backward by "
+        "itself?",
+        "output.sum().backward() starts a backward pass. detach() separates a layer's input from the previous layer.",
+        "Once you have the time of each layer, which two sums belong to a cut, and which of the two sets the pace?",
+        "Find the cut in `allowed` for which the sum that sets the pace is smallest. min takes a key function.",
     ],
 )
 
 # What the layers are, and the shape of x.
 MODELS = {
-    "wide at the end": ([["Linear", 64, 64], ["Tanh"], ["Linear", 64, 512], ["Tanh"], ["Linear", 512, 512]], (512, 64)),
-    "images first": (
+    "wide layers at the end": (
+        [["Linear", 64, 64], ["Tanh"], ["Linear", 64, 512], ["Tanh"], ["Linear", 512, 512]],
+        (512, 64),
+    ),
+    "convolutions in front": (
         [
             *(["Conv2d", 3, 32, 3], ["Tanh"], ["Conv2d", 32, 32, 3], ["Tanh"], ["MaxPool2d", 4], ["Flatten"]),
             *(["Linear", 512, 1024], ["Tanh"], ["Linear", 1024, 10]),
@@ -280,14 +311,14 @@ MODELS = {
         (32, 3, 20, 20),
     ),
     # By forward alone cut 4 is the best. Its slower stage takes 1.34 times as long as that of cut 3.
-    "products before norms": ([["Linear", 256, 256]] * 4 + [["BatchNorm1d", 256]] * 6, (512, 256)),
+    "matrix products before norms": ([["Linear", 256, 256]] * 4 + [["BatchNorm1d", 256]] * 6, (512, 256)),
     # Tanh's backward is only there for its input's gradient. Without it cut 1 is the best, 1.48 times as slow as cut 2.
-    "products before Tanh": ([["Linear", 256, 256]] * 2 + [["Tanh"]] * 8, (512, 256)),
+    "matrix products before Tanh layers": ([["Linear", 256, 256]] * 2 + [["Tanh"]] * 8, (512, 256)),
     # By backward alone cut 2 is the best. Its slower stage takes 1.4 times as long as that of cut 1.
-    "many columns in front": ([["Linear", 3072, 64], ["Linear", 64, 64], ["Linear", 64, 512]], (128, 3072)),
+    "a wide input": ([["Linear", 3072, 64], ["Linear", 64, 64], ["Linear", 64, 512]], (128, 3072)),
     # With the gradient of x cut 1 is the best. Its slower stage takes 1.28 times as long as that of cut 2.
-    "many columns inside": ([["Linear", 64, 3072], ["Linear", 3072, 64], ["Linear", 64, 2048]], (128, 64)),
-    "products at the end": (
+    "a wide activation inside": ([["Linear", 64, 3072], ["Linear", 3072, 64], ["Linear", 64, 2048]], (128, 64)),
+    "matrix products at the end": (
         [["Linear", 16, 512], ["Tanh"], ["Sigmoid"], ["Tanh"], ["Sigmoid"], ["Linear", 512, 512], ["Linear", 512, 512]],
         (512, 16),
     ),
@@ -303,7 +334,7 @@ def ask_cut(lab, stack, shape, allowed, device):
     layers, x = build(stack), torch.randn(*shape)
     found = lab.choose_cut(layers, x, list(allowed), torch.device(device))
     if isinstance(found, bool) or not hasattr(found, "__index__"):
-        return f"{found!r:.40}, {kind_of(found)}"
+        return f"{found!r:.40} ({kind_of(found)})"
     return int(found)
 
 
@@ -335,59 +366,59 @@ def why_cut(stack, shape, allowed, device, found, slower) -> str:
     mistaken = {each: slower_stages(stack, shape, allowed, device, each) for each in MISTAKES}
     leads_there = [each for each in MISTAKES if min(mistaken[each], key=mistaken[each].get) == found]
     if 0 < len(leads_there) < len(MISTAKES):
-        return f"Cut {found} would be the best if {' or '.join(leads_there)}."
+        return f"Cut {found} would be the fastest if {' or '.join(leads_there)}."
     if len(allowed) > 2 and slower[found] == max(slower.values()):
-        return f"Cut {found} is the slowest of all. Minimize the time of the slower stage, measured on {device}."
-    return f"Measure the layers on {device}, forward and backward, with the whole batch x."
+        return f"Cut {found} is the slowest allowed cut. Minimize the time of the slower stage, measured on {device}."
+    return f"Measure the layers on {device}, both forward and backward, with the whole batch x."
 
 
 def judge_cut(student, model, allowed, device):
     stack, shape = MODELS[model]
     with case(f"For a model with {model}, x of shape {shape} and allowed={allowed}"):
         found = student.run(ask_cut, stack, list(shape), allowed, device)
-        need(not isinstance(found, str), f"choose_cut returned {found}. Return a cut, an integer.")
-        need(found in allowed, f"choose_cut returned {found}, which is not in allowed.")
+        need(not isinstance(found, str), f"choose_cut returned {found}. Return a cut as an integer.")
+        need(found in allowed, f"choose_cut returned {found}, which is not in `allowed`.")
         need_devices(student)
         slower = slower_stages(stack, shape, allowed, device)
         best = min(slower, key=slower.get)
         if slower[found] > 1.1 * slower[best]:
             raise Unmet(
-                f"with cut {found} (layers[:{found}] and layers[{found}:]) the slower stage takes "
-                f"{slower[found] * 1e6:.0f} microseconds; with cut {best} it takes {slower[best] * 1e6:.0f}. "
+                f"with cut {found} (layers[:{found}] and layers[{found}:]), the slower stage takes "
+                f"{slower[found] * 1e6:.0f} microseconds. With cut {best}, it takes only {slower[best] * 1e6:.0f}. "
                 f"{why_cut(stack, shape, allowed, device, found, slower)}"
             )
 
 
-@ex3.fact("it returns the cut whose slower stage is fastest")
+@ex3.fact("choose_cut returns the cut whose slower stage is fastest")
 def _(student):
-    judge_cut(student, "wide at the end", [1, 2, 3, 4], student.devices[0])
+    judge_cut(student, "wide layers at the end", [1, 2, 3, 4], student.devices[0])
 
 
-@ex3.fact("it measures on the given device, for a model whose weights and time are in different layers")
+@ex3.fact("choose_cut measures time on the given device, even if the slowest layers have few weights")
 def _(student):
-    judge_cut(student, "images first", list(range(1, 9)), student.devices[1])
+    judge_cut(student, "convolutions in front", list(range(1, 9)), student.devices[1])
 
 
-@ex3.fact("backward counts as well as forward: the two are not proportional")
+@ex3.fact("backward counts as well as forward, and their times are not proportional")
 def _(student):
-    judge_cut(student, "products before norms", list(range(1, 10)), student.devices[0])
+    judge_cut(student, "matrix products before norms", list(range(1, 10)), student.devices[0])
 
 
-@ex3.fact("the activation at a cut needs a gradient, and so do those after it")
+@ex3.fact("the activation at a cut needs a gradient, and so do all later activations")
 def _(student):
-    judge_cut(student, "products before Tanh", [1, 2], student.devices[0])
+    judge_cut(student, "matrix products before Tanh layers", [1, 2], student.devices[0])
 
 
 @ex3.fact("forward counts as well as backward, and x itself needs no gradient")
 def _(student):
-    judge_cut(student, "many columns in front", [1, 2], student.devices[0])
-    judge_cut(student, "many columns inside", [1, 2], student.devices[0])
+    judge_cut(student, "a wide input", [1, 2], student.devices[0])
+    judge_cut(student, "a wide activation inside", [1, 2], student.devices[0])
 
 
-@ex3.fact("it returns an allowed cut where the best of all is not allowed")
+@ex3.fact("choose_cut returns the best allowed cut if the best cut of all is not allowed")
 def _(student):
-    judge_cut(student, "wide at the end", [1, 2, 3], student.devices[0])
-    judge_cut(student, "images first", [5, 6, 7, 8], student.devices[0])
+    judge_cut(student, "wide layers at the end", [1, 2, 3], student.devices[0])
+    judge_cut(student, "convolutions in front", [5, 6, 7, 8], student.devices[0])
 
 
 # --- ex4: split a GPT ---------------------------------------------------------------------------------------------
@@ -397,16 +428,20 @@ ex4 = lab.exercise(
     points=3,
     title="Split a GPT",
     hints=[
-        "Note each module's device, then follow the tokens. Which tensors does a block get, and from which device?",
-        "head.weight is embed.weight, even after .to(). How many parameters does your model have? And GPT?",
-        "The shared weight is on one device. Which tensors can cross so that both uses of it work? Which is smallest?",
-        "You can look up an embedding on one device for blocks on the other. nn.functional.linear(x, weight) takes any "
-        "weight on x's device, even one that no module owns.",
+        "Write down each module's device, then follow the tokens. Which tensors does a block get, and from which "
+        "device?",
+        "head.weight is embed.weight, even after .to(). How many parameters does your model have, and how "
+        "many does GPT have?",
+        "The shared weight is on one device but has two uses. Which tensors could cross so that both work? Which of "
+        "these tensors is the smallest?",
+        "The embedding lookup and the first block can run on different devices. nn.functional.linear(x, weight) takes "
+        "any weight on x's device, even one that belongs to no module.",
     ],
     likely={
-        "The size of tensor a": "Cut cos and sin to the length of these tokens, in each forward pass.",
-        "got indices is on": "head.weight is embed.weight: moving one of the two modules moves both.",
-        "Expected all tensors": "A block needs x, cos and sin on its own device, whichever devices the model is given.",
+        "The size of tensor a": "In each forward pass, cut cos and sin to the number of tokens in the input.",
+        "got indices is on": "head.weight is embed.weight. If you move one of the two modules, the weight of both "
+        "moves.",
+        "Expected all tensors": "Each block needs x, cos and sin on its own device, for any device0 and device1.",
     },
 )
 
@@ -483,54 +518,55 @@ def compare_gpt(student, blocks, cut, shape, device0, device1, seed=1):
         need(
             count == len(parameters),
             f"the split model has {count} parameters, but GPT has {len(parameters)}."
-            + (" Is the shared weight in it twice?" if count == len(parameters) + 1 else "")
+            + (" Did the shared weight become two parameters?" if count == len(parameters) + 1 else "")
             + (" PyTorch does not see layers in a plain list." if count < len(parameters) else ""),
         )
         gradients = {}
         for name, (size, begin, _) in parameters.items():
             same = [n for n, (s, b, _) in enumerate(seen["parameters"]) if s == size and np.allclose(b, begin)]
-            need(bool(same), f"no parameter has the numbers of {name}. Use the weights of `model`.")
+            need(bool(same), f"no parameter has the values of {name}. Use the weights of `model`.")
             found = seen["parameters"][same[0]][2]
             if name.startswith("blocks."):
                 wanted = device0 if int(name.split(".")[1]) < cut else device1
-                need(found == wanted, f"{name} is on {found}, but should be on {wanted}.")
+                need(found == wanted, f"{name} is on {found}, but it should be on {wanted}.")
             gradients[name] = seen["gradients"][same[0]]
-        need(seen["device"] == device1, f"the output is on {seen['device']}, but device1 is {device1}.")
+        need(seen["device"] == device1, f"the output is on {seen['device']}, but it should be on device1, {device1}.")
         need(
             near(seen["output"], output),
-            "the output differs from that of the model on one device. Do all blocks run in order, and then the norm?",
+            "the output differs from that of the model on one device. Do all blocks run in order, followed by the "
+            "norm?",
         )
         none = [name for name in parameters if gradients[name] is None]
         need(
             not none,
-            f"after backward(), {len(none)} parameters have no gradient, such as {', '.join(none[:2])}. Did detach() "
-            "or no_grad() cut the backward pass off from them?",
+            f"after backward(), {len(none)} of {len(parameters)} parameters have no gradient, such as "
+            f"{', '.join(none[:2])}. Did detach() or no_grad() disconnect them from the loss?",
         )
         for name, (_, _, right) in parameters.items():
             both = (
-                " The embedding and the head both use it, and one of the two gradients is lost."
+                " The embedding and the head both use this weight. Is one of the two gradients lost?"
                 if name == "embed.weight"
                 else ""
             )
-            need(near(gradients[name], right), f"the gradient of {name} has wrong numbers.{both}")
+            need(near(gradients[name], right), f"the gradient of {name} has the wrong values.{both}")
         need(
             near(seen["updated"], updated),
-            "after an update, the output differs from that of the model after the same update. A weight that was "
-            "copied in __init__ is not updated: copy it in forward.",
+            "after one update, the output differs from that of the model after the same update. A copy made in "
+            "__init__ is not updated, so copy the weight in forward.",
         )
         done = sum(seen["work"].values())
         need(
             not device0.startswith("simgpu") or done >= LEAST_WORK * work,
-            f"the two devices compute {done / work:.0%} of the model's operations. Where does the rest run?",
+            f"the two devices perform only {done / work:.0%} of the model's operations. Where does the rest run?",
         )
 
 
-@ex4.fact("split in the middle, it computes the model's output and trains its weights")
+@ex4.fact("split in the middle, SplitGPT gives the same output, gradients and update as the model on one device")
 def _(student):
     compare_gpt(student, 4, 2, (3, 10), *student.devices)
 
 
-@ex4.fact("it works for another cut and length, and with the devices swapped")
+@ex4.fact("SplitGPT works with another cut, another sequence length and swapped devices")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -550,20 +586,20 @@ def run_sequences(lab, blocks, cut, device0, device1, seed, sequences):
         return [array(split(torch.from_numpy(tokens))) for tokens in sequences]
 
 
-@ex4.fact("one model takes sequences of several lengths, one after another")
+@ex4.fact("one SplitGPT takes sequences of several lengths, one after another")
 def _(student):
     sequences = [some_tokens(shape, seed=4) for shape in ((2, 6), (3, 11), (1, 4))]
     torch.manual_seed(4)
     whole = GPT(blocks=2, **SIZES)
     for number, found in enumerate(student.run(run_sequences, 2, 1, *student.devices, 4, sequences)):
         tokens = sequences[number]
-        with case(f"Tokens of shape {tokens.shape}, the model's {('first', 'second', 'third')[number]} input"):
+        with case(f"With tokens of shape {tokens.shape}, the model's {('first', 'second', 'third')[number]} input"):
             right = whole(torch.from_numpy(tokens)).detach().numpy()
             need(near(found, right), "the output differs from that of the model on one device.")
 
 
 # The model answer moves 17.0 KB: x to device0, from there to device1, and both gradients, 4 KB each, and the tables.
-@ex4.scored(par=17, unit=" KB between the devices in one step; less is better")
+@ex4.scored(par=17, unit=" KB copied between the devices in one step; lower is better")
 def _(student):
     seen = student.run(run_gpt, 4, 2, *student.devices, 3, some_tokens((4, 16), 3), RATE)
     return seen["crossed"] / 1024

@@ -35,14 +35,15 @@ ex1 = lab.exercise(
     points=2,
     title="A pipeline of any number of stages",
     hints=[
-        "PyTorch finds the parameters of modules that are attributes of the model. A plain list hides them.",
-        "There are two loops, one over micro-batches and one over stages. Which one is the inner one?",
-        "Write down what your loops queue on each device, in order. When can the second device begin?",
-        "A line in the loop that needs a value (.item(), print, .cpu(), synchronize) stops Python until the device has "
-        "computed it.",
+        "PyTorch finds the parameters of modules that are attributes of the model. It does not look into plain lists.",
+        "You need two loops, one over micro-batches and one over stages. Which one is the inner loop?",
+        "Write down, in order, the kernels and copies that your loops queue on each device. When can the second device "
+        "start?",
+        "A line in the loop that reads a value (.item(), print, .cpu()) or calls synchronize makes Python wait for the "
+        "device.",
     ],
     likely={
-        "shapes cannot be multiplied": "Does each micro-batch go through all stages, however many there are?",
+        "shapes cannot be multiplied": "Does each micro-batch go through all stages, for any number of stages?",
     },
 )
 
@@ -65,7 +66,7 @@ def run_pipelined(lab, stacks, places, seed, x, size, comes_from):
     stages[0][0].register_forward_hook(lambda module, inputs, output: note(len(inputs[0])))
     model = lab.Pipelined(stages, [torch.device(place) for place in places])
     if not isinstance(model, torch.nn.Module) or not list(model.parameters()):
-        return {"wrong": "PyTorch finds no parameters in the model. A plain list hides the stages from it."}
+        return {"wrong": "PyTorch finds no parameters in the model. It does not look for stages in plain lists."}
     output = model(torch.from_numpy(x).to(comes_from), size)
     if not isinstance(output, torch.Tensor):
         return {"wrong": f"forward returned {kind_of(output)}. Return one tensor."}
@@ -98,20 +99,21 @@ def compare_pipelined(student, places, samples, size, *, stacks=TWO, seed=1, com
             found = run["places"][sum(counts[:stage]) : sum(counts[:stage]) + count]
             need(
                 found == [place] * count,
-                f"stage {stage} is on {' and '.join(sorted(set(map(str, found))))}, not on {place}.",
+                f"the parameters of stage {stage} are on {' and '.join(sorted(set(map(str, found))))}, but they should "
+                f"be on {place}.",
             )
-        need(run["device"] == places[-1], f"the output is on {run['device']}, not on {places[-1]}.")
+        need(run["device"] == places[-1], f"the output is on {run['device']}, but it should be on {places[-1]}.")
         output, gradients = lesson.whole_batch(stacks, seed, x)
         lesson.compare_outputs(run["output"], output)
         compare_gradients(run["gradients"], gradients)
 
 
-@ex1.fact("two stages: placement, output, order and every gradient as with the whole batch")
+@ex1.fact("with two stages, each stage is on its device, and output and gradients are those of the whole batch")
 def _(student):
     compare_pipelined(student, student.devices, 12, 4)
 
 
-@ex1.fact("three stages, and a smaller last micro-batch")
+@ex1.fact("the same holds for three stages and a smaller last micro-batch")
 def _(student):
     device0, device1 = student.devices
     compare_pipelined(student, [device0, device1, device1], 10, 4, stacks=THREE)
@@ -169,7 +171,8 @@ def need_both_at_work(student, device0, device1, micro_batches):
         whole, x = nn.Sequential(build(slow), build(slow)), torch.randn(16 * micro_batches, 8)
         with case(f"With {micro_batches} micro-batches"), torch.no_grad():
             need(
-                np.allclose(run["output"], whole(x), rtol=1e-3, atol=1e-4), "the output differs from the whole batch's."
+                np.allclose(run["output"], whole(x), rtol=1e-3, atol=1e-4),
+                "the output differs from that of the whole batch.",
             )
             need_no_more(run["flops"], 4 * 2 * len(x) * 8 * 60_000)
 
@@ -177,22 +180,22 @@ def need_both_at_work(student, device0, device1, micro_batches):
 def need_no_more(flops, needed):
     need(
         LEAST_WORK * needed <= flops <= MOST_WORK * needed,
-        f"the devices do {flops / needed:.2f} times the model's operations. Compute each sample exactly once.",
+        f"the devices perform {flops / needed:.2f} times the required operations. Compute each sample exactly once.",
     )
 
 
-@ex1.fact("both devices work at the same time (watched where devices are simulated)")
+@ex1.fact("both devices work at the same time (checked on simulated devices)")
 def _(student):
     need_both_at_work(student, *student.devices, 6)
 
 
-@ex1.fact("nothing in the loop waits for a batch that comes from the CPU (watched where devices are simulated)")
+@ex1.fact("the loop does not wait for a batch that comes from the CPU (checked on simulated devices)")
 def _(student):
     run = student.run(watch_forward, *student.devices, 6, "cpu")
-    with case("With 6 micro-batches of a batch that is on the CPU"):
+    with case("With a batch on the CPU and 6 micro-batches"):
         need(
             not run["watched"] or not lesson.host_waited(run["launched"]),
-            "in the loop Python waits for a copy from the CPU. Move the batch once, before the loop.",
+            "Python waits in the loop for a copy from the CPU. Move the whole batch once, before the loop.",
         )
 
 
@@ -203,11 +206,11 @@ ex2 = lab.exercise(
     points=3,
     title="One training step, a loss for each micro-batch",
     hints=[
-        "loss_fn gives the mean over the samples that it gets. The mean of these means is not the mean over all "
-        "samples, unless all micro-batches have the same size.",
-        "Which weight makes each sample count the same? Think of a last micro-batch of one sample.",
-        "backward() adds to existing gradients. What belongs before the loop, in it, and after it?",
-        "Split the targets like the batch. On which device does the loss need them?",
+        "loss_fn returns the mean over the samples that it is given. The mean of these means is the mean over all "
+        "samples only if all micro-batches have the same size.",
+        "Which weight for each loss makes all samples count equally? Think of a last micro-batch with one sample.",
+        "backward() adds to existing gradients. Which calls belong before the loop, inside it and after it?",
+        "Split the targets in the same way as the batch. On which device does the loss function need them?",
     ],
 )
 
@@ -276,19 +279,21 @@ def mistaken_steps(model, loss_fn, x, y, size):
     shares = [len(samples) / len(x) for samples in pieces]
     first = [loss_fn(model(samples), y[: len(samples)]) for samples in pieces]
     share = "Weight each mean loss by the micro-batch's share of the samples"
-    last = "only the last micro-batch counts. Add up the losses of all, and clear gradients only before the first"
+    last = (
+        "only the last micro-batch counts. Add up all losses, and clear the gradients only before the first backward()"
+    )
     for when, loss in (
         (last, losses[-1]),
         (last, losses[-1] * shares[-1]),
         (f"the mean losses are added up without weights. {share}", sum(losses)),
-        (f"all micro-batches count the same, whatever their size. {share}", sum(losses) / len(losses)),
+        (f"all micro-batches have the same weight, whatever their size. {share}", sum(losses) / len(losses)),
         (f"each micro-batch counts as if it had {size} samples. {share}", sum(losses) * size / len(x)),
         (
-            "each micro-batch is compared with the first targets. Split y like x",
+            "each micro-batch is compared with the first targets. Split y in the same way as x",
             sum(a * b for a, b in zip(first, shares, strict=True)),
         ),
         (
-            "the outputs are joined newest first. Targets have the order of the samples",
+            "the outputs are concatenated in reverse order. The targets are in the order of the samples",
             loss_fn(model(torch.cat(pieces[::-1])), y),
         ),
     ):
@@ -304,7 +309,7 @@ def need_gradients(found, right, mistakes, hint=""):
     """`mistakes`: (when it comes out, gradients)."""
     for when, gradients in mistakes:
         mistaken = all_same(found, gradients) and not all_same(right, gradients)
-        need(not mistaken, f"you get these gradients when {when}.")
+        need(not mistaken, f"your gradients match a step in which {when}.")
     compare_gradients(found, right, hint)
 
 
@@ -312,7 +317,7 @@ def why_loss(found, right, mistakes) -> str:
     """`mistakes`: (when it comes out, loss)."""
     for when, loss in mistakes:
         if math.isclose(found, loss, rel_tol=1e-4) and not math.isclose(right, loss, rel_tol=1e-4):
-            return f" You get that number if {when}."
+            return f" This loss matches a step in which {when}."
     return ""
 
 
@@ -342,7 +347,7 @@ def compare_train_step(student, device0, device1, samples, size, *, widths=(5, 1
         need(run["updates"] != 0, "optimizer.step() was never called. Call it once, after the last backward().")
         need(
             run["updates"] == 2,
-            f"for 2 batches optimizer.step() was called {run['updates']} times. Call it once per batch, after the "
+            f"optimizer.step() was called {run['updates']} times for 2 batches. Call it once per batch, after the "
             "loop.",
         )
         compare_sizes(run["sizes"][: len(run["sizes"]) // 2], samples, size)
@@ -357,25 +362,28 @@ def compare_train_step(student, device0, device1, samples, size, *, widths=(5, 1
                     [right + 1 for right in gradients],
                 ),
             ],
-            "(Before the step every parameter had an old gradient of ones. Clear them.)",
+            "Before the first step, every parameter had an old gradient of ones. Clear the old gradients.",
         )
         strange = [found for found in run["losses"] if not isinstance(found, float)]
         need(not strange, f"train_step returned {strange[0] if strange else ''}. Return a Python float.")
         need(
             np.allclose(run["losses"], losses, rtol=1e-4),
-            f"the losses of two steps are {losses[0]:.4f} and {losses[1]:.4f} over all samples, but train_step "
+            f"over all samples, the losses of two steps are {losses[0]:.4f} and {losses[1]:.4f}, but train_step "
             f"returned {run['losses'][0]:.4f} and {run['losses'][1]:.4f}."
             + why_loss(run["losses"][0], losses[0], [(when, mistaken) for when, mistaken, _ in mistakes]),
         )
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
-        need(right, "after two steps the parameters differ from those that the whole batch gives.")
+        need(right, "after two steps, the parameters differ from those after training on the whole batch.")
         places = [device0, device0, device1, device1]
         need_places(run["places"], places)
         need_micro_batches(run["flops"], 2 * samples, size, [math.prod(pair) for pair in pairwise(widths)])
 
 
 def need_places(found, wanted):
-    told = f"afterwards the parameters are on {', '.join(found)}, not on {', '.join(wanted)}. Leave the stages there."
+    told = (
+        f"after the call, the parameters are on {', '.join(found)}, but they should be on {', '.join(wanted)}. Do not "
+        "move the stages."
+    )
     need(found == wanted, told)
 
 
@@ -383,18 +391,21 @@ def need_micro_batches(flops, samples, size, products):
     """A kernel's work is that of a micro-batch, all kernels' that of all samples. `products`: each layer's a sample."""
     if flops:
         largest = max(flops) / (2 * max(products))
-        need(largest <= size, f"a device computed {largest:g} samples at once, but a micro-batch has at most {size}.")
+        need(largest <= size, f"a device processed {largest:g} samples at once, but a micro-batch has at most {size}.")
         # Forward once and back twice, but for the gradient of the samples, which need none.
         least = 2 * samples * (3 * sum(products) - products[0])
-        need(sum(flops) >= LEAST_WORK * least, f"the devices do {sum(flops) / least:.2f} times the step's operations.")
+        need(
+            sum(flops) >= LEAST_WORK * least,
+            f"the devices perform only {sum(flops) / least:.2f} times the operations of the step.",
+        )
 
 
-@ex2.fact("equal micro-batches: one update, with the gradients and the loss of the whole batch")
+@ex2.fact("with equal micro-batches, train_step updates once, with the gradients and the loss of the whole batch")
 def _(student):
     compare_train_step(student, *student.devices, 12, 4)
 
 
-@ex2.fact("the last micro-batch smaller: one update, with the gradients and the loss of the whole batch")
+@ex2.fact("with a smaller last micro-batch, train_step also updates once, with the whole batch's gradients and loss")
 def _(student):
     compare_train_step(student, *student.devices, 10, 4)
 
@@ -407,10 +418,10 @@ ex3 = lab.exercise(
     title="A loop that does not overlap",
     hints=[
         "A device runs its queue in order. In the given loop, what is queued on device0 after the first forward pass: "
-        "another forward pass, or a backward pass?",
-        "What must each turn of the loop leave behind so that backward can run later?",
-        "Which lines of the loop need a number that a device has not computed yet? Where could they go?",
-        "Losses are tensors: collect them in a list, and add them up after the loop.",
+        "another forward pass or a backward pass?",
+        "Which result of each iteration must your loop keep so that the backward passes can run later?",
+        "Which lines of the loop need a value that a device has not computed yet? Where could you move these lines?",
+        "Each loss is a tensor. Collect the losses in a list, and add them up after the loop.",
     ],
 )
 
@@ -464,16 +475,16 @@ def compare_overlapping(student, device0, device1, samples, size, *, widths=(4, 
         need(
             sorted(second) == sorted(run["sizes"]),
             f"stage 1 was given {', '.join(map(str, second)) or 'no'} samples, but stage 0 was given "
-            f"{', '.join(map(str, run['sizes']))}. Send each micro-batch through both.",
+            f"{', '.join(map(str, run['sizes']))}. Send each micro-batch through both stages.",
         )
-        need(isinstance(run["loss"], float), f"overlapping returned {run['loss']}. Return a Python float.")
+        need(isinstance(run["loss"], float), f"`overlapping` returned {run['loss']}. Return a Python float.")
         need(
             loss == "MSELoss" or not math.isclose(run["loss"], squares, rel_tol=1e-4),
-            f"overlapping returned the mean squared error, {squares:.4f}. Use the given loss_fn.",
+            f"`overlapping` returned the mean squared error, {squares:.4f}. Use the given loss_fn.",
         )
         need(
             math.isclose(run["loss"], right_loss.item(), rel_tol=1e-4),
-            f"the loss of the whole batch is {right_loss.item():.4f}, but overlapping returned {run['loss']:.4f}."
+            f"the loss of the whole batch is {right_loss.item():.4f}, but `overlapping` returned {run['loss']:.4f}."
             + why_loss(run["loss"], right_loss.item(), [(when, mistaken) for when, mistaken, _ in mistakes]),
         )
         right = [p.grad.numpy() for p in whole.parameters()]
@@ -566,7 +577,7 @@ def why_backward_waits(run) -> str:
     """Whether Python waited between backward passes. Their two threads launch in steps that are not quite equal."""
     gaps = np.diff(run["launched back"][:-2])  # what comes last is the result on its way
     if len(gaps) and gaps.max() > 3 * np.median(gaps):
-        return "Python waits for a device between two backward passes. Wait once, after the last."
+        return "Python waits for a device between two backward passes. Wait only once, after the last backward pass."
     return ""
 
 
@@ -576,18 +587,19 @@ def need_share(student, device0, device1, samples, size):
     if run["watched"]:
         share = share_of(run, m)
         why = (
-            "A backward pass was launched before the last forward pass. Its gradient's copy is queued on both devices "
-            "and holds up the forward passes after it. Launch all forward passes first. (1F1B, which mixes the two, "
-            "needs streams for its copies: lesson 10.)"
+            "A backward pass was launched before the last forward pass. The copy of its gradient is queued on both "
+            "devices and delays all later forward passes. Launch all forward passes first. (1F1B alternates forward "
+            "and backward passes and needs separate streams for its copies: see lesson 10.)"
             if run["mixed"]
             else lesson.why_serial(run)
             or why_backward_waits(run)
-            or "Python never waits, and the stages are launched in order. Is something copied back to device0 in the "
-            "loop? Such a copy waits for stage 1 and holds up device0's next micro-batch."
+            or "Python does not wait, and the stages are launched in order. Does the loop copy a tensor back to "
+            "device0? Such a copy waits for stage 1 and delays the next micro-batch on device0."
         )
         need(
             share >= ENOUGH,
-            f"With {m} micro-batches: on the simulated clock it reaches {share:.0%} of the bound, not {ENOUGH:.0%}. "
+            f"With {m} micro-batches: on the simulated clock, `overlapping` reaches {share:.0%} of the bound, but "
+            f"{ENOUGH:.0%} is required. "
             f"{why}",
         )
         with case(f"With {m} micro-batches"):
@@ -595,7 +607,7 @@ def need_share(student, device0, device1, samples, size):
             need_no_more(run["flops"], 3 * 2 * samples * 4 * 8 * 60_000)
 
 
-@ex3.fact(f"it reaches {ENOUGH:.0%} of the bound that its own kernels allow (where devices are simulated)")
+@ex3.fact(f"`overlapping` reaches {ENOUGH:.0%} of the bound that its own kernels allow (checked on simulated devices)")
 def _(student):
     need_share(student, *student.devices, 128, 16)
 
@@ -612,13 +624,12 @@ ex4 = lab.exercise(
     points=2,
     title="How near to its bound is a step?",
     hints=[
-        "A recording has its own length and each device's busy seconds. Which device decides how fast a pipeline can "
-        "be?",
-        "The first call of a step may do more than later ones. Which call do you record?",
-        "The busier device is idle during one turn of the other. How long is that turn, if all of the other's work "
-        "takes "
-        "as many turns as there are micro-batches?",
-        "Test it: is the share near 1 for a good pipeline, near 0.5 where devices take turns, and never above 1?",
+        "A recording has its own length and the busy time of each device. Which device limits the speed of a pipeline?",
+        "The first call of step() may do more work than later calls. Which call do you record?",
+        "The busier device is idle during one turn of the other device. How long is this turn, if the other device's "
+        "work consists of one turn for each micro-batch?",
+        "Test your function. Is the share near 1 for a good pipeline, near 0.5 if the devices take turns, and never "
+        "above 1?",
     ],
 )
 
@@ -669,55 +680,71 @@ def why_share(run, m) -> str:
     (busy0, busy1), span, right = run["busy"], run["span"], share_of(run, m)
     less, more = sorted(run["busy"])
     for mistaken, words in (
-        (more / span, "That counts only the busier device: add one turn of the other."),
+        (more / span, "Your bound counts only the busier device. Add one turn of the other device."),
         (
             (more + more / m) / span,
-            "That adds a turn of the busier device, which is idle during a turn of the other one.",
+            "Your bound adds a turn of the busier device, but this device is idle during a turn of the other one.",
         ),
         (
             (more + 2 * less / m) / span,
-            "That adds two turns of the other device: one is enough to fill and drain.",
+            "Your bound adds two turns of the other device. One turn is enough to fill and drain the pipeline.",
         ),
-        ((more + less / 4) / span, "That assumes four micro-batches: use the given number."),
-        ((more + less) / span, "That adds the work of both devices: take the busier one's, and a turn of the other."),
-        ((more + less) * (1 + 1 / m) / span, "That adds the work of both devices: take the busier one's."),
-        ((busy0 + busy1 / m) / span, "That takes device0 for the busier one."),
-        ((busy1 + busy0 / m) / span, "That takes device1 for the busier one."),
-        ((more + less) / 2 * (1 + 1 / m) / span, "That gives each device half of the work: use its own work."),
-        (m / (m + 1), "That is the formula for two equally busy devices: use the step's own kernels."),
-        (1 / right, "That is the wrong way round: divide the bound by the time."),
-        (100 * right, "That is in percent: return a float, 1.0 for a perfect pipeline."),
+        ((more + less / 4) / span, "Your bound assumes four micro-batches. Use the given number."),
+        (
+            (more + less) / span,
+            "Your bound adds up the work of both devices. Take the work of the busier one and a turn of the other.",
+        ),
+        (
+            (more + less) * (1 + 1 / m) / span,
+            "Your bound adds up the work and a turn of both devices. Count only the work of the busier one.",
+        ),
+        ((busy0 + busy1 / m) / span, "Your bound treats device0 as the busier device."),
+        ((busy1 + busy0 / m) / span, "Your bound treats device1 as the busier device."),
+        (
+            (more + less) / 2 * (1 + 1 / m) / span,
+            "Your bound gives each device half of the work. Use each device's own work.",
+        ),
+        (
+            m / (m + 1),
+            "That is the formula for two equally busy devices. Use the busy times of the step's own kernels.",
+        ),
+        (1 / right, "That is the inverse of the share. Divide the bound by the time."),
+        (100 * right, "That is a percentage. Return a float that is 1.0 for a perfect pipeline."),
     ):
         if math.isclose(run["told"], mistaken, rel_tol=1e-3):
             return words
     if run["told"] == 1.0:
-        return "Measure it with one micro-batch, too: then the bound is the work of both devices."
+        return (
+            "Is this 1.0 measured? Measure the step even with one micro-batch, where the bound is the work of both "
+            "devices."
+        )
     if run["called"] == 1:
-        return "You called step once, and a first call may do more: record a later one."
-    return "Record only one later call of step, and use the whole recording's span as its time."
+        return "You called step() only once. The first call may do extra work, so record a later one."
+    return "After the first call, record exactly one call of step(), and use the whole recording's span as its time."
 
 
 def compare_share(student, device0, device1, how, widths, m, lazy=False):
-    words = {"pipeline": "all micro-batches forward, then backward", "serial": "backward after each micro-batch"}[how]
-    more = ", and more to do in its first call" if lazy else ""
+    words = {"pipeline": "all forward passes, then backward", "serial": "backward after each forward pass"}[how]
+    more = ", with extra work in the first call" if lazy else ""
     with case(f"For a step with {m} micro-batch{'es' if m > 1 else ''} ({words}{more})"):
         run = student.run(run_share, device0, device1, how, list(widths), m, lazy)
         told = run["told"]
         need(not isinstance(told, str), f"share_of_bound returned {told}. Return a float.")
-        need(run["called"], "share_of_bound never called step.")
+        need(run["called"], "share_of_bound never called step(). Call step() to measure its time.")
         if not run["watched"]:
-            need(0 < told < 1.3, f"it returned {told:.3g}, but a share is between 0 and 1.")
+            need(0 < told < 1.3, f"share_of_bound returned {told:.3g}, but a share is between 0 and 1.")
             return
         share, bound = share_of(run, m), bound_of(run, m)
         need(
             math.isclose(told, share, rel_tol=1e-3),
-            f"after a first call it takes {run['span'] * 1e3:.4g} ms, of which the devices are busy for "
-            f"{run['busy'][0] * 1e3:.4g} and {run['busy'][1] * 1e3:.4g} ms. The bound is {bound * 1e3:.4g} ms, so the "
-            f"share is {share:.4f}, but your function returned {told:.4f}. {why_share(run, m)}",
+            f"after the first call, the step takes {run['span'] * 1e3:.4g} ms, and the devices are busy for "
+            f"{run['busy'][0] * 1e3:.4g} and {run['busy'][1] * 1e3:.4g} ms of this time. The bound is "
+            f"{bound * 1e3:.4g} ms, so the share is {share:.4f}, but your function returned {told:.4f}. "
+            f"{why_share(run, m)}",
         )
 
 
-@ex4.fact("a pipeline's share is its own kernels' bound over its time, whichever device is busier")
+@ex4.fact("the share is the bound of the step's own kernels divided by its time, whichever device is busier")
 def _(student):
     for widths in ((20_000, 40_000), (40_000, 10_000)):
         compare_share(student, *student.devices, "pipeline", widths, 4)

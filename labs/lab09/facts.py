@@ -32,16 +32,18 @@ ex1 = lab.exercise(
     points=3,
     title="Prefetch the next micro-batch",
     hints=[
-        "A generator stops at each yield until the caller asks for the next value. Which copy must be launched "
-        "before it stops?",
-        "The computing stream reads the samples, so it must wait for their copy. Python and `copying` wait for "
-        "nothing.",
-        "The caller computes on the stream that is current at your yield. Which one is that inside a `with` block?",
-        "wait_stream(copying) waits for everything launched on `copying` so far, including the next copy if it is "
-        "already launched. Call it earlier, or wait for an event, which marks one place in a stream.",
+        "A generator pauses at each yield until the caller asks for the next value. Which copy must be launched "
+        "before this pause?",
+        "The computing stream reads the samples, so this stream must wait for their copy. Python and `copying` must "
+        "not wait.",
+        "The caller computes on the stream that is current at your yield. Which stream is current inside a "
+        "`with` block?",
+        "wait_stream(copying) waits for everything launched on `copying` so far, including the next copy if you have "
+        "already launched that copy. Call wait_stream earlier, or wait for an event, which marks one point in a "
+        "stream.",
     ],
     likely={
-        "IndexError": "With a single micro-batch there is no next one to prefetch.",
+        "IndexError": "After the last (or only) micro-batch, there is no next one to prefetch.",
     },
 )
 
@@ -83,38 +85,41 @@ def run_prefetched(lab, device, x, size, own_stream):
 
 def compare_prefetched(student, device, samples, size, width=6, own_stream=False):
     many = f" of {width} numbers" if width > 6 else ""
-    where = ", in a loop that does not compute on the default stream" if own_stream else ""
-    with case(f"With {samples} samples{many}, size={size} on {device}{where}"):
+    where = ", in a loop that computes on a stream of its own" if own_stream else ""
+    with case(f"With {samples} samples{many} and size={size} on {device}{where}"):
         x = numbers(samples, width, seed=samples)
         run = student.run(run_prefetched, device, x, size, own_stream)
-        need(not run["wrong"], f"prefetched yielded {run['wrong']}. Yield the samples, on {device}.")
-        need(run["pieces"], "prefetched yielded nothing. Yield the micro-batches one by one.")
+        need(not run["wrong"], f"`prefetched` yielded {run['wrong']}. Yield the micro-batches on {device}.")
+        need(run["pieces"], "`prefetched` yielded nothing. Yield the micro-batches one by one.")
         found = [len(piece) for piece in run["pieces"]]
         wanted = [min(size, samples - start) for start in range(0, samples, size)]
-        last = " Yield the last one, too." if found == wanted[:-1] else ""
-        told = f"it yielded {', '.join(map(str, found))} samples, not {', '.join(map(str, wanted))}.{last}"
+        last = " Yield the last micro-batch, too." if found == wanted[:-1] else ""
+        told = (
+            f"`prefetched` yielded micro-batches of {', '.join(map(str, found))} samples, but the sizes "
+            f"should be {', '.join(map(str, wanted))}.{last}"
+        )
         need(found == wanted, told)
-        need(same(np.concatenate(run["pieces"]), x), "the samples are not those of x, in order.")
+        need(same(np.concatenate(run["pieces"]), x), "the yielded samples are not the samples of x in order.")
         need(
             not run["races"],
-            f"the computing stream read a micro-batch {times(run['races'])} before its copy had finished. Let the "
-            "computing stream wait for the copy, before you yield."
-            + (" It is the stream that is current when your function begins." if own_stream else ""),
+            f"the computing stream read a micro-batch before its copy had finished ({times(run['races'])}). Make the "
+            "computing stream wait for the copy before you yield."
+            + (" The computing stream is the one that is current when your function starts." if own_stream else ""),
         )
 
 
-@ex1.fact("it yields the samples of x, on the device, in order, and none before its copy has finished")
+@ex1.fact("`prefetched` yields the samples of x in order, on the device, and none is read before it has been copied")
 def _(student):
     compare_prefetched(student, student.devices[0], 12, 4)
     compare_prefetched(student, student.devices[1], 10, 4)
 
 
-@ex1.fact("no sample is read early, also where a copy takes longer than the kernels before it")
+@ex1.fact("no sample is read before it has been copied, even if a copy takes longer than the kernels before it")
 def _(student):
     compare_prefetched(student, student.devices[0], 6, 2, width=200_000)
 
 
-@ex1.fact("no sample is read early, also where the caller computes on its own stream")
+@ex1.fact("no sample is read before it has been copied, even if the caller computes on its own stream")
 def _(student):
     compare_prefetched(student, student.devices[0], 6, 2, width=200_000, own_stream=True)
 
@@ -159,11 +164,11 @@ def need_results(run, micro_batches):
     with torch.no_grad():
         right = stage(samples).numpy()
     found = run["results"] or [np.zeros((0, 8), np.float32)]
-    need(same(np.concatenate(found), right), "the samples are not those of x, in order.")
+    need(same(np.concatenate(found), right), "the yielded samples are not the samples of x in order.")
     flops, needed = sum(event[EVENT_FLOPS] for event in run["timeline"]["events"]), 2 * samples.numel() * 8
     need(
         flops <= MOST_WORK * needed,
-        f"the device does {flops / needed:.2f} times the operations of the loop. Launch copies only.",
+        f"the device performs {flops / needed:.2f} times the operations of the caller's loop. Launch copies only.",
     )
 
 
@@ -175,7 +180,7 @@ def recording_of(student, device, micro_batches, waits):
     events = [Event(*event) for event in run["timeline"]["events"]]
     line = Timeline((device,), tuple(events), run["timeline"]["begin"], run["timeline"]["end"])
     on_their_way = intervals.union((event.start, event.end) for event in events if event.kind == "h2d")
-    need(on_their_way, "nothing was copied from the CPU.")
+    need(on_their_way, "no micro-batch was copied from the CPU.")
     hidden = intervals.length(intervals.common(on_their_way, line.busy_times(device)))
     need_results(run, micro_batches)
     return line, hidden / intervals.length(on_their_way)
@@ -186,10 +191,13 @@ def why_apart(line) -> str:
     copies = [event.launched for event in line.events if event.kind == "h2d"]
     first = min((event.launched for event in line.events if event.is_kernel), default=math.inf)
     if len(copies) == 1:
-        return "There is only one copy: copy each micro-batch separately."
+        return "There is only one copy. Copy each micro-batch separately."
     if max(copies) < first:
-        return "The first kernel waited for all copies. Let it wait for its own micro-batch's copy only."
-    return "Does `copying` wait for the computing stream? Only the computing stream must wait."
+        return (
+            "All copies were launched before the first kernel. Make each kernel wait only for its own micro-batch's "
+            "copy."
+        )
+    return "Does `copying` wait for the computing stream? Only the computing stream should wait."
 
 
 def need_hidden(student, device, micro_batches):
@@ -201,43 +209,44 @@ def need_hidden(student, device, micro_batches):
         computing = {event.stream for event in line.events if event.is_kernel}
         need(
             all(event.stream not in computing for event in line.events if event.kind == "h2d"),
-            "samples are copied on the computing stream. Copy on `copying`, but yield when the computing stream is "
-            "current: the caller computes on the stream of the yield.",
+            "samples are copied on the stream that computes. Copy on `copying`, but yield while the caller's stream is "
+            "current: the caller computes on the stream that is current at the yield.",
         )
         need(
             hidden > 0.5,
-            f"the device computed during {hidden:.0%} of the time of the copies. {why_apart(line)}",
+            f"kernels ran during {hidden:.0%} of the copy time, but more than 50% is required. {why_apart(line)}",
         )
         need(
             not lesson.host_waited(sorted(event.launched for event in line.events)),
-            "the copies overlap, but Python waits for a device in the loop (synchronize, .item()). Let a stream wait.",
+            "the copies overlap with kernels, but Python waits for the device in the loop (synchronize, .item()). Make "
+            "the computing stream wait instead.",
         )
 
 
 def need_ahead(student, device, micro_batches):
     """The next copy has to be launched before these samples are yielded: later may be too late."""
-    with case(f"With {micro_batches} micro-batches on {device}, where the loop waits for each result"):
+    with case(f"With {micro_batches} micro-batches on {device} and a loop that waits for each result"):
         line, hidden = recording_of(student, device, micro_batches, True)
         if line is None:
             return
         first = min((event.launched for event in line.events if event.is_kernel), default=math.inf)
         early = sum(event.launched < first for event in line.events if event.kind == "h2d") > 1
         why = (
-            "The next copy is launched in time, but the samples before it wait for it, too: wait_stream waits for "
-            "everything launched on `copying` so far."
+            "The next copy is launched in time, but the kernels of the current micro-batch wait for that copy, too: "
+            "wait_stream waits for everything launched on `copying` so far."
             if early
-            else "When your function resumes after a yield, the device is already done. Launch the next copy before "
-            "the yield."
+            else "When your function resumes after a yield, the device has already finished its kernels. Launch the "
+            "next copy before the yield."
         )
-        need(hidden > 0.5, f"the device computed during {hidden:.0%} of the time of the copies. {why}")
+        need(hidden > 0.5, f"kernels ran during {hidden:.0%} of the copy time, but more than 50% is required. {why}")
 
 
-@ex1.fact("in a loop that waits for nothing, copies overlap with kernels (watched where the device is simulated)")
+@ex1.fact("in a loop that does not wait for results, copies overlap with kernels (checked on simulated devices)")
 def _(student):
     need_hidden(student, student.devices[0], 6)
 
 
-@ex1.fact("in a loop that waits for each result, as .item() does, the next copy overlaps with kernels")
+@ex1.fact("in a loop that waits for each result, as with .item(), the next copy overlaps with kernels")
 def _(student):
     need_ahead(student, student.devices[0], 6)
 
@@ -249,12 +258,12 @@ ex2 = lab.exercise(
     points=2,
     title="How many micro-batches?",
     hints=[
-        "For one m, how many samples does the largest micro-batch have, and how many turns does the step take?",
-        "There are at most `samples` micro-batches. Try all, leave out those that do not fit, and take the fastest.",
-        "min of an empty list raises an error. What do you return then?",
+        "For a given m, how many samples does the largest micro-batch have, and how many turns does the step take?",
+        "Try each m from 1 to `samples`. Leave out each m that does not fit, and return the fastest of the others.",
+        "min of an empty list raises an error. What must you return in that case?",
     ],
     likely={
-        "empty sequence": "Where not even one sample fits, no m is left to choose from: return None.",
+        "empty sequence": "If not even one sample fits, there is no m to choose from. Return None.",
     },
 )
 
@@ -266,7 +275,7 @@ def ask_micro_batches(lab, samples, stages, sample_seconds, launch_seconds, samp
     if found is None:
         return None
     if isinstance(found, bool) or not hasattr(found, "__index__"):
-        return f"{found!r:.40}, {kind_of(found)}"
+        return f"{found!r:.40} ({kind_of(found)})"
     return int(found)
 
 
@@ -282,38 +291,40 @@ def compare_micro_batches(student, samples, stages, sample_seconds, launch_secon
     with case(f"For {asked}sample_bytes={sample_bytes}, memory={memory}"):
         m = student.run(ask_micro_batches, samples, stages, sample_seconds, launch_seconds, sample_bytes, memory)
         if not fitting:
-            need(m is None, f"not even one sample fits, and best_micro_batches returned {m}. Return None.")
+            need(m is None, f"not even one sample fits, but best_micro_batches returned {m}. Return None.")
             return
         best = min(fitting.values())
         need(
             m is not None,
-            f"it returned None, but micro-batches fit from m={min(fitting)} on. The best m takes {best:.6g} s.",
+            f"best_micro_batches returned None, but micro-batches fit if m is at least {min(fitting)}. With the best "
+            f"m, a step takes {best:.6g} s.",
         )
         need(not isinstance(m, str), f"best_micro_batches returned {m}. Return an integer.")
-        need(1 <= m <= samples, f"best_micro_batches returned {m}. There are 1 to {samples} micro-batches.")
+        need(1 <= m <= samples, f"best_micro_batches returned {m}, but m must be from 1 to {samples}.")
         need(
             m in fitting,
-            f"m={m} does not fit: the largest micro-batch has {largest(m)} samples, {largest(m) * sample_bytes} bytes.",
+            f"m={m} does not fit: the largest micro-batch has {largest(m)} samples and needs "
+            f"{largest(m) * sample_bytes} bytes.",
         )
         need(
             math.isclose(fitting[m], best, rel_tol=1e-9),
-            f"m={m} takes {fitting[m]:.6g} s: {m + stages - 1} turns, and the largest micro-batch has {largest(m)} of "
-            f"the {samples} samples. Another m that fits takes {best:.6g} s.",
+            f"with m={m}, a step takes {fitting[m]:.6g} s: it has {m + stages - 1} turns, and the largest micro-batch "
+            f"has {largest(m)} of the {samples} samples. Another m that fits takes only {best:.6g} s.",
         )
 
 
-@ex2.fact("with enough memory, it returns the m that takes the least time")
+@ex2.fact("with enough memory, best_micro_batches returns the m that takes the least time")
 def _(student):
     compare_micro_batches(student, 32, 2, 0.001, 0.002, 10, 10_000)
     compare_micro_batches(student, 30, 3, 0.001, 0.004, 10, 10_000)
 
 
-@ex2.fact("little memory rules out large micro-batches, but a micro-batch may fill it")
+@ex2.fact("micro-batches that do not fit are ruled out, but a micro-batch may fill the memory exactly")
 def _(student):
     compare_micro_batches(student, 30, 2, 0.001, 0.5, 100, 800)
 
 
-@ex2.fact("if not even one sample fits, it returns None")
+@ex2.fact("if not even one sample fits, best_micro_batches returns None")
 def _(student):
     compare_micro_batches(student, 12, 2, 0.001, 0.01, 100, 90)
 
@@ -325,10 +336,12 @@ ex3 = lab.exercise(
     points=2,
     title="Replace BatchNorm",
     hints=[
-        "named_children() gives a module's own children. What must happen to a child that itself has children?",
-        "Replace a layer by setting its parent's attribute of that name.",
-        "A new layer is on the CPU and has ones and zeros. Which numbers did the old one have, and on which device?",
-        "GroupNorm needs a number of groups that divides the channels. Which numbers up to `groups` do?",
+        "named_children() returns a module's direct children. What must happen to a child that has its own children?",
+        "To replace a layer, set the attribute of the same name in its parent module.",
+        "A new layer is on the CPU and contains only ones and zeros. Which values did the old layer have, and on which "
+        "device?",
+        "GroupNorm needs a number of groups that divides the number of channels. Which numbers up to `groups` divide "
+        "it?",
     ],
 )
 
@@ -370,7 +383,10 @@ def run_without(lab, device0, device1, channels, groups, x, alone):
     if not alone:  # the two stages, of this model or of a copy
         stacks = [module for module in found.modules() if type(module) is nn.Sequential]
         if len(stacks) != 4:
-            return {"wrong": "the model's nn.Sequentials are gone. Replace layers, but keep their parents."}
+            return {
+                "wrong": "the returned model does not have the nn.Sequential modules of the given one. Replace layers, "
+                "but keep their parents."
+            }
         part0, part1 = stacks[1], stacks[3]
 
     def outputs(size):
@@ -417,37 +433,38 @@ def reference(channels, groups, x, alone):
 
 def compare_without(student, device0, device1, channels, groups, alone=False):
     x = numbers(6, 3, 7, 7, seed=sum(channels))
-    what = "one BatchNorm2d(3)" if alone else f"a split model with {channels[0]} and {channels[1]} channels"
-    with case(f"For {what}, groups={groups}"):
+    what = "a single BatchNorm2d(3)" if alone else f"a split model with {channels[0]} and {channels[1]} channels"
+    with case(f"For {what} and groups={groups}"):
         run = student.run(run_without, device0, device1, list(channels), groups, x, alone)
         need("wrong" not in run, run.get("wrong", ""))
         left = run["kinds"].count("BatchNorm2d")
-        where = "Return the layer that replaces it." if alone else "Replace each, including children of children."
-        need(not left, f"{left} BatchNorm2d {'layers are' if left > 1 else 'is'} left. {where}")
+        where = "Return the layer that replaces it." if alone else "Replace BatchNorm2d layers at any depth."
+        need(not left, f"{left} BatchNorm2d {'layers are' if left > 1 else 'layer is'} left. {where}")
         expected, values = reference(channels, groups, x, alone)
         names = list(values)
         found = [name for name, _, _ in run["named"]]
         lost = [name for name in names if name not in found]
         need(
             found == names,
-            f"its parameters are {', '.join(found)}, not {', '.join(names)}."
+            f"the model's parameters are {', '.join(found)}, but they should be {', '.join(names)}."
             if not lost
-            else f"{len(lost)} parameters are gone, such as {', '.join(lost[:2])}. Put a GroupNorm in their place.",
+            else f"{len(lost)} of {len(names)} parameters are missing, such as {', '.join(lost[:2])}. Put a GroupNorm "
+            "in place of each BatchNorm2d.",
         )
         places = [device1 if alone or name.startswith("1.") else device0 for name in names]
         strayed = [n for (n, place, _), wanted in zip(run["named"], places, strict=True) if place != wanted]
-        need(not strayed, f"{strayed[0] if strayed else ''} is not on the device where the old layer was.")
+        need(not strayed, f"{strayed[0] if strayed else ''} is not on the device of the old layer.")
         whole, *cut = run["outputs"]
         need(
             all(np.allclose(each, whole, atol=1e-4) for each in cut),
-            "in train mode the outputs change when the batch is cut into micro-batches.",
+            "in train mode, the output changes if the batch is split into micro-batches.",
         )
         need(
             np.allclose(whole, expected, rtol=1e-3, atol=1e-4),
-            "its output differs from that of the right model. "
+            "the output differs from that of the correct model. "
             + (
-                f"Give each GroupNorm as many groups as possible: the largest number up to {groups} that divides its "
-                "channels."
+                f"Does each GroupNorm have as many groups as possible: the largest number up to {groups} that divides "
+                "its number of channels?"
                 if all(
                     array.shape == values[name].shape and np.allclose(array, values[name])
                     for name, _, array in run["named"]
@@ -457,12 +474,12 @@ def compare_without(student, device0, device1, channels, groups, alone=False):
         )
 
 
-@ex3.fact("no BatchNorm is left, weights and devices are kept, and micro-batches change nothing")
+@ex3.fact("no BatchNorm2d is left, weights and devices are kept, and micro-batches do not change the output")
 def _(student):
     compare_without(student, *student.devices, (8, 12), 4)
 
 
-@ex3.fact("channels that the number of groups does not divide")
+@ex3.fact("the number of channels need not be a multiple of `groups`")
 def _(student):
     compare_without(student, *student.devices, (6, 9), 4)
 
@@ -471,7 +488,7 @@ def _(student):
 def _(student):
     x = numbers(6, 3, 7, 7, seed=20)
     run = student.run(run_without, *student.devices, [8, 12], 4, x, False)
-    need(run["trains"], "a layer of it is in evaluation mode. The given model is in train mode: leave it so.")
+    need(run["trains"], "A module of the returned model is in evaluation mode. Leave all modules in train mode.")
 
 
 def replace_among_others(lab):
@@ -489,14 +506,17 @@ def replace_among_others(lab):
     return {"before": before, "now": [type(module).__name__ for module in found.modules()]}
 
 
-@ex3.fact("only BatchNorm2d is replaced: all other layers stay as they are")
+@ex3.fact("only BatchNorm2d layers are replaced, and all other layers stay as they are")
 def _(student):
     seen = student.run(replace_among_others)
     need("wrong" not in seen, seen.get("wrong", ""))
     wanted = ["GroupNorm" if kind == "BatchNorm2d" else kind for kind in seen["before"]]
-    need(len(seen["now"]) == len(wanted), f"a model of {len(wanted)} modules now has {len(seen['now'])}.")
+    need(
+        len(seen["now"]) == len(wanted),
+        f"A model with {len(wanted)} modules has {len(seen['now'])} modules after the call.",
+    )
     for before, now, right in zip(seen["before"], seen["now"], wanted, strict=True):
-        need(now == right, f"{before} became {now}. It should be {right}: replace BatchNorm2d only.")
+        need(now == right, f"{before} became {now}, but it should be {right}. Replace only BatchNorm2d layers.")
 
 
 # --- ex4: tokens that count -----------------------------------------------------------------------------------------
@@ -506,10 +526,10 @@ ex4 = lab.exercise(
     star=True,
     title="Tokens that count",
     hints=[
-        "Which tokens does the whole batch's mean go over? Does each micro-batch have as many of them?",
-        "The mean over no token is 0 / 0. Which other reduction does cross_entropy have?",
-        "y is on the CPU, so you can count its tokens before any device computes.",
-        "cross_entropy needs the classes in dimension 1, or all tokens in one dimension.",
+        "Which tokens are in the mean over the whole batch? Does each micro-batch have the same number of such tokens?",
+        "The mean over zero tokens is 0 / 0. Which other reductions does cross_entropy offer?",
+        "y is on the CPU, so you can count the targets other than -100 before any device computes.",
+        "cross_entropy expects the classes in dimension 1, unless all tokens are flattened into one dimension.",
     ],
 )
 
@@ -608,30 +628,32 @@ def known_mistakes(x, y, size, classes) -> dict[str, list]:
         counts.append(max(1, int((target != IGNORED).sum())))
         sizes.append(len(piece))
     weights = {
-        "when each micro-batch counts by its samples. Weight it by its tokens that count.": [
+        "when each micro-batch is weighted by its samples. Weight it by its share of the tokens that count.": [
             n / sum(sizes) / count for n, count in zip(sizes, counts, strict=True)
         ],
-        "when every micro-batch counts alike. Weight it by its tokens that count.": [
+        "when all micro-batches have the same weight. Weight each by its share of the tokens that count.": [
             1 / len(sizes) / count for count in counts
         ],
-        "when the means of the micro-batches are added up. Weight each by its tokens that count.": [
+        "when the mean losses are added up without weights. Weight each by its share of the tokens that count.": [
             1 / count for count in counts
         ],
-        "when the losses of the tokens are added up. Divide the sum by the number of tokens that count.": [1]
+        "when the sum of the token losses is not divided. Divide it by the number of tokens that count.": [1]
         * len(sizes),
-        "when the sum is divided by the number of all tokens. Divide it by the number of those that count.": [
+        "when the sum is divided by the number of all tokens. Divide it by the number of tokens that count.": [
             1 / y.size
         ]
         * len(sizes),
     }
     positive = max(1, int((y > 0).sum()))
-    weights["when class 0 is not counted. All targets but -100 count."] = [1 / positive] * len(sizes)
+    weights["when tokens of class 0 are left out of the divisor. All targets except -100 count."] = [
+        1 / positive
+    ] * len(sizes)
     known = {
         when: [sum(w * g for w, g in zip(each, same_one, strict=True)) for same_one in zip(*sums, strict=True)]
         for when, each in weights.items()
     }
     as_class_0 = gradients_of(torch.from_numpy(x), torch.from_numpy(y).clamp(min=0))
-    known["when padding counts as class 0. Leave these tokens out: ignore_index."] = [g / y.size for g in as_class_0]
+    known["when padding counts as class 0. Leave the padding out with ignore_index."] = [g / y.size for g in as_class_0]
     return known
 
 
@@ -642,59 +664,59 @@ def what_came_out(found, mistakes) -> str:
         for when, wrong in mistakes.items()
         if all(mine is not None and same(mine, theirs) for mine, theirs in zip(found, wrong, strict=True))
     ]
-    return f"You get that {known[0]}" if known else ""
+    return f"You get these gradients {known[0]}" if known else ""
 
 
 def compare_tokens(student, device0, device1, samples, size, counted, *, classes=4, length=6, seed=7):
     x, y = padded(samples, length, counted, classes, seed)
     with case(
-        f"With {samples} samples of {length} tokens, size={size}, and {int((y != IGNORED).sum())} tokens that count"
+        f"With {samples} samples of {length} tokens, size={size} and {int((y != IGNORED).sum())} tokens that count"
     ):
         run = student.run(run_tokens, device0, device1, x, y, size, 5, classes, 2)
         need(
             run["updates"] == 2,
-            f"for 2 batches optimizer.step() was called {times(run['updates'])}. Call it once per batch.",
+            f"optimizer.step() was called {times(run['updates'])} for 2 batches. Call it once per batch.",
         )
         pieces = torch.from_numpy(y).split(size)
         counting = [len(piece) for piece in pieces if (piece != IGNORED).any()]
         if run["sizes"] != counting:  # the others may be left out
             need(
                 not 0 < len(run["sizes"]) < len(counting) or max(run["sizes"]) > size,
-                f"{len(run['sizes'])} micro-batches were computed, but only {len(counting)} have tokens that count. "
-                "Leave one out only if none of its tokens counts.",
+                f"{len(counting)} micro-batches have tokens that count, but the model computed only "
+                f"{len(run['sizes'])}. Leave out a micro-batch only if none of its tokens counts.",
             )
             compare_sizes(run["sizes"], samples, size)
         losses, gradients, parameters = expected_tokens(x, y, classes, 2)
         need(
             not any(np.isnan(g).any() for g in run["gradients"] if g is not None),
-            "the gradients are not a number (nan): the mean over no token is 0 / 0. Use sums.",
+            "some gradients are NaN. The mean over zero tokens is 0 / 0, so use sums.",
         )
         mistakes = known_mistakes(x, y, size, classes)
-        mistakes["when old gradients (here all ones) stay. Clear them before the first backward()."] = [
+        mistakes["when the old gradients (here all ones) are kept. Clear them before the first backward()."] = [
             right + 1 for right in gradients
         ]
         compare_gradients(run["gradients"], gradients, what_came_out(run["gradients"], mistakes))
         strange = [found for found in run["losses"] if not isinstance(found, float)]
         need(not strange, f"train_step_tokens returned {strange[0] if strange else ''}. Return a Python float.")
-        why = " The mean over no token is 0 / 0: use sums." if np.isnan(run["losses"]).any() else ""
-        why = why or ("" if run["kept"] else " It has changed y, which the second call gets, too.")
+        why = " The mean over zero tokens is 0 / 0, so use sums." if np.isnan(run["losses"]).any() else ""
+        why = why or ("" if run["kept"] else " Your function changed y, and the second call gets the same y.")
         need(
             np.allclose(run["losses"], losses, rtol=1e-4),
             f"the mean losses over the tokens that count are {losses[0]:.4f} and {losses[1]:.4f}, but "
             f"your function returned {run['losses'][0]:.4f} and {run['losses'][1]:.4f}.{why}",
         )
         right = all(same(mine, theirs) for mine, theirs in zip(run["parameters"], parameters, strict=True))
-        need(right, "after two steps the parameters differ from those that the whole batch gives.")
+        need(right, "after two steps, the parameters differ from those after training on the whole batch.")
         at_once = (run["largest"] or 0) / (2 * length * max(5 * 11, 11 * classes))
-        need(at_once <= size, f"a device computed {at_once:g} samples at once, but a micro-batch has at most {size}.")
+        need(at_once <= size, f"a device processed {at_once:g} samples at once, but a micro-batch has at most {size}.")
 
 
-@ex4.fact("one update, with the gradients and the loss of the mean over all tokens that count")
+@ex4.fact("train_step_tokens makes one update with the mean loss over all tokens that count and returns this loss")
 def _(student):
     compare_tokens(student, *student.devices, 14, 4, (6, 1, 3, 2, 5))
 
 
-@ex4.fact("right also with a micro-batch in which no token counts, or none of its first sample")
+@ex4.fact("the same holds if no token of a micro-batch or of its first sample counts")
 def _(student):
     compare_tokens(student, *student.devices, 8, 2, (4, 5, 0, 0))
     compare_tokens(student, *student.devices, 8, 2, (0, 5, 4, 3))
@@ -713,10 +735,11 @@ ex5 = lab.exercise(
     title="Recompute activations",
     hints=[
         "checkpoint(function, input, use_reentrant=False) computes function(input) and saves only the input.",
-        "Both stages have activations, each on its own device. Which lines of your loop compute them?",
-        "The samples need no gradient, but the weights do. With use_reentrant=True the first stage gets none.",
-        "For each micro-batch, only the inputs of both stages are saved. So how many checkpoints does it need, and "
-        "where is the copy between the devices?",
+        "Both stages have activations, each on its own device. Which lines of your loop compute these activations?",
+        "The samples need no gradient, but the weights do. With use_reentrant=True, the weights of the first stage get "
+        "none.",
+        "For each micro-batch, only the inputs of both stages should be saved. How many checkpoints does a micro-batch "
+        "need, and where does the copy between the devices belong?",
     ],
 )
 
@@ -760,9 +783,12 @@ def run_recomputed(lab, device0, device1, x, size, watch):
         output = lab.recomputed(model, x, size)
         before_backward = [len(samples) for samples in called]
         if not isinstance(output, torch.Tensor):
-            return {"wrong": f"recomputed returned {kind_of(output)}. Return one tensor."}
+            return {"wrong": f"`recomputed` returned {kind_of(output)}. Return one tensor."}
         if not output.requires_grad:
-            return {"wrong": "the output needs no gradient, so nothing can be trained. Is it use_reentrant=True?"}
+            return {
+                "wrong": "the output needs no gradient, so the model cannot be trained. Did you pass "
+                "use_reentrant=True?"
+            }
         output.square().mean().backward()
     for device in (device0, device1) if simulated else ():
         peaks.append(gpu.max_memory_allocated(device))
@@ -795,10 +821,10 @@ def recompute(student, device0, device1, samples, size, seed=3):
 
 
 def compare_values(run, right, device1):
-    need(run["device"] == device1, f"the output is on {run['device']}, not on {device1}.")
+    need(run["device"] == device1, f"the output is on {run['device']}, but it should be on {device1}.")
     need(
         same(run["output"], right["output"]),
-        "the output differs from that of the whole batch. Is every micro-batch there, in order?",
+        "the output differs from that of the whole batch. Does it contain all micro-batches, in order?",
     )
     compare_gradients(run["gradients"], right["gradients"], "")
 
@@ -809,8 +835,8 @@ def need_one_more_pass(found, right):
         return
     need(
         LEAST_AGAIN * right <= found <= MOST_AGAIN * right,
-        f"the devices do {found / right:.2f} times the operations of an ordinary step. One more forward pass of both "
-        "stages makes it 1.33 times.",
+        f"the devices perform {found / right:.2f} times the operations of an ordinary step. One more forward pass of "
+        "both stages should make this number about 1.33.",
     )
 
 
@@ -826,13 +852,13 @@ def compare_recomputed(student, device0, device1, samples, size, seed=3):
         for part, again in zip(("part0", "part1"), run["again"], strict=True):
             need(
                 again >= samples,
-                f"backward() recomputed {part} for {again} of the {samples} samples. Give {part} a checkpoint for each "
-                "micro-batch.",
+                f"backward() recomputed {part} for only {again} of the {samples} samples. Run {part} in a checkpoint "
+                "for each micro-batch.",
             )
         need_one_more_pass(run["flops"], right["flops"])
 
 
-@ex5.fact("output and gradients are as without recomputation, and backward recomputes both stages")
+@ex5.fact("output and gradients are the same as without recomputation, and backward() recomputes both stages")
 def _(student):
     compare_recomputed(student, *student.devices, 24, 6)
     compare_recomputed(student, *student.devices, 10, 4)
@@ -876,19 +902,19 @@ def compare_dropout(student, device0, device1, samples, size):
     for part, first, again in zip(("part0", "part1"), run["forward"], run["backward"], strict=True):
         need(
             all(mask.any() for mask in first),
-            f"the dropout of {part} drops nothing in the forward pass. Leave the model in train mode.",
+            f"Dropout in {part} dropped no activations in a forward pass. Leave the model in train mode.",
         )
         known = {mask.tobytes() for mask in first}
         need(
             {mask.tobytes() for mask in again} <= known,
-            f"dropout in {part} dropped other numbers when it was recomputed. checkpoint restores the random numbers "
-            "of its inputs' devices only (with preserve_rng_state): give each stage a checkpoint, with inputs on its "
-            "own device.",
+            f"Dropout in {part} dropped different activations in the recomputation. With preserve_rng_state, "
+            "checkpoint restores the random state of its inputs' devices only. Use a separate checkpoint for each "
+            "stage, with inputs on that stage's device.",
         )
-    need(run["trains"], "afterwards the model is in evaluation mode. Leave it in train mode.")
+    need(run["trains"], "A module is in evaluation mode after the forward pass. Leave the whole model in train mode.")
 
 
-@ex5.fact("dropout drops the same numbers when a stage is recomputed")
+@ex5.fact("dropout drops the same activations when a stage is recomputed")
 def _(student):
     compare_dropout(student, *student.devices, 10, 4)
 
@@ -899,8 +925,8 @@ def need_less_memory(student, device0, device1, samples, size):
         for device, kept, mine in zip((device0, device1), right["took"], run["took"], strict=False):
             need(
                 mine <= ENOUGH * kept,
-                f"the peak of {device} is {mine} bytes, against {kept} without recomputation. It must be less than "
-                f"{ENOUGH:.0%} of that. Which list, hook or variable still keeps activations?",
+                f"the peak memory of {device} is {mine} bytes, but it should be less than {ENOUGH:.0%} of the {kept} "
+                "bytes without recomputation. Which list, hook or variable still keeps activations?",
             )
         compare_values(run, right, device1)
         need_one_more_pass(run["flops"], right["flops"])
@@ -957,32 +983,38 @@ def need_pipeline(student, device0, device1, micro_batches):
         need_devices(student)
         right = watch_recomputed(ORDINARY, device0, device1, micro_batches)
         why = lesson.why_serial(run) or (
-            "Is there a copy inside a checkpoint, or back to device0 in the loop? Give each stage its own "
-            "checkpoint, copy between them, and leave the outputs where they are."
+            "Does a checkpoint contain a copy, or does the loop copy a tensor back to device0? Use a separate "
+            "checkpoint for each stage, copy between the checkpoints, and leave the outputs on device1."
         )
         need(
             run["share"] > AS_BEFORE * right["share"],
-            f"With {micro_batches} micro-batches: on the simulated clock both devices worked at once for "
-            f"{run['share']:.0%} of their working time; without recomputation it is {right['share']:.0%}. {why}",
+            f"With {micro_batches} micro-batches: on the simulated clock, both devices worked at the same time for "
+            f"{run['share']:.0%} of the less busy device's working time. Without recomputation, this share is "
+            f"{right['share']:.0%}. {why}",
         )
-        need(same(run["output"], right["output"]), "the output differs from that of the whole batch.")
+        need(same(run["output"], right["output"]), "The output differs from that of the whole batch.")
         need(
             run["flops"] <= MOST_AGAIN * right["flops"],
-            f"the devices do {run['flops'] / right['flops']:.2f} times the operations of an ordinary step.",
+            f"The devices perform {run['flops'] / right['flops']:.2f} times the operations of an ordinary step. One "
+            "more forward pass of both stages should make this number about 1.33.",
         )
 
 
-@ex5.fact("the devices still work at the same time, also in backward (watched where devices are simulated)")
+@ex5.fact("the devices still work at the same time, forward and backward (checked on simulated devices)")
 def _(student):
     need_pipeline(student, *student.devices, 6)
 
 
-@ex5.fact(f"both devices need less than {ENOUGH:.0%} of the ordinary pipeline's memory (where devices are simulated)")
+@ex5.fact(
+    f"both devices need less than {ENOUGH:.0%} of the ordinary pipeline's peak memory (checked on simulated devices)"
+)
 def _(student):
     need_less_memory(student, *student.devices, 4096, 512)
 
 
-@ex5.scored(par=PAR, unit="% of the ordinary pipeline's memory on the fuller device; less is better")
+@ex5.scored(
+    par=PAR, unit="% of the ordinary pipeline's peak memory, on the device with the larger share; lower is better"
+)
 def _(student):
     run, right = recompute(student, *student.devices, 4096, 512)
     shares = [mine / kept for mine, kept in zip(run["took"], right["took"], strict=True) if kept]

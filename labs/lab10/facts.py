@@ -44,19 +44,22 @@ ex1 = lab.exercise(
     points=2,
     title="One stage, cut off from the others",
     hints=[
-        "The stage's graph begins at `received`: which tensor must require a gradient, and before which call?",
-        "Two tensors have the output's values: one with a graph, one without. Which is sent, and which is kept?",
-        "backward() without an argument starts from one number. What does it start from here?",
-        "Five micro-batches are in flight, through the same two functions. Where is each one's graph?",
+        "The stage's graph begins at `received`. Which tensor must require a gradient, and before which call?",
+        "Two tensors have the output's values: one has a graph, and the other has none. Which one do you send, and "
+        "which one do you keep?",
+        "Without an argument, backward() works only on a single number. Which gradient does it start from here?",
+        "Up to five micro-batches are in flight, and all use these two functions. Where is the graph of each one "
+        "stored?",
     ],
     likely={
-        "'NoneType'": "The last stage's output is the loss: its gradient is None, and backward() starts from the loss.",
-        "Mismatch in shape": "This graph is another micro-batch's: return it in `kept`, which the caller stores for "
-        "each micro-batch.",
+        "'NoneType'": "The last stage's output is the loss. Its `gradient` is None, and backward() starts from the "
+        "loss.",
+        "Mismatch in shape": "This graph belongs to another micro-batch. Return each micro-batch's graph in `kept`, "
+        "which the caller stores.",
     },
 )
 
-SENT = "`sent` does not have the values of stage(received)."
+SENT = "The values of `sent` differ from those of stage(received)."
 WORDS = [["Embedding", 7, 5], ["Linear", 5, 6], ["Tanh"]]  # a first stage
 MIDDLE = [["Linear", 6, 9], ["Tanh"], ["Linear", 9, 4]]
 LAST = [["Linear", 4, 8], ["ReLU"], ["Linear", 8, 1]]
@@ -87,9 +90,9 @@ def run_stage(lab, device, stack, seed, pieces, gradients, order):
     for piece in pieces:
         found = lab.stage_forward(of_stage, torch.from_numpy(piece).to(device))
         if not isinstance(found, (tuple, list)) or len(found) != 2:
-            return {"wrong": f"stage_forward returned {kind_of(found)}. Return two things, kept and sent."}
+            return {"wrong": f"stage_forward returned {kind_of(found)}. Return two values, kept and sent."}
         if not isinstance(found[1], torch.Tensor):
-            return {"wrong": f"`sent` is {kind_of(found[1])}. Return a tensor."}
+            return {"wrong": f"`sent` is {kind_of(found[1])}, but must be a tensor."}
         kept.append(found[0])
         sent.append([found[1].requires_grad or found[1].grad_fn is not None, str(found[1].device), array(found[1])])
     early = [None if p.grad is None else array(p.grad) for p in stage.parameters()]
@@ -128,24 +131,26 @@ def compare_stage(student, device, stack, rows, order, *, last=False, seed=3):
     outs = [size for kind, *size in stack if kind == "Linear"][-1][1]
     gradients = [] if last else [numbers(*shape[:-1], outs, seed=seed + 10 + n) for n, shape in enumerate(shapes)]
     sent, returned, expected = expected_stage(stack, seed, pieces, gradients)
-    what = "a last stage, whose output is the loss" if last else "a first stage, which receives tokens"
-    what = what if last or is_first else "a stage in the middle"
-    backward = "" if list(order) == sorted(order) else f", backward in the order {', '.join(map(str, order))}"
-    with case(f"With {what}, and {len(rows)} micro-batches{backward}"):
+    what = "a last stage (its output is the loss)" if last else "a first stage (it receives tokens)"
+    what = what if last or is_first else "a middle stage"
+    backward = "" if list(order) == sorted(order) else f", run backward in the order {', '.join(map(str, order))}"
+    with case(f"With {what} and {len(rows)} micro-batches{backward}"):
         run = student.run(run_stage, device, stack, seed, pieces, gradients, list(order))
         need(not run["wrong"], run["wrong"])
         for (has_graph, place, values), wanted in zip(run["sent"], sent, strict=True):
             need(close(values, wanted), SENT)
-            need(not has_graph, "`sent` has a graph, or requires a gradient. Send the values only: detach() them.")
-            need(place == device, f"`sent` is on {place}. Leave it on {device}; the receiving stage copies it.")
+            need(
+                not has_graph, "`sent` has a graph or requires a gradient. Detach it, so that you send only the values."
+            )
+            need(place == device, f"`sent` is on {place}. Leave it on the stage's device, {device}.")
         need(
             all(each is not None for each in run["early"]),
-            "stage_forward has removed the parameters' gradients. They belong to other micro-batches: leave them, "
-            "and add to them in stage_backward.",
+            "stage_forward removed gradients of the stage's parameters. These gradients come from other micro-batches. "
+            "Keep them, and add to them in stage_backward.",
         )
         need(
             all((each == 1).all() for each in run["early"]),
-            "stage_forward has changed the parameters' gradients. Leave that to stage_backward.",
+            "stage_forward changed gradients of the stage's parameters. Only stage_backward may change them.",
         )
         need_learning(run["gradients"], expected)
         for number, (found, wanted) in enumerate(zip(run["returned"], returned, strict=True)):
@@ -159,14 +164,14 @@ def compare_stage(student, device, stack, rows, order, *, last=False, seed=3):
                 continue
             need(
                 not isinstance(found, str),
-                f"stage_backward returned {found}. Return the gradient of `received`: it must require one before the "
-                "stage runs.",
+                f"stage_backward returned {found} instead of the gradient of `received`. The stage's input must "
+                "require a gradient before the stage runs.",
             )
             if not close(found, wanted):
                 given = [gradients[number]] if gradients else []
                 why = why_not(found, stack, seed, pieces[number : number + 1], given)
-                passes = f"{len(rows)} micro-batches were in flight. Is each one's graph in its own `kept`?"
-                need(False, f"the gradient of `received` is wrong for micro-batch {number}: {why or passes}")
+                passes = f"{len(rows)} micro-batches were in flight. Is the graph of each one in its own `kept`?"
+                need(False, f"The gradient of `received` is wrong for micro-batch {number}. {why or passes}")
         alone = [[each[number]] if each else [] for number in order[-1:] for each in (pieces, gradients)]
         compare_added(run["gradients"], expected, expected_stage(stack, seed, *alone)[2])
 
@@ -176,18 +181,20 @@ def why_not(found, stack, seed, pieces, gradients) -> str:
     if not gradients:
         return ""
     if close(found, gradients[0]):
-        return "it is `gradient`, the gradient of `sent`. Return the gradient of the stage's input."
+        return "You returned `gradient`, the gradient of `sent`. Return the gradient of the stage's input."
     if close(found, expected_stage(stack, seed, pieces, [np.ones_like(gradients[0])])[1][0]):
-        return "it belongs to a gradient of ones. Start backward() from the given `gradient`."
+        return "Your backward pass started from a gradient of ones. Start it from the given `gradient`."
     return ""
 
 
 def need_learning(found, expected):
-    need(all(each is not None for each in found), "after stage_backward a parameter has no gradient.")
+    need(
+        all(each is not None for each in found), "After stage_backward, the gradient of at least one parameter is None."
+    )
     need(
         not all(close(mine, np.ones_like(right)) for mine, right in zip(found, expected, strict=True)),
-        "stage_backward has not changed the gradients of the stage's parameters. Does `kept` have the output with its "
-        "graph, or the detached one?",
+        "stage_backward did not change the gradients of the stage's parameters. Does `kept` contain the output with "
+        "its graph, or the detached output?",
     )
 
 
@@ -195,25 +202,28 @@ def compare_added(found, expected, last):
     """The gradients of a stage's parameters, which were ones before. `last`: those of the last backward pass alone."""
     if all(close(mine, right) for mine, right in zip(found, expected, strict=True)):
         return
-    for lost, what in ((expected, "the earlier gradients"), (last, "the gradients of earlier micro-batches")):
+    for lost, what in (
+        (expected, "the gradients that they had before"),
+        (last, "the gradients of earlier micro-batches"),
+    ):
         need(
             not all(close(mine + 1, right) for mine, right in zip(found, lost, strict=True)),
-            f"the parameters have lost {what}. Add to them, and clear nothing.",
+            f"The parameters have lost {what}. Add to the existing gradients, and do not clear them.",
         )
-    need(False, "the parameters' gradients are not the sum over all micro-batches and the earlier gradients (ones).")
+    need(False, "The parameters' gradients are not the earlier gradients (ones) plus the sum over all micro-batches.")
 
 
-@ex1.fact("a stage in the middle: `sent` has no graph, the gradient of `received` is right, gradients are added")
+@ex1.fact("a middle stage sends values without a graph, returns the gradient of `received`, and adds to its gradients")
 def _(student):
     compare_stage(student, student.devices[0], MIDDLE, (3, 3), (0, 1))
 
 
-@ex1.fact("the last stage, whose output is the loss")
+@ex1.fact("the last stage starts its backward pass from the loss")
 def _(student):
     compare_stage(student, student.devices[1], LAST, (3, 2), (0, 1), last=True)
 
 
-@ex1.fact("a first stage that receives integers")
+@ex1.fact("a first stage accepts integers and returns no gradient for them")
 def _(student):
     compare_stage(student, student.devices[0], WORDS, (2, 3), (0, 1))
 
@@ -241,7 +251,7 @@ def run_dropout(lab, device, seed, pieces, gradients):
     return {"sent": sent, "returned": returned, "gradients": grads}
 
 
-@ex1.fact("with dropout in the stage, gradients are those of the values that were sent")
+@ex1.fact("with dropout in the stage, the gradients belong to the values that were sent")
 def _(student):
     seed, layer = 6, nn.Linear(6, 9)
     fill(layer, seed)
@@ -253,24 +263,24 @@ def _(student):
         zip(run["sent"], run["returned"], pieces, gradients, strict=True)
     ):
         kept = sent != 0
-        need(not kept.all(), "the stage's dropout drops nothing. Leave the stage in train mode.")
+        need(not kept.all(), "The stage's dropout drops nothing. Leave the stage in training mode.")
         need(close(sent, 2 * kept * (x @ weight.T + bias)), SENT)
         passed = 2 * kept * gradient
         for other, values in enumerate(run["sent"]):
             need(
                 other == number or isinstance(found, str) or not close(found, 2 * (values != 0) * gradient @ weight),
-                "three micro-batches were in flight, the newest ran backward first, and the gradient of micro-batch "
+                "Three micro-batches were in flight, and the newest ran backward first. The gradient of micro-batch "
                 f"{number} went through the graph of micro-batch {other}. Keep each graph in its own `kept`.",
             )
         need(
             not isinstance(found, str) and close(found, passed @ weight),
-            "the gradient of `received` is not that of the values that were sent. Does the stage run twice? Dropout "
-            "drops other numbers the second time.",
+            "The gradient of `received` does not belong to the values that were sent. Does the stage run twice? "
+            "Dropout drops other values the second time.",
         )
         to_weight, to_bias = to_weight + passed.T @ x, to_bias + passed.sum(0)
     need(
         all(each is not None for each in run["gradients"]) and all(map(close, run["gradients"], (to_weight, to_bias))),
-        "the parameters' gradients are not those of the values that were sent.",
+        "The parameters' gradients do not belong to the values that were sent.",
     )
 
 
@@ -297,7 +307,7 @@ def held_by_stage(lab, device, stack, seed, received, gradient):
     return {"watched": True, "held": held, "sent": array(sent), "returned": array(returned)}
 
 
-@ex1.fact("afterwards no activations are held (watched where devices are simulated)")
+@ex1.fact("no activations are held after the backward pass (checked on simulated devices only)")
 def _(student):
     rows, width, seed = 32, 10_000, 4
     stack = [["Linear", 8, width], ["Tanh"], ["Linear", width, 8]]
@@ -307,13 +317,13 @@ def _(student):
         return
     need(
         run["held"] < rows * width * 4,
-        f"after stage_backward {run['held'] / 1e6:.1f} MB are still held; the layer's activations are "
+        f"After stage_backward, {run['held'] / 1e6:.1f} MB are still held. The activation of one layer takes "
         f"{rows * width * 4 / 1e6:.1f} MB. Does backward() keep the graph (retain_graph=True)?",
     )
     sent, returned, _ = expected_stage(stack, seed, [received], [gradient])
     with case(f"With {width} features in the stage"):
         need(close(run["sent"], sent[0]), SENT)
-        need(close(run["returned"], returned[0]), "the gradient of `received` is wrong.")
+        need(close(run["returned"], returned[0]), "The gradient of `received` is wrong.")
 
 
 # --- ex2: 1F1B ------------------------------------------------------------------------------------------------------
@@ -323,9 +333,9 @@ ex2 = lab.exercise(
     points=2,
     title="The lists of 1F1B, under a cap",
     hints=[
-        "Write the lists of 3 ranks and 4 micro-batches by hand first, beginning with the last rank.",
-        "Count a rank's forward passes and its backward passes so far. How many micro-batches are in flight?",
-        "When may a rank not run forward? There are two reasons.",
+        "First write the lists for 3 ranks and 4 micro-batches by hand, beginning with the last rank.",
+        "Count the forward and the backward passes that a rank has run so far. How many micro-batches are in flight?",
+        "At some points, a rank cannot run a forward pass next. What are the two possible reasons?",
     ],
 )
 
@@ -338,11 +348,11 @@ def ask_list(lab, rank, ranks, micro_batches, cap):
 
 
 def parsed(text) -> list[Action]:
-    need(isinstance(text, str), f"it returned {text[0]}. Return one string, such as 'F0.0 F0.1 B0.0 B0.1'.")
+    need(isinstance(text, str), f"The function returned {text[0]}. Return one string, such as 'F0.0 F0.1 B0.0 B0.1'.")
     try:
         return [Action.parse(each) for each in text.split()]
     except ValueError as error:
-        less = " Is the warm-up longer than there are micro-batches?" if ".-" in str(error) else ""
+        less = " Does the warm-up have more forward passes than there are micro-batches?" if ".-" in str(error) else ""
         need(False, f"{error}.{less}")
 
 
@@ -355,26 +365,38 @@ def compare_list(student, rank, ranks, micro_batches, cap, wanted: str):
         strange = [each for each in found if each.stage != rank]
         need(
             not strange,
-            f"{strange[0] if strange else ''} is in the list. Return one rank's list: rank {rank} has stage {rank}.",
+            f"The list contains {strange[0] if strange else ''}, an action of another stage. Return one rank's list: "
+            f"rank {rank} has stage {rank}.",
         )
         twice = [each for each in found if found.count(each) > 1]
-        need(not twice, f"{twice[0] if twice else ''} is in the list {times(found.count(twice[0])) if twice else ''}.")
+        need(
+            not twice,
+            f"{twice[0] if twice else ''} appears {times(found.count(twice[0])) if twice else ''} in the list.",
+        )
         missing = [each for each in right if each not in found]
-        need(not missing, f"{', '.join(map(str, missing[:3]))} is missing. Each micro-batch runs forward and backward.")
+        need(
+            not missing,
+            f"The list lacks {', '.join(map(str, missing[:3]))}. Each micro-batch needs a forward and a backward pass.",
+        )
         more = [each for each in found if each not in right]
-        need(not more, f"{more[0] if more else ''} is in the list, but the micro-batches are 0 to {micro_batches - 1}.")
+        need(
+            not more,
+            f"The list contains {more[0] if more else ''}. Use only F and B, and micro-batches 0 to "
+            f"{micro_batches - 1}.",
+        )
         need_flights(found, rank, ranks, cap)
         backward = [each.micro_batch for each in found if each.kind == "B"]
         need(
             backward == sorted(backward),
-            f"its backward passes come in the order {', '.join(map(str, backward))}. Run the oldest first.",
+            f"The backward passes run in the order {', '.join(map(str, backward))}. Always take the oldest "
+            "micro-batch in flight.",
         )
         first = next(n for n, pair in enumerate(zip(found, right, strict=True)) if pair[0] != pair[1])
-        before, most = " ".join(map(str, right[:first])) or "nothing", min(ranks - rank, cap)
+        before, most = " ".join(map(str, right[:first])) or "none", min(ranks - rank, cap)
         need(
             False,
-            f"after {before} it says {found[first]} instead of {right[first]}. Run forward whenever you may: rank "
-            f"{rank} of {ranks} may have {most} in flight with cap={cap}.",
+            f"The list has {found[first]} instead of {right[first]} (actions before it: {before}). Run forward passes "
+            f"in order and as early as allowed: rank {rank} of {ranks} may have {most} in flight with cap={cap}.",
         )
 
 
@@ -383,12 +405,13 @@ def need_flights(found, rank, ranks, cap):
     flying = 0
     for action in found:
         flying += 1 if action.kind == "F" else -1
-        need(flying >= 0, f"{action} comes before its forward pass.")
-        need(flying <= cap, f"after {action}, {flying} micro-batches are in flight, but the cap is {cap}.")
+        need(flying >= 0, f"{action} comes before the forward pass that it needs.")
+        need(flying <= cap, f"After {action}, {flying} micro-batches are in flight, but the cap is {cap}.")
         need(
             flying <= ranks - rank,
-            f"after {action}, {flying} micro-batches are in flight. In 1F1B the last rank, {ranks - 1}, has at most "
-            f"one, and each rank before it one more than the next: rank {rank} has {ranks - rank}.",
+            f"After {action}, {flying} micro-batches are in flight. In 1F1B, the last rank ({ranks - 1}) has at most "
+            f"one in flight, and each earlier rank has at most one more than the next. For rank {rank}, the limit is "
+            f"{ranks - rank}.",
         )
 
 
@@ -397,19 +420,19 @@ def compare_lists(student, ranks, micro_batches):
         compare_list(student, rank, ranks, micro_batches, ranks, row)
 
 
-@ex2.fact("with room for all, it is 1F1B on each rank")
+@ex2.fact("with a cap as large as the number of ranks, each rank's list is plain 1F1B")
 def _(student):
     compare_lists(student, 2, 4)
     compare_lists(student, 3, 5)
 
 
-@ex2.fact("fewer micro-batches than ranks, or as many")
+@ex2.fact("the lists are right if there are no more micro-batches than ranks")
 def _(student):
     compare_lists(student, 4, 2)
     compare_lists(student, 3, 3)
 
 
-@ex2.fact("under a cap, no rank holds more than it may, and none holds less")
+@ex2.fact("under a cap, each rank has as many micro-batches in flight as allowed, and no more")
 def _(student):
     compare_list(student, 0, 4, 4, 2, "F0.0 F0.1 B0.0 F0.2 B0.1 F0.3 B0.2 B0.3")
     compare_list(student, 1, 4, 3, 1, "F1.0 B1.0 F1.1 B1.1 F1.2 B1.2")
@@ -423,12 +446,12 @@ ex3 = lab.exercise(
     star=True,
     title="The first mistake",
     hints=[
-        "Step 1 looks once at each action, with a set of those that came before.",
-        "Step 2 needs a position in each list and a set of finished actions. Repeat over all ranks until none can "
-        "move.",
-        "When no rank can move, look at each rank's next action. Which action that it needs is not done, and which "
-        "list has that action?",
-        "In step 3 the rank's stages count together. Which number rises with F and falls with B?",
+        "In step 1, look at each action once, and keep a set of the actions that came before.",
+        "Step 2 needs a position in each list and a set of finished actions. Loop over all ranks until no rank can "
+        "advance.",
+        "When no rank can advance, look at each rank's next action. Which of the actions that it needs has not run, "
+        "and in which list is that action?",
+        "In step 3, all stages of a rank count together. Which number rises with each F and falls with each B?",
     ],
 )
 
@@ -456,43 +479,47 @@ def compare_mistake(student, rows, placement, cap, wanted, why=""):
         found = student.run(ask_mistake, rows, list(placement), cap)
         need(
             not isinstance(found, str),
-            f"it returned {found}. Return None, or a rank, a position and one of {', '.join(RULES)}.",
+            f"first_mistake returned {found}. Return None, or a rank, a position and one of the words "
+            f"{', '.join(RULES)}.",
         )
         found = found and tuple(found)
         if not why and found != wanted:
             why = COUNTS[wanted[2]] if wanted else _allowed(found[2], cap)
-        need(found == wanted, f"it says {_told(rows, found)} instead of {_told(rows, wanted)}. {why}".strip())
+        need(
+            found == wanted,
+            f"first_mistake returned {_told(rows, found)} instead of {_told(rows, wanted)}. {why}".strip(),
+        )
 
 
 COUNTS = {
-    "rank": "Step 1 reads rank 0's list first, and asks for the rank before it asks for twice.",
-    "twice": "Step 1 reads rank 0's list first, and comes before steps 2 and 3.",
-    "dependency": "Of the stuck ranks whose next action needs something later in their own list, or in no list, the "
-    "lowest counts.",
-    "deadlock": "Every stuck rank waits for another list: the lowest stuck rank counts.",
-    "memory": "The first action with more than the cap in flight counts, after all other rules.",
+    "rank": "Step 1 reads rank 0's list first. For each action, it checks 'rank' before 'twice'.",
+    "twice": "Step 1 reads rank 0's list first, and it comes before steps 2 and 3.",
+    "dependency": "Report the lowest stuck rank whose next action needs an action that comes later in the same list or "
+    "is in no list.",
+    "deadlock": "Every stuck rank waits for an action in another rank's list. Report the lowest stuck rank.",
+    "memory": "If no other rule is broken, report the first action that brings its rank above the cap.",
 }
 
 
 def _allowed(rule, cap) -> str:
     """Why a mistake that an answer has found is none."""
     if rule == "memory":
-        return f"With cap={cap} a rank may have {cap} in flight."
+        return f"With cap={cap}, a rank may have {cap} forward passes in flight."
     if rule in ("rank", "twice"):
-        return "placement says which rank has a stage. A stage's number need not be its rank."
-    return "The ranks run all actions if each continues as soon as its next action can run."
+        return "Stage s is on rank placement[s]. Two actions are equal only if kind, stage and micro-batch are equal."
+    return "All ranks finish their lists if each one continues as soon as its next action can run."
 
 
 def _told(rows, answer) -> str:
     if answer is None:
-        return "that nothing is wrong (None)"
+        return "None (no mistake)"
     rank, position, rule = answer
     row = rows[rank].split() if 0 <= rank < len(rows) else []
-    action = f", at {row[position]}" if 0 <= position < len(row) else ""
+    action = f" at {row[position]}" if 0 <= position < len(row) else ""
     return f"({rank}, {position}, {rule!r}){action}"
 
 
-@ex3.fact("legal lists have no mistake: GPipe, 1F1B, two stages on each rank, unfinished lists")
+@ex3.fact("legal lists have no mistake: GPipe, 1F1B, two stages on each rank, and unfinished lists")
 def _(student):
     for make in (gpipe, one_f_one_b):
         compare_mistake(student, lines(make(3, 4)), range(3), 4, None)
@@ -502,47 +529,47 @@ def _(student):
     compare_mistake(student, unfinished, [0, 1], 2, None, "B0.1 may be missing: no other action needs it.")
 
 
-@ex3.fact("single actions: on the wrong rank, or twice in the lists")
+@ex3.fact("step 1 finds an action that is on the wrong rank or appears twice")
 def _(student):
     compare_mistake(student, ["F0.0 B0.0", "F1.0 B1.0 F0.1"], [0, 1], 4, (1, 2, "rank"), "Stage 0 is on rank 0.")
-    compare_mistake(student, ["F0.0 F0.1 F0.0 B0.0", "F1.0 B1.0"], [0, 1], 4, (0, 2, "twice"), "F0.0 is done already.")
+    compare_mistake(student, ["F0.0 F0.1 F0.0 B0.0", "F1.0 B1.0"], [0, 1], 4, (0, 2, "twice"), "F0.0 came before.")
     rows = ["F0.0 B1.0 B0.0", "F1.0 F1.0 B1.0"]
-    compare_mistake(student, rows, [0, 1], 4, (0, 1, "rank"), "Rank 0's list is read before rank 1's.")
-    why = "Stage 0 is on rank 0. The check for F0.0 twice comes after that."
+    compare_mistake(student, rows, [0, 1], 4, (0, 1, "rank"), "Step 1 reads rank 0's list before rank 1's.")
+    why = "Stage 0 is on rank 0. The rule 'rank' comes before 'twice'."
     compare_mistake(student, ["F0.0 B0.0", "F1.0 F0.0 B1.0"], [0, 1], 4, (1, 1, "rank"), why)
     rows = ["F0.0 F0.0 B0.0", "F1.0 B0.0 B1.0"]
-    compare_mistake(student, rows, [0, 1], 4, (0, 1, "twice"), "Rank 0's list is read before rank 1's.")
+    compare_mistake(student, rows, [0, 1], 4, (0, 1, "twice"), "Step 1 reads rank 0's list before rank 1's.")
 
 
-@ex3.fact("an action needs one that is later in its own list, or nowhere")
+@ex3.fact("step 2 finds an action that needs an action from later in its list or from no list")
 def _(student):
     rows = ["F0.0 B0.0", "B1.0 F1.0"]
-    compare_mistake(student, rows, [0, 1], 4, (1, 0, "dependency"), "B1.0 needs F1.0, later in its own list.")
+    compare_mistake(student, rows, [0, 1], 4, (1, 0, "dependency"), "B1.0 needs F1.0, which comes later in its list.")
     rows = ["F0.0 B0.0", "F1.0"]
-    compare_mistake(student, rows, [0, 1], 4, (0, 1, "dependency"), "B0.0 waits for B1.0, which is in no list.")
+    compare_mistake(student, rows, [0, 1], 4, (0, 1, "dependency"), "B0.0 needs B1.0, which is in no list.")
     rows = ["F0.0 B0.0 F0.1 B0.1", "F1.1 F1.0 B1.0", "B2.1 F2.0 B2.0"]
-    why = "Ranks 0 and 1 wait for each other. B2.1 waits for F2.1, which is in no list."
+    why = "Ranks 0 and 1 wait for each other, but B2.1 needs F2.1, which is in no list."
     compare_mistake(student, rows, [0, 1, 2], 4, (2, 0, "dependency"), why)
 
 
-@ex3.fact("ranks that wait for each other")
+@ex3.fact("step 2 reports a deadlock if ranks wait for each other")
 def _(student):
     rows = ["F0.0 B0.0 F0.1 B0.1", "F1.0 F1.1 B1.0 B1.1"]
     why = "Rank 0 waits at B0.0 for rank 1, which waits at F1.1 for rank 0."
     compare_mistake(student, rows, [0, 1], 4, (0, 1, "deadlock"), why)
 
 
-@ex3.fact("more in flight than the cap, where all else is right")
+@ex3.fact("step 3 finds the first action above the cap if all else is right")
 def _(student):
     rows = lines(gpipe(2, 3))
-    compare_mistake(student, rows, [0, 1], 2, (0, 2, "memory"), "After F0.2 there are 3 in flight.")
+    compare_mistake(student, rows, [0, 1], 2, (0, 2, "memory"), "After F0.2, rank 0 has 3 in flight.")
     rows = ["F0.0 F0.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1"]
-    compare_mistake(student, rows, [0, 1], 2, None, "There are never more than 2 in flight.")
-    why = "The rank has two stages: with F2.0 three forward passes are in flight."
+    compare_mistake(student, rows, [0, 1], 2, None, "No rank has more than 2 in flight.")
+    why = "Rank 0 has two stages. After F2.0, it has three forward passes in flight."
     rows = ["F0.0 F0.1 F2.0 B2.0 F2.1 B2.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1"]
     compare_mistake(student, rows, [0, 1, 0], 2, (0, 2, "memory"), why)
     rows = ["F0.0 F0.1 F0.2 B0.0", "F1.0 F1.0 B1.0"]
-    compare_mistake(student, rows, [0, 1], 2, (1, 1, "twice"), "Step 1 comes before the cap.")
+    compare_mistake(student, rows, [0, 1], 2, (1, 1, "twice"), "Step 1 comes before step 3.")
 
 
 # --- ex4: run any legal lists ---------------------------------------------------------------------------------------
@@ -558,19 +585,20 @@ ex4 = lab.exercise(
     parts={"loss and gradients": 3, "memory": 1, "streams": 2},
     title="Run any legal lists",
     hints=[
-        "The lesson's run_actions had one order for all ranks. Here you find it: what must be launched before an "
-        "action, and how does your loop continue with another rank until then?",
-        "Use two dictionaries by stage and micro-batch: one for tensors that have arrived, one for tensors kept for "
-        "backward.",
-        "A kernel that reads a copy runs on the current stream of its device. Which event does that stream wait for?",
-        "What is left in your dictionaries when a micro-batch is done? Which memory does that hold?",
-        "Three micro-batches of 4, 3 and 3 samples: how much does each count in the mean over 10 samples?",
+        "In the lesson, run_actions received one order for all ranks. Here your loop must find an order. What must be "
+        "launched before an action, and how does the loop continue with another rank until then?",
+        "Use two dictionaries with (stage, micro-batch) as the key: one for tensors that have arrived, and one for "
+        "tensors kept for the backward pass.",
+        "A kernel that reads a copy runs on the current stream of its device. Which event must that stream wait for?",
+        "Which tensors are left in your dictionaries after a micro-batch's backward pass? How much memory do they "
+        "take?",
+        "Take three micro-batches of 4, 3 and 3 samples. What is the weight of each in the mean over all 10 samples?",
     ],
     likely={
-        "KeyError": "Does this action read something that no rank has launched yet? Then its rank waits, and other "
-        "ranks go on. (Rank 0's list, launched to its end, gets no gradients from rank 1.)",
-        "IndexError": "A rank can have several stages: stage s is on the device of the rank whose list has its "
-        "actions.",
+        "KeyError": "Does this action depend on one that has not been launched yet? Then continue with another rank "
+        "first. (You cannot launch all of rank 0's list first, because it needs gradients from rank 1.)",
+        "IndexError": "A rank can have several stages. Stage s is on the device of the rank whose list contains the "
+        "actions of stage s.",
     },
 )
 
@@ -635,20 +663,23 @@ def expected_lists(widths, x, y):
 
 
 def named(schedule) -> str:
-    return f"{schedule.name}, {schedule.ranks} ranks, {schedule.stages} stages, {schedule.micro_batches} micro-batches"
+    return (
+        f"With {schedule.name} (ranks: {schedule.ranks}, stages: {schedule.stages}, "
+        f"micro-batches: {schedule.micro_batches})"
+    )
 
 
 def compare_lists_run(student, places, schedule, widths, row_count, *, seed=4):
     rows, placement = lines(schedule), list(schedule.placement)
     x, y = numbers(row_count, widths[0], seed=seed), numbers(row_count, widths[-1], seed=seed + 1)
-    with case(f"{named(schedule)}, {row_count} samples, on {', '.join(places)}"):
+    with case(f"{named(schedule)} and {row_count} samples, on {', '.join(places)}"):
         run = student.run(run_lists, list(places), rows, placement, list(widths), x, y)
         loss, gradients = expected_lists(widths, x, y)
-        need(not isinstance(run["loss"], str), f"run_schedule returned {run['loss']}. Return the loss.")
+        need(not isinstance(run["loss"], str), f"run_schedule returned {run['loss']}. Return the loss as one number.")
         compare_step_gradients(run["gradients"], gradients)
         need(
             math.isclose(run["loss"], loss, rel_tol=1e-4),
-            f"the loss of the whole batch is {loss:.4f}, but run_schedule returned {run['loss']:.4f}.",
+            f"The loss of the whole batch is {loss:.4f}, but run_schedule returned {run['loss']:.4f}.",
         )
         if run["timeline"]:
             need_order(run["timeline"]["events"], schedule, places)
@@ -657,31 +688,35 @@ def compare_lists_run(student, places, schedule, widths, row_count, *, seed=4):
 def need_no_races(student, places, schedule, widths, row_count, *, seed=4):
     rows, placement = lines(schedule), list(schedule.placement)
     x, y = numbers(row_count, widths[0], seed=seed), numbers(row_count, widths[-1], seed=seed + 1)
-    with case(f"{named(schedule)}, {row_count} samples, on {', '.join(places)}"):
+    with case(f"{named(schedule)} and {row_count} samples, on {', '.join(places)}"):
         run = student.run(run_lists, list(places), rows, placement, list(widths), x, y)
         need(
             not run["races"],
-            f"a race: {times(run['races'])} a stream read memory that another stream had not finished writing. Make "
-            "the "
-            "copy's stream wait until its source is written, and make the stream that reads the copy wait until it "
-            "has arrived.",
+            f"A race occurred {times(run['races'])}: a stream read memory that another stream had not finished "
+            "writing. Make the copy's stream wait until the source is written, and make the stream that reads the "
+            "copy wait until the copy has arrived.",
         )
 
 
 def compare_step_gradients(found, expected):
-    need(all(each is not None for each in found), "afterwards a parameter has no gradient. Where is its graph cut?")
+    need(
+        all(each is not None for each in found),
+        "A parameter has lost its earlier gradient (ones) and has no new one. Do not clear gradients, and check where "
+        "the graph is cut.",
+    )
     added, wanted = [mine - 1 for mine in found], [right - 1 for right in expected]
     if all(close(mine, right) for mine, right in zip(found, expected, strict=True)):
         return
     need(
         not all(close(mine, right) for mine, right in zip(found, wanted, strict=True)),
-        "the parameters' earlier gradients (ones) are lost. Add to them, without zero_grad().",
+        "The parameters have lost their earlier gradients (ones). Add to the existing gradients, and do not call "
+        "zero_grad().",
     )
     ratio = math.sqrt(sum((g**2).sum() for g in added) / sum((g**2).sum() for g in wanted))
     need(
         False,
-        f"the gradients that were added are {ratio:.2f} times as large as those of the whole batch. Weight each "
-        "micro-batch's loss by its share of the samples.",
+        f"The gradients that were added are wrong. Their norm is {ratio:.2f} times that of the whole batch's "
+        "gradients. Is each micro-batch's loss weighted by its share of the samples?",
     )
 
 
@@ -704,10 +739,10 @@ def need_order(events, schedule, places):
         for position, (mine, right) in enumerate(zip(actions, row, strict=False)):
             need(
                 mine == right,
-                f"rank {rank} ran {mine} where its list has {right} (position {position}, counted from 0). Launch each "
-                "list in its own order, and let a backward pass stay in its stage.",
+                f"Rank {rank} ran {mine} where its list has {right} (position {position}, counted from 0). Launch each "
+                "list in its own order, and make sure that a backward pass stays within its stage.",
             )
-        need(len(actions) == len(row), f"rank {rank} ran {len(actions)} actions, but its list has {len(row)}.")
+        need(len(actions) == len(row), f"Rank {rank} ran {len(actions)} actions, but its list has {len(row)}.")
 
 
 def stage_of(module: str) -> int | None:
@@ -715,20 +750,20 @@ def stage_of(module: str) -> int | None:
     return int(module[1:-1]) if module[:1] == "s" and module[1:-1].isdigit() else None
 
 
-@ex4.fact("GPipe and 1F1B on two devices: loss, gradients of the whole model, kernels in the order of the lists")
+@ex4.fact("with GPipe and 1F1B on two devices, loss and gradients are right, and kernels run in the order of the lists")
 def _(student):
     for make in (gpipe, one_f_one_b):
         compare_lists_run(student, student.devices, make(2, 4), (6, 7, 3), 12)
 
 
-@ex4.fact("micro-batches of different sizes, and fewer of them than ranks")
+@ex4.fact("micro-batches may differ in size, and there may be fewer of them than ranks")
 def _(student):
     device0, device1 = student.devices
     compare_lists_run(student, student.devices, one_f_one_b(2, 3), (6, 7, 3), 10)
     compare_lists_run(student, [device0, device1, device0], one_f_one_b(3, 2), (4, 7, 5, 3), 8)
 
 
-@ex4.fact("several stages on a rank")
+@ex4.fact("a rank may have several stages")
 def _(student):
     compare_lists_run(student, student.devices, interleaved_1f1b(2, 4), (6, 5, 7, 4, 3), 12)
 
@@ -770,7 +805,7 @@ def by_the_course(schedule):
 def need_gradients(found, right):
     need(
         all(close(mine, theirs) for mine, theirs in zip(found, right, strict=True)),
-        "the gradients are not those of the whole batch.",
+        "The gradients differ from those of the whole batch.",
     )
 
 
@@ -786,14 +821,14 @@ def need_memory(student, places, schedule, width=10_000):
         for rank, (mine, course) in enumerate(zip(own["peaks"], right["peaks"], strict=True)):
             need(
                 mine <= ROOM * course,
-                f"rank {rank}'s peak memory is {mine / 1e6:.1f} MB, and {course / 1e6:.1f} MB are in flight in these "
-                "lists. What do you hold after a micro-batch's backward pass: tensors in a dictionary, or a loss "
-                "with its graph?",
+                f"Rank {rank}'s peak memory is {mine / 1e6:.1f} MB, but the course's executor needs "
+                f"{course / 1e6:.1f} MB for these lists. Which tensors do you still hold after a micro-batch's "
+                "backward pass: tensors in a dictionary, or a loss with its graph?",
             )
         need_gradients(own["gradients"], right["gradients"])
 
 
-@ex4.fact("only micro-batches in flight take memory (watched where devices are simulated)", part="memory")
+@ex4.fact("only micro-batches in flight take memory (checked on simulated devices only)", part="memory")
 def _(student):
     need_memory(student, student.devices, one_f_one_b(2, 8))
 
@@ -866,21 +901,21 @@ def need_share(student, places, schedule, rows):
         events = [Event(*event) for event in run["timeline"]["events"]]
         computing = {(event.device, event.stream) for event in events if event.flops}
         if any((event.device, event.stream) in computing for event in events if event.kind == "d2d"):
-            why = "Copies are on the streams that compute, so the kernels after a copy wait for it on both devices."
+            why = "Copies run on the compute streams, so later kernels on both devices wait for them."
         elif lesson.host_waited(sorted(event.launched for event in events)):
-            why = "Python waits for a device in the loop, as float(), .item() and synchronize() do."
+            why = "Python waits for a device in the loop. float(), .item() and synchronize() cause such waits."
         else:
             why = "Which copy or kernel waits longer than necessary? Look at each stream in the timeline."
         right = timed_here(student, places, schedule, rows)
         share = share_of(run, right, schedule)
         need(
             share >= ENOUGH,
-            f"it reaches {share:.0%} of the bound of its own lists, but must reach {ENOUGH:.0%}. {why}",
+            f"The step reaches {share:.0%} of the bound of its lists, but must reach {ENOUGH:.0%}. {why}",
         )
         need_gradients(run["gradients"], right["gradients"])
 
 
-@ex4.fact("no kernel or copy reads a tensor before it is written (watched where devices are simulated)", part="streams")
+@ex4.fact("no kernel or copy reads a tensor before it is written (checked on simulated devices only)", part="streams")
 def _(student):
     for make in (gpipe, one_f_one_b):
         need_no_races(student, student.devices, make(2, 4), (6, 7, 3), 12)
@@ -891,7 +926,7 @@ def _(student):
 
 
 @ex4.fact(
-    f"the lists reach {ENOUGH:.0%} of their bound (where devices are simulated)",
+    f"the step reaches {ENOUGH:.0%} of the bound of its lists (checked on simulated devices only)",
     part="streams",
 )
 def _(student):
@@ -903,7 +938,7 @@ def _(student):
     return timed(student, student.devices, interleaved_1f1b(2, 4), 24)["timeline"]
 
 
-@ex4.scored(par=PAR, unit="% of the bound of its own lists; more is better")
+@ex4.scored(par=PAR, unit="% of the bound of its lists; higher is better")
 def _(student):
     schedule = interleaved_1f1b(2, 4)
     run = timed(student, student.devices, schedule, 24)
@@ -919,12 +954,12 @@ ex5 = lab.exercise(
     star=True,
     title="A weight gradient that waits",
     hints=[
-        "A linear layer has three gradients: of the input, the weight and the bias. Which tensors does each need, and "
-        "which gradient does another rank wait for?",
-        "backward() of an autograd.Function returns a gradient for each input of its forward(). What does it return "
-        "for an input that gets none?",
-        "When several backward passes wait, which one is first, and what happens to an existing gradient?",
-        "If the input requires no gradient, another input of the function must, or no backward pass runs.",
+        "A linear layer's backward pass computes three gradients: those of the input, the weight and the bias. Which "
+        "tensors does each one need, and for which gradient does another rank wait?",
+        "backward() of an autograd.Function returns one value for each input of its forward(). What does it return "
+        "for an input that gets no gradient?",
+        "If `waiting` has several objects, which one does W take first, and what happens to an existing gradient?",
+        "If x requires no gradient, another input of the function must require one. Otherwise no backward pass runs.",
     ],
 )
 
@@ -949,9 +984,9 @@ def run_later(lab, device, sizes, seed, pieces, gradients, wants):
         inputs.append(torch.from_numpy(piece).to(device).requires_grad_(wants))
         outputs.append(lab.later_linear(inputs[-1], layer.weight, layer.bias, waiting))
         if not isinstance(outputs[-1], torch.Tensor):
-            return {"wrong": f"later_linear returned {kind_of(outputs[-1])}. Return the output."}
+            return {"wrong": f"later_linear returned {kind_of(outputs[-1])}. Return the output tensor."}
     if not outputs[0].requires_grad:
-        return {"wrong": "the output requires no gradient, so no backward pass runs. Do not detach weight and bias."}
+        return {"wrong": "The output requires no gradient, so no backward pass runs. Do not detach weight and bias."}
     values, early = [array(each) for each in outputs], len(waiting)
     upstream = [torch.from_numpy(each).to(device) for each in gradients]
     if is_simulated(device):
@@ -987,33 +1022,39 @@ def compare_later(student, device, sizes, rows, wants=True, seed=2):
     gradients = [numbers(count, sizes[1], seed=seed + 9 + n) for n, count in enumerate(rows)]
     layer = nn.Linear(*sizes)
     fill(layer, seed)
-    with case(f"With {count_of(len(rows), 'backward pass', 'es')}{'' if wants else ', where x needs no gradient'}"):
+    with case(
+        f"With {count_of(len(rows), 'backward pass', 'es')}{'' if wants else ' and an x that requires no gradient'}"
+    ):
         run = student.run(run_later, device, list(sizes), seed, pieces, gradients, wants)
         need(not run["wrong"], run["wrong"])
         expected = [layer(torch.from_numpy(piece)).detach().numpy() for piece in pieces]
         need(
             all(close(mine, right) for mine, right in zip(run["values"], expected, strict=True)),
-            "the output is not that of nn.functional.linear.",
+            "The output differs from that of nn.functional.linear.",
         )
         if wants:
             right = [gradients_of(layer, *pair)[0] for pair in zip(pieces, gradients, strict=True)]
             need(
                 all(close(mine, wanted) for mine, wanted in zip(run["passed"], right, strict=True)),
-                "after backward() the gradient of x is not that of nn.functional.linear.",
+                "After backward(), the gradient of x differs from that of nn.functional.linear.",
             )
         need(
             all(each is None for each in run["before"]),
-            "after backward(), before W, the weight or the bias has a gradient already. Leave both to W.",
+            "After backward() and before W, the weight or the bias already has a gradient. Compute both gradients in "
+            "W.",
         )
-        need(not run["early"], "`waiting` is filled before any backward pass. Append to it in backward().")
+        need(
+            not run["early"], "`waiting` is not empty before the first backward pass. Append to the list in backward()."
+        )
         need(
             run["lengths"][0] == len(rows),
-            f"`waiting` has {count_of(run['lengths'][0], 'thing')} before W. Append one for each backward pass.",
+            f"`waiting` has {count_of(run['lengths'][0], 'object')} before the first W. Append one in each backward "
+            "pass.",
         )
         need(
             run["lengths"] == [*range(len(rows), -1, -1)],
-            f"`waiting` had {count_of(run['lengths'][0], 'thing')}, but after each W it has "
-            f"{', '.join(map(str, run['lengths'][1:]))}. Each W removes one.",
+            f"`waiting` had {count_of(run['lengths'][0], 'object')} before the first W. Its length after each W was "
+            f"{', '.join(map(str, run['lengths'][1:]))}. Each W must remove one object.",
         )
         compare_weights(run["after"], [gradients_of(layer, *pair) for pair in zip(pieces, gradients, strict=True)])
         need_little_work(run["work"], sizes, rows, wants)
@@ -1030,15 +1071,18 @@ def compare_weights(after, each):
     weight, bias = 0.0, 0.0
     for number, (found, (_, alone, of_bias)) in enumerate(zip(after, each, strict=True)):
         weight, bias = weight + alone, bias + of_bias
-        need(found[1] is not None, "after W the bias has no gradient.")
-        need(found[0] is not None, "after W the weight has no gradient.")
+        need(found[1] is not None, "After W, the gradient of the bias is None.")
+        need(found[0] is not None, "After W, the gradient of the weight is None.")
         need(
             not number or not close(found[0], alone),
-            "the second W replaces the weight's gradient. Add to the existing one.",
+            "A later W replaces the weight's gradient. Add to the existing gradient.",
         )
-        so_far = "" if len(each) == 1 else f" of W number {number + 1} (the oldest backward pass is first)"
-        need(close(found[0], weight), f"the weight's gradient{so_far} is not that of nn.functional.linear.")
-        need(close(found[1], bias), f"the bias's gradient{so_far} is not that of nn.functional.linear.")
+        so_far = "" if len(each) == 1 else f" number {number + 1} (the oldest backward pass comes first)"
+        need(
+            close(found[0], weight),
+            f"After W{so_far}, the weight's gradient differs from that of nn.functional.linear.",
+        )
+        need(close(found[1], bias), f"After W{so_far}, the bias's gradient differs from that of nn.functional.linear.")
 
 
 def count_of(number: int, thing: str, ending: str = "s") -> str:
@@ -1051,27 +1095,27 @@ def need_little_work(work, sizes, rows, wants):
     done = work[0] / product if work else 0
     need(
         done < 1.5,
-        f"backward() computes {done:.1f} matrix products, but needs {'only one, for x' if wants else 'none'}. Leave "
-        "the weight's product to W, not only the addition.",
+        f"Each backward() computes {done:.1f} matrix products, but needs {'only one, for x' if wants else 'none'}. "
+        "Move the weight's matrix product to W, not only the addition.",
     )
     need(
         wants or done < 0.5,
-        f"backward() computes {done:.1f} matrix products, but x needs no gradient. In an autograd.Function "
-        "ctx.needs_input_grad says so.",
+        f"Each backward() computes {done:.1f} matrix products, but x needs no gradient. In an autograd.Function, "
+        "ctx.needs_input_grad says which inputs need a gradient.",
     )
 
 
-@ex5.fact("x gets its gradient at once, weight and bias get theirs by W")
+@ex5.fact("backward() computes the gradient of x, and W computes those of the weight and the bias")
 def _(student):
     compare_later(student, student.devices[0], (5, 4), (3,))
 
 
-@ex5.fact("several wait, the oldest is first, gradients are added, and the work is done in W")
+@ex5.fact("each W takes the oldest object, does the computation, and adds to the gradients")
 def _(student):
     compare_later(student, student.devices[1], (40, 30), (8, 6, 7))
 
 
-@ex5.fact("the data of a first stage, which need no gradient")
+@ex5.fact("no matrix product runs in backward() if x needs no gradient")
 def _(student):
     compare_later(student, student.devices[0], (12, 9), (4, 4), wants=False)
 
@@ -1086,10 +1130,10 @@ ex6 = lab.exercise(
     star=True,
     title="Beat 1F1B with less memory",
     hints=[
-        "Only I sends a gradient to the rank before. What can wait, and until when?",
-        "With two stages on each rank, a micro-batch comes back to the rank earlier if the last stage is on rank 0.",
-        "On each rank, in this order of preference: I if its gradient is there, F if the cap allows it, otherwise W.",
-        "A W frees memory. Which F waits for that?",
+        "Of I and W, only I produces the gradient that the previous stage needs. Which one can wait, and until when?",
+        "With two stages on each rank, backward passes start earlier on rank 0 if rank 0 also has the last stage.",
+        "On each rank, prefer I if its gradient has arrived, then F if the cap allows it, and otherwise W.",
+        "Each W frees memory. Which F can run only after that?",
     ],
 )
 
@@ -1099,12 +1143,12 @@ def ask_three(lab):
 
     found = lab.three_in_flight()
     if not isinstance(found, (list, tuple)) or len(found) != 2:
-        return {"wrong": f"it returned {kind_of(found)}. Return two things, lists and placement."}
+        return {"wrong": f"three_in_flight returned {kind_of(found)}. Return two values, lists and placement."}
     lists, placement = found
     if not isinstance(lists, (list, tuple)) or not all([isinstance(row, str) for row in lists]):
-        return {"wrong": f"`lists` is {kind_of(lists)}. Return a list of strings, one for each rank."}
+        return {"wrong": f"`lists` is {kind_of(lists)}, but must be a list of strings, one for each rank."}
     if not isinstance(placement, (list, tuple)) or not all([hasattr(rank, "__index__") for rank in placement]):
-        return {"wrong": f"`placement` is {kind_of(placement)}. Return a list of ranks, one for each stage."}
+        return {"wrong": f"`placement` is {kind_of(placement)}, but must be a list of ranks, one for each stage."}
     return {"wrong": "", "lists": [str(row) for row in lists], "placement": [int(rank) for rank in placement]}
 
 
@@ -1112,11 +1156,11 @@ def schedule_found(student) -> Schedule:
     found = student.run(ask_three)
     need(not found["wrong"], found["wrong"])
     rows, placement = found["lists"], found["placement"]
-    need(len(rows) == RANKS, f"`lists` has {count_of(len(rows), 'string')}. There are {RANKS} ranks.")
+    need(len(rows) == RANKS, f"`lists` has {count_of(len(rows), 'string')}, but there are {RANKS} ranks.")
     each = [placement.count(rank) for rank in range(RANKS)]
     need(
         each in ([1] * RANKS, [2] * RANKS) and len(placement) == sum(each),
-        f"`placement` is {placement}. Give each rank from 0 to {RANKS - 1} one stage, or give each two.",
+        f"`placement` is {placement}. Give every rank from 0 to {RANKS - 1} one stage, or every rank two.",
     )
     try:
         schedule = Schedule.of(rows, placement, MICRO_BATCHES)
@@ -1138,13 +1182,13 @@ def _(student):
     need(not wrong, wrong.reason if wrong else "")
 
 
-@ex6.fact(f"they take less than {TO_BEAT:.0f} seconds")
+@ex6.fact(f"the lists take less than {TO_BEAT:.0f} seconds")
 def _(student):
     schedule = schedule_found(student)
     seconds = RANKS / schedule.stages
     span = play(schedule, Costs(seconds, inputs=seconds, weights=seconds)).span
     need(
         span < TO_BEAT,
-        f"they take {span:g} seconds; 1F1B takes {TO_BEAT:g}. Where a rank is idle, could a W fill the gap, or a stage "
-        "of another micro-batch?",
+        f"The lists take {span:g} seconds, and 1F1B takes {TO_BEAT:g}. Where a rank is idle, could a W or an action of "
+        "another micro-batch fill the gap?",
     )

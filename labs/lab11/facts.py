@@ -60,12 +60,14 @@ ex1 = lab.exercise(
     points=2,
     title="All-reduce in a ring",
     hints=[
-        "Draw three devices and three pieces on paper. After the first half, which piece's sum does each device have?",
-        "In each turn every device sends one piece to its neighbor. The piece's number depends on device and turn.",
-        "In the second half nothing is added. Each device first sends the piece whose sum it has.",
+        "Draw three devices with three pieces each. After the first N - 1 turns, for which piece does each device have "
+        "the full sum?",
+        "In each turn, every device sends one piece to its neighbor. The index of the piece depends on the device and "
+        "the turn.",
+        "In the second N - 1 turns, the devices add nothing. Each device first sends the piece whose full sum it has.",
     ],
     likely={
-        "IndexError": "chunk(n) can make fewer than n pieces. tensor_split(n) makes n.",
+        "IndexError": "chunk(n) may return fewer than n pieces. tensor_split(n) always returns n.",
     },
 )
 
@@ -87,7 +89,9 @@ def run_ring(lab, where, pieces):
     else:
         found = lab.ring_all_reduce(list(given))
     if not isinstance(found, (list, tuple)) or not all([isinstance(each, torch.Tensor) for each in found]):
-        return {"wrong": f"it returned {kind_of(found)}. Return a list of new tensors, one for each device."}
+        return {
+            "wrong": f"ring_all_reduce returned {kind_of(found)}. Return a list of new tensors, one for each device."
+        }
     shown = [str(each.device) for each in found], [array(each).copy() for each in found]
     kept = [array(each).copy() for each in given]
     for each in found:
@@ -107,24 +111,36 @@ def compare_ring(student, where, shape, seed=1, dtype="float32"):
     count = len(where)
     pieces = [numbers(math.prod(shape), seed=seed + number).reshape(shape).astype(dtype) for number in range(count)]
     total = np.sum(pieces, axis=0, dtype=dtype)
-    with case(f"With tensors of the shape {tuple(shape)}, {dtype}, on {', '.join(where)}"):
+    with case(f"With {dtype} tensors of shape {tuple(shape)} on {', '.join(where)}"):
         run = student.run(run_ring, list(where), pieces)
         need(not run["wrong"], run["wrong"])
-        need(len(run["values"]) == count, f"it returned {len(run['values'])} tensors for {count} devices.")
+        need(
+            len(run["values"]) == count,
+            f"ring_all_reduce returned a list of length {len(run['values'])}. Its length must be {count}, one tensor "
+            "for each device.",
+        )
         need(
             all((mine == theirs).all() for mine, theirs in zip(run["inputs"], pieces, strict=True)),
-            "the input tensors have changed. A view shares their memory: add with a + b, not in place.",
+            "the input tensors have changed. The pieces share memory with the inputs, so add with a + b, not in place.",
         )
         shapes = {each.shape for each in run["values"]}
         need(
             shapes == {tuple(shape)},
-            f"the sums have the shape {', '.join(map(str, sorted(shapes)))}. Give them the input's shape.",
+            f"the returned sums have shape {', '.join(map(str, sorted(shapes)))}. Each sum must have the inputs' "
+            "shape.",
         )
         dtypes = set(run["dtypes"])
-        need(dtypes == {f"torch.{dtype}"}, f"the sums are {', '.join(sorted(dtypes))}. Give them the input's dtype.")
-        need(run["places"] == list(where), f"the sums are on {', '.join(run['places'])}, in this order.")
+        need(
+            dtypes == {f"torch.{dtype}"},
+            f"the returned sums have dtype {', '.join(sorted(dtypes))}. Each sum must have the inputs' dtype.",
+        )
+        need(
+            run["places"] == list(where),
+            f"the returned sums are on {', '.join(run['places'])}, in this order. Return one sum on each device, in "
+            "the order of the inputs.",
+        )
         need_sums(run["values"], pieces, total)
-        need(not run["same memory"], "it returned an input itself instead of a new tensor.")
+        need(not run["same memory"], "a returned tensor shares memory with an input. Return new tensors.")
         if run["ways"] is not None and count > 1:
             need_ring(run["ways"], count, math.ceil(total.size / count) * total.itemsize)
             need_sent(run["ways"], count, total.nbytes)
@@ -136,21 +152,24 @@ def need_sums(found, pieces, total):
     count = len(pieces)
     need(
         not all(close(mine, total / count) for mine in found),
-        f"it returned the mean. Return the sum, {count} times as much.",
+        f"the result is the mean. Return the sum, which is {count} times as large.",
     )
     wrong = [rank for rank, mine in enumerate(found) if not close(mine, total)]
     right = [int(same_numbers(mine, total).sum()) for mine in found]
     shown = ", ".join(f"{each} of {total.size}" for each in right)
     if not any(right):
-        why = "In the second half each device first sends the piece whose sum it has, and nothing is added."
+        why = (
+            "In the second N - 1 turns, each device first sends the piece whose full sum it has, and the devices add "
+            "nothing."
+        )
     elif len({*right}) == 1 and total.size % count == 0:
-        why = "Pass the finished sums on in the second half, N - 1 turns."
+        why = "Pass the finished sums around the ring in N - 1 more turns."
     else:
-        why = "Do the pieces together cover all numbers?"
+        why = "Do the pieces together cover all elements?"
     need(
         False,
-        f"not every device has the whole sum. Right numbers, device by device: {shown}; the first wrong one is number "
-        f"{int(np.argmin(same_numbers(found[wrong[0]], total)))} on device {wrong[0]}. {why}",
+        f"not every device has the full sum. Correct elements on each device: {shown}. The first wrong element has the "
+        f"flat index {int(np.argmin(same_numbers(found[wrong[0]], total)))} on device {wrong[0]}. {why}",
     )
 
 
@@ -158,7 +177,10 @@ def need_sent(ways, count, size):
     """`size`: bytes of the whole. With less, a device cannot have the sum from the other devices."""
     sent = sum(each for _, _, each in ways)
     least = 2 * (count - 1) * size
-    need(sent >= least, f"the devices send each other {sent} bytes. For each to have the sum, {least} are needed.")
+    need(
+        sent >= least,
+        f"the devices send each other {sent} bytes, but an all-reduce takes at least {least} bytes.",
+    )
 
 
 def need_ring(ways, count, piece):
@@ -169,28 +191,31 @@ def need_ring(ways, count, piece):
     allowed = 2 * (count - 1) * piece
     need(
         most[2] <= allowed,
-        f"{most[2]} bytes went from {most[0]} to {most[1]}. In a ring a link carries at most 2 x {count - 1} pieces, "
-        f"{allowed} bytes: send one piece a turn, not whole tensors.",
+        f"{most[2]} bytes were sent from {most[0]} to {most[1]}. In a ring, a link carries at most 2 x {count - 1} "
+        f"pieces, or {allowed} bytes. Send one piece in each turn, not a whole tensor.",
     )
     sent = Counter(source for source, _, _ in ways)
     device, others = max(sent.items(), key=lambda item: item[1])
-    need(others == 1, f"{device} sends to {others} others. In a ring each sends to one neighbor only.")
+    need(
+        others == 1,
+        f"{device} sends to {others} other devices. In a ring, each device sends to only one neighbor.",
+    )
 
 
-@ex1.fact("two devices, four devices: each has the sum, and no link carries more than in a ring")
+@ex1.fact("with two devices and with four, each device gets the sum, and no link carries more than a ring allows")
 def _(student):
     compare_ring(student, places(student, 2), (6,))
     compare_ring(student, places(student, 4), (8,))
 
 
-@ex1.fact("sizes that do not divide, other shapes")
+@ex1.fact("the sums are right for other shapes, even if N does not divide the number of elements")
 def _(student):
     compare_ring(student, places(student, 4), (5,))
     compare_ring(student, places(student, 3), (4, 2))
     compare_ring(student, places(student, 4), (3,))
 
 
-@ex1.fact("another dtype")
+@ex1.fact("the sums keep the dtype of the inputs")
 def _(student):
     compare_ring(student, places(student, 3), (7,), dtype="float64")
 
@@ -206,10 +231,13 @@ ex2 = lab.exercise(
     star=True,
     title="One step of many copies",
     hints=[
-        "Four samples and three: how much does each share's mean count in the mean of all seven?",
-        "Weight the losses before backward, or the gradients after it. Weighting the losses takes less code.",
-        "Sums of the same numbers in different orders differ in the last bit. Where do you add, and in which order?",
-        "Python goes on while a device computes. Which of your lines needs a value, and so waits for the device?",
+        "One share has four samples, another has three. What is the weight of each share's mean in the mean of all "
+        "seven samples?",
+        "Weight the losses before the backward pass or the gradients after it. Weighting the losses takes less code.",
+        "Sums of the same numbers in different orders differ in the last bits. On which device do you add, and in "
+        "which order?",
+        "Python continues while a device computes. Which of your lines needs a value and therefore waits for the "
+        "device?",
     ],
 )
 
@@ -272,9 +300,18 @@ def expected_copies(stack, seed, batches, optimizer, frozen):
 
 # What students make of the shares' gradients of a parameter, their samples, and the gradient of the step before.
 COMBINED = (
-    ("each share counts alike: weight it by its samples", lambda own, rows, before: sum(own) / len(own)),
-    ("old gradients count, too: clear them first", lambda own, rows, before: before + weighted(own, rows)),
-    ("old gradients count, too: clear them first", lambda own, rows, before: len(own) * before + weighted(own, rows)),
+    (
+        "all shares have the same weight. Weight each share by its number of samples",
+        lambda own, rows, before: sum(own) / len(own),
+    ),
+    (
+        "old gradients are added to the new ones. Clear the old gradients first",
+        lambda own, rows, before: before + weighted(own, rows),
+    ),
+    (
+        "old gradients are added to the new ones. Clear the old gradients first",
+        lambda own, rows, before: len(own) * before + weighted(own, rows),
+    ),
 )
 
 
@@ -326,91 +363,98 @@ def why_not_one_model(found, count, *training) -> str:
         if all_close(found, combined(*training, count, combine)):
             return f"You get these weights when {words}."
     if all_close(found, averaged_weights(*training, count)):
-        return "You get these weights when each replica steps with its own gradient: average gradients, not weights."
-    return "Do all samples count alike, and does nothing else count?"
+        return (
+            "You get these weights when each replica steps with its own gradient and the weights are averaged. Average "
+            "the gradients instead."
+        )
+    return "Do all samples have the same weight, and does anything else change the gradient?"
 
 
 def compare_copies(student, where, row_count, *, optimizer="Adam", frozen=(), seed=2, steps=3):
     stack = [["Linear", 5, 7], ["Tanh"], ["Linear", 7, 3]]
     batches = [(numbers(row_count, 5, seed=seed + n), numbers(row_count, 3, seed=seed + 20 + n)) for n in range(steps)]
-    also = f", frozen: {', '.join(map(str, frozen))}" if frozen else ""
+    also = f" (frozen parameters: {', '.join(map(str, frozen))})" if frozen else ""
     replicas = f"{len(where)} replica{'' if len(where) == 1 else 's'}"
-    with case(f"With {replicas}, {row_count} samples, {optimizer}{also}, {steps} steps"):
+    with case(f"With {replicas}, {row_count} samples and {steps} steps of {optimizer}{also}"):
         run = student.run(run_copies, list(where), stack, seed, batches, optimizer, list(frozen))
         strange = [found for found in run["losses"] if not isinstance(found, float)]
-        need(not strange, f"it returned {strange[0] if strange else ''}. Return the loss.")
+        need(
+            not strange,
+            f"data_parallel_step returned {strange[0] if strange else ''}. Return the loss as a float or a one-element "
+            "tensor.",
+        )
         need_shares(run["rows"], batches[0][0])
         often = run["steps"][0] // steps
         need(
             often < 2 or run["steps"] != [often * steps] * len(where),
-            f"each optimizer took {run['steps'][0]} steps for {steps} batches. Is its step() inside a loop over the "
-            "replicas?",
+            f"each optimizer took {run['steps'][0]} steps for {steps} batches. Is every step() call inside a "
+            "loop over the replicas?",
         )
         need(
             all(count == steps for count in run["steps"]),
-            f"the optimizers took {', '.join(map(str, run['steps']))} steps for {steps} batches. Each takes one step "
-            "per batch.",
+            f"the optimizers took {', '.join(map(str, run['steps']))} steps for {steps} batches. Each optimizer "
+            "must take one step per batch.",
         )
         losses, expected = expected_copies(stack, seed, batches, optimizer, frozen)
         first = run["parameters"][0]
         need(
             math.isclose(run["losses"][0], losses[0], rel_tol=1e-4),
-            f"the mean loss over all samples is {losses[0]:.5f}, but it returned {run['losses'][0]:.5f}. Weight each "
-            "share's loss by its samples, and add up.",
+            f"the mean loss over all samples is {losses[0]:.5f}, but data_parallel_step returned "
+            f"{run['losses'][0]:.5f}. Weight each share's loss by its number of samples.",
         )
         for rank, own in enumerate(run["parameters"]):
             need(
                 all_close(own, first),
-                f"the replicas on {where[0]} and {where[rank]} have different weights. Give all the same mean "
-                "gradient, and do not change a gradient before it is added up.",
+                f"the replicas on {where[0]} and {where[rank]} have different weights. Give all replicas the "
+                "same mean gradient, and do not overwrite a gradient before you add it.",
             )
         moved = [number for number in frozen if not close(first[number], expected[number])]
         need(
             not moved,
-            f"parameter {moved[0] if moved else ''} is frozen, but has changed. Give it no gradient, not even zeros: "
-            "weight decay moves every parameter that has one.",
+            f"parameter {moved[0] if moved else ''} is frozen, but its value has changed. Leave its gradient None: "
+            "weight decay changes every parameter that has a gradient, even one of zeros.",
         )
         need(
             all_close(first, expected),
-            f"after {steps} steps the replicas are equal, but not to one model trained on the whole batches. "
-            f"{why_not_one_model(first, len(where), stack, seed, batches, optimizer, frozen)}",
+            f"after {steps} steps, the replicas are equal, but a single model trained on the whole batches is "
+            f"different. {why_not_one_model(first, len(where), stack, seed, batches, optimizer, frozen)}",
         )
         for rank, own in enumerate(run["parameters"]):
             need(
                 all((mine == theirs).all() for mine, theirs in zip(own, first, strict=True)),
-                f"the replicas on {where[0]} and {where[rank]} differ in the last bits, and would drift apart. Add up "
-                "once, or everywhere in the same order.",
+                f"the replicas on {where[0]} and {where[rank]} differ in the last bits and would drift apart. Add "
+                "the gradients once, or in the same order on every device.",
             )
 
 
 def need_shares(rows, batch):
     """Each replica has one share of the batch, and together they have it all."""
     given = [own[0] for own in rows if own]
-    need(len(given) == len(rows), "a replica got no samples.")
+    need(len(given) == len(rows), "a replica received no samples.")
     counts = [len(own) for own in given]
     need(
         sum(counts) == len(batch) and max(counts) - min(counts) <= 1,
-        f"the replicas got {', '.join(map(str, counts))} of {len(batch)} samples. Cut the batch with "
+        f"the replicas received {', '.join(map(str, counts))} samples of a batch of {len(batch)}. Split the batch with "
         "tensor_split(len(models)).",
     )
     need(
         len({row.tobytes() for own in given for row in own}) == len(batch),
-        "two replicas got the same samples, and others are left out. Replica i computes share i.",
+        "the replicas received some samples twice and others not at all. Replica i must compute share i.",
     )
 
 
-@ex2.fact("two replicas, equal shares: they stay equal, and equal to one model with the whole batch")
+@ex2.fact("two replicas with equal shares stay equal to each other and to one model trained on the whole batch")
 def _(student):
     compare_copies(student, places(student, 2), 8)
 
 
-@ex2.fact("shares of different sizes, three replicas")
+@ex2.fact("all samples have the same weight, with shares of different sizes and with three replicas")
 def _(student):
     compare_copies(student, places(student, 2), 7)
     compare_copies(student, places(student, 3), 5, optimizer="SGD")
 
 
-@ex2.fact("frozen parameters, also with weight decay, which moves every parameter that has a gradient")
+@ex2.fact("frozen parameters keep their values, even with weight decay, which changes every parameter with a gradient")
 def _(student):
     compare_copies(student, places(student, 2), 5, frozen=(0, 1))
     compare_copies(student, places(student, 2), 5, frozen=(2,), optimizer="AdamW")
@@ -462,14 +506,15 @@ def need_share_each(run, where, rows):
     found, one = run["loss"], loss_of_one()
     need(
         isinstance(found, float) and math.isclose(found, one, rel_tol=1e-4),
-        f"it returned {found}, but the loss of these samples is {one:.5f}.",
+        f"data_parallel_step returned {found}, but the loss of these samples is {one:.5f}.",
     )
     # Six products forward; back eleven, as the samples need no gradient.
     needed = 17 * 2 * 8 * 30_000 * rows
     for place, flops in zip(where, run["flops"], strict=True):
         need(
             0.9 * needed <= flops <= 1.05 * needed,
-            f"the replica on {place} does {flops / needed:.2f} times the forward and backward work of its share.",
+            f"the replica on {place} does {flops / needed:.2f} times the forward and backward work of its share. Each "
+            "replica must compute its share once.",
         )
 
 
@@ -490,13 +535,13 @@ def need_together(student, where, rows=256):
             share = intervals.length(intervals.common(*work)) / least if least else 0.0
             need(
                 share > TOGETHER,
-                f"{one} and {other} compute at the same time for {share:.0%} of their work (simulated). Launch all "
-                "replicas before any line that waits for a value: .item(), float(), .cpu().",
+                f"{one} and {other} compute at the same time for {share:.0%} of their work (simulated). Launch "
+                "the work of all replicas before any line that waits for a value, such as .item(), float() or .cpu().",
             )
         need_share_each(run, where, rows)
 
 
-@ex2.fact("the replicas compute at the same time (watched where devices are simulated)")
+@ex2.fact("the replicas compute at the same time (checked on simulated devices)")
 def _(student):
     need_together(student, places(student, 2))
 
@@ -514,9 +559,9 @@ ex3 = lab.exercise(
     title="Buckets",
     hints=[
         "Go through the parameters from the last to the first.",
-        "Keep one open bucket for each dtype. What closes it, and which limit has the next one?",
-        "parameter.nbytes is its size in bytes.",
-        "When all parameters are done, which buckets are still open?",
+        "Keep one open bucket for each dtype. When do you close it, and what is the limit of the next one?",
+        "parameter.nbytes is the size of a parameter in bytes.",
+        "Which buckets are still open when every parameter is in a bucket?",
     ],
 )
 
@@ -530,9 +575,9 @@ def ask_buckets(lab, given, first, cap):
     parameters = [torch.nn.Parameter(torch.zeros(count, dtype=kinds[kind]), wants) for count, kind, wants in given]
     found = lab.buckets(parameters, first, cap)
     if not isinstance(found, (list, tuple)) or not all([isinstance(each, (list, tuple)) for each in found]):
-        return f"it returned {kind_of(found)}. Return a list of lists of numbers."
+        return f"buckets returned {kind_of(found)}. Return a list of buckets, each a list of parameter indices."
     if not all([hasattr(index, "__index__") for each in found for index in each]):
-        return "its lists have something other than numbers. Use each parameter's index in `parameters`."
+        return "a bucket contains something other than an integer. Use each parameter's index in `parameters`."
     return [[int(index) for index in each] for each in found]
 
 
@@ -558,29 +603,31 @@ def buckets_of(given, first: int, cap: int, *, sizes=SIZES, full=operator.ge, sm
 
 def compare_buckets(student, given, first, cap):
     given = [list(each) for each in given]
-    shown = ", ".join(f"{count} {kind}{'' if wants else ' (frozen)'}" for count, kind, wants in given)
+    shown = ", ".join(f"{kind}[{count}]{'' if wants else ' (frozen)'}" for count, kind, wants in given)
     shown = shown if len(given) < 10 else f"{len(given)} parameters"
-    with case(f"For {shown}, first={first}, cap={cap}"):
+    with case(f"With {shown}, first={first} and cap={cap}"):
         found, wanted = student.run(ask_buckets, given, first, cap), buckets_of(given, first, cap)
         need(not isinstance(found, str), found)
         if found == wanted:
             return
         members = Counter(index for bucket in found for index in bucket)
         strange = sorted(index for index in members if not 0 <= index < len(given))
-        need(not strange, f"there is no parameter {strange[0] if strange else ''}.")
+        need(not strange, f"a bucket contains {strange[0] if strange else ''}, which is not the index of a parameter.")
         frozen = sorted(index for index in members if not given[index][2])
         need(
             not frozen,
-            f"parameter {frozen[0] if frozen else ''} is frozen and gets no gradient: its bucket would wait forever.",
+            f"a bucket contains parameter {frozen[0] if frozen else ''}, which is frozen and gets no gradient. The "
+            "bucket would wait forever.",
         )
-        need(all(count == 1 for count in members.values()), "a parameter is in more than one bucket.")
+        need(all(count == 1 for count in members.values()), "a parameter appears more than once in the buckets.")
         missing = sorted({index for bucket in wanted for index in bucket} - set(members))
         need(not missing, f"parameter {missing[0] if missing else ''} is in no bucket.")
         mixed = [bucket for bucket in found if len({given[index][1] for index in bucket}) > 1]
-        need(not mixed, f"the bucket {mixed[0] if mixed else ''} has several dtypes. It must be one tensor.")
+        need(not mixed, f"the bucket {mixed[0] if mixed else ''} has several dtypes. A bucket must be one tensor.")
         need(
             all(bucket == sorted(bucket, reverse=True) for bucket in found),
-            f"in one of {found} the parameters are not in the order in which their gradients come: last first.",
+            f"at least one bucket in {found} does not follow the order in which the gradients are ready, from the last "
+            "parameter to the first.",
         )
         number = next(n for n, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1])
         need(
@@ -592,12 +639,12 @@ def compare_buckets(student, given, first, cap):
 
 BUCKET_MISTAKES = {
     "You get these buckets when you count elements. The limits are in bytes.": {"sizes": dict.fromkeys(SIZES, 1)},
-    "You get these buckets when every element takes 4 bytes. A float16 takes 2.": {"sizes": dict.fromkeys(SIZES, 4)},
-    "You get these buckets with one small bucket in all. Each dtype has a small first bucket.": {"small": "one"},
-    "You get these buckets when you fill all up to `cap`. The first is full at `first` bytes.": {"small": "none"},
-    "You get these buckets when a bucket is full only above its limit. It is full at its limit, too.": {
-        "full": operator.gt
+    "You get these buckets when every element counts as 4 bytes. A float16 has 2 bytes.": {
+        "sizes": dict.fromkeys(SIZES, 4)
     },
+    "You get these buckets when only one bucket is small. Each dtype has a small first bucket.": {"small": "one"},
+    "You get these buckets when every limit is `cap`. The first bucket is full at `first` bytes.": {"small": "none"},
+    "You get these buckets when you close a bucket only above its limit, not at it.": {"full": operator.gt},
 }
 
 
@@ -605,21 +652,23 @@ def why_bucket(found, wanted, given, first, cap) -> str:
     last = len(given) - 1
     turned = [[last - index for index in reversed(bucket)] for bucket in buckets_of(given[::-1], first, cap)]
     if found == turned[::-1]:
-        return "You get these buckets when you fill them from the first parameter on and reverse them at the end."
+        return "You get these buckets when you start with the first parameter and reverse the buckets at the end."
     for words, mistake in BUCKET_MISTAKES.items():
         if found == buckets_of(given, first, cap, **mistake):
             return words
     if sorted(found) == sorted(wanted):
-        return "The buckets are right, but in the wrong order: the full ones come first, the others after them."
+        return (
+            "The buckets are right, but their order is wrong. Buckets that fill up come first, and the others follow."
+        )
     if found[0] and found[0][0] != wanted[0][0]:
         return "The last parameter's gradient comes first."
-    return "A bucket is full at the bytes of its limit or more, and then takes no more."
+    return "A bucket is full once it reaches its limit in bytes. After that, add no gradient to it."
 
 
 F32 = "float32"
 
 
-@ex3.fact("the first gradients are in the small first bucket, and each bucket is full at its limit or above")
+@ex3.fact("the first gradients are in the small first bucket, and a bucket is full once it reaches its limit")
 def _(student):
     compare_buckets(student, [(4, F32, True)] * 6, 4, 32)
     compare_buckets(student, [(6, F32, True), (2, F32, True), (3, F32, True), (1, F32, True)], 16, 28)
@@ -627,7 +676,7 @@ def _(student):
     compare_buckets(student, [(4, F32, True)] * 4, 16, 32)
 
 
-@ex3.fact("no bucket has two dtypes, and frozen parameters are in none")
+@ex3.fact("no bucket has two dtypes, and no bucket contains a frozen parameter")
 def _(student):
     given = [
         (5, F32, True),
@@ -652,17 +701,17 @@ ex4 = lab.exercise(
     parts={"means": 3, "overlap": 2},
     title="Hidden behind the backward pass",
     hints=[
-        "A hook runs when one gradient of one replica is ready. Which counts say that a bucket is ready on one "
-        "replica, and on all?",
+        "A hook runs when one gradient of one replica is ready. Which counts tell you that a bucket is ready "
+        "on one replica, and on all replicas?",
         "The backward passes are launched one after another. When a bucket's last hook runs, the first replica's whole "
-        "backward pass is already in its stream. An event marks one place in a stream: wait for that.",
-        "Each stream waits for the event of its own device's packed bucket, before mean_on_each launches anything.",
-        "The optimizers read the gradients on the default streams, which therefore wait in finish(). And which counts "
-        "start again at 0 for the next step?",
+        "backward pass is already queued in its stream. An event marks one point in a stream. Wait for the event.",
+        "Before mean_on_each launches anything, each stream must wait for the event of its own device's packed bucket.",
+        "The optimizers read the gradients on the default streams, so these streams must wait in finish(). Which "
+        "counts must start at 0 again for the next step?",
     ],
     likely={
-        "'NoneType'": "A gradient of the bucket is still None: count the gradients of each bucket on each replica, "
-        "in any order, and register the hooks once.",
+        "'NoneType'": "A gradient in the bucket is still None. Count the ready gradients of each bucket on each "
+        "replica, in any order, and register the hooks only once.",
     },
 )
 
@@ -686,7 +735,7 @@ def run_overlapped(lab, where, sizes, buckets, batches, order):
         warnings.simplefilter("ignore")
         finish = lab.overlapped_mean(list(models), [list(bucket) for bucket in buckets])
         if not callable(finish):
-            return {"wrong": f"overlapped_mean returned {kind_of(finish)}. Return a function, finish."}
+            return {"wrong": f"overlapped_mean returned {kind_of(finish)}. Return the function finish."}
         found = []
         for batch in batches:
             losses = []
@@ -725,66 +774,70 @@ def compare_overlapped(student, where, sizes, buckets, *, steps=2, order=None, s
     batches = [
         [numbers(6, sizes[0], seed=seed + 10 * n + rank).astype(dtype) for rank in range(count)] for n in range(steps)
     ]
-    turns = "" if order == sorted(order) else f", backward in the order {', '.join(map(str, order))}"
-    also = "" if dtype == "float32" else f" of {dtype}"
+    turns = "" if order == sorted(order) else f", with backward passes in the order {', '.join(map(str, order))}"
+    also = "" if dtype == "float32" else f" in {dtype}"
     with case(f"With {count} replica{'' if count == 1 else 's'}{also} and the buckets {buckets}{turns}"):
         run = student.run(run_overlapped, list(where), list(sizes), buckets, batches, order)
         need(not run["wrong"], run["wrong"])
         expected = expected_overlapped(sizes, buckets, batches)
         for step, (found, (own, wanted)) in enumerate(zip(run["gradients"], expected, strict=True)):
-            with case(f"After step {step + 1}"):
+            with case(f"after step {step + 1}"):
                 need_means(found, own, wanted, buckets, again=step > 0)
         if not races:
             return
         own = [one for one in run["races"] if "on the default stream reads" not in one]
         need(
             not own,
-            f"{times(len(own))} one of your streams read memory that another was still writing. Let it wait for an "
-            "event that you record on the writing stream after a bucket is packed or has arrived.",
+            f"one of your streams read memory {times(len(own))} while another stream was still writing it. Make the "
+            "reading stream wait for an event that you record on the writing stream after a bucket is packed or has "
+            "arrived.",
         )
         need(
             not run["races"],
-            f"after finish(), the default stream read {times(len(run['races']))} a gradient that another stream was "
-            "still writing. In finish(), let each default stream wait for the writing streams, which wait for the "
-            "arriving buckets.",
+            f"the default stream read memory {times(len(run['races']))} while another stream was still writing it. In "
+            "finish(), make each default stream wait for the streams that write the gradients. Those streams must wait "
+            "for the arriving buckets.",
         )
 
 
 def need_means(found, own, wanted, buckets, again=False):
     averaged = {index for bucket in buckets for index in bucket}
-    why = "Does finish() set your counts back to 0?" if again else "Was it averaged, and written back?"
+    why = "Does finish() reset your counts to 0?" if again else "Did you average it and write the mean back?"
     for rank, (mine, alone, means) in enumerate(zip(found, own, wanted, strict=True)):
         for index, (gradient, first, mean) in enumerate(zip(mine, alone, means, strict=True)):
             which = f"the gradient of parameter {index} on replica {rank}"
-            need(gradient is not None, f"{which} is gone.")
+            need(gradient is not None, f"{which} is None after finish().")
             if close(gradient, mean):
                 continue
-            need(index in averaged, f"{which} has changed, but is in no bucket.")
-            need(not close(gradient, first), f"{which} is still its own. {why}")
+            need(index in averaged, f"{which} has changed, although the parameter is in no bucket.")
+            need(not close(gradient, first), f"{which} is still the replica's own. {why}")
             need(not close(gradient, mean * len(found)), f"{which} is the sum over the replicas instead of their mean.")
-            need(not close(gradient, mean + first), f"{which} is the mean plus its own: replace it, don't add.")
+            need(
+                not close(gradient, mean + first),
+                f"{which} is the mean plus the replica's own gradient. Replace the gradient instead of adding to it.",
+            )
             need(
                 gradient.shape != mean.shape or not np.allclose(gradient, mean, **ROUNDING["float32"]),
                 f"{which} is the mean rounded to float32. Pack a bucket in the dtype of its gradients.",
             )
             need(
                 False,
-                f"{which} is not the mean over the replicas. Do you wait for all of them, divide by their number, and "
-                "unpack in the order in which you pack?",
+                f"{which} is not the mean over the replicas. Do you wait for all replicas, divide by their number, "
+                "and unpack in the order in which you packed?",
             )
 
 
-@ex4.fact("two steps, two replicas: both have the mean after finish()")
+@ex4.fact("in each of two steps, two replicas have the mean gradients after finish()")
 def _(student):
     compare_overlapped(student, places(student, 2), (5, 6, 4, 3), [[5], [4, 3, 2], [1, 0]])
 
 
-@ex4.fact("three replicas, and parameters that are in no bucket")
+@ex4.fact("three replicas have the means, and parameters in no bucket keep their own gradients")
 def _(student):
     compare_overlapped(student, places(student, 3), (4, 7, 5, 2), [[5, 4], [2, 1, 0]], steps=3)
 
 
-@ex4.fact("gradients of float64 keep their digits")
+@ex4.fact("float64 gradients keep their precision")
 def _(student):
     compare_overlapped(student, places(student, 2), (5, 4, 3), [[3, 2], [1, 0]], steps=1, dtype="float64")
 
@@ -878,57 +931,58 @@ def need_hidden(student, where):
             return
         events = timeline_of(run["timeline"]).events
         copies = [event for event in events if event.kind == "d2d"]
-        need(copies, "nothing was copied between the devices.")
+        need(copies, "no data was copied between the devices.")
         launched = sorted(event.launched for event in events)
         need_no_waiting([*launched, run["returned"]])
         most = 2 * count * (count - 1)  # a ring's; a star has 2 (N - 1)
         need(
             len(copies) <= BUCKETS * most,
-            f"there were {len(copies)} copies between devices, but a bucket takes at most {most}. Pack its gradients "
-            "into one tensor.",
+            f"there were {len(copies)} copies between devices, but each bucket needs at most {most}. Pack the "
+            "gradients of a bucket into one tensor.",
         )
         computing = [event for event in events if event.phase == "backward" and event.module]
         streams = {(event.device, event.stream) for event in computing}
         need(
             not any((event.device, event.stream) in streams for event in copies),
-            "copies between devices are on a computing stream, and its later kernels wait for them. Make your own "
-            "streams current on both devices.",
+            "some copies between devices run on a computing stream, so the later kernels of that stream wait. "
+            "Make your own streams current on both devices.",
         )
         end = max(event.end for event in computing)
         on_their_way = sum(event.end - event.start for event in copies)
         early = sum(max(0.0, min(event.end, end) - event.start) for event in copies)
         why = (
-            "wait_stream waits for everything queued, a whole backward pass. Wait for an event, recorded "
-            "when the bucket was packed, once it is ready on all replicas. (A stream that waits in every hook waits "
-            "for all buckets of the first replica. Packing after the last replica's hook, and a copy with the "
-            "default stream at one end, are too late as well.)"
+            "wait_stream waits for everything queued, which is a whole backward pass. Once a bucket is ready on all "
+            "replicas, wait for the events recorded when it was packed. (A stream that waits in every hook waits for "
+            "all buckets of the first replica. Packing after the last replica's hook is too late, and so is a copy "
+            "with the default stream at one end.)"
             if min(event.launched for event in copies) < max(event.launched for event in computing)
-            else "The first was launched after the last kernel of the backward passes: launch them in the hooks."
+            else "The first copy was launched after the last kernel of the backward passes. Launch the copies in the "
+            "hooks."
         )
         need(
             early > HIDDEN * on_their_way,
-            f"{early / on_their_way:.0%} of the copies' time is before the end of the backward passes (simulated), "
-            f"but {HIDDEN:.0%} must be. {why}",
+            f"{early / on_their_way:.0%} of the copy time is before the end of the backward passes (simulated), "
+            f"but at least {HIDDEN:.0%} must be. {why}",
         )
         before = sum(event.launched < run["called"] for event in copies)
         need(
             before >= BUCKETS * (count - 1),
-            f"{before} copies between devices were launched before finish(), but {BUCKETS} buckets take at least "
-            f"{BUCKETS * (count - 1)}. Launch them in the hooks, when a bucket is ready on all replicas.",
+            f"before finish(), you launched {before} of the copies between devices, but {BUCKETS} buckets need at "
+            f"least {BUCKETS * (count - 1)}. Launch a bucket's copies in the hook, once it is ready on all replicas.",
         )
         right = mean_biases(count, BUCKETS, WIDTH)
         for place, own in zip(where, run["biases"], strict=True):
             need(
                 all(close(mine, mean) for mine, mean in zip(own, right, strict=True)),
-                f"after finish() the gradients on {place} are not the means over the replicas.",
+                f"after finish(), the gradients on {place} are not all means over the replicas.",
             )
         # In a ring, and in a star, the gradients go around 2 (N - 1) times. What each sends to all others is more.
         whole = 4 * BUCKETS * 2 * (WIDTH + 1) * WIDTH
         moved = sum(event.bytes for event in copies)
         need(
             moved <= count * (count - 1) * whole * 1.05,
-            f"the devices send each other {moved / whole:.1f} times the gradients of a replica. "
-            f"{count * (count - 1)} times are enough for any way to average them.",
+            f"the devices send each other {moved / whole:.1f} times the bytes of a replica's gradients, but "
+            f"{count * (count - 1)} times is enough to average them.",
         )
 
 
@@ -938,19 +992,20 @@ def need_no_waiting(moments):
     where = "in finish()" if gaps.argmax() == len(gaps) - 1 else "between two launches"
     need(
         gaps.max() <= WAITED,
-        f"Python waits {where}, for {gaps.max() * 1e3:.1f} ms (simulated). Let a stream wait for an event instead: "
-        "stream.wait_event, not event.synchronize.",
+        f"Python waits {where} for {gaps.max() * 1e3:.1f} ms (simulated). Make a stream wait for an event instead, "
+        "with stream.wait_event and not with event.synchronize.",
     )
 
 
-@ex4.fact("after finish() the default streams may use the means (watched where devices are simulated)", part="overlap")
+@ex4.fact("after finish(), the default streams can safely use the means (checked on simulated devices)", part="overlap")
 def _(student):
     compare_overlapped(student, places(student, 2), (5, 6, 4, 3), [[5], [4, 3, 2], [1, 0]], races=True)
     compare_overlapped(student, places(student, 3), (4, 7, 5, 2), [[5, 4], [2, 1, 0]], steps=3, races=True)
 
 
 @ex4.fact(
-    f"a bucket is one tensor, and {HIDDEN:.0%} of copy time is hidden (watched where devices are simulated)",
+    f"each bucket is copied as one tensor, and at least {HIDDEN:.0%} of copy time is hidden (checked on simulated "
+    "devices)",
     part="overlap",
 )
 def _(student):
@@ -958,15 +1013,16 @@ def _(student):
 
 
 @ex4.fact(
-    "no stream reads a bucket that the backward pass has not finished (watched where devices are simulated)",
+    "no stream reads a bucket before the backward pass has written it (checked on simulated devices)",
     part="overlap",
 )
 def _(student):
     run = timed_overlapped(student, places(student, 2))
     need(
         not run["watched"] or not run["races"],
-        f"{times(run['races'] if run['watched'] else 0)} a stream read memory that another was still writing. When a "
-        "hook runs, the gradient's kernels are launched but not done: wait for an event recorded after them.",
+        f"a stream read memory {times(run['races'] if run['watched'] else 0)} while another stream was still writing "
+        "it. When a hook runs, the gradient's kernels are launched, but not finished. Wait for an event recorded after "
+        "them.",
     )
 
 
@@ -982,13 +1038,14 @@ ex5 = lab.exercise(
     points=3,
     title="Training that can be resumed",
     hints=[
-        "List everything that changes from step to step. Dropout and the order of the samples draw random numbers.",
-        "The CPU and each GPU have their own generators: torch.get_rng_state(), and get_rng_state(device) in torch's "
-        "module for the device.",
-        "In the middle of an epoch the next process needs the samples that are still to come.",
-        "If the process is killed while it writes the file, half a file is left. os.replace puts a whole file in "
-        "place at once.",
-        "Compare the steps in the saved weights with the number of steps in the file.",
+        "List everything that changes from step to step. Dropout and the order of the samples depend on random "
+        "numbers.",
+        "The CPU and each GPU have their own random number generator. torch.get_rng_state() reads the CPU's state, and "
+        "get_rng_state(device) in torch's module for the device reads the GPU's.",
+        "In the middle of an epoch, the next process needs to know which samples are still to come.",
+        "If the process is killed while it writes the file, only half a file is left. os.replace puts a complete file "
+        "in place at once.",
+        "Compare the number of updates in the saved weights with the number of steps in the file.",
     ],
 )
 
@@ -1163,18 +1220,18 @@ def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
 MOMENTS = {
     "forward": "in forward pass",
     "step": "after update",
-    "save": "in the middle of saving",
-    "file": "before file removal or renaming",
+    "save": "in the middle of save",
+    "file": "before file removal or rename",
     "copy": "in the middle of file copy",
 }
 RARE = ("file", "copy")  # there are ways to save that come by none of these
 
 
 HALF_A_FILE = {
-    "save": "It was stopped while it saved, and left half a file at `path`. Save to another file, then "
-    "os.replace(it, path).",
-    "copy": "It was stopped while it copied a file to `path`, and left half of it there. Copying takes time: use "
-    "os.replace.",
+    "save": "The process was stopped during a save and left half a file at `path`. Save to another file first, then "
+    "move that file to `path` with os.replace.",
+    "copy": "The process was stopped while it copied a file to `path` and left only half of it there. A copy takes "
+    "time. Use os.replace.",
 }
 
 
@@ -1195,36 +1252,39 @@ def compare_lives(student, place, rows, size, steps, stops, *, dropout=0.5, seed
         if not dropout:
             need_weights(alone, rows, seed)
         need(
-            lives[0]["rows"], "with another path, where there is no file, it computed nothing. Resume from files only."
+            lives[0]["rows"],
+            "with a new `path`, where no file exists, train_resumably ran no steps. Resume only from the file.",
         )
         done = lives[: len(stops) + 1]
         for life, stop in zip(done, stops, strict=False):
             need(
                 life["killed"] or stop[0] in RARE,
-                f"it was not stopped {MOMENTS[stop[0]]} number {stop[1]}, because it did not get that far. Save after "
-                "every step.",
+                f"the process never reached the planned stop {MOMENTS[stop[0]]} number {stop[1]}. Save after every "
+                "step.",
             )
         need_same(alone, done[-1], steps, first=lives[0])
         passes = sum(len(life["rows"]) for life in done)
         need(
             passes <= steps + len(stops),
             f"{steps} steps took {passes} forward passes. Save after every step, and repeat only the step that was "
-            "stopped.",
+            "interrupted.",
         )
         if again:
             need(
                 not lives[-1]["rows"] and lives[-1]["returned"] == alone["returned"],
-                "called again when all steps are done, it does not return the same losses at once. Is the file kept?",
+                "called again after all steps are done, train_resumably does not return the same losses at once. Do "
+                "you keep the file?",
             )
             need(
                 equal(lives[-1]["parameters"], alone["parameters"]),
-                "called again when all steps are done, the fresh model does not get the trained weights.",
+                "called again after all steps are done, train_resumably does not load the trained weights into the "
+                "model.",
             )
         for life in done:
             need(
                 not life["killed"] or life["updates"] < 2 or life["saved"],
-                "when it was stopped, no file had the weights of one of the last two steps. The next process has "
-                "nothing but the file.",
+                "when the process was stopped, no file contained the weights from the start of either of the last two "
+                "steps. The next process has only the file.",
             )
 
 
@@ -1235,30 +1295,38 @@ def equal(mine, theirs) -> bool:
 def need_training(run, rows, size, steps):
     """It trains as the task says, when it is not stopped."""
     returned = run["returned"]
-    need(not isinstance(returned, str), f"it returned {returned}. Return a list of floats, a loss for each step.")
+    need(
+        not isinstance(returned, str),
+        f"train_resumably returned {returned}. Return a list of floats, one loss for each step.",
+    )
     need(
         len(run["rows"]) == steps and run["updates"] == steps,
-        f"{steps} steps take as many forward passes and updates. It made {len(run['rows'])} and {run['updates']}.",
+        f"{steps} steps take as many forward passes and updates, but your code made {len(run['rows'])} forward passes "
+        f"and {run['updates']} updates.",
     )
-    need(len(returned) == steps, f"it returned {len(returned)} losses for {steps} steps.")
-    need(returned == run["losses"], "the returned losses are not those of loss_fn, one for each step.")
+    need(len(returned) == steps, f"train_resumably returned {len(returned)} losses for {steps} steps.")
+    need(returned == run["losses"], "the returned losses are not the values of loss_fn in each step.")
     a_round = -(-rows // size)
     epochs = [list(chain(*run["rows"][n : n + a_round])) for n in range(0, steps, a_round)]
     for number, epoch in enumerate(epochs):
         whole = len(epoch) == rows
         need(
             len(set(epoch)) == len(epoch) and (whole or number == len(epochs) - 1),
-            f"in epoch {number + 1} it took the samples {', '.join(map(str, epoch))}. Take each once.",
+            f"epoch {number + 1} used the samples {', '.join(map(str, epoch))}. Use each sample once per epoch.",
         )
     sizes = [len(batch) for batch in run["rows"][:a_round]]
     need(
         sizes == [min(size, rows - start) for start in range(0, rows, size)][:steps],
-        f"the batches of the first epoch have {', '.join(map(str, sizes))} samples.",
+        f"the batches of the first epoch have {', '.join(map(str, sizes))} samples. Only the last batch may have fewer "
+        "than `size` samples.",
     )
-    need(epochs[0] != sorted(epochs[0]), "the samples are not shuffled. Draw a new order for each epoch.")
+    need(
+        epochs[0] != sorted(epochs[0]),
+        "the samples of the first epoch are not shuffled. Draw a new order for each epoch.",
+    )
     need(
         len(epochs) < 2 or epochs[0][: len(epochs[1])] != epochs[1],
-        "two epochs have the same order. Draw a new one for each.",
+        "the first two epochs have the same order. Draw a new order for each epoch.",
     )
 
 
@@ -1276,34 +1344,38 @@ def need_weights(run, rows, seed):
         optimizer.step()
     need(
         all_close(run["parameters"], [p.detach().numpy() for p in model.parameters()]),
-        "in undisturbed training, the weights are not those of one update for each of these batches. Is zero_grad "
+        "in uninterrupted training, the final weights are not the result of one update for each batch. Is zero_grad "
         "missing?",
     )
 
 
 def need_same(alone, last, steps, first):
     found, wanted = last["returned"], alone["returned"]
-    need(not isinstance(found, str), f"when resumed, it returns {found}. Return a list of floats.")
+    need(not isinstance(found, str), f"after resuming, train_resumably returned {found}. Return a list of floats.")
     need(
         len(found) == steps,
-        f"when resumed, it returns {len(found)} losses. Return those of all {steps} steps, earlier ones included.",
+        f"after resuming, train_resumably returned {len(found)} losses. Return the losses of all {steps} steps, "
+        "including those of earlier processes.",
     )
     known = len(first["losses"])
-    need(first["losses"] == wanted[:known], "before any stop the losses are not those of the undisturbed training.")
+    need(
+        first["losses"] == wanted[:known],
+        "even before the first stop, the losses differ from those of uninterrupted training.",
+    )
     if found != wanted:
         step = next(number for number, pair in enumerate(zip(found, wanted, strict=True)) if pair[0] != pair[1])
-        why = "It started over: it found no file at `path`."
+        why = "The resumed process started over, as if there were no file at `path`."
         if len(last["rows"]) < steps:
             why = why_other(last, alone, steps, step)
             if first["killed"] == "file" and len(alone["files"]) > 1:
                 why = (
-                    f"It writes the files {', '.join(alone['files'])}: stopped between two, it leaves one a step "
-                    "ahead. Save everything in one file, which os.replace puts in place at once."
+                    f"Your code writes the files {', '.join(alone['files'])}. A stop between two of them leaves one "
+                    "file a step ahead. Save everything in one file, which os.replace puts in place at once."
                 )
-        need(False, f"from step {step + 1} on the losses are not those of undisturbed training. {why}")
+        need(False, f"from step {step + 1} on, the losses differ from those of uninterrupted training. {why}")
     need(
         equal(last["parameters"], alone["parameters"]),
-        "the losses are right, but the weights after the last step are not those of undisturbed training.",
+        "the losses are right, but the weights after the last step differ from those of uninterrupted training.",
     )
 
 
@@ -1313,53 +1385,55 @@ def why_other(last, alone, steps, step) -> str:
     rows = last["rows"][ahead] if 0 <= ahead < len(last["rows"]) else alone["rows"][step]
     if rows == alone["rows"][step]:
         return (
-            "Its samples are right. Restore the weights, the optimizer's state and the generators of the CPU and this "
-            "GPU, all as they were after the same update."
+            "The samples of this step are right. Restore the weights, the optimizer state and the generators of the "
+            "CPU and this GPU, all as they were after the same update."
         )
     return (
-        f"It took the samples {', '.join(map(str, rows))}; undisturbed, it takes "
+        f"This step used the samples {', '.join(map(str, rows))}, but in uninterrupted training it uses "
         f"{', '.join(map(str, alone['rows'][step]))}. "
-        "Restore the epoch's order, the place in it, and the generator that draws orders."
+        "Restore the epoch's order, the position in it and the generator that draws the orders."
     )
 
 
-@ex5.fact("undisturbed, it is a training: shuffled epochs, one update for each batch, the losses of all steps")
+@ex5.fact(
+    "uninterrupted training shuffles each epoch, makes one update for each batch and returns the losses of all steps"
+)
 def _(student):
     compare_lives(student, student.devices[0], 10, 4, 7, [], dropout=0.0)
 
 
-@ex5.fact("it writes next to the checkpoint only, into files whose names begin with its name")
+@ex5.fact("all files are next to the checkpoint, and their names begin with `path`")
 def _(student):
     run = student.run(run_lives, student.devices[0], 10, 4, 7, 0.0, [], 5, False)
     strayed = run["alone"]["strayed"]
     need(
         not strayed,
-        f"a file of another {'folder' if any(strayed) else 'name'} takes the checkpoint's place. Let its name begin "
-        "with `path`: from another disk, moving is copying, which can stop in the middle.",
+        f"a file {'in another folder' if any(strayed) else 'with another name'} takes the checkpoint's place. Begin "
+        "its name with `path`. A move from another disk copies the file, and a copy can stop in the middle.",
     )
 
 
-@ex5.fact("stopped in a forward pass, it resumes: losses and weights are those of undisturbed training, bit by bit")
+@ex5.fact("a stop in a forward pass does not change a single bit of the losses and weights")
 def _(student):
     compare_lives(student, student.devices[0], 10, 4, 8, [("forward", random.Random(1).randrange(4, 7))])
 
 
-@ex5.fact("stopped after an update, or while it saves")
+@ex5.fact("a stop right after an update or during a save does not change the losses and weights")
 def _(student):
     compare_lives(student, student.devices[0], 10, 4, 7, [("step", 5)])
     compare_lives(student, student.devices[0], 10, 4, 7, [("save", 5)])
 
 
-@ex5.fact("stopped while one file takes the place of another")
+@ex5.fact("a stop before a file is removed or renamed does not change the losses and weights")
 def _(student):
     compare_lives(student, student.devices[0], 10, 4, 7, [("file", 4), ("file", 2)])
 
 
-@ex5.fact("called again when all is done, it returns at once")
+@ex5.fact("called again after all steps are done, train_resumably returns at once")
 def _(student):
     compare_lives(student, student.devices[0], 8, 4, 4, [("forward", 3)], again=True)
 
 
-@ex5.fact("stopped in the middle of copying a file")
+@ex5.fact("a stop in the middle of a file copy does not change the losses and weights")
 def _(student):
     compare_lives(student, student.devices[0], 10, 4, 7, [("copy", 4), ("copy", 2)])

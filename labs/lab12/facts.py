@@ -53,10 +53,10 @@ ex1 = lab.exercise(
     star=True,
     title="What fills a device",
     hints=[
-        "Take one parameter of 10 numbers, and 4 devices. How many numbers has the largest shard?",
-        "For each of the three kinds: how many bytes does one number take, which techniques shard it, and which "
-        "parameters have it at all?",
-        "In mixed precision the optimizer state has a third tensor. Which dtype do all three have?",
+        "Take one parameter with 10 elements and 4 devices. How many elements does the largest shard have?",
+        "For each of the three kinds of memory, how many bytes does one element take, which techniques shard it, and "
+        "which parameters have it at all?",
+        "In mixed precision, the optimizer state has a third tensor. Which dtype do all three tensors have?",
     ],
 )
 
@@ -131,24 +131,30 @@ def expected_fills(shapes, frozen, copies, technique, mixed):
 
 def compare_fills(student, shapes, copies, *, frozen=0, mixed=False, techniques=TECHNIQUES):
     for technique in techniques:
-        told = f"Parameters of the shapes {', '.join(map(str, map(tuple, shapes)))}"
-        told += f", the first {frozen} of them frozen" if frozen else ""
-        with case(f"{told}; {copies} copies, {technique!r}{', mixed precision' if mixed else ''}"):
+        told = f"With parameters of shapes {', '.join(map(str, map(tuple, shapes)))}"
+        told += f" (frozen parameters: the first {frozen})" if frozen else ""
+        with case(f"{told}, copies={copies}, technique={technique!r}{', mixed=True' if mixed else ''}"):
             found = student.run(ask_fills, [list(each) for each in shapes], frozen, copies, technique, mixed)
             need(not isinstance(found, str), f"what_fills returned {found}. Return a dict.")
             counts, sizes = expected_fills(shapes, frozen, copies, technique, mixed)
             aligned = all(count * (2 if mixed else 4) % BLOCK == 0 for each in counts for count in each)
             measured = student.run(measure_fills, student.devices[0], counts, mixed) if aligned else None
             for kind, size in zip(KINDS, measured or sizes, strict=True):
-                need(kind in found, f"the returned dict has no {kind!r}. It has: {', '.join(found) or 'nothing'}.")
-                need(not isinstance(found[kind], str), f"{kind!r} is {found[kind]}. Return a number of bytes.")
+                need(kind in found, f"the returned dict has no key {kind!r}. Its keys: {', '.join(found) or 'none'}.")
+                need(
+                    not isinstance(found[kind], str),
+                    f"the value of {kind!r} is {found[kind]}. It must be a number of bytes.",
+                )
                 need(
                     found[kind] == size,
-                    f"{kind!r} has {found[kind]:.0f} bytes instead of {size}{' (measured)' if measured else ''}. "
+                    f"{kind!r} is {found[kind]:.0f} bytes instead of {size}{' (measured)' if measured else ''}. "
                     f"{why_bytes(found[kind], kind, shapes, frozen, copies, technique, mixed)}".strip(),
                 )
             extra = [key for key in found if key not in KINDS]
-            need(not extra, f"it has {', '.join(map(repr, extra))}, which the exercise does not ask for.")
+            need(
+                not extra,
+                f"the returned dict also has {', '.join(map(repr, extra))}, which the exercise does not ask for.",
+            )
 
 
 def why_bytes(found, kind, shapes, frozen, copies, technique, mixed) -> str:
@@ -158,48 +164,50 @@ def why_bytes(found, kind, shapes, frozen, copies, technique, mixed) -> str:
     counts, sizes = expected_fills(shapes, frozen, copies, technique, mixed)
     of_others = {other: expected_fills(shapes, frozen, copies, other, mixed)[1][place] for other in TECHNIQUES}
     if found == 0:
-        return f"Training needs {kind}, too."
+        return f"Training also takes memory for the {kind}."
     if found == sum(counts[place]):
-        return f"That is the count of numbers. Each takes {each} bytes."
+        return f"That is the number of elements. Each element takes {each} bytes."
     if frozen and found == expected_fills(shapes, 0, copies, technique, mixed)[1][place]:
         return "Frozen parameters have no gradient and no optimizer state."
     if found in of_others.values():
         sharded = sizes[place] < of_others["copies"]
-        return f"{technique!r} {'shards' if sharded else 'does not shard'} the {kind}: see the table."
+        return f"{technique!r} {'shards' if sharded else 'does not shard'} the {kind}. See the table."
     if found == each * (sum(whole[:frozen]) + sum(-(-count // copies) for count in whole[frozen:])):
-        return "The weights of a frozen parameter are sharded like all others."
+        return "The weights of a frozen parameter are sharded like all other weights."
     if mixed and place == 2 and found in [size * sum(counts[place]) for size in (2, 4, 8)]:
-        return f"With mixed=True each number takes {each} bytes: three float32 tensors."
+        return f"With mixed=True, each element takes {each} bytes, in three float32 tensors."
     if mixed and place == 0 and found > sizes[place]:
-        return "With mixed=True all weights are bfloat16, frozen ones, too."
-    return "Shard each parameter by itself, and round its shard up." if found < sizes[place] else ""
+        return "With mixed=True, all weights are bfloat16, including frozen ones."
+    return (
+        "Shard each parameter separately, and round the size of its largest shard up." if found < sizes[place] else ""
+    )
 
 
 WHOLE_BLOCKS = [(64, 128), (64, 64), (1024,)]  # also when cut in 2, 4 or 8, and with two bytes a number
 
 
-@ex1.fact("'copies': each device has everything, as measured on one")
+@ex1.fact("with 'copies', each device holds everything, and the bytes match a measurement on one device")
 def _(student):
     compare_fills(student, WHOLE_BLOCKS, 4, techniques=TECHNIQUES[:1])
 
 
-@ex1.fact("each technique shards one more kind, and the bytes are those measured on the fullest device")
+@ex1.fact("each technique shards one more kind of memory, and the bytes match those measured on the fullest device")
 def _(student):
     compare_fills(student, WHOLE_BLOCKS, 4)
     compare_fills(student, WHOLE_BLOCKS, 2)
 
 
-@ex1.fact("mixed precision")
+@ex1.fact("the bytes are right in mixed precision")
 def _(student):
     compare_fills(student, WHOLE_BLOCKS, 4, mixed=True)
 
 
-@ex1.fact("parameters that do not divide, each rounded up by itself")
+@ex1.fact("the shard size of each parameter is rounded up separately")
 def _(student):
     compare_fills(student, [(3, 5), (3,), (2,)], 4)
 
 
-@ex1.fact("a frozen parameter has only weights")
+@ex1.fact("a frozen parameter has weights, but no gradient and no optimizer state")
 def _(student):
     compare_fills(student, WHOLE_BLOCKS, 4, frozen=1)
 
@@ -212,19 +220,19 @@ ex2 = lab.exercise(
     parts={"outputs and gradients": 3, "memory and bytes": 2},
     title="One MLP over several devices",
     hints=[
-        "nn.Linear keeps its weight as (outputs, inputs). Which of the two dimensions do you shard in the first layer, "
-        "and which in the second? Each device can then compute its hidden features alone.",
-        "Each device's output of the second layer is one term of a sum. Which bias belongs to the terms, and which to "
-        "the sum?",
-        "You need two autograd.Functions. One sums in forward() and changes nothing in backward(), the other does the "
-        "opposite. Which comes before the first layer, and which after the second?",
-        "apply(*tensors) takes any number of tensors; forward() returns a tuple, and backward() takes and returns as "
-        "many gradients.",
+        "nn.Linear stores its weight as (outputs, inputs). Which dimension do you shard in the first layer, and which "
+        "in the second, so that each device computes its hidden features without communication?",
+        "Each device's output of the second layer is one term of a sum. Which bias do you add before the sum, and "
+        "which after it?",
+        "You need two autograd.Functions. One sums in forward() and changes nothing in backward(). The other does the "
+        "opposite. Which one comes before the first layer, and which one after the second?",
+        "apply(*tensors) takes any number of tensors. forward() returns a tuple, and backward() takes and returns one "
+        "gradient for each tensor.",
     ],
     likely={
-        "shapes cannot be multiplied": "nn.Linear keeps its weight as (outputs, inputs), and computes x @ weight.T + "
-        "bias. Which dimension have you sharded in each layer?",
-        "IndexError": "There can be a single device.",
+        "shapes cannot be multiplied": "nn.Linear stores its weight as (outputs, inputs) and computes x @ weight.T + "
+        "bias. Which dimension do you shard in each layer?",
+        "IndexError": "The list of devices may have only one entry.",
     },
 )
 
@@ -253,24 +261,25 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
     model = lab.ParallelMLP(first, last, list(devices))
     held = [gpu.memory_allocated(d) - b for d, b in zip(devices, before, strict=True)] if simulated else []
     if not isinstance(model, nn.Module):
-        return {"wrong": f"ParallelMLP(...) is {kind_of(model)}. Make ParallelMLP a class of nn.Module."}
+        return {"wrong": f"ParallelMLP(...) is {kind_of(model)}. Make ParallelMLP a subclass of nn.Module."}
     parameters = list(model.parameters())
     if not parameters:
         return {
-            "wrong": "PyTorch sees no parameters in the model. An ordinary list hides them: nn.ParameterList does not."
+            "wrong": "PyTorch sees no parameters in the model. An ordinary list hides them, but nn.ParameterList does "
+            "not."
         }
     away = [str(p.device) for p in parameters if str(p.device) not in places]
     if away:
         return {
-            "wrong": f"{len(away)} of the model's {len(parameters)} parameters are on {away[0]}. Move each part to "
-            "its device in __init__, so that a step sends no weights."
+            "wrong": f"the model has {len(parameters)} parameters, {len(away)} of them on another device, such as "
+            f"{away[0]}. Move each shard to its device in __init__, so that a step sends no weights."
         }
     pairs = zip(names, as_given, of_layers(), strict=False)
     changed = [name for name, old, new in pairs if not np.array_equal(old, new)]
     if changed:
         return {
-            "wrong": f"ParallelMLP has changed {', '.join(changed)}. Copy their numbers, and leave first and last as "
-            "they are: the caller may still compute with them."
+            "wrong": f"ParallelMLP has changed {', '.join(changed)}. Copy the values and leave `first` and `last` "
+            "unchanged, because the caller may still use these layers."
         }
     # In C: a loop over 300,000 numbers takes longer in a kernel that is watched than the whole exercise.
     begun, given = np.concatenate([array(p).ravel() for p in parameters]), {}
@@ -286,14 +295,17 @@ def run_parallel(lab, places, sizes, seed, batches, lr):
             return {"wrong": f"the model returned {kind_of(outputs)}. Return a list with an output for each device."}
         for output in outputs:
             if not isinstance(output, torch.Tensor):
-                return {"wrong": f"the list that the model returned has {kind_of(output)} in it. Return tensors."}
+                return {"wrong": f"the list that the model returned contains {kind_of(output)}. Return only tensors."}
         if [str(output.device) for output in outputs] != list(places):
             where = ", ".join([str(output.device) for output in outputs])
-            return {"wrong": f"the outputs are on {where}. Return one on each device, in the order of the devices."}
+            return {
+                "wrong": f"the outputs are on {where}. Return one output on each device, in the order of the devices."
+            }
         for output in outputs:
             if not output.requires_grad:
                 return {
-                    "wrong": "an output has no autograd graph, so backward() reaches no weight. Where is it detached?"
+                    "wrong": "an output has no autograd graph, so backward() reaches no weight. Where is the output "
+                    "detached?"
                 }
         losses = [(output - target).square().mean() for output, target in zip(outputs, ys, strict=True)]
         with record(*places) as back:
@@ -346,11 +358,11 @@ def mistaken_outputs(sizes, seed, x):
     with torch.no_grad():
         right = last(functional.gelu(first(x)))
         found = {
-            "with relu in place of gelu": last(functional.relu(first(x))),
+            "with relu instead of gelu": last(functional.relu(first(x))),
             "with approximate='tanh' in gelu": last(functional.gelu(first(x), approximate="tanh")),
             "without gelu": last(first(x)),
-            "without the bias of last": right - last.bias,
-            "without the bias of first": last(functional.gelu(first(x) - first.bias)),
+            "without the bias of `last`": right - last.bias,
+            "without the bias of `first`": last(functional.gelu(first(x) - first.bias)),
         }
     return {said: output.numpy() for said, output in found.items()}
 
@@ -359,7 +371,7 @@ def why_short(given, what_to_do) -> str:
     """Which tensor the model's parameters do not have whole when training begins; empty where they have all."""
     for name, (there, of_all) in given.items():
         if there < of_all:
-            return f"The model's parameters begin with {there} of the {of_all} numbers of {name}. {what_to_do}"
+            return f"The model's parameters start with {there} of the {of_all} values of {name}. {what_to_do}"
     return ""
 
 
@@ -367,16 +379,18 @@ def why_output(mine, sizes, seed, x, count, given) -> str:
     """The mistake that gives this output in the first step. `given`: of each tensor, how many numbers the model has."""
     for said, output in mistaken_outputs(sizes, seed, x).items():
         if close(mine, output):
-            return f"You get that {said}."
-    if short := why_short(given, "Copy all."):
+            return f"You get this output {said}."
+    if short := why_short(given, "Copy all of them."):
         return short
     for terms in range(1, count):
         if close(mine, summed_terms(sizes, seed, x, count, terms)):
-            return f"It is the sum of {terms} of the {count} devices' terms. Sum over all devices."
+            return f"The sum includes {terms} of the {count} devices' terms. Sum over all devices."
     steps, _ = expected_parallel(sizes, seed, [[x, np.zeros((len(x), sizes[2]), np.float32)]], 0.0)
     if close(mine, count * steps[0][0]):
-        return f"It is {count} times as large. Sum over the devices once."
-    return "Compare each device's hidden features with its part of gelu(first(x)): do weight and bias belong together?"
+        return f"The output is {count} times as large as it should be. Sum over the devices once."
+    return (
+        "Compare each device's hidden features with its part of gelu(first(x)). Do its weight and bias belong together?"
+    )
 
 
 def summed_terms(sizes, seed, x, count, terms):
@@ -397,7 +411,10 @@ def parallel(student, places, sizes, rows, seed, steps=2, lr=0.5):
 
 
 def told_parallel(places, sizes, rows) -> str:
-    return f"{sizes[0]}, {sizes[1]} and {sizes[2]} features, {rows} samples, on {', '.join(places)}"
+    return (
+        f"With {sizes[0]} input, {sizes[1]} hidden and {sizes[2]} output features and batch size {rows} on "
+        f"{', '.join(places)}"
+    )
 
 
 def compare_parallel(student, places, sizes, rows, *, seed=3, lr=0.5):
@@ -415,25 +432,28 @@ def compare_parallel(student, places, sizes, rows, *, seed=3, lr=0.5):
                 if number:
                     need(
                         count == 1 or not close(mine, mean_bias[number][0]),
-                        "after a step of SGD the last bias has moved "
-                        f"{count} times as far as it should: each of its {count} terms got the whole gradient. Keep "
-                        "it in one piece, on one device or on each.",
+                        "after a step of SGD, the last bias has moved "
+                        f"{count} times as far as it should, as if it were a sum of {count} terms that each get the "
+                        "whole gradient. Keep the last bias whole, on one device or on each.",
                     )
-                    why = why_short(run["given"], "PyTorch does not see plain lists and plain tensors.")
+                    why = why_short(run["given"], "PyTorch registers neither plain tensors nor plain lists.")
                     need(
                         close(mine, output),
-                        f"after a step of SGD the output on {place} is not that of the undivided MLP after this step. "
-                        + (why or "Which parameter has no gradient, or a wrong one?"),
+                        f"after a step of SGD, the output on {place} differs from that of the unsharded MLP. "
+                        + (why or "Which parameter has no gradient or a wrong gradient?"),
                     )
                 need(
                     not close(mine, output + (count - 1) * bias) or count == 1,
-                    f"the output on {place} includes the last bias {count} times: each device adds it before the sum.",
+                    f"the output on {place} includes the last bias {count} times. Each device adds this bias before "
+                    "the sum.",
                 )
                 if not close(mine, output):
                     why = why_output(mine, sizes, seed, batches[0][0], count, run["given"])
-                    need(False, f"the output on {place} is not that of the undivided MLP. {why}")
+                    need(False, f"the output on {place} differs from that of the unsharded MLP. {why}")
             compare_inputs(step["gradients"], to_x, places, run["moved"], one_sum(places, rows, sizes[2]))
-            need(not step["missing"], f"after backward() {step['missing']} of the parameters have no gradient.")
+            need(
+                not step["missing"], f"after backward(), the gradient is None for {step['missing']} of the parameters."
+            )
 
 
 def one_sum(places, rows, size) -> int:
@@ -443,35 +463,37 @@ def one_sum(places, rows, size) -> int:
 
 def compare_inputs(found, right, places, moved, of_outputs):
     """`moved`: bytes in each pass. `of_outputs`: those of the sum of the outputs."""
-    why = "an output already gets the whole gradient, so the backward pass of its sum must not add up again."
+    why = "Each output already gets the whole gradient, so the backward pass of the sum must not sum again."
     if moved and moved[0] > ROUNDED * of_outputs:
         why = (
-            f"in the forward pass the devices send each other {moved[0]} bytes, but the all-reduce of the outputs "
-            f"takes {of_outputs}. Autograd adds up the gradients of what each device gets from the others."
+            f"In the forward pass, the devices send each other {moved[0]} bytes, but the all-reduce of the outputs "
+            f"takes {of_outputs}. Autograd sums the gradients of all tensors sent from one device to others."
         )
     for place, mine in zip(places, found, strict=True):
-        need(mine is not None, f"after backward() x on {place} has no gradient.")
+        need(mine is not None, f"after backward(), x on {place} has no gradient.")
         need(
             len(places) == 1 or not close(mine / len(places), right),
-            f"the gradient of x on {place} is {len(places)} times as large as that of the undivided MLP. Every device "
-            f"has the same loss; {why}",
+            f"the gradient of x on {place} is {len(places)} times as large as that of the unsharded MLP. Every device "
+            f"has the same loss. {why}",
         )
     total = sum(found)
     need(
         len(places) == 1 or not close(total, right),
-        "each gradient of x is that of one device's part of the MLP. The layer before needs the whole gradient on "
-        "each device: sum them in the backward pass.",
+        "each gradient of x comes from only one device's part of the MLP. The previous layer needs the whole gradient "
+        "on each device. Sum these gradients in the backward pass.",
     )
     for place, mine in zip(places, found, strict=True):
-        need(close(mine, right), f"the gradient of x on {place} is not that of the undivided MLP.")
+        need(close(mine, right), f"the gradient of x on {place} differs from that of the unsharded MLP.")
 
 
-@ex2.fact("two devices: outputs, gradient of x, and the outputs after a step of SGD are those of the undivided MLP")
+@ex2.fact(
+    "on two devices, outputs and gradient of x match the unsharded MLP, and so do the outputs after a step of SGD"
+)
 def _(student):
     compare_parallel(student, places_of(student, 2), (5, 8, 3), 4)
 
 
-@ex2.fact("four devices")
+@ex2.fact("on four devices, outputs and gradient of x match the unsharded MLP")
 def _(student):
     compare_parallel(student, places_of(student, 4), (6, 16, 5), 7)
 
@@ -487,36 +509,37 @@ def need_parts(student, places, sizes, rows=8):
         for place, held in zip(places, run["held"], strict=False):
             need(
                 held <= room,
-                f"{place} holds {megabytes(held)} of weights, but its part of the MLP is "
-                f"{megabytes(whole / len(places))} of {megabytes(whole)}. Is the whole weight there, or a view of it?",
+                f"{place} holds {megabytes(held)} of weights, but its shards of the MLP are "
+                f"{megabytes(whole / len(places))} of {megabytes(whole)}. Does it hold a whole weight or a view of "
+                "one?",
             )
         for words, size, moved in zip(("forward", "backward"), (outs, ins), run["moved"], strict=False):
             least = one_sum(places, rows, size)
             what = "output" if words == "forward" else "input"
             need(
                 moved <= ROUNDED * least + BLOCK,
-                f"in the {words} pass the devices send each other {moved} bytes. One all-reduce of the size of the "
-                f"{what} takes 2 (N - 1) times its bytes, {least} here. Do you send hidden features, weights, or every "
-                "term to every device?",
+                f"in the {words} pass, the devices send each other {moved} bytes. One all-reduce of a tensor of the "
+                f"{what}'s size sends 2 (N - 1) times its bytes, here {least}. Do you send hidden features, weights, "
+                "or every term to every device?",
             )
             need(
                 moved >= MOST_OF * least,
-                f"in the {words} pass the devices send each other {moved} bytes, but an all-reduce of the size of the "
-                f"{what} takes {least}. Do the tensors go through the CPU?",
+                f"in the {words} pass, the devices send each other {moved} bytes, but an all-reduce of the {what}'s "
+                f"size sends {least}. Do the tensors go through the CPU?",
             )
         [(output, to_x)], _ = expected_parallel(sizes, 4, batches, 0.5)
         [step] = run["steps"]
         for place, mine in zip(places, step["outputs"], strict=True):
-            need(close(mine, output), f"the output on {place} is not that of the undivided MLP.")
+            need(close(mine, output), f"the output on {place} differs from that of the unsharded MLP.")
         compare_inputs(step["gradients"], to_x, places, run["moved"], one_sum(places, rows, outs))
         need(
             step["by host"] <= BLOCK,
-            f"{step['by host']} bytes pass between the CPU and the devices. Let the devices send to each other.",
+            f"{step['by host']} bytes pass between the CPU and the devices. Copy directly from device to device.",
         )
 
 
 @ex2.fact(
-    "each device holds only its own parts, and one all-reduce is sent in each pass (watched on simulated devices)",
+    "each device holds only its own shards, and each pass sends one all-reduce (checked on simulated devices)",
     part="memory and bytes",
 )
 def _(student):
@@ -555,12 +578,13 @@ ex3 = lab.exercise(
     parts={"Adam's weights": 3, "float32": 1, "memory and bytes": 1},
     title="Adam's state in shards",
     hints=[
-        "tensor.view(-1).tensor_split(N)[n] is the shard of device n, in the memory of the tensor. In which dtype is "
-        "it updated, and where do its float32 numbers stay until the next step?",
-        "For one shard, in order: what does its owner receive, what does it compute, and which devices need the "
-        "result?",
-        "torch.optim.Adam takes any list of tensors, and reads .grad of each.",
-        "List everything that a device holds after a step: three float32 tensors of its shards, and what else?",
+        "tensor.view(-1).tensor_split(N)[n] is the shard of device n, as a view of the tensor. In which dtype do you "
+        "update it, and where do its float32 values stay until the next step?",
+        "Follow one shard through a step. What does its owner receive, what does the owner compute, and which devices "
+        "need the result?",
+        "torch.optim.Adam takes any list of tensors and reads the .grad of each tensor.",
+        "List everything that a device holds after a step. What else is there besides three float32 tensors of its "
+        "shards?",
     ],
 )
 
@@ -584,9 +608,7 @@ def run_sharded(lab, places, stack, frozen, seed, batches, lr, scale, large):
     before = [gpu.memory_allocated(place) for place in places] if simulated else []
     step, steps, bytes_moved, held = lab.sharded_adam(list(copies), lr), [], [], []
     if not callable(step):
-        return {
-            "wrong": f"sharded_adam returned {kind_of(step)}. Return a function, step, to be called without arguments."
-        }
+        return {"wrong": f"sharded_adam returned {kind_of(step)}. Return the function step, which takes no arguments."}
     for x, y in batches:
         xs, ys = (
             torch.tensor_split(torch.from_numpy(x), len(places)),
@@ -677,14 +699,15 @@ def need_gradients(run, stack, scale=1.0):
             off = math.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(found, right, strict=True)))
             need(
                 off <= AS_ROUNDED * math.sqrt(sum((g**2).sum() for g in right)),
-                f"before step {number} the gradients of a replica are not those of its loss. What changes them?",
+                f"before step {number}, the gradients of a replica are not those of its loss. Which code changes them?",
             )
         before = run["steps"][number - 1][0]
 
 
 def told_sharded(places, stack, frozen=0) -> str:
     sizes = [f"{ins} to {outs}" for kind, *(ins, outs) in (each for each in stack if each[0] == "Linear")]
-    return f"Layers {', '.join(sizes)}{', the first one frozen' if frozen else ''}, on {', '.join(places)}"
+    also = f" (frozen parameters: {frozen})" if frozen else ""
+    return f"With linear layers {', '.join(sizes)}{also} on {', '.join(places)}"
 
 
 def compare_sharded(student, places, stack, rows, *, frozen=0, lr=0.05, **asked):
@@ -692,12 +715,12 @@ def compare_sharded(student, places, stack, rows, *, frozen=0, lr=0.05, **asked)
         run, expected = sharded(student, places, stack, rows, frozen=frozen, lr=lr, **asked)
         for place, where in zip(places, run["where"], strict=True):
             away = [each for each in where if each != place]
-            need(not away, f"afterwards a parameter of the replica on {place} is on {away[0] if away else ''}.")
+            need(not away, f"after the steps, a parameter of the replica on {place} is on {away[0] if away else ''}.")
         seed, large = asked.get("seed", 5), asked.get("large", 1.0)
         of_its_own = expected_sharded(stack, frozen, seed, run["gradients"][:1], None, large)[1]
         need(
             not mostly_equal(run["steps"][0][0], of_its_own) or mostly_equal(of_its_own, expected[1]),
-            f"after step 1 the weights are those of torch.optim.Adam with its default lr. Give it lr={lr}.",
+            f"after step 1, the weights are those of torch.optim.Adam with its default lr. Pass lr={lr}.",
         )
 
         def why(number):
@@ -709,11 +732,11 @@ def compare_sharded(student, places, stack, rows, *, frozen=0, lr=0.05, **asked)
 
 
 MISTAKEN = {
-    "the sum": "You get that with the sum of the gradients. Divide it by the number of replicas.",
-    "decay": "You get that with AdamW, whose weight_decay shrinks all weights. Use Adam.",
-    "rounded": "You get that with weights rounded to bfloat16 after each step. Keep float32 shards from "
-    "step to step, and round copies of them.",
-    "fresh": "You get that with a new optimizer in each step. Keep Adam's moments from step to step.",
+    "the sum": "You get these weights with the sum of the gradients. Divide the sum by the number of replicas.",
+    "decay": "You get these weights with AdamW, whose weight_decay shrinks all weights. Use Adam.",
+    "rounded": "You get these weights when you round them to bfloat16 after each step. Keep float32 shards from "
+    "step to step, and round only copies.",
+    "fresh": "You get these weights with a new optimizer in each step. Keep Adam's moments from step to step.",
 }
 
 
@@ -723,7 +746,7 @@ def why_adam(run, stack, frozen, seed, lr, large, number) -> str:
         steps = expected_sharded(stack, frozen, seed, run["gradients"][:number], lr, large, mistake=mistake)
         if mostly_equal(run["steps"][number - 1][0], steps[number]):
             return said
-    return "Take the mean over all replicas before the update. Does each shard have its own moments and count of steps?"
+    return "Take the mean over all replicas before the update. Does each shard have its own moments and step count?"
 
 
 def mostly_equal(mine, right) -> bool:
@@ -740,30 +763,30 @@ def compare_after(copies, expected, unsure, places, number, lr, why=lambda numbe
     after, before = f"after step {number}", expected[number - 1]
     for k, wanted in enumerate(expected[number]):
         each = [copy[k] for copy in copies]
-        what = f"the parameter of the shape {wanted.shape}"
+        what = f"the parameter of shape {wanted.shape}"
         near = {"rtol": ULP, "atol": 0.02 * lr}
         for place, mine in zip(places, each, strict=True):
             need(
                 mine.shape == wanted.shape,
-                f"{after} {what} on {place} has the shape {mine.shape}.",
+                f"{after}, {what} on {place} now has shape {mine.shape}.",
             )
             same = np.isclose(mine, wanted, **near) | unsure[number][k]
             still = (mine == before[k]) & ~same
             elsewhere = any((copy[still] != before[k][still]).any() for copy in each if copy.shape == mine.shape)
             need(
                 not still.any(),
-                f"{after} {still.sum()} of the {wanted.size} numbers of {what} on {place} are unchanged. "
-                f"{'Another device has updated them: send the new weights to every replica.' if elsewhere else ''}"
-                f"{'' if elsewhere else 'No device has updated them: do the shards have all numbers?'}",
+                f"{after}, {still.sum()} of the {wanted.size} elements of {what} on {place} are unchanged. "
+                f"{'Another device has updated them. Send the new weights to every replica.' if elsewhere else ''}"
+                f"{'' if elsewhere else 'No device has updated them. Do the shards cover all elements?'}",
             )
         need(
             all(np.array_equal(mine, each[0]) for mine in each),
-            f"{after} {what} is not the same on {' and '.join((places[0], places[-1]))}. Send each shard's new "
-            "weights to every replica, rounded alike.",
+            f"{after}, {what} is not the same on all devices from {' to '.join((places[0], places[-1]))}. Send each "
+            "shard's new weights to every replica, with the same rounding.",
         )
         if not (np.isclose(each[0], wanted, **near) | unsure[number][k]).all():
             far = np.abs(each[0] - wanted).max() / lr
-            told = f"{after} {what} is not what torch.optim.Adam gives in float32 with the mean gradient: it differs by"
+            told = f"{after}, {what} differs from the result of torch.optim.Adam in float32 with the mean gradient by"
             need(False, f"{told} up to {far:.2f} times the learning rate. {why(number)}".strip())
 
 
@@ -775,32 +798,32 @@ ODD = [["Linear", 5, 7], ["Tanh"], ["Linear", 7, 1]]  # of 35, 7, 7 and 1 number
 LARGE = [["Linear", 256, 256], ["Tanh"], ["Linear", 256, 8]]  # nearly all is one parameter
 
 
-@ex3.fact("two devices: after each of three steps all replicas have torch.optim.Adam's weights, rounded")
+@ex3.fact("on two devices, all replicas have the rounded weights of torch.optim.Adam after each of three steps")
 def _(student):
     compare_sharded(student, places_of(student, 2), EVEN, 3)
 
 
-@ex3.fact("four devices, and parameters that do not divide: one has a single number")
+@ex3.fact("on four devices, parameters may have any number of elements, even a single one")
 def _(student):
     compare_sharded(student, places_of(student, 4), ODD, 3)
 
 
-@ex3.fact("a frozen parameter stays as it is")
+@ex3.fact("a frozen parameter keeps its values")
 def _(student):
     compare_sharded(student, places_of(student, 2), EVEN, 3, frozen=2)
 
 
-@ex3.fact("the gradients' mean, not their sum (they are so small here that Adam's eps, 1e-8, counts)")
+@ex3.fact("Adam gets the mean of the gradients, not their sum (gradients so small that eps, 1e-8, matters)")
 def _(student):
     compare_sharded(student, places_of(student, 4), EVEN, 3, scale=1e-7)
 
 
-@ex3.fact("many small updates, each too small for bfloat16, are not lost", part="float32")
+@ex3.fact("many updates are not lost, although each is too small for bfloat16", part="float32")
 def _(student):
     compare_sharded(student, places_of(student, 2), EVEN, 3, steps=8, lr=3e-4, again=True)
 
 
-@ex3.fact("large weights: an update depends only on the gradients, not on the size of the weights")
+@ex3.fact("an update depends only on the gradients, even if the weights are large")
 def _(student):
     compare_sharded(student, places_of(student, 2), [["Linear", 8, 4]], 3, steps=4, lr=1.0, large=100.0)
 
@@ -840,7 +863,9 @@ def after_adam(means, lr) -> float:
     return number.item()
 
 
-@ex3.fact("gradients are summed in float32: what a bfloat16 sum would lose counts, too", part="float32")
+@ex3.fact(
+    "gradients are summed in float32, which keeps the small gradients that a bfloat16 sum would lose", part="float32"
+)
 def _(student):
     places, lr, (large, small, second) = places_of(student, 4), 2.0**-4, (1.0, 2.0**-9, -115 / 128)
     count = len(places)
@@ -855,11 +880,11 @@ def _(student):
     found = np.concatenate(student.run(run_given, places, gradients, lr))
     right, lost = (after_adam([total / count, second / count], lr) for total in (large + small, large))
     off = ~np.isclose(found, right, rtol=0.05)
-    why = "that of a sum in bfloat16, which is 1. Convert each gradient to float32 before you sum."
+    why = "that of a bfloat16 sum, which is 1. Convert each gradient to float32 before you sum."
     need(
         not off.any(),
-        f"on {', '.join(places)}: two replicas have the gradients 1 and 2^-9 for a number. For {off.sum()} of 25 such "
-        "numbers the update is "
+        f"on {', '.join(places)}: two replicas have the gradients 1 and 2^-9 for a weight. For {off.sum()} of 25 such "
+        "weights, the update is "
         f"{why if np.isclose(found[off], lost, rtol=0.05).all() else 'not that of torch.optim.Adam in float32.'}",
     )
 
@@ -874,23 +899,22 @@ def need_shards(student, places, stack, rows=1):
         for place, held in zip(places, run["held"], strict=False):
             need(
                 held <= ROUNDED * state + 3 * count * BLOCK,
-                f"after two steps {place} holds {megabytes(held)} besides the bfloat16 weights, but three float32 "
-                f"tensors of its shards are {megabytes(state)} (of all parameters {megabytes(6 * whole)}). Does it "
-                f"hold {'averaged gradients' if held < 1.5 * state else 'more than its shards'}?",
+                f"after two steps, {place} holds {megabytes(held)} besides the bfloat16 weights, but three float32 "
+                f"tensors of its shards take {megabytes(state)} ({megabytes(6 * whole)} for all parameters). Does it "
+                f"keep {'averaged gradients' if held < 1.5 * state else 'more than its shards'}?",
             )
         least = 2 * (len(places) - 1) * whole
         for moved in run["moved"]:
             need(
                 moved <= ROUNDED * least,
-                f"in a step the devices send each other {megabytes(moved)}, {moved / whole:.1f} times the weights, "
-                f"but 2 (N - 1) = {2 * (len(places) - 1)} times are enough. Send a shard's gradients to its owner "
-                "only, "
-                "and weights as bfloat16.",
+                f"in a step, the devices send each other {megabytes(moved)}, {moved / whole:.1f} times the weights, "
+                f"but 2 (N - 1) = {2 * (len(places) - 1)} times is enough. Send a shard's gradients only to its "
+                "owner, and send weights in bfloat16.",
             )
             need(
                 moved >= MOST_OF * least,
-                f"in a step the devices send each other {megabytes(moved)}, but the gradients to their owners and the "
-                f"new weights back take {megabytes(least)}. Does something go through the CPU?",
+                f"in a step, the devices send each other {megabytes(moved)}, but the gradients for the owners and the "
+                f"new weights take {megabytes(least)}. Does any tensor go through the CPU?",
             )
         for number, copies in enumerate(run["steps"]):
             compare_after(copies, expected, run["unsure"], places, number + 1, lr)
@@ -898,7 +922,7 @@ def need_shards(student, places, stack, rows=1):
 
 
 @ex3.fact(
-    "each device holds only its shards of the state, and sends no more than necessary (simulated devices)",
+    "each device holds only its shards of the optimizer state and sends only the necessary bytes (simulated devices)",
     part="memory and bytes",
 )
 def _(student):
@@ -913,15 +937,17 @@ ex4 = lab.exercise(
     star=True,
     title="FSDP by hand",
     hints=[
-        "What does autograd save for the backward pass of a linear layer? A saved whole weight lives until then.",
-        "In an autograd.Function you choose what is saved. What is small, and enough to all-gather from again?",
-        "backward() returns a gradient for each shard, on the shard's device. What does autograd do with several "
-        "gradients for one shard, one from each device?",
-        "The loss of each share is a mean over that share. What is the mean over all of them, if the shares are equal?",
-        "A Python name that still refers to a whole weight keeps it, too. del removes a name.",
+        "What does autograd save for the backward pass of a linear layer? A whole weight that is saved stays in memory "
+        "until then.",
+        "In an autograd.Function, you choose the saved tensors. Which small tensors are enough for the second "
+        "all-gather?",
+        "backward() returns a gradient for each shard, on the shard's device. What does autograd do when one shard "
+        "gets several gradients, one from each device?",
+        "Each share's loss is a mean over that share. What is the mean over the whole batch if all shares are equal?",
+        "A Python variable that refers to a whole weight also keeps it in memory. del removes the variable.",
     ],
     likely={
-        "zero-dimensional": "A share of one sample still has the shape (1, inputs): keep its first dimension.",
+        "zero-dimensional": "A share of one sample still has shape (1, inputs). Keep its first dimension.",
     },
 )
 PAR = 68  # percent of the whole layers: what the model answer holds, measured by the scored function below
@@ -956,11 +982,12 @@ def run_chain(lab, places, width, depth, seed, batches, lr):
         fill(layer, seed + number)
         chain.append(lab.ShardedLinear(layer, list(devices)))
         if not isinstance(chain[-1], nn.Module):
-            return {"wrong": f"ShardedLinear(...) is {kind_of(chain[-1])}. Make ShardedLinear a class of nn.Module."}
+            return {"wrong": f"ShardedLinear(...) is {kind_of(chain[-1])}. Make ShardedLinear a subclass of nn.Module."}
     parameters = [p for layer in chain for p in layer.parameters()]
     if not parameters:
         return {
-            "wrong": "PyTorch sees no parameters in the layer. An ordinary list hides them: nn.ParameterList does not."
+            "wrong": "PyTorch sees no parameters in the layer. An ordinary list hides them, but nn.ParameterList does "
+            "not."
         }
     held, steps = memory(), []
     optimizer = torch.optim.SGD(parameters, lr=lr)
@@ -980,11 +1007,12 @@ def run_chain(lab, places, width, depth, seed, batches, lr):
                 for output in xs:
                     if not isinstance(output, torch.Tensor):
                         return {
-                            "wrong": f"the list that forward() returned has {kind_of(output)} in it. Return tensors."
+                            "wrong": f"the list that forward() returned contains {kind_of(output)}. Return only "
+                            "tensors."
                         }
                 if [str(output.device) for output in xs] != list(places):
                     where = ", ".join([str(output.device) for output in xs])
-                    return {"wrong": f"the outputs are on {where}. Each share stays on its device."}
+                    return {"wrong": f"the outputs are on {where}. Each output must be on its share's device."}
                 xs = [output.tanh() for output in xs]
         told["forward"], told["between"] = peak(), memory()
         told["outputs"] = [array(output).copy() for output in xs]
@@ -1042,8 +1070,8 @@ def chain_of(student, places, width, depth, rows, *, steps=3, seed=2, lr=0.5):
 
 
 def told_chain(places, width, depth, rows) -> str:
-    layers = "One layer" if depth == 1 else f"A chain of {depth} layers"
-    return f"{layers} of {width} to {width} features, a share of {samples(rows)}, on {', '.join(places)}"
+    layers = "With one layer" if depth == 1 else f"With a chain of {depth} layers"
+    return f"{layers} of {width} to {width} features and shares of {samples(rows)} on {', '.join(places)}"
 
 
 def samples(count) -> str:
@@ -1059,28 +1087,28 @@ def compare_chain(student, places, width, depth, rows, *, seed=2):
         size = sum(run["sizes"])
         need(
             size <= whole + 2 * depth * count,
-            f"the layers have {whole} numbers, but all their parameters together have {size}. Keep each number on one "
-            "device only.",
+            f"the layers have {whole} elements, but all their shards together have {size}. Keep each element on only "
+            "one device.",
         )
 
 
 def compare_numbers(run, expected, places):
     """Outputs, gradients of the shards and of the inputs, step by step."""
     for number, (told, (outputs, to_x, gradients)) in enumerate(zip(run["steps"], expected, strict=True)):
-        when = f"after {number} {'step' if number == 1 else 'steps'} of SGD " if number else ""
+        when = f"after {number} {'step' if number == 1 else 'steps'} of SGD, " if number else ""
         for place, mine, right in zip(places, told["outputs"], outputs, strict=True):
             need(
                 close(mine, right),
-                f"{when}the output on {place} is not that of the undivided layers"
-                f"{'. Are the weights all-gathered again, from the updated shards?' if number else '.'}",
+                f"{when}the output on {place} differs from that of the unsharded layers"
+                f"{'. Do you all-gather the weights again, from the updated shards?' if number else '.'}",
             )
         compare_shards(told["gradients"], gradients, len(places), rows=len(outputs[0]))
         for place, mine, right in zip(places, told["to inputs"], to_x, strict=True):
-            need(mine is not None, f"after backward() x on {place} has no gradient.")
+            need(mine is not None, f"after backward(), x on {place} has no gradient.")
             need(
                 close(mine, right),
-                f"the gradient of x on {place} is {ratio_of([mine], [right]):.2f} times as large as with whole layers. "
-                "Do not divide or sum it: it is the gradient of this share's own loss.",
+                f"the gradient of x on {place} is wrong. Its norm is {ratio_of([mine], [right]):.2f} times the right "
+                "one. It must be the gradient of this share's own loss, neither divided nor summed.",
             )
 
 
@@ -1102,37 +1130,38 @@ def why_shards(found, right, rows) -> str:
     if there(weights) and there(biases, 1 / rows):
         return (
             f" Those of the weights are right, but those of the biases are means over the {samples(rows)} of a share. "
-            "Sum over the samples: the loss is a mean already."
+            "Sum over the samples, because the loss is already a mean."
         )
     if there(weights) != there(biases):
         names = ("weights", "biases") if there(weights) else ("biases", "weights")
-        return " Those of the {} are right, but those of the {} are not.".format(*names)
-    return " Sum each shard's gradients over all shares, and divide by their number."
+        return " Those of the {} are right, but those of the {} are wrong.".format(*names)
+    return " Sum each shard's gradients over all shares, and divide the sum by the number of shares."
 
 
 def compare_shards(found, right, count, rows):
     missing = sum(each is None for each in found)
     need(
         not missing,
-        f"after backward() {missing} of {len(found)} shards have no gradient. Does your all-gather detach them?",
+        f"after backward(), the gradient is None for {missing} of {len(found)} shards. Does your all-gather detach "
+        "them?",
     )
     ratio = ratio_of(found, right)
     need(
         count == 1 or abs(ratio - count) > 0.01 * count,
         f"the gradients of the shards are {ratio:.2f} times as large as the mean over the whole batch, and there are "
-        f"{count} shares. Each share's loss is a mean: divide the sum of their gradients by {count}.",
+        f"{count} shares. Each share's loss is a mean, so divide the sum of the shares' gradients by {count}.",
     )
     if abs(ratio - 1) >= 1e-3:
         told = f"the gradients of all shards together are {ratio:.3f} times as large as the mean over the whole batch."
         need(False, told + why_shards(found, right, rows))
 
 
-@ex4.fact("one layer, two devices: outputs, and the gradients' mean over the whole batch, in three steps of SGD")
+@ex4.fact("one layer on two devices has the right outputs and mean gradients in three steps of SGD")
 def _(student):
     compare_chain(student, places_of(student, 2), 6, 1, 3)
 
 
-@ex4.fact("a chain of layers, four devices, and sizes that do not divide")
+@ex4.fact("a chain of layers on four devices has the right outputs and gradients, even if N does not divide the sizes")
 def _(student):
     compare_chain(student, places_of(student, 4), 7, 3, 2)
 
@@ -1144,15 +1173,15 @@ def need_even(student, places, width):
         for place, size in zip(run["where"], run["sizes"], strict=True):
             held[place] += size
         most = sum(math.ceil(size / len(places)) for size in (width * width, width))
-        told = ", ".join(f"{place} {held[place]}" for place in places)
+        told = ", ".join(f"{held[place]} on {place}" for place in places)
         need(
             max(held.values()) <= most,
-            f"of the layer's numbers the devices hold {told}, but none needs more than {most}. Shard the weight and "
-            "the bias evenly.",
+            f"the layer's elements are distributed like this: {told}. No device needs more than {most}. Shard the "
+            "weight and the bias evenly.",
         )
 
 
-@ex4.fact("no device has more numbers than necessary, of the bias, too")
+@ex4.fact("no device has more elements than necessary, of the weight or of the bias")
 def _(student):
     need_even(student, places_of(student, 2), 8)
     need_even(student, places_of(student, 4), 8)
@@ -1169,8 +1198,8 @@ def need_freed(student, places, width, depth, rows=2):
         for place, held in zip(places, run["held"], strict=True):
             need(
                 held <= ROUNDED * shards + small,
-                f"before anything is computed, {place} holds {megabytes(held)}, but its shards of {depth} layers are "
-                f"{megabytes(shards)}. Is a shard a view, which keeps the whole weight? clone() it.",
+                f"before the first step, {place} holds {megabytes(held)}, but its shards of {depth} layers are "
+                f"{megabytes(shards)}. Is a shard a view, which keeps the whole weight in memory? If so, use clone().",
             )
         for told in run["steps"]:
             for n, place in enumerate(places):
@@ -1179,30 +1208,31 @@ def need_freed(student, places, width, depth, rows=2):
                 )
                 need(
                     between <= BETWEEN * layer + small,
-                    f"between the forward and the backward pass {place} holds {between / layer:.1f} whole layers "
-                    "besides its shards. What still refers to the weights? (Autograd does, if it saves them.)",
+                    f"between the forward and the backward pass, {place} holds {between / layer:.1f} layers besides "
+                    "its shards. Which references keep whole weights? (Autograd keeps every tensor that it saves.)",
                 )
                 need(
                     peak <= FORWARD * layer + small,
-                    f"in the forward pass {place} holds {peak / layer:.1f} layers besides its shards. Free each whole "
-                    "layer before the next is all-gathered.",
+                    f"in the forward pass, {place} holds up to {peak / layer:.1f} layers besides its shards. Free each "
+                    "whole layer before you all-gather the next.",
                 )
                 need(
                     back <= BACKWARD * layer + ROUNDED * shards + small,
-                    f"in the backward pass {place} holds {back / layer:.1f} layers besides its shards. The gradients "
-                    f"of its shards are {shards / layer:.1f}: free whole weights and whole gradients at each layer.",
+                    f"in the backward pass, {place} holds up to {back / layer:.1f} layers besides its shards. The "
+                    f"shards' gradients account for {shards / layer:.1f}. Free the whole weight and gradient of each "
+                    "layer.",
                 )
                 need(
                     after <= ROUNDED * shards + small,
-                    f"after the backward pass {place} holds {after / layer:.1f} layers besides its shards; their "
-                    f"gradients are {shards / layer:.1f}. Which whole weight or gradient is still held?",
+                    f"after the backward pass, {place} holds {after / layer:.1f} layers besides its shards, but the "
+                    f"shards' gradients are only {shards / layer:.1f}. Which whole weight or gradient is left?",
                 )
             need_bytes(told["moved"], (count - 1) * depth * layer)
             there, back = told["flops"]
             need(
                 back <= 2.4 * there,
-                f"the backward pass does {back / there:.1f} times the work of the forward pass; a layer's two "
-                "gradients take 2 times. All-gather the weight again, but do not compute the layer again.",
+                f"the backward pass does {back / there:.1f} times the work of the forward pass, but the gradients of "
+                "weight and input take only 2 times. All-gather the weight again, but do not recompute the layer.",
             )
         compare_numbers(run, expected, places)
 
@@ -1210,28 +1240,30 @@ def need_freed(student, places, width, depth, rows=2):
 def need_bytes(moved, once):
     """`once`: the bytes of an all-gather of all layers."""
     for words, found, times in zip(("forward", "backward"), moved, (1, 2), strict=True):
-        back = ", and a reduce-scatter of its gradients as much again" if times == 2 else ""
+        back = ", and the reduce-scatter of the gradients sends as much again" if times == 2 else ""
         need(
             found <= ROUNDED * times * once,
-            f"in the {words} pass the devices send each other {megabytes(found)}. An all-gather of each layer takes "
-            f"(N - 1) times its bytes, {megabytes(once)} in all{back}. "
-            f"{'Send each gradient to its own shard only.' if times == 2 else 'Send each shard once to each device.'}",
+            f"in the {words} pass, the devices send each other {megabytes(found)}. An all-gather of each layer sends "
+            f"(N - 1) times its bytes, {megabytes(once)} in total{back}. "
+            f"{'Send each gradient only to its own shard.' if times == 2 else 'Send each shard once to each device.'}",
         )
         need(
             found >= MOST_OF * times * once,
-            f"in the {words} pass the devices send each other {megabytes(found)}. An all-gather of each layer takes "
-            f"{megabytes(once)} in all{back}. All-gather the weights from the other devices' shards"
-            f"{' again' if times == 2 else ''}, not through the CPU.",
+            f"in the {words} pass, the devices send each other {megabytes(found)}. An all-gather of each layer sends "
+            f"{megabytes(once)} in total{back}. All-gather the weights{' again' if times == 2 else ''} from "
+            "the other devices' shards, not through the CPU.",
         )
 
 
-@ex4.fact("one layer at a time is whole; it is all-gathered again, not computed again (simulated devices)")
+@ex4.fact(
+    "one layer at a time is whole, and the backward pass all-gathers it without recomputing it (simulated devices)"
+)
 def _(student):
     need_freed(student, places_of(student, 2), 128, 12)
     need_freed(student, places_of(student, 4), 128, 12)
 
 
-@ex4.scored(par=PAR, unit="% of the whole layers at the fullest moment; less is better")
+@ex4.scored(par=PAR, unit="% of the whole layers at peak memory; less is better")
 def _(student):
     run, _ = chain_of(student, places_of(student, 4), 128, 12, 2, steps=2)
     if not run["simulated"]:

@@ -36,8 +36,8 @@ def need_unchanged(name: str, changed: list[int], *arguments: str) -> None:
     """Unmet where a function has changed an argument of its: the next call would find it changed."""
     need(
         not changed,
-        f"{name} has changed its argument {', '.join(arguments[place] for place in changed)}. Work on a copy: the "
-        "caller may need it again.",
+        f"{name} has changed its input: {', '.join(arguments[place] for place in changed)}. Work on a copy, because "
+        "the caller may need the original again.",
     )
 
 
@@ -56,8 +56,8 @@ ex1 = lab.exercise(
     star=True,
     title="Which GPU is it?",
     hints=[
-        "How does CUDA number the GPUs: by bus or by speed? `visible` has numbers of that list.",
-        "Which GPUs does the process see, in which order? That is a list, and the local rank is an index into it.",
+        "Does CUDA number the GPUs by bus or by speed? The numbers in `visible` are indices into that list.",
+        "List the GPUs that the process sees, in their order. The local rank is an index into that list.",
     ],
 )
 
@@ -82,19 +82,21 @@ def seen_by(visible: list[int] | None, order: str | None, by_bus, by_speed) -> l
 
 def compare_gpus(student, visible, order=None, by_bus=UUIDS, by_speed=BY_SPEED):
     seen = seen_by(visible, order, by_bus, by_speed)
-    told = f"visible={visible}, order={order!r}; GPUs by bus {', '.join(by_bus)}; by speed {', '.join(by_speed)}"
+    told = (
+        f"With visible={visible}, order={order!r}, GPUs {', '.join(by_bus)} by bus and {', '.join(by_speed)} by speed"
+    )
     for local_rank in range(len(by_bus) + 1):
         found, changed = student.run(ask_gpu, visible, order, local_rank, list(by_bus), list(by_speed))
         right = repr(seen[local_rank]) if local_rank < len(seen) else None
-        what = f"which_gpu returned {found} instead of {right}: the process sees {', '.join(seen)}, in this order."
+        what = f"which_gpu returned {found} instead of {right}. The process sees {', '.join(seen)}, in this order."
         if right is None:
-            what = f"which_gpu returned {found}. The process sees {', '.join(seen) or 'no GPU'}: return None."
-        with case(f"{told}; local rank {local_rank}"):
+            what = f"which_gpu returned {found} instead of None. The process sees {', '.join(seen) or 'no GPU'}."
+        with case(f"{told}, for local_rank={local_rank}"):
             need(found == right, what)
             need_unchanged("which_gpu", changed, "visible", "order", "local_rank", "by_bus", "by_speed")
 
 
-@ex1.fact("the local rank counts the GPUs that the process sees, in the order in which they are named")
+@ex1.fact("the local rank is an index into the GPUs that the process sees, in the order of `visible`")
 def _(student):
     compare_gpus(student, [2, 0], "PCI_BUS_ID")
     compare_gpus(student, [3], "PCI_BUS_ID")
@@ -106,7 +108,7 @@ def _(student):
     compare_gpus(student, [1, 3, 0], "FASTEST_FIRST")
 
 
-@ex1.fact("a variable that is not set hides nothing, and an empty one hides everything")
+@ex1.fact("all GPUs are visible if CUDA_VISIBLE_DEVICES is not set, and none if it is empty")
 def _(student):
     compare_gpus(student, None, "PCI_BUS_ID")
     compare_gpus(student, None)
@@ -120,10 +122,10 @@ ex2 = lab.exercise(
     points=2,
     title="Who talks to whom?",
     hints=[
-        "With data 2, pipeline 2, tensor 4: write down the sixteen ranks as 2 x 2 rows of 4. Where is rank 13?",
-        "Neighbors along a dimension differ by the product of the sizes to the right of it.",
-        "A group has all ranks that agree with yours in every coordinate but one. torch.arange(...).view(...) makes a "
-        "mesh.",
+        "For data 2, pipeline 2 and tensor 4, write the sixteen ranks as 2 x 2 rows of 4. Where is rank 13?",
+        "The ranks of neighbors along a dimension differ by the product of the sizes to its right.",
+        "A group contains all ranks whose coordinates equal yours in every dimension but one. "
+        "torch.arange(...).view(...) makes a mesh.",
     ],
 )
 
@@ -137,10 +139,10 @@ def ask_where(lab, rank, names, sizes, per_node):
     if not isinstance(found, (tuple, list)):
         return kind_of(found)
     if len(found) != 4:
-        return f"{len(found)} things"
+        return f"a sequence of length {len(found)}"
     node, local_rank, groups, leaving = found
     if not isinstance(groups, dict) or not isinstance(leaving, (list, tuple, set)):
-        return f"{kind_of(groups)} and {kind_of(leaving)} as third and fourth"
+        return f"{kind_of(groups)} and {kind_of(leaving)} as its third and fourth values"
 
     def plain(number):
         return number if isinstance(number, int) and not isinstance(number, bool) else kind_of(number)
@@ -170,38 +172,41 @@ def why_group(found, group, rank) -> str:
     if isinstance(found, list) and sorted([*found, rank], key=str) == sorted(group, key=str):
         return "Include the rank itself."
     if isinstance(found, list) and sorted(found, key=str) == sorted(group, key=str):
-        return "Sort it."
+        return "Sort the ranks."
     apart = group[1] - group[0] if len(group) > 1 else 0
-    return f"Neighbors along this dimension are {apart} apart: the product of the sizes after it." if apart else ""
+    return f"Neighboring ranks of this group differ by {apart}, the product of the sizes after it." if apart else ""
 
 
 def compare_where(student, sizes, per_node, ranks):
     for rank in ranks:
-        with case(f"Rank {rank} of {' x '.join(f'{name} {size}' for name, size in sizes.items())}, {per_node} a node"):
+        with case(
+            f"For rank {rank} of {' x '.join(f'{name} {size}' for name, size in sizes.items())} with {per_node} per "
+            "node"
+        ):
             found = student.run(ask_where, rank, list(sizes), list(sizes.values()), per_node)
             need(not isinstance(found, str), f"where returned {found}. Return (node, local_rank, groups, leaving).")
             node, local_rank, groups, leaving, changed = found
-            need(node == rank // per_node, f"the node is {node}, but should be {rank // per_node}.")
-            need(local_rank == rank % per_node, f"the local rank is {local_rank}, but should be {rank % per_node}.")
+            need(node == rank // per_node, f"node is {node}, but should be {rank // per_node}.")
+            need(local_rank == rank % per_node, f"local_rank is {local_rank}, but should be {rank % per_node}.")
             right = groups_of(rank, sizes)
             for name, group in right.items():
-                need(name in groups, f"groups has no {name!r}. Take the names from sizes.")
+                need(name in groups, f"groups has no key {name!r}. Take the names from sizes.")
                 need(
                     groups[name] == group,
-                    f"its {name} group is {groups[name]}, but should be {group}. "
+                    f"the {name} group is {groups[name]}, but should be {group}. "
                     f"{why_group(groups[name], group, rank)}",
                 )
-            need(len(groups) == len(right), f"groups has {', '.join(groups)}. Take the names from sizes.")
+            need(len(groups) == len(right), f"groups has the keys {', '.join(groups)}. Take the names from sizes.")
             leaves = [name for name, group in right.items() if len({each // per_node for each in group}) > 1]
             need(
                 sorted(leaving) == sorted(leaves),
-                f"leaving has {', '.join(leaving) or 'nothing'}, but should have {', '.join(leaves) or 'nothing'}: the "
-                f"groups are {right}, and rank r is in node r // {per_node}.",
+                f"leaving has {', '.join(leaving) or 'nothing'}, but should have {', '.join(leaves) or 'nothing'}. The "
+                f"groups are {right}, and rank r is on node r // {per_node}.",
             )
             need_unchanged("where", changed, "rank", "sizes", "per_node")
 
 
-@ex2.fact("tensor inside, data outside: it says which groups leave their node")
+@ex2.fact("where finds the groups that leave their node, with tensor innermost and data outermost")
 def _(student):
     compare_where(student, {"data": 2, "pipeline": 2, "tensor": 4}, 8, (0, 5, 13))
 
@@ -211,7 +216,7 @@ def _(student):
     compare_where(student, {"tensor": 4, "data": 2, "pipeline": 2}, 8, (0, 6, 13))
 
 
-@ex2.fact("one dimension, and a group that leaves the node for one rank and not for another")
+@ex2.fact("a mesh may have one dimension, and a group may leave the node for one rank but not for another")
 def _(student):
     compare_where(student, {"data": 8}, 4, (3, 6))
     compare_where(student, {"pipeline": 4, "tensor": 3}, 8, (1, 7))
@@ -224,10 +229,10 @@ ex3 = lab.exercise(
     star=True,
     title="What a failure costs",
     hints=[
-        "Without failures: how many saves are there, and when is the job done? Try work=100, every=40 on paper.",
-        "A stretch is a part that is computed and then saved. Only a whole stretch counts.",
-        "Go from failure to failure. Which stretches end before it? When does the next stretch begin after it? What if "
-        "the next failure comes before that?",
+        "Without failures, how many saves are there, and when is the job done? Try work=100 and every=40 on paper.",
+        "Call a part of the work together with its save a stretch. Only a complete stretch counts.",
+        "Go from failure to failure. Which stretches end before each failure? When does the next stretch begin? What "
+        "if another failure comes before that?",
     ],
 )
 
@@ -250,9 +255,9 @@ def history(work, every, save, restart, failures) -> list[tuple[float, str]]:
         if failures and failures[0] < end:
             failure = failures.pop(0)
             begin = failure + restart
-            told.append((begin, f"fails at {failure:g} and goes on at {begin:g}"))
+            told.append((begin, f"failure at {failure:g}, resumed at {begin:g}"))
             continue
-        told.append((end, f"is done at {end:g}" if last else f"has saved {saved + part:g} s of work at {end:g}"))
+        told.append((end, f"done at {end:g}" if last else f"{saved + part:g} s of work saved at {end:g}"))
         if last:
             return told
         saved, begin = saved + part, end
@@ -266,43 +271,43 @@ def moments(work, every, save, restart, failures) -> set[float]:
 def compare_finished(student, work, every, save, restart, failures=()):
     all_of_it = history(work, every, save, restart, failures)
     right, steps = all_of_it[-1][0], [step for _, step in all_of_it]
-    told = f"fails at {', '.join(map(str, failures))}" if failures else "never fails"
-    with case(f"{work} seconds of work, saved every {every} in {save}, restarted in {restart}; it {told}"):
+    told = f"failures at {', '.join(map(str, failures))}" if failures else "no failures"
+    with case(f"With work={work}, every={every}, save={save}, restart={restart} and {told}"):
         found, changed = student.run(ask_finished, work, every, save, restart, list(failures))
-        need(not isinstance(found, str), f"finished returned {found}. Return the moment when the job is done.")
-        steps = steps if len(steps) <= 5 else [*steps[:3], "and so on", steps[-1]]
+        need(not isinstance(found, str), f"finished returned {found}. Return the time at which the job is done.")
+        steps = steps if len(steps) <= 5 else [*steps[:3], "...", steps[-1]]
         need(
             math.isclose(found, right, rel_tol=1e-9),
-            f"finished returned {found:g} instead of {right:g}. The job {', '.join(steps)}.",
+            f"finished returned {found:g} instead of {right:g}. The history of the job is: {'; '.join(steps)}.",
         )
         need_unchanged("finished", changed, "work", "every", "save", "restart", "failures")
 
 
-@ex3.fact("no failure: a save after each part but the last")
+@ex3.fact("without failures, the job saves after each part except the last")
 def _(student):
     compare_finished(student, 100, 40, 5, 20)
     compare_finished(student, 120, 40, 5, 20)
     compare_finished(student, 100, 300, 5, 20)
 
 
-@ex3.fact("a failure costs what was computed since the last save, and the restart")
+@ex3.fact("a failure costs the work since the last save and the time of the restart")
 def _(student):
     compare_finished(student, 100, 40, 5, 20, [70.5])
     compare_finished(student, 100, 40, 5, 20, [10, 150])
 
 
-@ex3.fact("a failure during a save: work that is not completely saved is lost")
+@ex3.fact("a failure during a save loses the work that was being saved")
 def _(student):
     compare_finished(student, 100, 40, 5, 20, [43])
 
 
-@ex3.fact("a failure during a restart: the restart begins again")
+@ex3.fact("a failure during a restart begins the restart again")
 def _(student):
     compare_finished(student, 100, 40, 5, 20, [70, 80])
     compare_finished(student, 100, 40, 5, 20, [70, 80, 95])
 
 
-@ex3.fact("a failure after the end costs nothing")
+@ex3.fact("a failure after the end changes nothing")
 def _(student):
     compare_finished(student, 100, 40, 5, 20, [109, 500])
     compare_finished(student, 100, 40, 5, 20, [111])
@@ -316,17 +321,17 @@ ex4 = lab.exercise(
     parts={"loss and gradients": 4, "1F1B": 2, "sends that wait": 2},
     title="One rank of a pipeline",
     hints=[
-        "Write down for two ranks and three micro-batches what each sends and receives, in order. Does the n-th "
-        "message that one receives fit the n-th that the other sends?",
+        "For two ranks and three micro-batches, write down each rank's sends and receives in order. Does the n-th "
+        "message that one rank receives match the n-th message that the other rank sends?",
         "recv needs a tensor of the message's shape. Which tensor has the shape of the gradient that you receive? And "
-        "what must a received tensor require, so that it gets a gradient to send back?",
-        "A mean over all samples, from means over parts of different sizes: what is the weight of each?",
-        "Where sends wait, two neighbors have something for each other, and one must receive first. Let the later "
-        "rank receive its next input before it sends its gradient.",
+        "which property must a received input have so that it gets a gradient to send back?",
+        "The micro-batches have different sizes. What weight does each one's mean have in the mean over all samples?",
+        "When sends wait and two neighbors have a message for each other, one of them must receive first. Let the "
+        "later rank receive its next input before it sends its gradient.",
     ],
 )
 
-SLOW = "Where sends wait"
+SLOW = "With sends that wait"
 
 
 def run_stages(lab, widths, rows, seed, sends_wait, gradients_there, layers, loss):
@@ -398,7 +403,7 @@ def stages(student, widths, rows, seed=3, sends_wait=False, gradients_there=Fals
 def told_stages(widths, rows, sends_wait=False) -> str:
     ranks = count_of(len(widths) - 1, "rank")
     sizes = ", ".join(map(str, rows))
-    return f"{SLOW + ', with' if sends_wait else 'With'} {ranks} and micro-batches of {sizes} samples"
+    return f"{SLOW + ',' if sends_wait else 'With'} {ranks} and micro-batches of {sizes} samples"
 
 
 def compare_stages(
@@ -414,23 +419,32 @@ def compare_stages(
         need_unchanged("stage_main", [] if run["rows"] == list(rows) else [0], "rows")
         for rank, (mine, before) in enumerate(zip(run["weights"], weights, strict=True)):
             same = all(np.array_equal(after, each) for after, each in zip(mine, before, strict=True))
-            need(same, f"rank {rank} has changed its weights. Compute gradients only: there is no optimizer here.")
+            need(
+                same,
+                f"rank {rank} has changed its weights. Compute only gradients, because this function has no optimizer.",
+            )
 
 
 def compare_losses(losses, right, count, loss):
     for rank, found in enumerate(losses[:-1]):
         told = found if isinstance(found, str) else f"{found:.4g}"  # further digits differ from CPU to CPU
-        need(found == "None", f"rank {rank} returned {told}. Only the last rank returns the loss, the others None.")
+        need(
+            found == "None",
+            f"rank {rank} returned {told}. Only the last rank returns the loss. The others return None.",
+        )
     found = losses[-1]
-    need(not isinstance(found, str), f"the last rank returned {found}. Return the loss: a number, or a tensor of one.")
+    need(
+        not isinstance(found, str),
+        f"the last rank returned {found}. Return the loss as a number or a one-element tensor.",
+    )
     need(
         count == 1 or not math.isclose(found, count * right, rel_tol=1e-4),
-        f"the last rank returned {found:.5f}, the sum of {count} means. The mean over all samples is {right:.5f}.",
+        f"the last rank returned {found:.5f}, which is {count} times the mean over all samples, {right:.5f}.",
     )
     need(
         math.isclose(found, right, rel_tol=1e-4, abs_tol=1e-6),
         f"the last rank returned a loss of {found:.5f}, but the mean over all samples is {right:.5f}. Use loss_fn"
-        f"{'' if loss == 'mse_loss' else f', here {loss},'} and weight each micro-batch by its samples.",
+        f"{'' if loss == 'mse_loss' else f', here {loss},'} and weight each micro-batch by its number of samples.",
     )
 
 
@@ -438,24 +452,24 @@ def compare_rank(rank, mine, right, count, there, actions):
     backward = [action for action in actions if action.startswith("B")]
     need(
         all(each is not None for each in mine),
-        f"a parameter of rank {rank}'s stage has no gradient. Does rank {rank} receive a gradient for its output, and "
-        "run backward from it?",
+        f"a parameter of rank {rank}'s stage has no gradient. Does rank {rank} run backward, from the loss or from a "
+        "received gradient of its output?",
     )
     own = [found - there for found in mine]
     wanted = [each - there for each in right]
     need(
         not (there and all(close(found, each) for found, each in zip(mine, wanted, strict=True))),
-        f"rank {rank} has lost the earlier gradients. Add to them.",
+        f"rank {rank} has overwritten the existing gradients. Add the new gradients to them.",
     )
     need(
         count == 1 or not all(close(found, count * each) for found, each in zip(own, wanted, strict=True)),
-        f"the gradients of rank {rank} are {count} times as large as they should be: each of the {count} micro-batches "
-        "counts as much as the whole batch.",
+        f"the gradients of rank {rank} are {count} times as large as they should be. Each of the {count} micro-batches "
+        "has the weight of the whole batch.",
     )
     need(
         all(close(found, each) for found, each in zip(own, wanted, strict=True)),
-        f"the gradients of rank {rank} are not those of the mean loss over all samples. It ran "
-        f"{' '.join(backward)}, of {micro_batches_of(count)}: does each one's own gradient arrive, the oldest first?",
+        f"the gradients of rank {rank} are not those of the mean loss over all samples. The rank ran "
+        f"{' '.join(backward)} for {micro_batches_of(count)}. Does each one get its own gradient, the oldest first?",
     )
 
 
@@ -467,20 +481,22 @@ def compare_actions(student, widths, rows, seed=3, sends_wait=False):
         lists = [" ".join(map(str, row)) for row in one_f_one_b(ranks, len(rows)).lists]
         for rank, (actions, right) in enumerate(zip(run["actions"], lists, strict=True)):
             mine, most = in_flight(actions), in_flight(right.split())
-            found = f"Rank {rank} ran {' '.join(actions)}"
+            found = f"rank {rank} ran {' '.join(actions)}"
             need(
                 mine <= most,
-                f"rank {rank} has {micro_batches_of(mine)} in flight, but in 1F1B {most} at most: run backward before "
-                f"the next forward. {found}",
+                f"rank {rank} has {micro_batches_of(mine)} in flight, but 1F1B allows at most {most}. Run a backward "
+                f"pass before the next forward pass. In your order, {found}.",
             )
             need(
                 mine == most,
-                f"rank {rank} never has more than {mine} in flight, but in 1F1B {most}: run forward whenever it may. "
-                f"{found}",
+                f"rank {rank} has at most {mine} in flight, but 1F1B has up to {most} micro-batches. Run forward "
+                f"whenever 1F1B allows it. In your order, {found}.",
             )
-            need(" ".join(actions) == right, f"{found}, but in 1F1B it runs {right}")
+            need(" ".join(actions) == right, f"{found}, but 1F1B runs {right}.")
         for rank, right in enumerate(lists):
-            compare_letters(run["letters"], rank, in_flight(right.split()), f"Rank {rank} says that it ran {right}")
+            compare_letters(
+                run["letters"], rank, in_flight(right.split()), f"The recorded order of rank {rank} is {right}."
+            )
 
 
 def compare_letters(letters, rank, most, said):
@@ -489,13 +505,13 @@ def compare_letters(letters, rank, most, said):
     sent = crossed([call == "send" for call, way in own if way == 1])
     need(
         sent <= most,
-        f"rank {rank} has sent {sent} outputs whose gradients it has not received, but in 1F1B {most} at most. {said}",
+        f"rank {rank} has sent {sent} outputs without receiving a gradient, but 1F1B allows at most {most}. {said}",
     )
     # The next input may be there before the gradient of the one before is sent.
     here = crossed([call == "recv" for call, way in own if way == -1])
     need(
         here <= most + 1,
-        f"rank {rank} has received {here} inputs whose gradients it has not sent, but in 1F1B {most + 1} at most. "
+        f"rank {rank} has received {here} inputs without sending a gradient, but 1F1B allows at most {most + 1}. "
         f"{said}",
     )
 
@@ -514,22 +530,22 @@ def in_flight(actions) -> int:
     return most
 
 
-@ex4.fact("two ranks: the loss, and the gradients of both")
+@ex4.fact("with two ranks, the loss and the gradients of both ranks are right")
 def _(student):
     compare_stages(student, (4, 6, 3), (5, 5, 5))
 
 
-@ex4.fact("three ranks, and a last micro-batch that is smaller")
+@ex4.fact("with three ranks and a smaller last micro-batch, the loss and the gradients are right")
 def _(student):
     compare_stages(student, (4, 6, 5, 3), (4, 4, 4, 2))
 
 
-@ex4.fact("each rank works in the order of 1F1B", part="1F1B")
+@ex4.fact("each rank runs its actions in the order of 1F1B", part="1F1B")
 def _(student):
     compare_actions(student, (4, 6, 5, 3), (4, 4, 4, 4, 2))
 
 
-@ex4.fact("this order finishes even where a send waits until the other rank receives", part="sends that wait")
+@ex4.fact("in this order, the step finishes even if a send waits until the other rank receives", part="sends that wait")
 def _(student):
     compare_stages(student, (4, 6, 3), (4, 4, 4, 2), sends_wait=True)
     compare_stages(student, (4, 6, 5, 3), (4, 4, 4, 4, 2), sends_wait=True)
@@ -543,14 +559,14 @@ ex5 = lab.exercise(
     star=True,
     title="Lay it out",
     hints=[
-        "Leave out times at first. Which (data, pipeline, tensor, micro-batches) use all GPUs and divide layers and "
-        "batch? "
-        "Print how many there are.",
-        "The fullest rank is the first of the pipeline. How many micro-batches does it have in flight, of how many "
-        "samples?",
-        "A step has turns of a stage's forward and backward pass, with the all-reduces in its layers, and one "
-        "all-reduce of the gradients. How many turns are there, with the bubble?",
-        "The order of the dimensions decides which groups leave their node. Your where() says which. Try all six.",
+        "Leave out the times at first. Which values of data, pipeline, tensor and micro-batches use all GPUs and "
+        "divide the layers and the batch? Print how many combinations there are.",
+        "The first rank of the pipeline needs the most memory. How many micro-batches does it have in flight, and how "
+        "many samples does each one have?",
+        "A step repeats a stage's forward and backward pass, with the all-reduces in its layers, and ends with one "
+        "all-reduce of the gradients. How many repetitions are there, including the bubble?",
+        "The order of the dimensions decides which groups leave their node. Your where() finds them. Try all six "
+        "orders.",
     ],
 )
 
@@ -582,8 +598,8 @@ class Case:
 
     def __str__(self) -> str:
         nodes = "one node" if self.nodes == 1 else f"{self.nodes} nodes"
-        each = f"{self.per_node} GPUs of {self.memory / 1e9:.0f} GB ({self.link}, {self.network})"
-        return f"{self.model}, {nodes} of {each}, {self.batch} samples"
+        each = f"{self.per_node} GPUs with {self.memory / 1e9:.0f} GB ({self.link}, {self.network})"
+        return f"For {self.model}, {nodes} of {each} and {self.batch} samples"
 
 
 def _layers(layers: int, output: int, **shares) -> dict:
@@ -649,16 +665,14 @@ class Step:
         model, _, batch = self.case.given()
         data, pipeline, tensor = (self.size(name) for name in ("data", "pipeline", "tensor"))
         if data * pipeline * tensor != self.case.gpus:
-            return (
-                f"{data} x {pipeline} x {tensor} are {data * pipeline * tensor} GPUs, but there are {self.case.gpus}."
-            )
+            return f"{data} x {pipeline} x {tensor} is {data * pipeline * tensor} GPUs, but there are {self.case.gpus}."
         if tensor not in model["layer"]:
             shares = ", ".join(map(str, model["layer"]))
-            return f"the heads do not divide by tensor {tensor}. model['layer'] has {shares}."
+            return f"tensor {tensor} does not divide the number of heads. model['layer'] has only {shares}."
         if model["layers"] % pipeline:
-            return f"{model['layers']} layers do not divide by pipeline {pipeline}."
+            return f"pipeline {pipeline} does not divide {model['layers']} layers."
         if batch % (data * self.micro_batches):
-            return f"{batch} samples do not divide by data {data} x {self.micro_batches} micro-batches."
+            return f"data {data} times micro_batches {self.micro_batches} does not divide {batch} samples."
         return ""
 
     @property
@@ -716,7 +730,7 @@ class Step:
         way = NETWORKS[self.case.network] if self.leaves("pipeline") else LINKS[self.case.link]
         sent = self.rows * MODELS[self.case.model]["output"] / self.size("tensor")
         schedule = one_f_one_b(self.size("pipeline"), self.micro_batches)
-        return play(schedule, Costs(forward, backward, output=sent), way, source="played, as the grader does")
+        return play(schedule, Costs(forward, backward, output=sent), way, source="played as in the grader")
 
     @property
     def seconds(self) -> float:
@@ -728,8 +742,8 @@ class Step:
         computing = self.micro_batches * sum(self.passes) - inside
         where = {name: "over the network" if self.leaves(name) else "inside a node" for name in ("tensor", "data")}
         return (
-            f"computing {computing:.2f} s, tensor-parallel all-reduces {inside:.2f} s ({where['tensor']}), bubble and "
-            f"sends {abs(self.seconds - self.once - inside - computing):.2f} s, all-reduce of gradients "
+            f"computation {computing:.2f} s, tensor-parallel all-reduces {inside:.2f} s ({where['tensor']}), bubble "
+            f"and sends {abs(self.seconds - self.once - inside - computing):.2f} s, all-reduce of gradients "
             f"{self.once:.2f} s ({where['data']})"
         )
 
@@ -807,10 +821,14 @@ def planned(student, case_) -> Step:
     names = [name for name, _ in sizes]
     need(
         sorted(names) == ["data", "pipeline", "tensor"],
-        f"sizes has {', '.join(names) or 'nothing'}. Give it 'data', 'pipeline' and 'tensor', each an integer.",
+        f"sizes has integers for {', '.join(names) or 'no name'}. It needs an integer for each of "
+        "'data', 'pipeline' and 'tensor'.",
     )
     told = ", ".join(f"{name} {size}" for name, size in sizes) + f" and {micro_batches_of(micro_batches)}"
-    need(micro_batches > 0 and all(size > 0 for _, size in sizes), f"plan returned {told}. Each must be 1 or more.")
+    need(
+        micro_batches > 0 and all(size > 0 for _, size in sizes),
+        f"plan returned {told}. Every number must be at least 1.",
+    )
     need_unchanged("plan", changed, "model", "cluster", "batch")
     return Step(case_, tuple((name, size) for name, size in sizes), micro_batches)
 
@@ -818,7 +836,7 @@ def planned(student, case_) -> Step:
 def pipelines_that_fit(case_) -> str:
     """Where a plan has found nothing: what it has not tried."""
     fitting = sorted({step.size("pipeline") for step in all_steps(case_) if step.fits})
-    return f"Pipelines of {', '.join(map(str, fitting))} ranks fit. Try every divisor, not only powers of two."
+    return f"Layouts with pipeline {', '.join(map(str, fitting))} fit. Try every divisor, not only powers of two."
 
 
 def compare_plan(student, case_):
@@ -829,43 +847,43 @@ def compare_plan(student, case_):
         flying = micro_batches_of(min(step.size("pipeline"), step.micro_batches))
         need(
             step.fits,
-            f"{step}, does not fit: the pipeline's first rank needs {memory['state']:.1f} GB for weights, gradients "
-            f"and optimizer state, and {memory['kept']:.1f} GB for the activations of {flying} in flight, of "
-            f"{count_of(step.rows, 'sample')}. A GPU has {case_.memory / 1e9:.0f} GB.",
+            f"the layout ({step}) does not fit. The pipeline's first rank needs {memory['state']:.1f} GB for weights, "
+            f"gradients and optimizer state, and {memory['kept']:.1f} GB for the activations of {flying} in flight "
+            f"({count_of(step.rows, 'sample')} each). A GPU has {case_.memory / 1e9:.0f} GB.",
         )
         best = best_of(case_)
         need(
             step.seconds <= ENOUGH * best.seconds,
-            f"{step}, takes {step.seconds:.2f} s, {step.seconds / best.seconds - 1:.1%} more than the best that fits "
-            f"({best.seconds:.2f} s). Your step: {step.told()}.",
+            f"the layout ({step}) takes {step.seconds:.2f} s, {step.seconds / best.seconds - 1:.1%} more than the best "
+            f"layout that fits ({best.seconds:.2f} s). The parts of your step are {step.told()}.",
         )
 
 
 LARGE = Case("70B on H100", 8, 8, 80e9, "nvlink4", "400G", 64)
 
 
-@ex5.fact("four nodes with a fast network, and a model that nearly fits on one GPU")
+@ex5.fact("plan finds a good layout on four nodes with a fast network, for a model that nearly fits on one GPU")
 def _(student):
     compare_plan(student, Case("7B on H100", 4, 8, 80e9, "nvlink4", "400G", 64))
 
 
-@ex5.fact("large models, also in nodes of four, where little fits")
+@ex5.fact("plan finds a good layout for large models, for which few layouts fit, also on nodes of four GPUs")
 def _(student):
     compare_plan(student, LARGE)
     compare_plan(student, Case("30B on A100", 8, 4, 80e9, "nvlink3", "100G", 32))
 
 
-@ex5.fact("two nodes with a slow network")
+@ex5.fact("plan finds a good layout on two nodes with a slow network")
 def _(student):
     compare_plan(student, Case("7B on H100", 2, 8, 80e9, "nvlink4", "25G", 32))
 
 
-@ex5.fact("a small model, where short micro-batches have their price")
+@ex5.fact("plan finds a good layout for a small model, for which small micro-batches are inefficient")
 def _(student):
     compare_plan(student, Case("1B on H100", 1, 8, 24e9, "pcie4", "400G", 128))
 
 
-@ex5.fact("24 GPUs and 60 layers, which are no powers of two")
+@ex5.fact("plan finds a good layout for 24 GPUs and 60 layers, which are not powers of two")
 def _(student):
     compare_plan(student, Case("30B on A100", 6, 4, 80e9, "nvlink3", "100G", 48))
 
@@ -875,6 +893,6 @@ def _(student):
     return asdict(planned(student, LARGE).played().timeline)
 
 
-@ex5.scored(par=100, unit="% of the speed of the best layout of a large model")
+@ex5.scored(par=100, unit="% of the speed of the best layout for a large model")
 def _(student):
     return 100 * best_of(LARGE).seconds / planned(student, LARGE).seconds

@@ -80,7 +80,7 @@ def run_twin(lab, name, blocks, order, batches, times):
         }
 
     if not isinstance(made, tuple) or len(made) != 2:
-        wrong.append(f"{name} returned {kind_of(made)}. Return two functions: step, gradients.")
+        wrong.append(f"{name} returned {kind_of(made)}. Return a tuple of two functions, (step, gradients).")
         return told()
     step, gradients = made
     for tokens, targets in batches:
@@ -90,32 +90,36 @@ def run_twin(lab, name, blocks, order, batches, times):
         flops.append(operations(timeline))
         updated.append(updated_bytes(timeline))
         if not isinstance(loss, (float, torch.Tensor)):
-            wrong.append(f"step returned {kind_of(loss)}. Return the mean loss of the batch.")
+            wrong.append(f"step returned {kind_of(loss)}. Return the batch's mean loss as a float or a tensor.")
             return told()
         losses.append(array(loss).ravel() if isinstance(loss, torch.Tensor) else torch.tensor([loss]).numpy())
         with record(*places) as timeline:
             grads = gradients()
         if not isinstance(grads, dict):
-            wrong.append(f"gradients() returned {kind_of(grads)}. Return a dict.")
+            wrong.append(f"gradients() returned {kind_of(grads)}. Return a dict of gradients.")
             return told()
         if host_bytes(timeline):
-            wrong.append("gradients() copies between the CPU and the GPUs. Return the gradients where they are.")
+            wrong.append("gradients() copies between the CPU and the GPUs. Leave each gradient on its GPU.")
         if sum(operations(timeline)):
-            wrong.append("gradients() computes. It should only look up gradients: add them up in step, before Adam.")
+            wrong.append("gradients() runs computations. Compute all sums in step, before Adam's update.")
         looked += kernels(timeline)
         given = [str(name) for name in grads]
         for key in [name for name in names if name not in given][:1]:
             near = [name for name in given if name[-len(key) :] == key]
-            has = f"It has {near[0]!r}" if near else f"It has {len(given)} gradients for {len(names)} parameters"
-            wrong.append(f"gradients() has no {key!r}. {has}. Take the names in dict(model.named_parameters()).")
+            has = (
+                f"It has {near[0]!r} instead" if near else f"It has {len(given)} gradients for {len(names)} parameters"
+            )
+            wrong.append(
+                f"The dict from gradients() lacks {key!r}. {has}. Use the names in dict(model.named_parameters())."
+            )
             return told()
         kept = [grads.get(name) for name in names]
         for key, grad in zip(names, kept, strict=True):
             if not isinstance(grad, torch.Tensor):
-                wrong.append(f"gradients() has {kind_of(grad)} for {key!r}, a parameter of the undivided model.")
+                wrong.append(f"The dict from gradients() has {kind_of(grad)} for {key!r} instead of a tensor.")
                 return told()
             if str(grad.device) not in places:
-                wrong.append(f"the gradient of {key!r} is on {grad.device}. Use the GPUs in `devices` only.")
+                wrong.append(f"The gradient of {key!r} is on {grad.device}. Use only the GPUs in `devices`.")
         found.append([array(grad) for grad in kept])
     return told()
 
@@ -147,11 +151,11 @@ def untied_gradients(blocks, batches) -> dict[str, list[np.ndarray]]:
     """Gradients of the second step, where embedding and head have a copy each, and one gets another gradient."""
     own = "Adam updated {} with its own gradient only"
     return {
-        own.format("that of the head"): _untied(blocks, batches, lambda embed, head: (embed + head, head)),
-        own.format("that of the embedding"): _untied(blocks, batches, lambda embed, head: (embed, embed + head)),
-        own.format("each"): _untied(blocks, batches, lambda embed, head: (embed, head)),
-        "Adam did not update that of the head": _untied(blocks, batches, lambda embed, head: (embed + head, None)),
-        "in the head's sum its own gradient counts twice": _untied(
+        own.format("the head's copy"): _untied(blocks, batches, lambda embed, head: (embed + head, head)),
+        own.format("the embedding's copy"): _untied(blocks, batches, lambda embed, head: (embed, embed + head)),
+        own.format("each copy"): _untied(blocks, batches, lambda embed, head: (embed, head)),
+        "Adam did not update the head's copy": _untied(blocks, batches, lambda embed, head: (embed + head, None)),
+        "the sum for the head's copy counts the head's gradient twice": _untied(
             blocks, batches, lambda embed, head: (embed + head, embed + 2 * head)
         ),
     }
@@ -193,14 +197,14 @@ def twin(student, *asked, **more):
     for kernel in run["looked"]:
         need(
             kernel.removeprefix("_foreach_").rstrip("_") not in ARITHMETIC,
-            f"gradients() computes: it calls {kernel}. It should only look up gradients: add them up in step, before "
-            "Adam.",
+            f"gradients() runs computations, such as the kernel {kernel}. Compute all sums in step, before Adam's "
+            "update.",
         )
     return run
 
 
 def told_twin(blocks, rows, order) -> str:
-    moved = "" if list(order) == sorted(order) else f", on the GPUs {', '.join(map(str, order))}"
+    moved = "" if list(order) == sorted(order) else f", on GPUs {', '.join(map(str, order))}"
     return f"With {blocks} blocks and {rows} samples{moved}"
 
 
@@ -210,27 +214,27 @@ def compare_twin(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps=STE
         losses, gradients = expected_twin(blocks, batches)
         compare_loss(run["losses"][0], losses[0], "step returned")
         compare_gradients(run["names"], run["gradients"][0], gradients[0])
-        with case("In the second step"):
+        with case("Step 2"):
             if differing(run["names"], run["gradients"][1], gradients[1], 1e-3):
                 need_tied(run, blocks, batches[:2])
-            told = "the first update was not one step of Adam (lr=1e-3) on every GPU: the next step returned"
+            told = "The first update was not one Adam step (lr=1e-3) on every GPU. The next step returned"
             compare_loss(run["losses"][1], losses[1], told)
             need_cleared(run, gradients)
             compare_gradients(run["names"], run["gradients"][1], gradients[1])
-        with case("In the third step"):
+        with case("Step 3"):
             for mine, right in zip(run["gradients"][2:], gradients[2:], strict=True):
-                need(not differing(run["names"], mine, right, 1e-3), f"after two right steps {STATE_LOST}")
+                need(not differing(run["names"], mine, right, 1e-3), f"After two correct steps, {STATE_LOST}")
 
 
-STATE_LOST = "the second update is wrong. Make each optimizer once, outside of step, so that Adam keeps its state."
+STATE_LOST = "the second update is wrong. Create each optimizer once, outside step, so that Adam keeps its state."
 
 
 def need_tied(run, blocks, batches):
     for said, untied in untied_gradients(blocks, batches).items():
         need(
             differing(run["names"], run["gradients"][1], untied, 1e-3),
-            f"embedding and head share a weight, and your two copies of it are no longer equal: {said}. Give both the "
-            "sum of the two gradients before Adam's step.",
+            f"Embedding and head share a weight, but your two copies of it are no longer equal: {said}. Give both "
+            "copies the sum of the two gradients before Adam's step.",
         )
 
 
@@ -239,19 +243,19 @@ def need_cleared(run, gradients):
     names = [number for number, name in enumerate(run["names"]) if name != "embed.weight"]
     need(
         not all(apart(run["gradients"][1][n], gradients[0][n] + gradients[1][n]) < 1e-3 for n in names),
-        "the gradients are the sum of those of both steps. Clear them at the beginning of step.",
+        "The gradients still include those of the first step. Clear the gradients at the beginning of step.",
     )
 
 
 def compare_loss(found, right, told):
-    need(found.size == 1, f"step returned {found.size} numbers. Return the mean loss, one number.")
+    need(found.size == 1, f"step returned {found.size} numbers. Return one number, the mean loss.")
     found = float(found[0])
     times = found / right
     whole = abs(times - round(times)) < 1e-3 and times > 1.5
     need(
         math.isclose(found, right, rel_tol=1e-4),
-        f"{told} a loss of {found:.4f}, but the undivided model has {right:.4f}."
-        + (f" That is {times:.0f} times as much: return the mean over all samples." if whole else ""),
+        f"{told} a loss of {found:.4f}, but the undivided model's loss is {right:.4f}."
+        + (f" That is {times:.0f} times as much. Return the mean over all samples." if whole else ""),
     )
 
 
@@ -272,7 +276,7 @@ def differing(names, mine, right, most) -> list[str]:
 
 def compare_gradients(names, mine, right, most=1e-3):
     for name, one, other in zip(names, mine, right, strict=True):
-        need(one.shape == other.shape, f"the gradient of {name} has the shape {one.shape} instead of {other.shape}.")
+        need(one.shape == other.shape, f"The gradient of {name} has the shape {one.shape} instead of {other.shape}.")
     size = np.linalg.norm(np.concatenate([each.ravel() for each in right]))
     times = np.linalg.norm(np.concatenate([each.ravel() for each in mine])) / size
     same = all(
@@ -280,15 +284,16 @@ def compare_gradients(names, mine, right, most=1e-3):
     )
     need(
         not same or abs(times - 1) < most,
-        f"all gradients are {times:.3g} times those of the undivided model. Weight each micro-batch's mean loss by its "
-        "share of the samples, once.",
+        f"All gradients are {times:.3g} times those of the undivided model. Weight each micro-batch's mean loss by its "
+        "share of the samples, exactly once.",
     )
     wrong = differing(names, mine, right, most)
     need(
         wrong != ["embed.weight"],
-        "all gradients but that of embed.weight are right. Embedding and head share it: add up both gradients.",
+        "All gradients except that of embed.weight are right. Embedding and head share this weight: add the "
+        "gradients of both uses.",
     )
-    need(not wrong, f"the gradient of {' and '.join(wrong[:2])} is not that of the undivided model.")
+    need(not wrong, f"The gradient of {' and '.join(wrong[:2])} differs from that of the undivided model.")
 
 
 def compare_with_own(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps=STEPS):
@@ -301,21 +306,21 @@ def compare_with_own(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps
         own = ask_twin(student, "make_trainer", blocks, rows, order, steps=steps)
         need(run["wrong"] in ("", own["wrong"].replace("make_trainer", name)), run["wrong"])
         why = {
-            2: " Check every optimizer: one step each, and gradients cleared.",
-            3: f" After two right steps {STATE_LOST}",
+            2: " Check that every optimizer takes one step and that you clear the gradients.",
+            3: f" After two correct steps, {STATE_LOST}",
         }
         for step, (one, two) in enumerate(zip(run["losses"], own["losses"], strict=False), 1):
             loss, other = float(one.mean()), float(two.mean())
             need(
                 math.isclose(loss, other, rel_tol=1e-4),
-                f"step {step} returned a loss of {loss:.4f}, but that of your make_trainer returned {other:.4f}."
+                f"Step {step} returned a loss of {loss:.4f}, but that of your make_trainer returned {other:.4f}."
                 f"{why.get(step, '')}",
             )
         for step, (mine, right) in enumerate(zip(run["gradients"], own["gradients"], strict=False), 1):
             wrong = differing(run["names"], mine, right, 1e-3)
             need(
                 not wrong,
-                f"after step {step} the gradient of {' and '.join(wrong[:2])} is not that of your make_trainer."
+                f"After step {step}, the gradient of {' and '.join(wrong[:2])} differs from that of your make_trainer."
                 f"{why.get(step, '')}",
             )
         need_no_idle([gpu for gpu in idle if gpu not in idle_gpus(order, own)])
@@ -342,8 +347,8 @@ def idle_gpus(order, run) -> list[int]:
 def need_no_idle(gpus):
     need(
         not gpus,
-        f"GPU {gpus[0] if gpus else ''} computes next to nothing. Give each GPU a part of the blocks, however many the "
-        "model has.",
+        f"GPU {gpus[0] if gpus else ''} does almost no computation. Give each GPU a share of the blocks, however many "
+        "the model has.",
     )
 
 
@@ -354,13 +359,14 @@ def need_all_four(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps=ST
     given = 2 * rows * TEXT * 8  # bytes of tokens and targets
     need(
         run["host"][-1] <= 5 * given,
-        f"in a step {run['host'][-1]} bytes pass between the CPU and the GPUs; tokens and targets have {given}. Copy "
-        "everything else (weights, rotary tables) to the GPUs once, before the first step.",
+        f"In a step, {run['host'][-1]} bytes are copied between the CPU and the GPUs, but tokens and targets have only "
+        f"{given}. Copy everything else (weights, rotary tables) to the GPUs once, before the first step.",
     )
     done = sum(run["flops"][-1]) / twin_work(blocks, rows)
     need(
         LEAST_WORK <= done <= MOST_WORK,
-        f"the GPUs do {done:.2f} times the operations of a step. Is the rest done elsewhere, or work done twice?",
+        f"In a step, the GPUs do {done:.2f} times the operations that are needed. Is some work done elsewhere, or "
+        "twice?",
     )
 
 
@@ -432,33 +438,33 @@ def medium(student, name, rows):
     except StudentError as error:
         if "keeps only shapes" in str(error):
             raise Unmet(
-                "GPT-2 medium has only shapes here, and your step asks for a value: .item(), print or if. Return the "
-                "loss as a tensor."
+                "GPT-2 medium has only shapes here, but your step reads a value, for example with .item(), print or "
+                "if. Return the loss as a tensor."
             ) from None
         if "out of memory" in str(error):
             raise Unmet(
-                f"it does not fit. {error}\nAdd up for this GPU: 16 bytes a weight, and the activations of all "
-                "micro-batches in flight."
+                f"The step does not fit in memory. {error}\nFor this GPU, add 16 bytes per weight and the activations "
+                "of all micro-batches in flight."
             ) from None
         raise
-    need(run["asked"], "loss_fn was not called.")
+    need(run["asked"], "step did not call loss_fn.")
     run |= {"bound": bound(seconds, run["asked"]), "ideal": seconds / GPUS, "needed": flops}
     need(
         run["flops"] >= 0.99 * run["needed"],
-        f"a step does {run['flops'] / run['needed']:.0%} of the floating-point operations that it must do.",
+        f"A step does only {run['flops'] / run['needed']:.0%} of the floating-point operations that it needs.",
     )
     if run["updated"] < ADAM * run["weights"] or run["host"] > 5 * run["given"]:
         need_no_more_than_own(student, run)
     need(
         sum(run["rows"]) >= rows,
-        f"in a step loss_fn was given {sum(run['rows']):g} samples, but the batch has {rows}.",
+        f"In a step, loss_fn received {sum(run['rows']):g} samples in total, but the batch has {rows}.",
     )
     # What lies between two stages of a pipeline crosses there and its gradient comes back. Other ways send more.
     crossing = 2 * (GPUS / len({*run["asked"]}) - 1) * rows * LENGTH * 1024 * 4
     need(
         run["sent"] >= crossing,
-        f"in a step the GPUs send each other {run['sent'] / 1e6:.0f} MB. The activations of all samples between the "
-        f"stages of a pipeline, and their gradients, are {crossing / 1e6:.0f} MB: use all four GPUs.",
+        f"In a step, the GPUs send each other only {run['sent'] / 1e6:.0f} MB. The activations between the stages of a "
+        f"pipeline and their gradients take {crossing / 1e6:.0f} MB for all samples. Use all four GPUs.",
     )
     return run
 
@@ -469,20 +475,21 @@ def need_no_more_than_own(student, run):
     moved = min(ADAM, *own["updated"]) if own["updated"] else ADAM
     need(
         run["updated"] >= moved * run["weights"],
-        f"Adam reads and writes {run['updated'] / GB:.1f} GB in a step, but an update of all weights takes at least "
-        f"{ADAM * run['weights'] / GB:.1f} GB. Give every parameter to an optimizer, and call each step().",
+        f"Adam reads and writes {run['updated'] / GB:.1f} GB in a step, but an update of all weights needs at least "
+        f"{ADAM * run['weights'] / GB:.1f} GB. Give every parameter to an optimizer, and call step() on each "
+        "optimizer.",
     )
     given = 2 * 16 * TEXT * 8  # bytes of the twin's tokens and targets
     brings = any(size > 5 * given for size in own["host"])
     need(
         run["host"] <= (FEW * 4 * run["weights"] if brings else 5 * run["given"]),
-        f"in a step {run['host'] / 1e6:.0f} MB pass between the CPU and the GPUs. Only tokens and targets may: copy "
-        "everything else to the GPUs once, before the first step.",
+        f"In a step, {run['host'] / 1e6:.0f} MB are copied between the CPU and the GPUs. Copy only tokens and targets "
+        "in a step, and everything else once, before the first step.",
     )
 
 
 def need_fit(student, name, rows):
-    with case(f"GPT-2 medium, {rows} samples"):
+    with case(f"With GPT-2 medium and {rows} samples"):
         return medium(student, name, rows)
 
 
@@ -493,8 +500,9 @@ def need_room(student, name, some, more, rows):
         at_last = one + (other - one) * (rows - some) / (more - some)
         need(
             at_last <= MEMORY,
-            f"GPU {gpu} peaks at {one / GB:.2f} GB with {some} samples and {other / GB:.2f} GB with {more}. {rows} "
-            f"would take {at_last / GB:.2f} GB of {MEMORY / GB:.2f}: fix the size of a micro-batch, not their number.",
+            f"The peak memory of GPU {gpu} is {one / GB:.2f} GB with {some} samples and {other / GB:.2f} GB with "
+            f"{more}. With {rows}, it would be {at_last / GB:.2f} GB, but the GPU has {MEMORY / GB:.2f} GB. Fix the "
+            "size of the micro-batches, not their number.",
         )
 
 
@@ -505,31 +513,36 @@ def share_of(run) -> float:
 def why_slow(run) -> str:
     busy = [each / run["span"] for each in run["busy"]]
     if run["flops"] > 1.1 * run["needed"]:
-        return "Find what is computed twice or for nothing."
+        return "Find the work that is done twice or is not needed."
     if max(busy) - min(busy) > 0.15:
-        return f"GPU {busy.index(max(busy))} has the most work, and the others wait for it: cut elsewhere."
-    return "All GPUs idle: look for a bubble, copies that are waited for, or kernels too small to keep a GPU busy."
+        return f"GPU {busy.index(max(busy))} has the most work, and the other GPUs wait for it. Rebalance the work."
+    return (
+        "All GPUs are idle for part of the step. Look for a bubble, copies that delay kernels, or kernels too small to "
+        "keep a GPU busy."
+    )
 
 
 def need_share(student, name, rows=64):
-    with case(f"GPT-2 medium, {rows} samples"):
+    with case(f"With GPT-2 medium and {rows} samples"):
         run = medium(student, name, rows)
         copies = len({*run["asked"]})
-        counted = f"{copies} replica{'' if copies == 1 else 's'}, {len(run['asked']) / copies:g} micro-batches each"
+        counted = (
+            f"{copies} replica{'' if copies == 1 else 's'}, {len(run['asked']) / copies:g} micro-batches per replica"
+        )
         busy = ", ".join(f"{each / run['span']:.0%}" for each in run["busy"])
         need(
             share_of(run) >= ENOUGH,
-            f"it reaches {share_of(run):.0%} of its bound, but must reach {ENOUGH:.0%}: the step takes "
-            f"{run['span']:.2f} s, the bound is {run['bound']:.2f} s ({counted}).\nUtilization: {busy}; "
-            f"{run['flops'] / run['needed']:.2f} times the needed operations. {why_slow(run)}",
+            f"The step reaches {share_of(run):.0%} of its bound, but must reach {ENOUGH:.0%}. It takes "
+            f"{run['span']:.2f} s, and the bound is {run['bound']:.2f} s ({counted}).\nThe utilization of the GPUs is "
+            f"{busy}. They do {run['flops'] / run['needed']:.2f} times the needed operations. {why_slow(run)}",
         )
         events = (Event(*event) for event in run["timeline"]["events"])
         first = min(event.start for event in events if event.label == "loss") - run["timeline"]["begin"]
         soonest = forward_seconds(run["rows"][0])
         need(
             first >= SOONEST * soonest,
-            f"the first loss is ready after {first:.3f} s, but the forward pass of its samples takes {soonest:.3f} s. "
-            "Give each stage the output of the one before.",
+            f"The first loss is ready after {first:.3f} s, but the forward pass of its samples takes {soonest:.3f} s. "
+            "Give each stage the output of the previous stage.",
         )
 
 
@@ -540,19 +553,19 @@ ex1 = lab.exercise(
     points=8,
     title="Right",
     hints=[
-        "Start from the answer to lab 10, 11 or 12 that already gives right gradients on several devices. What is new "
-        "in this model?",
-        "embed.weight and head.weight are one parameter. On which GPUs do you use it, and how does its gradient follow "
-        "from the gradients of both uses?",
-        "Print for each parameter how far its gradient is from that of the model on one GPU. Is one wrong, or all, and "
-        "by which factor?",
-        "If only the second step is wrong: are gradients cleared, and are both copies of the shared weight equal after "
-        "Adam? If only the third is: does Adam keep its state?",
+        "Start from an answer to lab 10, 11 or 12 that already gives correct gradients on several devices. Which part "
+        "of this model is new?",
+        "embed.weight and head.weight are one parameter. Which GPUs use it, and how do you get its gradient from the "
+        "gradients of both uses?",
+        "For each parameter, print how far its gradient is from that of the model on one GPU. Are all gradients wrong "
+        "or only one, and by which factor?",
+        "If step 2 is the first wrong one, are gradients cleared, and are both copies of the shared weight equal after "
+        "Adam's update? If step 3 is the first wrong one, does Adam keep its state?",
     ],
 )
 
 
-@ex1.fact("three steps of a small twin: the loss, and the gradients of the undivided model")
+@ex1.fact("three steps of a small model have the loss and the gradients of the undivided model")
 def _(student):
     compare_twin(student, "make_trainer")
 
@@ -562,7 +575,7 @@ def _(student):
     need_all_four(student, "make_trainer")
 
 
-@ex1.fact("the update is that of torch.optim.Adam, also where weights are large")
+@ex1.fact("the update is that of torch.optim.Adam, even for large weights")
 def _(student):
     with case(f"With weights {TIMES:g} times as large"):
         run, batches = twin(student, "make_trainer", blocks=4, times=TIMES, steps=2), twin_batches(16, 2)
@@ -570,8 +583,8 @@ def _(student):
         loss = float(run["losses"][1].mean())
         need(
             abs(loss - losses[1]) <= abs(loss - decayed[1]),
-            "the second step's loss is the one that torch.optim.AdamW gives: its weight decay shrinks every weight in "
-            "each step. Use torch.optim.Adam.",
+            "The loss of step 2 is closer to that of torch.optim.AdamW than to that of Adam. AdamW's weight decay "
+            "shrinks every weight in each step. Use torch.optim.Adam.",
         )
 
 
@@ -582,16 +595,16 @@ ex2 = lab.exercise(
     points=4,
     title="It fits",
     hints=[
-        "For each GPU write down 16 bytes times its weights, and what Adam takes during an update. How much is left "
+        "For each GPU, write down 16 bytes per weight and Adam's temporary memory during an update. How much is left "
         "for activations?",
         "How many micro-batches does the fullest GPU have in flight, and does that number grow with the batch?",
         "Print max_memory_allocated(device) after make_trainer, after the first step and after the second. How large "
-        "are the logits of a micro-batch, and how many of them exist at once?",
+        "are the logits of a micro-batch, and how many tensors of that size exist at once?",
     ],
 )
 
 
-@ex2.fact("on a small twin the loss and the gradients are those of make_trainer")
+@ex2.fact("on a small model, the loss and the gradients are those of make_trainer")
 def _(student):
     compare_with_own(student, "that_fits", blocks=5)
 
@@ -608,15 +621,16 @@ ex3 = lab.exercise(
     points=5,
     title="It is fast",
     hints=[
-        "Draw the step. Which GPU is busy longest, and which waits? How many blocks does the head count as?",
-        "Idle at the beginning and the end is the bubble: use more micro-batches. Idle in between comes from copies: "
-        "on which stream are they? With replicas: does Python launch the first one's whole step before the second's?",
-        "Compare the floating-point operations with those of the undivided model: is any work done twice?",
+        "Plot the step. Which GPU is busy longest, and which GPUs wait? How many blocks take as long as the head?",
+        "Idle time at the beginning and the end is the bubble: use more micro-batches. Idle time in between comes from "
+        "copies: on which streams do they run? With replicas, does Python launch the whole step of the first replica "
+        "before that of the second?",
+        "Compare the floating-point operations with those of the undivided model. Is any work done twice?",
     ],
 )
 
 
-@ex3.fact("on a small twin the loss and the gradients are those of make_trainer")
+@ex3.fact("on a small model, the loss and the gradients are those of make_trainer")
 def _(student):
     compare_with_own(student, "that_is_fast", blocks=7)
 
@@ -631,7 +645,7 @@ def _(student):
     return medium(student, "that_is_fast", 64)["timeline"]
 
 
-@ex3.scored(par=PAR, unit="% of its bound; more is better")
+@ex3.scored(par=PAR, unit="% of its bound; higher is better")
 def _(student):
     return 100 * share_of(medium(student, "that_is_fast", 64))
 
@@ -643,18 +657,18 @@ ex4 = lab.exercise(
     points=3,
     title="The cheapest cluster",
     hints=[
-        "There are few choices of an offer and a number of nodes: compute the price of each.",
-        "Drop the choices that do not fit, and those that are too slow. Price the others: whole hours, all GPUs.",
-        "More nodes can make a step slower, and a later finish can cost less: compare all of them.",
+        "There are few combinations of an offer and a number of nodes. Compute the price of each one.",
+        "Drop the combinations that do not fit or are too slow. For the others, count whole hours and all GPUs.",
+        "More nodes can make a step slower, and a later finish can cost less. Compare all combinations.",
     ],
     likely={
-        "empty sequence": "Where nothing is done in time, no choice is left: return None.",
+        "empty sequence": "If nothing that fits is done in time, no combination is left. Return None.",
     },
 )
 
 MODELS = {
-    "a small one": {"weights": 354e6, "tokens": 7e9, "batch": 262_144, "kept": 2e9},
-    "a model of 7 billion": {"weights": 6.7e9, "tokens": 140e9, "batch": 4_194_304, "kept": 12e9},
+    "a small model": {"weights": 354e6, "tokens": 7e9, "batch": 262_144, "kept": 2e9},
+    "a model with 6.7 billion weights": {"weights": 6.7e9, "tokens": 140e9, "batch": 4_194_304, "kept": 12e9},
 }
 
 
@@ -733,80 +747,91 @@ def told_hours(model, offer: Offer, nodes: int) -> str:
     """How long it takes, with the numbers to compare one's own with."""
     steps, (computing, sending) = math.ceil(model["tokens"] / model["batch"]), offer.step(model, nodes)
     return (
-        f"takes {offer.seconds(model, nodes) / 3600:.1f} hours: {steps} steps of {computing:.4g} s computing and "
-        f"{sending:.4g} s sending"
+        f"takes {offer.seconds(model, nodes) / 3600:.1f} hours: {steps} steps, each with {computing:.4g} s of "
+        f"computation and {sending:.4g} s of communication"
     )
 
 
 def compare_cheapest(student, model, offers, hours, told):
-    with case(f"{told}, {hours} hours"):
+    with case(f"For {told}, with a deadline of {hours} hours"):
         found = student.run(ask_cheapest, model, [vars(offer) for offer in offers], hours)
         right = choices(model, offers, hours)
         if found is None:
             for _, name, nodes in right[:1]:
                 [offer] = [each for each in offers if each.name == name]
                 late = offer.seconds(model, nodes) > 3600 * (hours - 1)
-                paid = " That is in time: only the price rounds hours up." if late else ""
+                paid = " That is in time, because only the price rounds hours up." if late else ""
                 need(
                     False,
                     f"cheapest returned None, but {name} with {nodes_of(nodes)} fits and "
                     f"{told_hours(model, offer, nodes)}.{paid}",
                 )
             return
-        need(not isinstance(found, str), f"cheapest returned {found}. Return a name and a number of nodes.")
+        need(not isinstance(found, str), f"cheapest returned {found}. Return a tuple of a name and a number of nodes.")
         name, nodes = found
         [offer] = [each for each in offers if each.name == name] or [None]
-        need(offer is not None, f"there is no offer called {name!r}.")
-        need(1 <= nodes <= offer.most_nodes, f"{name} has 1 to {offer.most_nodes} nodes, not {nodes}.")
+        need(offer is not None, f"cheapest returned {name!r}, but no offer has this name.")
+        need(
+            1 <= nodes <= offer.most_nodes,
+            f"You can rent {name} with 1 to {offer.most_nodes} nodes, but not with {nodes}.",
+        )
         said = f"{name} with {nodes_of(nodes)}"
         need(
             offer.fits(model, nodes),
-            f"{said} does not fit: a GPU needs {offer.needs(model, nodes) / GB:.2f} GB, {model['kept'] / GB:.2f} of it "
-            f"for activations, and has {offer.memory / GB:.2f}.",
+            f"{said} does not fit. Each GPU needs {offer.needs(model, nodes) / GB:.2f} GB ({model['kept'] / GB:.2f} "
+            f"GB of it for activations), but has only {offer.memory / GB:.2f} GB.",
         )
-        need(offer.seconds(model, nodes) <= 3600 * hours, f"{said} {told_hours(model, offer, nodes)}.")
+        need(offer.seconds(model, nodes) <= 3600 * hours, f"{said} is too slow. It {told_hours(model, offer, nodes)}.")
         price = offer.price(model, nodes)
         need(
             price <= right[0][0] * (1 + 1e-9),
             f"{said} costs {price:.0f} dollars, but another choice costs {right[0][0]:.0f}. {said} "
-            f"{told_hours(model, offer, nodes)}; whole hours are paid, for {nodes * offer.per_node} GPUs.",
+            f"{told_hours(model, offer, nodes)}. You pay for whole hours and {nodes * offer.per_node} GPUs.",
         )
 
 
-@ex4.fact("two models, several deadlines, and one that cannot be met")
+@ex4.fact("the cheapest cluster, or None, is returned for two models and several deadlines")
 def _(student):
     for told, model in MODELS.items():
         for hours in (24, 100, 400):
-            compare_cheapest(student, model, OFFERS[:4], hours, f"{told}, four offers")
-            compare_cheapest(student, model, OFFERS, hours, f"{told}, five offers")
-    compare_cheapest(student, MODELS["a model of 7 billion"], OFFERS[:1], 1000, "a model of 7 billion, and one offer")
+            compare_cheapest(student, model, OFFERS[:4], hours, f"{told} and four offers")
+            compare_cheapest(student, model, OFFERS, hours, f"{told} and five offers")
+    compare_cheapest(
+        student,
+        MODELS["a model with 6.7 billion weights"],
+        OFFERS[:1],
+        1000,
+        "a model with 6.7 billion weights and one offer",
+    )
 
 
 A_NODE = replace(OFFERS[0], most_nodes=1)
-SMALL = MODELS["a small one"]
+SMALL = MODELS["a small model"]
 
 
-@ex4.fact("GPUs of one node send over its link, however slow its network is")
+@ex4.fact("the GPUs of one node use the link, however slow the network is")
 def _(student):
-    compare_cheapest(student, SMALL, [replace(A_NODE, network=1e8)], 110, "a small one, and one node")
+    compare_cheapest(student, SMALL, [replace(A_NODE, network=1e8)], 110, "a small model and one node")
 
 
-@ex4.fact("several nodes send no faster than their link, however fast their network is")
+@ex4.fact("several nodes communicate no faster than the link, however fast the network is")
 def _(student):
     offer = Offer("F", 11e12, 16e9, 2, 8, 1e9, 12e9, 0.5)
-    compare_cheapest(student, SMALL, [offer], 30, "a small one, and nodes with a slow link")
+    compare_cheapest(student, SMALL, [offer], 30, "a small model and nodes with a slow link")
 
 
-@ex4.fact("the last step takes as long as the others, also where it is smaller")
+@ex4.fact("the last step takes as long as the others, even if its batch is smaller")
 def _(student):
     steps = SMALL | {"tokens": 1.2e9, "batch": 1e9}
-    compare_cheapest(student, steps, [A_NODE], 20, "a small one, 1.2 billion tokens in batches of a billion, one node")
+    compare_cheapest(
+        student, steps, [A_NODE], 20, "a small model, one node, and 1.2 billion tokens in batches of a billion"
+    )
 
 
-@ex4.fact("what ends within the last hour is done in time")
+@ex4.fact("training that ends within the last hour is done in time")
 def _(student):
     node = replace(A_NODE, link=1e15)
     took = node.seconds(SMALL, 1) / 3600
-    compare_cheapest(student, SMALL, [node], math.ceil(took), "a small one, and one node")
+    compare_cheapest(student, SMALL, [node], math.ceil(took), "a small model and one node")
     between = math.ceil(10 * took) / 10  # is over before the last hour that is paid
-    compare_cheapest(student, SMALL, [node], between, "a small one, and one node")
+    compare_cheapest(student, SMALL, [node], between, "a small model and one node")

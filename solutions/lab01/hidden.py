@@ -9,7 +9,7 @@ seen = visible("lab01")
 lab = seen.lab
 
 
-@seen.ex2.fact("the same holds with the devices swapped")
+@seen.ex2.fact("the same is true with the devices swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -17,16 +17,16 @@ def _(student):
             run = student.run(seen.run_model, device0, device1, 3, x)
             need(
                 run["output device"] == device1,
-                f"the output is on {run['output device']}, not on {device1}. Use self.device1, not the notebook's.",
+                f"The output is on {run['output device']}, not on {device1}. Use self.device1, not the notebook's.",
             )
             need(
                 seen.same(run["output"], seen.expected_output(3, x)),
-                "the numbers differ from relu2(layer2(relu1(layer1(batch)))) + batch.",
+                "The output differs from relu2(layer2(relu1(layer1(batch)))) + batch.",
             )
             found = run["gradient devices"]
             need(
                 sorted(map(str, found)) == sorted([device0] * 2 + [device1] * 2),
-                f"the gradients are on {found}. Two belong on each device.",
+                f"The devices of the gradients are {found}. Each device should have two gradients.",
             )
 
 
@@ -48,7 +48,8 @@ def _(student):
                 done = work.get(device, 0) / (2 * 8 * 1000 * 2000)
                 need(
                     done == 1,
-                    f"in one forward pass {device} does the work of {done:g} linear layers. Call its layer once.",
+                    f"In one forward pass, {device} does the work of {done:g} linear layers. Call each layer once on "
+                    "its own device.",
                 )
 
 
@@ -69,7 +70,7 @@ def place_nested_model(lab, device):
     return {str(name): text_or_kind(where) for name, where in found.items()}
 
 
-@seen.ex4.fact("it works for layers inside layers, with frozen parameters and buffers, on any device")
+@seen.ex4.fact("placement works for nested layers, buffers, and frozen parameters on any device")
 def _(student):
     names = ["scale", "block.0.weight", "block.0.bias", "block.1.0.weight", "block.2.weight", "block.2.bias"]
     names += [f"block.2.{buffer}" for buffer in ("running_mean", "running_var", "num_batches_tracked")]
@@ -92,26 +93,26 @@ def tear_a_norm(lab, device0, device1):
     return [str(name) for name in found]
 
 
-@seen.ex4.fact("torn_layers finds a torn module with children, also the model itself, and nothing if none is torn")
+@seen.ex4.fact("torn_layers finds a torn module with children, even the model itself, and no module if none is torn")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             seen.compare_torn(student.run(seen.tear_a_nested_model, device0, device1), ["scaled", "block.1.0"])
-            with case("A model that has a layer, and two parameters of its own on two devices"):
+            with case("With a model that has a layer and two parameters of its own on two devices"):
                 seen.compare_torn(student.run(seen.tear_a_nested_model, device0, device1, True), [""])
-            with case("A BatchNorm with its parameters on one device and its buffers on another"):
+            with case("With a BatchNorm1d that has its parameters on one device and its buffers on another"):
                 seen.compare_torn(student.run(tear_a_norm, device0, device1), ["1"])
     seen.compare_torn(student.run(seen.tear_a_nested_model, "cpu", "cpu"), [])
 
 
-@seen.ex5.fact("any cut works, and either order of devices")
+@seen.ex5.fact("any cut and either order of the devices work")
 def _(student):
     device0, device1 = student.devices
     for cut, first, second in ((1, device0, device1), (4, device0, device1), (3, device1, device0)):
         seen.compare_split(student, seen.LINEAR_STACK, seen.batch(6, 12, seed=cut), cut, first, second)
 
 
-@seen.ex5.fact("it works for other layers: convolution, batch normalization, flatten")
+@seen.ex5.fact("the split works for other layers: convolution, batch normalization, and flatten")
 def _(student):
     stack = [
         ["Conv2d", 3, 4, 3],
@@ -145,6 +146,6 @@ def _(student):
             did = work.get(device, 0)
             need(
                 did == own,
-                f"with cut={cut}, {device} does {did} FLOPs in a forward pass, but its layers need {own}. Does a part "
-                "run twice, or on the other device?",
+                f"With cut={cut}, {device} does {did} FLOPs in a forward pass, but its layers need {own}. Does a part "
+                "run twice or on the other device?",
             )

@@ -15,11 +15,11 @@ def _(student):
         with order:
             seen.compare_step_times(student, (device0, device1), optimizer="SGD", repeats=1)
             seen.compare_steps(student, (device0, device1), width=30, optimizer="SGD", repeats=1)
-    with case("Both devices were busy with other work before the call"):
+    with case("With both devices busy with other work before the call"):
         seen.compare_step_times(student, student.devices, width=20_000, repeats=2, busy_before=True)
 
 
-@seen.ex2.fact("it also works for other times, one pair, and devices that are busy when it is called")
+@seen.ex2.fact("it also works for other times, for a single pair, and with devices that are busy before the call")
 def _(student):
     a, b = [1.0, 5.0, 6.0, 5.5, 5.0, 6.5, 6.0, 5.5], [1.0, 3.0, 3.0, 3.5, 2.5, 3.0, 4.0, 3.0]
     seen.compare_turns(student, a, b, left_over=70.0)
@@ -39,13 +39,13 @@ def _(student):
             seen.compare_differences(student, differences, sign)
 
 
-@seen.ex2.fact("the warm-up is in no difference, and a difference of 0 counts and is on neither side")
+@seen.ex2.fact("the warm-up is not part of any difference, and a difference of 0 counts but is on neither side")
 def _(student):
     seen.compare_turns(student, [100.0] + [10.0] * 6, [1.0, 13.0, 13.5, 13.0, 14.0, 12.5, 13.0])
     seen.compare_differences(student, [4.0, 5.0, 0.0, 6.0, 5.0, 4.0, 6.0])
 
 
-@seen.ex3.fact("it also works for three parts, two of them on one device, in any order, and in a second call")
+@seen.ex3.fact("it also works for three parts, of which two are on one device, in any order, and in a second call")
 def _(student):
     device0, device1 = student.devices
     seen.compare_events(student, [device0, device1, device0], rounds=2)
@@ -55,7 +55,7 @@ def _(student):
         seen.compare_events(student, [device0, device1], start="cpu")
 
 
-@seen.ex4.fact("it also works for other shapes, a single number, a single tensor and many tensors")
+@seen.ex4.fact("it also works for other shapes, a tensor without dimensions, a single tensor and many tensors")
 def _(student):
     device0, device1 = student.devices
     for shapes in ([[2, 2], [], [1], [4, 3, 2], [3, 0]], [[3, 4]], [[number % 5 + 1, 2] for number in range(40)]):
@@ -65,7 +65,7 @@ def _(student):
         seen.compare_move_gradients(found, arrays)
 
 
-@seen.ex5.fact("it also works with the devices swapped, another optimizer and another number of batches")
+@seen.ex5.fact("it also works with the devices swapped, another optimizer and a different number of batches")
 def _(student):
     sizes = [5, 50_000, 12]
     batches = seen.made_batches(sizes, 5, seed=3)

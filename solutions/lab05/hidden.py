@@ -11,20 +11,20 @@ seen = visible("lab05")
 lab = seen.lab
 
 
-@seen.ex1.fact("it also works for other sizes, other batch sizes, and with the devices swapped")
+@seen.ex1.fact("watch also works for other model sizes and batch sizes, and when the devices are swapped")
 def _(student):
     seen.compare_watch(student, "split", 384, 1024, student.devices[::-1], seed=5)
     seen.compare_watch(student, "branches", 640, 256, student.devices[::-1], seed=6)
 
 
-@seen.ex2.fact("it also works for a time that does not begin at 0, and where nothing runs")
+@seen.ex2.fact("where_time_goes also works for a recording that does not begin at 0, and for one in which nothing runs")
 def _(student):
     seen.compare_where(student, [], 3, 5, host=1)
     rows = [(1, "kernel", 10, 12), (0, "kernel", 11, 13), (0, "cpu", 13, 17)]
     seen.compare_where(student, rows, 10, 18, both=1 / 8, one=2 / 8, copy=4 / 8, host=1 / 8)
 
 
-@seen.ex2.fact("it also works where kernels or copies of several streams overlap")
+@seen.ex2.fact("where_time_goes also works if kernels or copies in several streams overlap")
 def _(student):
     rows = [(0, "kernel", 0, 6), (0, "kernel", 1, 2, 1), (1, "kernel", 3, 4), (1, "kernel", 3.5, 5, 1)]
     seen.compare_where(student, rows, 0, 8, both=2 / 8, one=4 / 8, host=2 / 8)
@@ -32,7 +32,7 @@ def _(student):
     seen.compare_where(student, rows, 0, 8, one=0.5 / 8, copy=5.5 / 8, host=2 / 8)
 
 
-@seen.ex3.fact("it also works for buffers, other dtypes, all on one device, and the devices swapped")
+@seen.ex3.fact("training_memory also works for buffers, other dtypes, a model on one device, and swapped devices")
 def _(student):
     device0, device1 = student.devices
     seen.compare_training_memory(student, "buffers", [device0, device1], "momentum")
@@ -42,13 +42,13 @@ def _(student):
     seen.compare_training_memory(student, "plain", [device1, device1], "adam")
 
 
-@seen.ex4.fact("it also works with frozen layers, and with more layers on one device than on the other")
+@seen.ex4.fact("lean_step also works with frozen layers, and with more layers on one device than on the other")
 def _(student):
     for frozen, cut in ((2, 6), (0, 5)):
         seen.compare_peaks(seen.compare_lean(student, student.devices, frozen=frozen, cut=cut, seed=8))
 
 
-@seen.ex5.fact("it keeps layers of different sizes in order, and works for other sizes of memory0")
+@seen.ex5.fact("FitInTwo keeps layers of different sizes in order, and works for other values of memory0")
 def _(student):
     stack = [["Linear", 128, 256], ["Tanh"], ["Linear", 256, 512], ["Tanh"], ["Linear", 512, 128], ["Linear", 128, 128]]
     need0 = 20 * (128 * 256 + 256)
@@ -64,7 +64,7 @@ def _(student):
     seen.compare_fit(student, seen.SIX, 4 * seen.ONE, 4, *student.devices, dtype=torch.float64)
 
 
-@seen.ex5.fact("it also works for frozen layers after trained ones")
+@seen.ex5.fact("FitInTwo also works if frozen layers follow trainable layers")
 def _(student):
     seen.compare_fit(student, seen.SIX, 2 * seen.ONE + seen.ONE // 5, 6, *student.devices, frozen=[2])
     seen.compare_fit(student, seen.SIX, 2 * seen.ONE, 4, *student.devices, frozen=[4, 6])

@@ -10,14 +10,14 @@ lab = seen.lab
 
 
 @seen.ex1.fact(
-    "it also works for a single image, images that are not square, another cut and another number of classes"
+    "SplitResNet also works for a single image, non-square images, another cut and another number of classes"
 )
 def _(student):
     options = {"num_classes": 7}
     seen.compare_resnet(student, seen.SMALL, 3, options, *student.devices, training=False, shape=(1, 3, 32, 48), seed=5)
 
 
-@seen.ex1.fact("it also works for other depths, cuts and batches, and the devices swapped")
+@seen.ex1.fact("SplitResNet also works for other depths, cuts and batches, and when the devices are swapped")
 def _(student):
     device0, device1 = student.devices
     options = {"num_classes": 12, "zero_init_residual": True}
@@ -28,14 +28,14 @@ def _(student):
     )
 
 
-@seen.ex2.fact("it also works for a block inside a group, in training mode, and with the devices swapped")
+@seen.ex2.fact("place also works for a block inside a group, in training mode, and when the devices are swapped")
 def _(student):
     device0, device1 = student.devices
     seen.compare_placed(student, "inside a group", device1, device0, shape=(4, 3, 32, 32), seed=4)
     seen.compare_placed(student, "by name", device1, device0, shape=(3, 6), seed=5)
 
 
-@seen.ex3.fact("it also works for other modules, sizes, links and modes")
+@seen.ex3.fact("copy_seconds also works for other modules, sizes, links and modes")
 def _(student):
     compare = seen.compare_seconds
     compare(student, [1, 2, 1, 1], "layer2.0", (3, 3, 64, 32), mode=False, bandwidth=3e9, latency=5e-6)
@@ -46,7 +46,7 @@ def _(student):
     )  # fmt: skip
 
 
-@seen.ex3.fact("the model stays unchanged, also where another module is in another mode")
+@seen.ex3.fact("copy_seconds does not change the model, even if another module is in the other mode")
 def _(student):
     seen.compare_left(student, True, 8)
     seen.compare_left(student, False, 11)

@@ -9,7 +9,7 @@ seen = visible("lab07")
 lab = seen.lab
 
 
-@seen.ex1.fact("it also works for convolutions, views and float64")
+@seen.ex1.fact("kept_on_each also works for convolutions, views and float64")
 def _(student):
     normed, small = 2 * 4 * 4 * 4 * 4, 2 * 4 * 2 * 2
     first = 2 * 3 * 6 * 6 * 4 + (normed + 2 * 4 * 4) + normed
@@ -18,16 +18,16 @@ def _(student):
     seen.compare_kept(student, seen.LINEARS, 2, (3, 6), (3 * 6 * 8 + 3 * 8 * 8, 3 * 8 * 8), dtype="float64")
 
 
-@seen.ex2.fact("it also works for other cuts and batches")
+@seen.ex2.fact("`peaks` also works for other cuts and batch sizes")
 def _(student):
     device0, device1 = student.devices
-    words = "Three layers with a Tanh each, 400 samples, cut after the first pair"
+    words = "With the devices swapped, three pairs of Linear and Tanh and 400 samples, cut after the first pair"
     seen.compare_peaks(student, words, seen.PAIRS, 2, 400, device1, device0)
-    words = "Three layers with a Tanh each, 300 samples, cut after the second pair"
+    words = "With another tensor on device1, three pairs of Linear and Tanh and 300 samples, cut after the second pair"
     seen.compare_peaks(student, words, seen.PAIRS, 4, 300, device0, device1, already=10_000)
 
 
-@seen.ex4.fact("it also works for other depths, cuts, batch sizes and lengths")
+@seen.ex4.fact("SplitGPT also works for other depths, cuts, batch sizes and sequence lengths")
 def _(student):
     device0, device1 = student.devices
     seen.compare_gpt(student, 5, 4, (1, 32), device1, device0, seed=7)

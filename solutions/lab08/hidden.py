@@ -9,7 +9,7 @@ seen = visible("lab08")
 lab = seen.lab
 
 
-@seen.ex1.fact("other sizes, other stages, and the devices swapped: all as with the whole batch")
+@seen.ex1.fact("output and gradients are also right with other sizes, other stages and swapped devices")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -19,19 +19,19 @@ def _(student):
             seen.compare_pipelined(student, [device0, device0, device1, device1], 9, 4, stacks=four, seed=3)
 
 
-@seen.ex1.fact("the batch may come from any device")
+@seen.ex1.fact("the batch can come from any device")
 def _(student):
     for comes_from in student.devices:
         seen.compare_pipelined(student, student.devices, 7, 3, comes_from=comes_from)
 
 
-@seen.ex1.fact("both devices work at the same time, with another number of micro-batches and the devices swapped")
+@seen.ex1.fact("both devices also work at the same time with more micro-batches and swapped devices")
 def _(student):
     device0, device1 = student.devices
     seen.need_both_at_work(student, device1, device0, 9)
 
 
-@seen.ex2.fact("the same with another loss, other sizes, and the devices swapped")
+@seen.ex2.fact("train_step is also right with other loss functions, other sizes and swapped devices")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -41,7 +41,7 @@ def _(student):
                 )
 
 
-@seen.ex3.fact("the same numbers with other sizes and the devices swapped")
+@seen.ex3.fact("loss and gradients are also right with other sizes and swapped devices")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -49,12 +49,12 @@ def _(student):
                 seen.compare_overlapping(student, device0, device1, samples, size, widths=(3, 8, 5), seed=samples)
 
 
-@seen.ex3.fact("it reaches the share of the bound with a batch that does not divide evenly, and the devices swapped")
+@seen.ex3.fact("`overlapping` also reaches the required share with a smaller last micro-batch and swapped devices")
 def _(student):
     seen.need_share(student, *student.devices[::-1], 150, 16)
 
 
-@seen.ex4.fact("other numbers of micro-batches, other stages, steps that do not overlap, and the devices swapped")
+@seen.ex4.fact("the share is also right with more or fewer micro-batches, other stages, no overlap and swapped devices")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:

@@ -9,20 +9,20 @@ seen = visible("lab09")
 lab = seen.lab
 
 
-@seen.ex1.fact("other sizes, on either device")
+@seen.ex1.fact("`prefetched` also works with other sizes, on either device")
 def _(student):
     for device in student.devices:
         for samples, size in ((9, 2), (5, 5), (3, 8), (6, 1)):
             seen.compare_prefetched(student, device, samples, size)
 
 
-@seen.ex1.fact("copies overlap with kernels on the other device, too")
+@seen.ex1.fact("copies also overlap with kernels on the second device")
 def _(student):
     seen.need_hidden(student, student.devices[1], 9)
     seen.need_ahead(student, student.devices[1], 9)
 
 
-@seen.ex2.fact("the best number for other batches, more stages, and tight or too little memory")
+@seen.ex2.fact("best_micro_batches is also right for other batches, more stages, and tight or too little memory")
 def _(student):
     for asked in (
         (60, 4, 0.0003, 0.0011, 7, 10_000),
@@ -37,19 +37,19 @@ def _(student):
         seen.compare_micro_batches(student, *asked)
 
 
-@seen.ex3.fact("other channels and groups, and the devices swapped")
+@seen.ex3.fact("without_batchnorm also works with other channels, other groups and swapped devices")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             seen.compare_without(student, device0, device1, (5, 16), 8)
 
 
-@seen.ex3.fact("a model that is one BatchNorm layer itself")
+@seen.ex3.fact("a model that is itself a BatchNorm2d layer is replaced")
 def _(student):
     seen.compare_without(student, *student.devices, (4, 4), 3, alone=True)
 
 
-@seen.ex4.fact("other sizes, other lengths, and the devices swapped")
+@seen.ex4.fact("train_step_tokens also works with other sizes, other lengths and swapped devices")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -57,7 +57,7 @@ def _(student):
             seen.compare_tokens(student, device0, device1, 7, 1, (2, 0, 4), seed=12)
 
 
-@seen.ex5.fact("the output, the gradients and what dropout drops, with other sizes and the devices swapped")
+@seen.ex5.fact("output, gradients and dropout are also right with other sizes and swapped devices")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -66,7 +66,7 @@ def _(student):
             seen.compare_dropout(student, device0, device1, 9, 2)
 
 
-@seen.ex5.fact("less memory and both devices at work at the same time, with more micro-batches and the devices swapped")
+@seen.ex5.fact("with more micro-batches and swapped devices, memory is lower and both devices work at the same time")
 def _(student):
     device0, device1 = student.devices[::-1]
     seen.need_less_memory(student, device0, device1, 6000, 500)

@@ -12,7 +12,7 @@ seen = visible("lab10")
 lab = seen.lab
 
 
-@seen.ex1.fact("backward passes in another order than the forward passes, on either device")
+@seen.ex1.fact("backward passes may run in another order than the forward passes, on either device")
 def _(student):
     for device in student.devices:
         seen.compare_stage(student, device, seen.MIDDLE, (4, 3, 5, 2), (2, 0, 3, 1), seed=7)
@@ -28,7 +28,7 @@ def capped(rank: int, ranks: int, micro_batches: int, cap: int) -> str:
     return " ".join([*forward[:warm], *steady, *backward[micro_batches - warm :]])
 
 
-@seen.ex2.fact("more ranks, few and many micro-batches, every cap")
+@seen.ex2.fact("the lists are right for more ranks, few and many micro-batches, and small and large caps")
 def _(student):
     for ranks in (1, 2, 5, 8):
         for micro_batches in (1, ranks, 3 * ranks + 1):
@@ -96,7 +96,7 @@ def spoilt(schedule, chance):
     return [" ".join(row) for row in rows]
 
 
-@seen.ex3.fact("lists of more ranks, with slips of all kinds, and ranks that wait behind others that wait")
+@seen.ex3.fact("the first mistake is found with more ranks, with mistakes of all kinds, and in chains of waiting ranks")
 def _(student):
     chance = random.Random(3)
     for number in range(80):
@@ -113,14 +113,14 @@ IN_A_V = Schedule.of(
     """F0.0 F0.1 F3.0 B3.0 B0.0 F3.1 B3.1 F0.2 B0.1 F3.2 B3.2 B0.2
     F1.0 F2.0 F1.1 B2.0 B1.0 F2.1 B2.1 F1.2 B1.1 F2.2 B2.2 B1.2""",
     v_shaped(2),
-    name="in the shape of a V",
+    name="a V-shaped schedule",
 )
 NOT_IN_TURN = Schedule.of(
-    "F0.1 F0.0 B0.0 F0.2 B0.1 B0.2\nF1.1 F1.0 B1.0 B1.1 F1.2 B1.2", name="micro-batches not in turn"
+    "F0.1 F0.0 B0.0 F0.2 B0.1 B0.2\nF1.1 F1.0 B1.0 B1.1 F1.2 B1.2", name="micro-batches out of order"
 )
 
 
-@seen.ex4.fact("uneven stages, more ranks than devices, other placements, and the devices swapped")
+@seen.ex4.fact("the step is right with uneven stages, more ranks than devices, other placements, and swapped devices")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -134,14 +134,17 @@ def _(student):
     seen.compare_lists_run(student, [device1], gpipe(1, 3), (4, 2), 6, seed=7)
 
 
-@seen.ex4.fact("the memory of other lists, with the devices swapped", part="memory")
+@seen.ex4.fact("only micro-batches in flight take memory, for other lists and with the devices swapped", part="memory")
 def _(student):
     device0, device1 = student.devices
     seen.need_memory(student, [device0, device1], interleaved_1f1b(2, 6))
     seen.need_memory(student, [device1, device0], one_f_one_b(2, 12))
 
 
-@seen.ex4.fact("no races in other lists, and the share of their bound, with the devices swapped", part="streams")
+@seen.ex4.fact(
+    "other lists run without races and reach the required share of the bound, also with the devices swapped",
+    part="streams",
+)
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -155,7 +158,7 @@ def _(student):
     seen.need_share(student, [device1, device0], gpipe(2, 4), 48)
 
 
-@seen.ex5.fact("other sizes, on either device")
+@seen.ex5.fact("the gradients are right for other sizes, on either device")
 def _(student):
     for device in student.devices:
         seen.compare_later(student, device, (33, 17), (9, 1, 6, 5), seed=5)

@@ -12,7 +12,7 @@ seen = visible("lab11")
 lab = seen.lab
 
 
-@seen.ex1.fact("other devices and numbers of them, odd shapes, one device alone")
+@seen.ex1.fact("the sums are right on other devices, with unusual shapes and on a single device")
 def _(student):
     for count, first, shape in (
         (3, 1, (7,)),
@@ -26,7 +26,7 @@ def _(student):
     seen.compare_ring(student, seen.places(student, 4)[::-1], (2, 9), seed=9, dtype="float64")
 
 
-@seen.ex2.fact("four replicas, one replica, more steps, other optimizers and devices")
+@seen.ex2.fact("one, three and four replicas equal one model, with more steps, other optimizers and other devices")
 def _(student):
     for count, first, rows, optimizer in ((4, 1, 6, "Adam"), (1, 1, 3, "Adam"), (3, 2, 3, "SGD")):
         seen.compare_copies(
@@ -42,7 +42,7 @@ def _(student):
     seen.need_together(student, seen.places(student, 3, 1))
 
 
-@seen.ex3.fact("many parameters, of several dtypes, with all kinds of limits")
+@seen.ex3.fact("the buckets are right for many parameters of several dtypes and for many limits")
 def _(student):
     chance = random.Random(11)
     for _ in range(40):
@@ -61,7 +61,7 @@ SIZES = (4, 6, 5, 3, 2)
 LAST_FIRST = [[7, 6, 5], [4], [3, 1], [0]]
 
 
-@seen.ex4.fact("other replicas, buckets and orders, one replica alone, more steps")
+@seen.ex4.fact("the means are right with other replicas, buckets and orders, with a single replica and over more steps")
 def _(student):
     seen.compare_overlapped(student, seen.places(student, 2, 2), SIZES, [[0, 1, 2, 3, 4, 5, 6, 7]], steps=4)
     seen.compare_overlapped(student, seen.places(student, 1, 1), SIZES, LAST_FIRST)
@@ -71,7 +71,9 @@ def _(student):
     seen.compare_overlapped(student, seen.places(student, 4, 1), SIZES, LAST_FIRST, steps=3, order=[2, 0, 3, 1])
 
 
-@seen.ex4.fact("three and four replicas overlap, too, and no stream reads too early", part="overlap")
+@seen.ex4.fact(
+    "three replicas hide their copies, too, and with four replicas no stream reads too early", part="overlap"
+)
 def _(student):
     four = seen.places(student, 4, 1)
     seen.compare_overlapped(student, four, SIZES, LAST_FIRST, steps=3, order=[2, 0, 3, 1], races=True)
@@ -79,7 +81,9 @@ def _(student):
     seen.need_hidden(student, seen.places(student, 2, 1)[::-1])
 
 
-@seen.ex5.fact("stopped several times, anywhere, with other sizes, on either device")
+@seen.ex5.fact(
+    "several stops at any moment do not change the losses and weights, with other sizes and on either device"
+)
 def _(student):
     chance = random.Random(17)
     for place, rows, size, steps in zip(student.devices, (11, 9), (3, 2), (14, 12), strict=True):

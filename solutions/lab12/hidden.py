@@ -10,7 +10,7 @@ seen = visible("lab12")
 lab = seen.lab
 
 
-@seen.ex1.fact("other shapes, one device, more devices than numbers, frozen parameters in mixed precision")
+@seen.ex1.fact("the bytes are right for other shapes, one device, tiny parameters and frozen parameters")
 def _(student):
     seen.compare_fills(student, [(17, 9), (9,), (9, 5), (5,)], 3, frozen=2, mixed=True)
     seen.compare_fills(student, [(17, 9), (9,), (1,)], 64, mixed=True)
@@ -18,7 +18,7 @@ def _(student):
     seen.compare_fills(student, seen.WHOLE_BLOCKS, 8, frozen=2)
 
 
-@seen.ex2.fact("one, three and four devices, in another order, and other sizes")
+@seen.ex2.fact("outputs and gradients are right on one, three and four devices, in another order and with other sizes")
 def _(student):
     seen.compare_parallel(student, seen.places_of(student, 1), (4, 6, 2), 3, seed=5)
     seen.compare_parallel(student, seen.places_of(student, 3), (9, 6, 11), 5, seed=6)
@@ -26,27 +26,28 @@ def _(student):
 
 
 @seen.ex2.fact(
-    "three devices: each holds its parts only, and one all-reduce is sent in each pass", part="memory and bytes"
+    "on three devices, each holds only its own shards, and each pass sends one all-reduce", part="memory and bytes"
 )
 def _(student):
     seen.need_parts(student, seen.places_of(student, 3)[::-1], (64, 768, 192), 5)
 
 
-@seen.ex3.fact("three devices, in another order, and other sizes")
+@seen.ex3.fact("the weights are right on three and four devices, in another order and with other sizes")
 def _(student):
     seen.compare_sharded(student, seen.places_of(student, 3)[::-1], seen.ODD, 2, seed=8)
     seen.compare_sharded(student, seen.places_of(student, 4)[::-1], seen.EVEN, 5, frozen=1, seed=9)
 
 
 @seen.ex3.fact(
-    "three devices, which do not divide the parameters: memory, bytes of a step, more steps", part="memory and bytes"
+    "on three devices, which do not divide the parameters, memory, bytes and weights are right over more steps",
+    part="memory and bytes",
 )
 def _(student):
     seen.need_shards(student, seen.places_of(student, 3)[::-1], seen.LARGE)
     seen.compare_sharded(student, seen.places_of(student, 3)[::-1], seen.ODD, 2, steps=5, seed=8)
 
 
-@seen.ex4.fact("three devices, in another order, one sample each, other sizes")
+@seen.ex4.fact("a chain of layers is right on three and four devices, in another order and with other sizes")
 def _(student):
     seen.compare_chain(student, seen.places_of(student, 3)[::-1], 8, 2, 1, seed=5)
     seen.compare_chain(student, seen.places_of(student, 4)[::-1], 5, 4, 3, seed=6)

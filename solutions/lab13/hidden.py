@@ -14,7 +14,7 @@ OTHERS = tuple(f"GPU-{word}" for word in ("12ff", "1a00-7", "b001", "b0ff", "77"
 FASTEST = (OTHERS[5], *OTHERS[:5], *OTHERS[6:])
 
 
-@seen.ex1.fact("a node of eight, and one of one GPU")
+@seen.ex1.fact("which_gpu is right on a node of eight GPUs and on a node of one")
 def _(student):
     for numbers in ([7, 6, 5], [5], [2, 0, 7, 1], [0, 1, 2, 3, 4, 5, 6, 7], None, []):
         for order in ("PCI_BUS_ID", "FASTEST_FIRST", None):
@@ -23,12 +23,12 @@ def _(student):
     seen.compare_gpus(student, [], "PCI_BUS_ID", OTHERS[:1], OTHERS[:1])
 
 
-@seen.ex1.fact("all GPUs of a node, named in another order")
+@seen.ex1.fact("which_gpu is right when `visible` has all GPUs of a node in another order")
 def _(student):
     seen.compare_gpus(student, [2, 3, 1, 0], "PCI_BUS_ID", OTHERS[:4], OTHERS[:4])
 
 
-@seen.ex2.fact("other meshes: four dimensions, other names, odd sizes, groups that begin within a node")
+@seen.ex2.fact("other meshes work, with four dimensions, other names, odd sizes and groups that begin within a node")
 def _(student):
     seen.compare_where(student, {"replicate": 2, "shard": 4, "stage": 2, "tensor": 4}, 8, (0, 17, 42, 63))
     seen.compare_where(student, {"tensor": 3, "data": 5}, 4, (0, 7, 14))
@@ -37,7 +37,7 @@ def _(student):
     seen.compare_where(student, {"copies": 2, "parts": 4}, 6, (2,))
 
 
-@seen.ex3.fact("long jobs, many failures, long saves")
+@seen.ex3.fact("the time is right for long jobs, many failures and long saves")
 def _(student):
     chance = random.Random(3)
     for _ in range(40):
@@ -52,7 +52,7 @@ def _(student):
             seen.compare_finished(student, work, every, save, restart, failures)
 
 
-@seen.ex4.fact("one rank, two micro-batches for four ranks, uneven ones, gradients that are there")
+@seen.ex4.fact("one rank, fewer micro-batches than ranks, uneven micro-batches and existing gradients all work")
 def _(student):
     seen.compare_stages(student, (4, 3), (3, 2), seed=5)
     seen.compare_stages(student, (4, 6, 5, 7, 3), (3, 1), seed=6)
@@ -61,26 +61,28 @@ def _(student):
     seen.compare_stages(student, (4, 6, 3), (3, 4), seed=9, gated=True, loss="smooth_l1_loss")
 
 
-@seen.ex4.fact("1F1B on four ranks, with few and with many micro-batches", part="1F1B")
+@seen.ex4.fact("four ranks run in the order of 1F1B, with few and with many micro-batches", part="1F1B")
 def _(student):
     seen.compare_actions(student, (4, 6, 5, 7, 3), (2, 2), seed=6)
     seen.compare_actions(student, (4, 6, 5, 7, 3), (2, 2, 2, 2, 2, 2, 2, 1), seed=6)
 
 
-@seen.ex4.fact("sends that wait, on four ranks and on one", part="sends that wait")
+@seen.ex4.fact("four ranks and one rank finish even if sends wait", part="sends that wait")
 def _(student):
     for widths, rows in (((4, 6, 5, 7, 3), (2,) * 9), ((4, 6, 5, 7, 3), (3, 1)), ((4, 3), (3, 2)), ((5, 5, 5), (4,))):
         seen.compare_stages(student, widths, rows, seed=9, sends_wait=True)
     seen.compare_actions(student, (4, 6, 5, 7, 3), (2,) * 9, seed=9, sends_wait=True)
 
 
-@seen.ex5.fact("slow links: nodes of two with few samples, and PCIe in one node")
+@seen.ex5.fact(
+    "plan finds a good layout with slow links, on nodes of two GPUs with few samples and on one node with PCIe"
+)
 def _(student):
     seen.compare_plan(student, seen.Case("7B on H100", 1, 8, 80e9, "pcie5", "400G", 32))
     seen.compare_plan(student, seen.Case("7B on H100", 8, 2, 80e9, "pcie5", "100G", 8))
 
 
-@seen.ex5.fact("small memory, and a large and a small model in nodes of four")
+@seen.ex5.fact("plan finds a good layout with little memory, and for a large and a small model on nodes of four GPUs")
 def _(student):
     seen.compare_plan(student, seen.Case("7B on H100", 4, 8, 24e9, "nvlink4", "200G", 64))
     seen.compare_plan(student, seen.Case("70B on H100", 16, 4, 96e9, "nvlink4", "400G", 128))

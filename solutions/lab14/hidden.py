@@ -12,23 +12,23 @@ seen = visible("lab14")
 lab = seen.lab
 
 
-@seen.ex1.fact("other numbers of blocks and samples, and four GPUs of six in another order")
+@seen.ex1.fact("the trainer is right for other numbers of blocks and samples, on four of six GPUs in another order")
 def _(student):
     seen.compare_twin(student, "make_trainer", blocks=9, rows=32, order=(5, 4, 0, 1), steps=2)
     seen.need_all_four(student, "make_trainer", blocks=9, rows=32, order=(5, 4, 0, 1), steps=2)
 
 
-@seen.ex2.fact("a larger batch needs no more memory than there is")
+@seen.ex2.fact("larger batches also fit in memory")
 def _(student):
     seen.need_room(student, "that_fits", 64, 80, 128)
 
 
-@seen.ex3.fact("the GPUs in another order")
+@seen.ex3.fact("the loss and the gradients are right with the GPUs in another order")
 def _(student):
     seen.compare_with_own(student, "that_is_fast", blocks=8, rows=32, order=(3, 2, 0, 1), steps=2)
 
 
-@seen.ex4.fact("other models, offers and deadlines")
+@seen.ex4.fact("the cheapest cluster, or None, is returned for other offers and deadlines")
 def _(student):
     chance = random.Random(14)
     for _ in range(60):

@@ -40,7 +40,7 @@ def test_a_wrong_answer_shows_the_first_fact_that_fails_and_how_to_get_a_hint():
     verdict = checker("lab01", {"make_layers": both_on_the_first})("ex1")
     assert not verdict.passed
     text = repr(verdict)
-    assert "  yes  layer1 takes 1000 numbers" in text
+    assert "  yes  layer1 has 1000 inputs" in text
     assert "  NO   layer1 is on device0 and layer2 is on device1" in text
     assert "layer1 is on simgpu:0 and layer2 is on simgpu:0." in text
     assert "Hint " not in text
@@ -91,8 +91,8 @@ def test_html_is_escaped():
         ({}, "make_layers is not defined. Has its cell run"),
         ({"make_layers": unfinished}, "This is not written yet"),
         ({"make_layers": lambda a: None}, "It raised TypeError"),
-        ({"make_layers": lambda a, b: None}, "It returned None. Return both layers"),
-        ({"make_layers": lambda a, b: nn.Linear(3, 3)}, "It returned a Linear."),
+        ({"make_layers": lambda a, b: None}, "make_layers returned None. Return both layers"),
+        ({"make_layers": lambda a, b: nn.Linear(3, 3)}, "make_layers returned a Linear."),
         ({"make_layers": 3}, "It raised TypeError: 'int' object is not callable"),
     ],
 )
