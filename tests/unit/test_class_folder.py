@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +10,7 @@ import pytest
 
 from utils.common.errors import Problem
 from utils.grading.handed_in.platforms import read_names
-from utils.hub import class_folder, hand_ins
+from utils.hub import class_folder, hand_ins, room
 
 NOTEBOOK = b'{"cells": []}'
 
@@ -157,6 +158,16 @@ def test_a_full_disk_leaves_the_notebook_before(of, monkeypatch):
         hand_ins.store(of, "ann", "lab01", "a.ipynb", b'{"cells": [1]}')
     assert (of.handed_in / "ann" / "lab01" / "a.ipynb").read_bytes() == NOTEBOOK
     assert not list(of.handed_in.rglob(".*.part"))
+
+
+def test_each_student_has_a_port_that_linux_gives_to_nobody_else(of):
+    first, second = (room.free_port(of, student) for student in of.students[:2])
+    assert first != second
+    assert max(first, second) < 32_768
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", first))
+        taken.listen()
+        assert room.free_port(of, of.students[0]) not in (first, second)
 
 
 def test_the_roster_has_everybody_with_the_time_of_the_last(of, tmp_path):

@@ -83,7 +83,8 @@ say(dict(line.split(":\\t", 1) for line in Path("/proc/self/status").read_text()
 def test_what_renounces_has_no_open_files_but_those_it_keeps_and_its_limits():
     kept, files, most, dumpable = in_a_fork("""
 kept = max(os.dup(0) for _ in range(20))
-drop_privileges(None, {"NOFILE": 99, "CORE": 0}, keep=(kept,))
+isolation.close_files((kept,))
+drop_privileges(None, {"NOFILE": 99, "CORE": 0})
 files = [number for number in range(1000) if os.path.lexists(f"/proc/{os.getpid()}/fd/{number}")] or None
 def open_(number):
     try:

@@ -6,6 +6,7 @@ course/                 the course as students get it: they read it, and cannot 
 homes/ann/              ann's files: copies of the lessons and labs
 handed_in/ann/lab01/    her notebook as she last handed it in, which `course grade lab01 --hub` reads
 receipts/ann/           what she was told each time (lab01.jsonl), and the notebooks that were replaced
+results/ann/            the pages that she got back, by `course grade --hub ... --give-back`
 hub/                    the hub's database and secrets
 warm/                   where students' servers reach the process that forks their kernels (warm_service.py)
 """
@@ -38,8 +39,10 @@ password = "{password}"
 instructors = ["instructor"]
 instructors_password = "{long_password}"
 
-memory_gib = 2  # of each process of a student
+memory_gib = 4  # of each process of a student: lesson 13 asks for more than 2, and uses little of it
 idle_minutes = 60  # a server that does nothing for so long is stopped; files stay
+# Servers and kernels are forked from one process that has PyTorch loaded: less memory, and no wait. Needs Linux 6.5.
+warm = true
 # A page for you, /services/class/live: which exercises hold, and where many are stuck. Students read so at the login.
 live = false
 
@@ -63,6 +66,7 @@ KINDS = {
     "instructors_password": str,
     "memory_gib": (int, float),
     "idle_minutes": (int, float),
+    "warm": bool,
     "live": bool,
     "deadlines": dict,
 }
@@ -79,8 +83,9 @@ class ClassFolder:
     password: str = ""
     instructors: tuple[str, ...] = ()
     instructors_password: str = ""
-    memory_gib: float = 2
+    memory_gib: float = 4
     idle_minutes: float = 60
+    warm: bool = True
     live: bool = False
     deadlines: Mapping[str, datetime] = field(default_factory=dict)
 
@@ -101,6 +106,10 @@ class ClassFolder:
         return self.path / "receipts"
 
     @property
+    def results(self) -> Path:
+        return self.path / "results"
+
+    @property
     def hub(self) -> Path:
         return self.path / "hub"
 
@@ -115,7 +124,7 @@ def make_class(folder: Path, students: Path) -> None:
         raise Problem(f"{folder} is a class already: change {folder / STUDENTS}, and start it by `course hub {folder}`")
     logins = read_students(students)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("homes", "handed_in", "receipts", "hub"):
+    for name in ("homes", "handed_in", "receipts", "results", "hub"):
         (folder / name).mkdir(mode=0o711 if name == "homes" else 0o700, exist_ok=True)
     write_whole(folder / STUDENTS, "".join(f"{login}\n" for login in logins))
     words = {"folder": str(folder), "password": secrets.token_urlsafe(9), "long_password": secrets.token_urlsafe(30)}

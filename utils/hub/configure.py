@@ -23,7 +23,7 @@ TOLD = (
     "Your instructor sees which exercises your checks passed, which fact did not hold, and whose kernel died. No code "
     "is sent. raise_hand() asks for help (from utils.exercises.raise_hand import raise_hand)."
 )
-SECONDS_TO_START = 600  # thirty who begin together share the processor
+SECONDS_TO_START = 240  # thirty who begin together share the processor
 
 
 def configure(c, folder: str) -> None:
@@ -63,7 +63,7 @@ def configure(c, folder: str) -> None:
         "--LanguageServerManager.autodetect=False",  # it would start npm to look for some
         "--KernelManager.transport=ipc",  # by files of the room: ports are shared, and two can take the same
     ]
-    if warm := not warm_service.no_warm_process():
+    if warm := of.warm and not warm_service.no_warm_process():
         of.warm_socket.parent.mkdir(exist_ok=True)  # a room is made with it, whether the service is there or not yet
         c.Spawner.environment[FORK_SERVER] = str(of.warm_socket)
         c.Spawner.args += ["--AsyncMappingKernelManager.kernel_manager_class=utils.hub.warm_kernels.WarmKernelManager"]
@@ -106,3 +106,4 @@ def configure(c, folder: str) -> None:
 
 def _before(spawner, of: class_folder.ClassFolder) -> None:
     spawner.cmd = room.server_command(of, spawner.user.name)
+    spawner.port = room.free_port(of, spawner.user.name)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+from utils.common.errors import Problem
 from utils.common.files import python_path
 from utils.grading.run import sandbox
 from utils.grading.run.places import find_places
@@ -14,6 +17,7 @@ from utils.hub.class_folder import ClassFolder
 
 GIVEN = ("notebooks", "labs", "docs")  # what a home has copies of
 FIRST_USER = sandbox.FIRST_USER + sandbox.USERS  # where the hub is root's: numbers that no grader uses
+FIRST_PORT, PORTS, STEP = 10_000, 22_000, 501  # a class has up to so many neighbouring ones
 WEEK = 7 * 24 * 3600  # seconds
 
 
@@ -39,6 +43,23 @@ def make_home(of: ClassFolder, student: str) -> Path:
 def _next_user(of: ClassFolder) -> int:
     taken = [path.stat().st_uid for path in of.homes.iterdir() if not path.name.startswith(".")]
     return max([FIRST_USER, *taken]) + 1
+
+
+def free_port(of: ClassFolder, student: str) -> int:
+    """A port for a student's server, of those that Linux gives to nobody by itself.
+
+    The hub's own choice is one that is free now. A second later it may be a kernel's.
+    """
+    known = [*of.students, *of.instructors]
+    own = known.index(student) if student in known else len(known)
+    for number in range(PORTS // STEP):
+        port = FIRST_PORT + (STEP * (of.port + number) + own) % PORTS
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                tried.bind(("127.0.0.1", port))
+                return port
+    raise Problem("no port is free for a server")
 
 
 def environment(of: ClassFolder) -> dict[str, str]:

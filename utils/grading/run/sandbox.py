@@ -156,6 +156,7 @@ def _box(resources: Resources, readable: Sequence[str], writable: Sequence[str],
     """What bubblewrap is told of the inside."""
     box = ["--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     box += ["--unshare-cgroup-try", "--hostname", "sandbox", *_user_namespace()]
+    box += ["--perms", "0755", "--dir", "/etc"]  # bubblewrap itself would make it for its own user only
     for path in SYSTEM:
         if os.path.islink(path):
             box += ["--symlink", os.readlink(path), path]
@@ -168,7 +169,7 @@ def _box(resources: Resources, readable: Sequence[str], writable: Sequence[str],
         box += ["--perms", "0755", "--size", str(MIB), "--tmpfs", folder]
     inside = [*at.needed, *readable, *writable]
     for folder in sorted({str(parent) for path in inside for parent in Path(path).parents} - {"/", *EMPTY}):
-        box += ["--perms", "0755", "--dir", folder]  # bubblewrap itself would make them for its own user only
+        box += ["--perms", "0755", "--dir", folder]
     for path in (*at.needed, *readable):
         box += ["--ro-bind", path, path]
     for path in writable:
