@@ -1,6 +1,7 @@
 """A class of students who all begin within a minute, on a hub of this machine: what each waits for, and memory.
 
     sudo .venv/bin/python -m tools.benchmarks.class_room --students 30 --lesson notebooks/01_split_a_model.ipynb
+    sudo .venv/bin/python -m tools.benchmarks.class_room --each-lesson    # the memory of one student in each
 
 Real servers and kernels (`course hub`), clients that speak to them as JupyterLab does, no browser. The clients run on
 the same machine, and their processor time is in the result.
@@ -22,7 +23,7 @@ import typer
 
 from tests.support.a_hub import AHub
 from tests.support.hub_student import HubStudent
-from tests.support.notebooks import notebook_with
+from tests.support.notebooks import ROOT, notebook_with
 
 LAB = "labs/lab01/lab01_split_a_model.ipynb"
 STEPS = ("server", "first cell", "whole lesson", "first check", "hand in")
@@ -79,17 +80,55 @@ def one_student(hub: AHub, login: str, lesson: str, begin: float, waits: Waits, 
 
 
 def memory_by_student(hub: AHub) -> dict[str, int]:
-    """Proportional set size, in bytes, of all processes of each room: what is shared counts once."""
+    """Bytes that are of each student's processes alone: what a class needs more with each of them.
+
+    What they share with the warm process, or by files, is not in it.
+    """
+    users = {path.stat().st_uid: path.name for path in hub.of.homes.iterdir()}
     found: Counter[str] = Counter()
     for process in psutil.process_iter():
         try:
-            home = Path(process.environ().get("HOME", "/"))
-            if home.parent == hub.of.homes:
-                rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
-                found[home.name] += next(int(line.split()[1]) * 1024 for line in rollup.splitlines() if "Pss:" in line)
-        except (psutil.Error, OSError, StopIteration):
+            if student := users.get(process.uids().real):
+                rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+                found[student] += sum(int(line.split()[1]) * 1024 for line in rollup if line.startswith("Private_"))
+        except (psutil.Error, OSError):
             continue
     return found
+
+
+class Peak:
+    """The most memory that a student has had so far."""
+
+    def __init__(self, hub: AHub):
+        self._hub, self.bytes = hub, 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> Peak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.5):
+            self.bytes = max(self.bytes, *memory_by_student(self._hub).values(), 0)
+
+
+def each_lesson(hub: AHub) -> None:
+    """Run each lesson in a kernel of its own, and print the most memory that its student had."""
+    student = hub.student("s000")
+    print(f"{'of a student alone, MB: server, kernel, ranks':<48}{'at most':>8}{'at its end':>12}")
+    for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
+        with Peak(hub) as peak:
+            for cell in student.open(f"notebooks/{path.name}")["cells"]:
+                if cell["cell_type"] == "code":
+                    student.run(cell["source"])
+            end = memory_by_student(hub)["s000"]
+        print(f"{path.stem:<48}{max(peak.bytes, end) / 1e6:>8.0f}{end / 1e6:>12.0f}", flush=True)
+        student.end_kernel()
 
 
 def main(
@@ -97,13 +136,25 @@ def main(
     lesson: Annotated[str, typer.Option(help="A notebook that all open first.")] = "notebooks/01_split_a_model.ipynb",
     within: Annotated[float, typer.Option(help="Seconds in which all begin.")] = 60,
     seed: int = 0,
+    lessons: Annotated[bool, typer.Option("--each-lesson", help="One student, all lessons: memory.")] = False,
+    ordinary: Annotated[bool, typer.Option("--ordinary", help="Without a warm process.")] = False,
 ) -> None:
     """Have a class log in, run a lesson and a check of lab 01, and hand in."""
+    settings = {"warm": "false"} if ordinary else {}
+    if lessons:
+        with tempfile.TemporaryDirectory(prefix="class-") as folder:
+            hub = AHub(Path(folder), ["s000"], **settings)
+            try:
+                hub.start()
+                each_lesson(hub)
+            finally:
+                hub.stop()
+        return
     chance, logins = random.Random(seed), [f"s{number:03}" for number in range(students)]
     waits, done = Waits(), threading.Barrier(students + 1)
     before = psutil.virtual_memory().used
     with tempfile.TemporaryDirectory(prefix="class-") as folder:
-        hub = AHub(Path(folder), logins)
+        hub = AHub(Path(folder), logins, **settings)
         try:
             hub.start()
             threads = [
@@ -129,7 +180,7 @@ def main(
             print(f"{step:<22}{len(got):>10}{statistics.median(got):>10.1f}{max(got):>10.1f}")
     if each:
         print(
-            f"memory of a student at the end (PSS: a server and the lab's kernel): median "
+            f"memory of a student alone at the end (a server and the lab's kernel): median "
             f"{statistics.median(each) / 1e6:.0f} MB, most {each[-1] / 1e6:.0f} MB"
         )
     print(f"memory of the machine in use: {before / 1e9:.1f} GB before, {most / 1e9:.1f} GB at the most")

@@ -77,6 +77,9 @@ def grade(
         Path | None,
         typer.Option(metavar="CLASS", help="In place of SUBMISSIONS: the class of `course hub`, with its times."),
     ] = None,
+    give_back: Annotated[
+        bool, typer.Option("--give-back", help="With --hub: students see their pages there, but those in doubt.")
+    ] = False,
     students: Annotated[
         Path | None,
         typer.Option(
@@ -144,6 +147,8 @@ def grade(
         if students is None:
             students = of.hub / f"{lab}.csv"
             hand_ins.write_roster(of, lab, students)
+    elif give_back:
+        raise Problem("--give-back is for a class of `course hub`: give its folder with --hub")
     if submissions is None:
         raise Problem("give what was handed in: a folder or a zip, or --hub with the folder of a class")
     rule = rule_of(deadline, grace=grace, penalty=late_penalty)
@@ -166,6 +171,13 @@ def grade(
             progress=lambda done, total: bar.update(task, completed=done, total=total, visible=True),
         )
     _print(outcome)
+    if give_back and hub is not None:
+        from utils.hub import class_folder, results
+
+        held = {id(one.mark) for one in outcome.held}
+        sure = [one.student for one in outcome.grades if id(one) not in held and one.known and one.status != "missing"]
+        count = results.give_back(class_folder.read_class(hub), lab, out / "feedback", sure)
+        print(f"Given back: {count} student{'s see their' if count != 1 else ' sees the'} page at /services/class/")
 
 
 def _print(outcome: Outcome) -> None:

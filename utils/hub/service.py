@@ -13,14 +13,14 @@ import signal
 import sys
 from html import escape
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
 from jupyterhub.utils import url_path_join
 from tornado.web import Application, HTTPError, RequestHandler, authenticated
 
 from utils.common.errors import Problem
-from utils.hub import class_folder, hand_ins
+from utils.hub import class_folder, hand_ins, results
 from utils.hub.hands import Hands
 from utils.hub.live_page import live_page
 from utils.hub.progress import Progress
@@ -140,6 +140,24 @@ class ShowsProgress(_Asked):
         self.redirect(self.request.path)
 
 
+class ShowsResult(_Asked):
+    """A student's own page; an instructor's `?student=` asks for anybody's."""
+
+    @authenticated
+    def get(self, lab: str) -> None:
+        student = self.login
+        if student in self.of.instructors:
+            student = self.get_argument("student", student)
+        page = results.given_back(self.of, student, lab)
+        if not page:
+            raise HTTPError(404, reason="nothing has been given back")
+        # The page has a policy of its own. This one holds whatever is in it: no script, and nothing is loaded.
+        self.set_header(
+            "Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+        )
+        self.write(page)
+
+
 class ShowsHandIns(_Asked):
     @authenticated
     def get(self) -> None:
@@ -150,6 +168,9 @@ class ShowsHandIns(_Asked):
             for lab, receipt in hand_ins.last_receipts(self.of, student).items():
                 said = ", ".join(f"{name} {word}" for name, word in receipt.said.items()) or "not asked"
                 late = f' <span class="late">{escape(receipt.late)}</span>' if receipt.late else ""
+                if results.given_back(self.of, student, lab):
+                    asked = f"?student={quote(student)}" if everybody else ""
+                    late += f' <a href="result/{lab}{asked}">result</a>'
                 cells = [student, lab, receipt.at.replace("T", " "), receipt.file, receipt.sha256[:12], said]
                 head, *others = (f"<td>{escape(cell)}</td>" for cell in cells)
                 rows.append(f"<tr>{head}{''.join(others)}<td>{late}</td></tr>")
@@ -170,6 +191,7 @@ async def main() -> None:
             (url_path_join(prefix, r"hand_in/(\w+)"), TakesHandIn, with_class),
             (url_path_join(prefix, "(progress|hand|died)"), TakesNews, with_class),
             (url_path_join(prefix, "live"), ShowsProgress, with_class),
+            (url_path_join(prefix, r"result/(\w+)"), ShowsResult, with_class),
             (url_path_join(prefix, "oauth_callback"), HubOAuthCallbackHandler),
         ],
         cookie_secret=os.urandom(32),
