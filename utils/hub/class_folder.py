@@ -39,7 +39,7 @@ password = "{password}"
 instructors = ["instructor"]
 instructors_password = "{long_password}"
 
-memory_gib = 4  # of each process of a student: lesson 13 asks for more than 2, and uses little of it
+memory_gib = 4  # of each process of a student
 idle_minutes = 60  # a server that does nothing for so long is stopped; files stay
 # Servers and kernels are forked from one process that has PyTorch loaded: less memory, and no wait. Needs Linux 6.5.
 warm = true
