@@ -239,7 +239,7 @@ def compare_step_times(student, devices, disturbed_but=None, **how):
     right = dict(zip(PARTS, seen["right"], strict=True))
     need(
         len(readings) > 1,
-        f"clock() was called {times(len(readings))}. Measure each time with the clock that is passed to time_step.",
+        f"clock() was called {times(len(readings))}. Read both times from the clock that is passed to time_step.",
     )
     for part in PARTS:
         found, wanted = told[part], right[part]

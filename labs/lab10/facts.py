@@ -280,7 +280,7 @@ def _(student):
         to_weight, to_bias = to_weight + passed.T @ x, to_bias + passed.sum(0)
     need(
         all(each is not None for each in run["gradients"]) and all(map(close, run["gradients"], (to_weight, to_bias))),
-        "The parameters' gradients do not belong to the values that were sent.",
+        "The parameters' gradients do not correspond to the values that were sent.",
     )
 
 

@@ -53,7 +53,7 @@ ex1 = lab.exercise(
     star=True,
     title="What fills a device",
     hints=[
-        "Take one parameter with 10 elements and 4 devices. How many elements does the largest shard have?",
+        "Shard one parameter with 10 elements across 4 devices. How many elements does the largest shard have?",
         "For each of the three kinds of memory, how many bytes does one element take, which techniques shard it, and "
         "which parameters have it at all?",
         "In mixed precision, the optimizer state has a third tensor. Which dtype do all three tensors have?",
@@ -1181,7 +1181,7 @@ def need_even(student, places, width):
         )
 
 
-@ex4.fact("no device has more elements than necessary, of the weight or of the bias")
+@ex4.fact("no device has more elements of the weight or of the bias than necessary")
 def _(student):
     need_even(student, places_of(student, 2), 8)
     need_even(student, places_of(student, 4), 8)

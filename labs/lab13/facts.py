@@ -57,7 +57,7 @@ ex1 = lab.exercise(
     title="Which GPU is it?",
     hints=[
         "Does CUDA number the GPUs by bus or by speed? The numbers in `visible` are indices into that list.",
-        "List the GPUs that the process sees, in their order. The local rank is an index into that list.",
+        "List the GPUs in the order in which the process sees them. The local rank is an index into that list.",
     ],
 )
 

@@ -160,7 +160,7 @@ def test_a_full_disk_leaves_the_notebook_before(of, monkeypatch):
     assert not list(of.handed_in.rglob(".*.part"))
 
 
-def test_each_student_has_a_port_that_linux_gives_to_nobody_else(of):
+def test_each_student_has_a_port_that_linux_gives_to_no_other_program(of):
     first, second = (room.free_port(of, student) for student in of.students[:2])
     assert first != second
     assert max(first, second) < 32_768

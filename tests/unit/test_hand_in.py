@@ -156,6 +156,6 @@ def test_a_raised_hand_says_how_many_are_before(hub, monkeypatch):
 def test_without_a_class_no_hand_goes_up(hub, monkeypatch):
     monkeypatch.delenv(PROGRESS, raising=False)
     assert repr(raise_hand()) == (
-        "Your hand is not up.\nNobody would see it: no class runs here, or its instructor's page is off."
+        "Your hand is not up.\nYour instructor would not see it: no class runs here, or the page that shows it is off."
     )
     assert hub.heard == []

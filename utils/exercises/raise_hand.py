@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from utils.exercises.class_service import Told, instructor_looks, send
 
-NOT_HERE = "Nobody would see it: no class runs here, or its instructor's page is off."
+NOT_HERE = "Your instructor would not see it: no class runs here, or the page that shows it is off."
 
 
 def raise_hand(at: str = "") -> Told:

@@ -46,7 +46,7 @@ def _next_user(of: ClassFolder) -> int:
 
 
 def free_port(of: ClassFolder, student: str) -> int:
-    """A port for a student's server, of those that Linux gives to nobody by itself.
+    """A port for a student's server, below those that Linux gives to a program which asks for any.
 
     The hub's own choice is one that is free now. A second later it may be a kernel's.
     """
