@@ -10,7 +10,7 @@ import pytest
 
 from utils.common.errors import Problem
 from utils.grading.handed_in.platforms import read_names
-from utils.hub import class_folder, hand_ins, room
+from utils.hub import class_folder, hand_ins, results, room
 
 NOTEBOOK = b'{"cells": []}'
 
@@ -179,3 +179,16 @@ def test_the_roster_has_everybody_with_the_time_of_the_last(of, tmp_path):
         "b.lee@x.org,",
         "20231,",
     ]
+
+
+def test_pages_are_given_back_to_those_whose_mark_is_sure_and_taken_from_the_others(of, tmp_path):
+    ann, lee, number = of.students
+    for student in (ann, lee):
+        (tmp_path / f"{student}.html").write_text(f"page of {student}")
+    assert results.give_back(of, "lab01", tmp_path, [ann, lee, number, "dora"]) == 2
+    assert results.given_back(of, ann, "lab01") == f"page of {ann}"
+    assert results.give_back(of, "lab01", tmp_path, [lee]) == 1
+    assert results.given_back(of, ann, "lab01") == ""
+    assert results.given_back(of, lee, "lab01") == f"page of {lee}"
+    for student, lab in ((lee, "lab02"), (lee, "../lab01"), ("../class", "lab01"), ("dora", "lab01")):
+        assert results.given_back(of, student, lab) == ""

@@ -174,8 +174,9 @@ def grade(
     if give_back and hub is not None:
         from utils.hub import class_folder, results
 
-        held = {id(one.mark) for one in outcome.held}
-        sure = [one.student for one in outcome.grades if id(one) not in held and one.known and one.status != "missing"]
+        sure = [
+            one.student for one in outcome.grades if one.known and one.status != "missing" and not outcome.is_held(one)
+        ]
         count = results.give_back(class_folder.read_class(hub), lab, out / "feedback", sure)
         print(f"Given back: {count} student{'s see their' if count != 1 else ' sees the'} page at /services/class/")
 
@@ -183,11 +184,10 @@ def grade(
 def _print(outcome: Outcome) -> None:
     from utils.grading.tell.text import line
 
-    held = {id(one.mark) for one in outcome.held}
     for one in outcome.grades:
         note = f"  ({line(one.note)})" if one.note else ""
         late = f"  late: -{one.penalty:g}" if one.penalty else ""
-        look = "  look at it by hand" if id(one) in held else ""
+        look = "  look at it by hand" if outcome.is_held(one) else ""
         print(f"{line(one.student):<24} {one.mark:>3g} / {outcome.most:g}  {one.status}{note}{late}{look}")
     if outcome.earlier:
         print(f"graded by an earlier version of the course: {outcome.earlier} kept; --again all judges all of them")

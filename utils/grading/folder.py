@@ -57,6 +57,10 @@ class Outcome:
         """How many have to be looked at by hand."""
         return len(self.held)
 
+    def is_held(self, grade: Mark) -> bool:
+        """Whether this one has to be looked at before it is a sure mark."""
+        return any(one.mark is grade for one in self.held)
+
     @property
     def again(self) -> list[Mark]:
         """Those that could not be graded: the same call again grades them and no others."""

@@ -37,7 +37,7 @@ def _hands(hands: Hands, form: str) -> str:
 
 def _died(progress: Progress) -> str:
     rows = "".join(
-        f"<tr><td>{escape(student)}</td><td>{HOW.get(code, f'ended with {code}')}</td>"
+        f"<tr><td>{escape(student)}</td><td>{HOW.get(code, f'ended with exit code {code}')}</td>"
         f"<td>{ago / 60:.0f} min ago</td></tr>"
         for student, code, ago in progress.died_lately()
     )

@@ -12,15 +12,19 @@ from utils.hub.hand_ins import LAB
 
 
 def give_back(of: ClassFolder, lab: str, feedback: Path, students: Iterable[str]) -> int:
-    """Show these students the pages that `course grade` has written for them. Returns how many there were."""
-    count = 0
-    for student in set(students) & set(of.students):
-        page = feedback / f"{file_stem(student)}.html"
-        if page.exists():
-            place = _page_of(of, student, lab)
+    """Show these students the pages that `course grade` has written for them. Returns how many there were.
+
+    The others have none from now on: what they were shown earlier is in doubt.
+    """
+    sure, count = set(students), 0
+    for student in of.students:
+        page, place = feedback / f"{file_stem(student)}.html", _page_of(of, student, lab)
+        if student in sure and page.exists():
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_whole(place, page.read_text(encoding="utf-8"))
             count += 1
+        else:
+            place.unlink(missing_ok=True)
     return count
 
 

@@ -121,12 +121,15 @@ class TakesNews(_Asked):
 
 
 class ShowsProgress(_Asked):
-    """The instructor's page: numbers that a room can see, and names below a fold."""
+    """The instructor's page: who asked for help, numbers that a room can see, and names below a fold."""
+
+    def _require_an_instructor(self) -> None:
+        if self.login not in self.of.instructors:
+            raise HTTPError(403, reason="this page is the instructor's")
 
     @authenticated
     def get(self) -> None:
-        if self.login not in self.of.instructors:
-            raise HTTPError(403, reason="this page is the instructor's")
+        self._require_an_instructor()
         self.set_header("Refresh", str(SECONDS_BETWEEN))
         body = live_page(self.of, self.progress, self.hands, self.xsrf_form_html())
         self.write(PAGE.format(title="The class now", body=body))
@@ -134,8 +137,7 @@ class ShowsProgress(_Asked):
     @authenticated
     def post(self) -> None:
         """The button beside a raised hand."""
-        if self.login not in self.of.instructors:
-            raise HTTPError(403, reason="this page is the instructor's")
+        self._require_an_instructor()
         self.hands.put_down(self.get_body_argument("student"))
         self.redirect(self.request.path)
 
