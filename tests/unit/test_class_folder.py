@@ -1,8 +1,10 @@
 """The folder of a class: who is in it, what was handed in, and what is refused with one line."""
 
 import json
+import os
 import re
 import socket
+import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,7 +12,7 @@ import pytest
 
 from utils.common.errors import Problem
 from utils.grading.handed_in.platforms import read_names
-from utils.hub import class_folder, hand_ins, results, room
+from utils.hub import class_folder, hand_ins, results, room, start
 
 NOTEBOOK = b'{"cells": []}'
 
@@ -192,3 +194,26 @@ def test_pages_are_given_back_to_those_whose_mark_is_sure_and_taken_from_the_oth
     assert results.given_back(of, lee, "lab01") == f"page of {lee}"
     for student, lab in ((lee, "lab02"), (lee, "../lab01"), ("../class", "lab01"), ("dora", "lab01")):
         assert results.given_back(of, student, lab) == ""
+
+
+def zipped(files):
+    def bundle(path):
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, text in files.items():
+                archive.writestr(f"course/{name}", text)
+
+    return bundle
+
+
+def test_a_renewed_course_is_the_same_folder_for_rooms_that_go_on(of):
+    start.renew_course(of, zipped({"README.md": "one", "utils/a.py": "a = 1", "utils/old/b.py": "b = 1"}))
+    seen = os.open(of.course / "utils", os.O_RDONLY)  # as a room that was made before
+    kept = (of.course / "README.md").stat().st_ino
+    start.renew_course(of, zipped({"README.md": "one", "utils/a.py": "a = 2", "utils/new/c.py": "c = 1"}))
+    assert sorted(os.listdir(seen)) == ["a.py", "new"]
+    with open("a.py", opener=lambda name, _: os.open(name, os.O_RDONLY, dir_fd=seen)) as renewed:
+        assert renewed.read() == "a = 2"
+    os.close(seen)
+    assert (of.course / "README.md").stat().st_ino == kept
+    assert {path.name for path in of.course.iterdir()} == {"README.md", "utils"}
+    assert not list(of.path.glob(".course-*"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import importlib.util
 import os
 import shutil
@@ -31,7 +32,10 @@ def make_ready(folder: Path, students: Path | None, bundle) -> str:
 
 
 def renew_course(of: class_folder.ClassFolder, bundle) -> None:
-    """Put the course as students get it where they read it. Their own copies of notebooks stay as they are."""
+    """Put the course as students get it where they read it. Their own copies of notebooks stay as they are.
+
+    The folder stays the same one: rooms of a hub that was killed go on, and have it.
+    """
     with tempfile.TemporaryDirectory(dir=of.path, prefix=".course-") as beside:
         zipped, fresh = Path(beside) / "course.zip", Path(beside) / "course"
         bundle(zipped)
@@ -41,8 +45,22 @@ def renew_course(of: class_folder.ClassFolder, bundle) -> None:
         tops = list(fresh.iterdir())
         inside = tops[0] if len(tops) == 1 else fresh
         if of.course.exists():
-            shutil.move(of.course, Path(beside) / "before")
-        shutil.move(inside, of.course)
+            _make_alike(inside, of.course)
+        else:
+            shutil.move(inside, of.course)
+
+
+def _make_alike(fresh: Path, folder: Path) -> None:
+    """Give a folder the files of another, which loses them. A file that is read meanwhile is the old or the new one."""
+    new = {path.relative_to(fresh) for path in fresh.rglob("*")}
+    for name in sorted(new):
+        if (fresh / name).is_dir():
+            (folder / name).mkdir(exist_ok=True)
+        elif not (folder / name).exists() or not filecmp.cmp(fresh / name, folder / name, shallow=False):
+            os.replace(fresh / name, folder / name)
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.relative_to(folder) not in new:
+            path.rmdir() if path.is_dir() else path.unlink()
 
 
 def start_hub(folder: Path) -> None:
