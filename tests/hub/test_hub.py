@@ -159,6 +159,33 @@ print(sorted(os.environ.keys() & {"JUPYTERHUB_API_TOKEN", "COURSE_HAND_IN", "HOM
     ]
 
 
+def test_torchrun_and_its_workers_are_forked_from_the_warm_process(bob):
+    code = """
+import os, subprocess, sys
+open("program.py", "w").write('''
+import os, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.tensor(1.0 + dist.get_rank())
+dist.all_reduce(total)
+warm = b"fork_server" in open("/proc/self/cmdline", "rb").read()
+if dist.get_rank() == 0:
+    print(total.item(), torch.accelerator.device_count(), warm, flush=True)
+sys.exit(dist.get_rank() * int(sys.argv[1]))
+''')
+torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
+how = dict(env=os.environ | {"SIMGPU": "2"}, capture_output=True, text=True)
+for code in ("0", "3"):
+    ran = subprocess.run([*torchrun, "--nproc-per-node=2", "program.py", code], **how)
+    print(ran.stdout.strip(), ran.returncode, "exitcode  : 3" in ran.stderr)
+waits = subprocess.Popen([sys.executable, "-c", "import sys; print(sys.executable); input()"], stdin=subprocess.PIPE)
+waits.kill()
+print(waits.wait())
+"""
+    ran = bob.run(code)
+    assert not ran.error
+    assert ran.text.splitlines()[-3:] == ["3.0 2 True 0 False", "3.0 2 True 1 True", "-9"]
+
+
 def test_a_warm_kernel_is_interrupted_and_comes_back_when_it_dies(bob):
     kernel = bob.kernel
     threading.Timer(1, lambda: bob.api("POST", f"kernels/{kernel}/interrupt")).start()
@@ -338,6 +365,7 @@ def test_a_killed_hub_loses_nothing_and_kernels_go_on(hub, ann):
     again = hub.student("ann")
     again.connect(ann.kernel)
     assert again.run("mine + 1").text.strip() == "42"
+    assert not again.run("import utils.planner").error  # not loaded before
     assert again.run(HAND_IN).text.startswith("Handed in: lab01")
 
 

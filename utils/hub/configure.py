@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from utils.common.files import ROOT, python_path
-from utils.common.settings import FORK_SERVER, HAND_IN, PROGRESS
+from utils.common.settings import FORK_SERVER, HAND_IN, PROGRESS, PYTHON
 from utils.hub import class_folder, room, warm_service
 from utils.hub.proxy import ProxyWatchedOnce
 
@@ -66,6 +66,7 @@ def configure(c, folder: str) -> None:
     if warm := of.warm and not warm_service.no_warm_process():
         of.warm_socket.parent.mkdir(exist_ok=True)  # a room is made with it, whether the service is there or not yet
         c.Spawner.environment[FORK_SERVER] = str(of.warm_socket)
+        c.Spawner.environment[PYTHON] = str(room.write_python(of))
         c.Spawner.args += ["--AsyncMappingKernelManager.kernel_manager_class=utils.hub.warm_kernels.WarmKernelManager"]
     c.Spawner.start_timeout = c.Spawner.http_timeout = SECONDS_TO_START
     c.JupyterHub.concurrent_spawn_limit = 0  # beyond a limit a student would be told to try again later

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import socket
 import sys
@@ -10,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from utils.common.errors import Problem
-from utils.common.files import python_path
+from utils.common.files import python_path, write_whole
 from utils.grading.run import sandbox
 from utils.grading.run.places import find_places
 from utils.hub.class_folder import ClassFolder
@@ -19,6 +20,16 @@ GIVEN = ("notebooks", "labs", "docs")  # what a home has copies of
 FIRST_USER = sandbox.FIRST_USER + sandbox.USERS  # where the hub is root's: numbers that no grader uses
 FIRST_PORT, PORTS, STEP = 10_000, 22_000, 501  # a class has up to so many neighbouring ones
 WEEK = 7 * 24 * 3600  # seconds
+# A script and torchrun are forked from the class's warm process; whatever else Python is asked for is its own.
+PYTHON_COMMAND = """\
+#!/bin/sh
+case "$1 $2" in
+  "-u "*.py | *.py" "* | "-m torch.distributed.run")
+    exec {python} -S -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); import utils.hub.start_program as its
+its.main()' {course} "$@" ;;
+esac
+exec {python} "$@"
+"""
 
 
 def make_home(of: ClassFolder, student: str) -> Path:
@@ -66,11 +77,19 @@ def environment(of: ClassFolder) -> dict[str, str]:
     """What a student's server and its kernels are told."""
     return {
         "PYTHONPATH": python_path(course=of.course),
-        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         # The class shares the cores. More threads would also be there before a fork, which copies one.
         **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")},
         "JUPYTER_RUNTIME_DIR": "/tmp/jupyter",  # a path for sockets is short
     }
+
+
+def write_python(of: ClassFolder) -> Path:
+    """The command that kernels have as their Python, beside the socket of the warm process (start_program.py)."""
+    path = of.warm_socket.with_name("python")
+    quoted = {"python": shlex.quote(sys.executable), "course": shlex.quote(str(of.course))}
+    write_whole(path, PYTHON_COMMAND.format(**quoted))
+    path.chmod(0o755)
+    return path
 
 
 def resources(of: ClassFolder) -> sandbox.Resources:

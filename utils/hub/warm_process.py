@@ -4,7 +4,7 @@ It has PyTorch and the course loaded, once for the whole class, and runs no line
 
     warm process      is asked by the service (warm_service.py), and forks
       supervisor      enters the namespaces of the room that asked, and becomes the student
-        children      a server, a notebook's kernel, or its ranks
+        children      a server, a notebook's kernel, its ranks, or a program
 
 Students share what was there before the fork: the addresses of libraries, and the seed of Python's hashes.
 """
@@ -17,8 +17,10 @@ import signal
 import sys
 from contextlib import suppress
 
+from utils.common.settings import PYTHON
 from utils.grading.run import forked_kernels, isolation
 from utils.processes.fork_server import Children, forget_random_numbers
+from utils.processes.program import be_program
 from utils.ranks import one_rank
 
 # What a server loads before it is JupyterHub's: that part looks at its environment when it is loaded.
@@ -29,12 +31,13 @@ SERVERS = (
     "jupyter_lsp",
     "jupyter_server_terminals.app",
 )
+TORCHRUN = "torch.distributed.launcher.api"
 
 
 def load_for_class() -> Children:
     """Load what servers, kernels and ranks need."""
     isolation.keep_memory_private()
-    for name in SERVERS:
+    for name in (*SERVERS, TORCHRUN):
         with suppress(ImportError):  # an extension that is not installed
             importlib.import_module(name)
     forked_kernels.load_for_plain_kernels()
@@ -51,7 +54,7 @@ def _enter_room(request: dict, files: list[int]) -> None:
 
 
 def _become(request: dict, files: list[int], number: int) -> None:
-    """Be a server, a kernel or a rank: `asked` is the student's word, and can do no more than the student."""
+    """Be a server, a kernel, a rank or a program: `asked` is the student's word, who could do the same."""
     asked = request["asked"]
     os.setsid()
     isolation.keep_memory_private(False)  # as that of any process of the student
@@ -65,14 +68,22 @@ def _become(request: dict, files: list[int], number: int) -> None:
     forget_random_numbers()
     if "server" in asked:
         return _be_server(files, asked["server"])
+    if "program" in asked:
+        _take_files(files, (0, 1, 2))
+        return be_program(asked["program"])
     isolation.close_files()
+    sys.executable = os.environ.get(PYTHON, sys.executable)
     return forked_kernels.begin_plain([], asked["arguments"])
 
 
-def _be_server(files: list[int], arguments: list[str]) -> None:
-    for file, number in zip(files, (1, 2), strict=True):
+def _take_files(files: list[int], numbers: tuple[int, ...]) -> None:
+    for file, number in zip(files, numbers, strict=True):
         os.dup2(file, number)
     isolation.close_files()
+
+
+def _be_server(files: list[int], arguments: list[str]) -> None:
+    _take_files(files, (1, 2))
     sys.argv = ["jupyterhub-singleuser", *arguments]
     from jupyterhub.singleuser import main
 

@@ -34,7 +34,7 @@ from typing import NamedTuple
 LARGEST_REQUEST = 65_536  # bytes
 MOST_FILES = 200  # of a request: Linux takes 253 in a message
 MESSAGE = 1000  # bytes that a supervisor, and its client, say at most
-READY, STARTED, ENDED, INTERRUPT = "ready", "started", "ended", "interrupt"
+READY, STARTED, ENDED, SIGNAL = "ready", "started", "ended", "signal"
 SET_SIGNAL_OF_PARENTS_DEATH = 1
 
 
@@ -129,7 +129,7 @@ def _in_the_supervisor(
 def _supervise(life: socket.socket, request: dict, files: list[int], children: Children) -> None:
     """Fork the children, and end them when the other end of `life` closes. Says how they ended.
 
-    An interrupt that comes by `life` goes to the children and what is in their groups.
+    "signal 2" by `life` sends that signal to the children and what is in their groups.
     """
     children.set_apart(request, files)
     supervisor = os.pidfd_open(os.getpid())
@@ -141,10 +141,11 @@ def _supervise(life: socket.socket, request: dict, files: list[int], children: C
         ended, _, _ = select.select([life, *left], [], [])
         left.difference_update(ended)
         if life in ended:
-            if life.recv(MESSAGE) != INTERRUPT.encode():
+            word, _, number = life.recv(MESSAGE).decode(errors="replace").partition(" ")
+            if word != SIGNAL or not number.isdigit():
                 break
             for child in forked:
-                _interrupt(child)
+                _signal(child, int(number))
     # The children, and all that they have started, as far as it can be known. Where one is the first process of a
     # namespace, Linux ends all that is in it.
     for child in forked:
@@ -173,10 +174,10 @@ def _fork(
     return child
 
 
-def _interrupt(child: int) -> None:
-    """As Ctrl+C does: the child, and all that is in its group."""
-    with suppress(ProcessLookupError):  # it has made no group yet, or has ended
-        os.killpg(child, signal.SIGINT)
+def _signal(child: int, number: int) -> None:
+    """Send the child, and all that is in its group, a signal."""
+    with suppress(OSError):  # it has made no group yet, or has ended, or there is no such signal
+        os.killpg(child, number)
 
 
 def _close(files: list[int]) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -15,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.util import Finalize
 
-from .fork_server import ENDED, INTERRUPT, READY, STARTED
+from .fork_server import ENDED, READY, SIGNAL, STARTED
 
 START = "from utils.processes.fork_server import main; main()"
 STARTS_WITHIN = 30  # seconds that a fork may take on a busy machine
@@ -227,9 +228,13 @@ class Forked:
 
     def interrupt(self) -> None:
         """As Ctrl+C does: to it, and to what is in its group."""
+        self.send_signal(signal.SIGINT)
+
+    def send_signal(self, number: int) -> None:
+        """To it, and to what is in its group."""
         if self.returncode is None:
             with contextlib.suppress(OSError):
-                self._life.send(INTERRUPT.encode())
+                self._life.send(f"{SIGNAL} {number:d}".encode())
 
     def kill(self) -> None:
         """End it, and all that it has started."""
