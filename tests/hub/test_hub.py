@@ -1,6 +1,5 @@
 """A real hub with real servers: who gets in, what they see of each other, handing in, and what a crash leaves."""
 
-import json
 import re
 import signal
 import subprocess
@@ -192,11 +191,31 @@ def test_a_warm_kernel_is_interrupted_and_comes_back_when_it_dies(bob):
     assert bob.run("while True: pass").error.startswith("KeyboardInterrupt")
     bob.run("mine = 1")
     bob.begin("import os; os._exit(1)")
-    deadline = time.monotonic() + 120
-    while (json.loads(bob.socket.recv())["content"].get("execution_state")) != "restarting":
-        assert time.monotonic() < deadline
-    bob.connect(kernel)
+    bob.wait_for_a_new_kernel()
     assert bob.run("mine").error.startswith("NameError")
+
+
+def test_a_student_whose_programs_have_too_much_together_is_told_why_one_was_ended(hub, bob):
+    """None of them has more than a process may."""
+    code = """
+import os, time
+GIB = 2**30
+child = os.fork()
+if child == 0:
+    held = bytearray(b"1") * int(1.4 * GIB)
+    time.sleep(600)
+held = bytearray(b"1") * (2 * GIB)
+time.sleep(600)
+"""
+    before = hub.warm_process().pid
+    bob.begin(code)
+    bob.wait_for_a_new_kernel()
+    ran = bob.run("6 * 7")
+    assert "This is a new kernel: the one before was killed." in ran.text
+    assert "42" in ran.text
+    assert "a new kernel" not in bob.run("6 * 7").text
+    assert "bob: more than 3 GiB" in (hub.folder / "log.txt").read_text()
+    assert hub.warm_process().pid == before
 
 
 def test_two_kernels_draw_different_random_numbers(ann, bob):
@@ -377,6 +396,22 @@ def test_a_killed_proxy_comes_back(hub, ann):
         assert time.monotonic() < deadline
         time.sleep(0.2)
     assert hub.student("ann").api("GET", f"kernels/{ann.kernel}").status_code == 200
+
+
+def test_where_memory_is_full_servers_wait_in_line(tmp_path):
+    hub = AHub(tmp_path, ["ann", "bob"], free_gib=100_000)
+    try:
+        hub.start()
+        told = []
+        for login in ("ann", "bob"):
+            student = HubStudent(hub.address, login)
+            assert student.log_in(hub.of.password)
+            told.append(next(line for line in student.messages_while_waiting() if "memory" in line))
+        assert "You are next." in told[0]
+        assert "1 student is before you." in told[1]
+    finally:
+        left = hub.stop()
+    assert not left
 
 
 @pytest.mark.thorough  # a cheaper one: ranks in a room, above

@@ -7,6 +7,7 @@ import json
 import re
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import requests
@@ -43,18 +44,26 @@ class HubStudent:
         began = time.monotonic()
         page = self.web.get(f"{self.address}/hub/spawn")
         while time.monotonic() - began < within:
-            if told := re.search(r'EventSource\("([^"]+)"\)', page.text):
-                # One request that lasts until the server is there, or has failed.
-                address = f"{self.address}{html.unescape(told[1])}"
-                with self.web.get(address, stream=True, timeout=within) as progress:
-                    for _ in progress.iter_lines():
-                        pass
+            for _ in self._progress(page.text, within):
+                pass
             page = self.web.get(f"{self.address}/user/{self.login}/lab")  # makes the cookies of the server
             answer = self.web.get(f"{self.address}/user/{self.login}/api/status")
             if answer.status_code == 200 and answer.headers.get("Content-Type", "").startswith("application/json"):
                 return time.monotonic() - began
             time.sleep(0.2)
         raise TimeoutError(f"{self.login}'s server did not start: {answer.status_code} {answer.url}")
+
+    def messages_while_waiting(self) -> Iterator[str]:
+        """What the page of a student says whose server is not there yet."""
+        yield from self._progress(self.web.get(f"{self.address}/hub/spawn").text, 60)
+
+    def _progress(self, page: str, within: float) -> Iterator[str]:
+        """One request that lasts until the server is there, or has failed."""
+        if told := re.search(r'EventSource\("([^"]+)"\)', page):
+            with self.web.get(f"{self.address}{html.unescape(told[1])}", stream=True, timeout=within) as progress:
+                for line in progress.iter_lines():
+                    if line.startswith(b"data: "):
+                        yield json.loads(line.removeprefix(b"data: "))["message"]
 
     def api(self, method: str, path: str, **options) -> requests.Response:
         """A call of the student's own server."""
@@ -81,6 +90,14 @@ class HubStudent:
         self.socket = websocket.create_connection(
             f"{address}/user/{self.login}/api/kernels/{self.kernel}/channels", cookie=cookies, timeout=300
         )
+
+    def wait_for_a_new_kernel(self, within: float = 120) -> None:
+        """Until Jupyter starts one in place of one that died, and talk to that."""
+        assert self.socket is not None
+        deadline = time.monotonic() + within
+        while json.loads(self.socket.recv())["content"].get("execution_state") != "restarting":
+            assert time.monotonic() < deadline
+        self.connect(self.kernel)
 
     def end_kernel(self) -> None:
         """As the student does who shuts a notebook down before opening the next."""

@@ -40,6 +40,8 @@ instructors = ["instructor"]
 instructors_password = "{long_password}"
 
 memory_gib = 4  # of each process of a student
+student_gib = 3  # of all processes of a student together: beyond it the largest is ended
+free_gib = 1  # memory of the machine that stays free: where it would not, servers wait in line
 idle_minutes = 60  # a server that does nothing for so long is stopped; files stay
 # Servers and kernels are forked from one process that has PyTorch loaded: less memory, and no wait. Needs Linux 6.5.
 warm = true
@@ -65,6 +67,8 @@ KINDS = {
     "instructors": list,
     "instructors_password": str,
     "memory_gib": (int, float),
+    "student_gib": (int, float),
+    "free_gib": (int, float),
     "idle_minutes": (int, float),
     "warm": bool,
     "live": bool,
@@ -84,6 +88,8 @@ class ClassFolder:
     instructors: tuple[str, ...] = ()
     instructors_password: str = ""
     memory_gib: float = 4
+    student_gib: float = 3
+    free_gib: float = 1
     idle_minutes: float = 60
     warm: bool = True
     live: bool = False

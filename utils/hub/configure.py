@@ -1,20 +1,23 @@
 """The hub's configuration: JupyterHub's own parts, told of this class.
 
 password of the class     jupyterhub's shared-password authenticator
-a student's server        its "simple" spawner, which starts the command of room.py
+a student's server        its "simple" spawner, which starts the command of room.py when there is memory (line.py)
 idle servers are stopped  jupyterhub-idle-culler
 kernels                   forked from one process, by a service of the hub's (warm_service.py)
 handing in                service.py, a service of the hub's
+memory of a student       memory_guard.py, too
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 from utils.common.files import ROOT, python_path
 from utils.common.settings import FORK_SERVER, HAND_IN, PROGRESS, PYTHON
 from utils.hub import class_folder, room, warm_service
+from utils.hub.line import Line, SpawnerInLine
 from utils.hub.proxy import ProxyWatchedOnce
 
 PROXY = Path(sys.prefix) / "share" / "course-hub" / "node_modules" / ".bin" / "configurable-http-proxy"
@@ -46,7 +49,8 @@ def configure(c, folder: str) -> None:
     c.Authenticator.allowed_users = {*of.students, *of.instructors}
     c.Authenticator.admin_users = {*of.instructors}
 
-    c.JupyterHub.spawner_class = "simple"
+    c.JupyterHub.spawner_class = SpawnerInLine
+    SpawnerInLine.line = Line(of.free_gib * 2**30)
     c.SimpleLocalProcessSpawner.home_dir_template = str(of.homes / "{username}")
     c.LocalProcessSpawner.interrupt_timeout = 1  # a room ends by SIGTERM
     c.Spawner.pre_spawn_hook = lambda spawner: _before(spawner, of)
@@ -82,6 +86,7 @@ def configure(c, folder: str) -> None:
     idle = [*with_the_hub, "jupyterhub_idle_culler", f"--timeout={of.idle_minutes * 60:.0f}"]
     receives = [*with_the_hub, "utils.hub.service", str(of.path)]
     own = {"PYTHONPATH": python_path()}
+    guards = [*with_the_hub, "utils.hub.memory_guard", str(of.path)]
     forks = [*with_the_hub, "utils.hub.warm_service", str(of.path)]
     c.JupyterHub.services = [
         {"name": "idle", "command": idle},
@@ -94,6 +99,7 @@ def configure(c, folder: str) -> None:
             "oauth_no_confirm": True,
         },
         *([{"name": "warm", "command": forks, "environment": own, "cwd": str(ROOT)}] if warm else []),
+        *([{"name": "memory", "command": guards, "environment": own, "cwd": str(ROOT)}] if os.geteuid() == 0 else []),
     ]
     c.JupyterHub.load_roles = [
         {

@@ -51,9 +51,13 @@ def make_home(of: ClassFolder, student: str) -> Path:
     return home
 
 
+def users(of: ClassFolder) -> dict[int, str]:
+    """The student of each user's number. One of them, where the hub is not root's: all are its user."""
+    return {home.stat().st_uid: home.name for home in of.homes.iterdir() if not home.name.startswith(".")}
+
+
 def _next_user(of: ClassFolder) -> int:
-    taken = [path.stat().st_uid for path in of.homes.iterdir() if not path.name.startswith(".")]
-    return max([FIRST_USER, *taken]) + 1
+    return max([FIRST_USER, *users(of)]) + 1
 
 
 def free_port(of: ClassFolder, student: str) -> int:

@@ -15,6 +15,10 @@ from utils.exercises.class_service import tell_of_a_dead_kernel
 from utils.processes.forking import Forked, ForkServerEnded, Lent, lent_at
 
 LAUNCHER = ["-m", "ipykernel_launcher"]
+SAYS_SO = (
+    "--IPKernelApp.exec_lines="
+    "from utils.exercises.after_a_kill import tell_at_the_next_cell as _tell; _tell(); del _tell"
+)
 
 _warm: Lent | None = None
 
@@ -31,9 +35,12 @@ class WarmKernelProvisioner(LocalProvisioner):
     """Has a kernel forked, and starts an ordinary one where that cannot be. Tells of a kernel that ends by itself."""
 
     _to_end = False  # it was asked to
+    _killed = False  # by Linux, or by the memory guard
 
     async def launch_kernel(self, cmd: list[str], **options) -> KernelConnectionInfo:
-        self._to_end = False
+        if self._killed and cmd[1:3] == LAUNCHER:
+            cmd = [*cmd, SAYS_SO]
+        self._to_end = self._killed = False
         if cmd[1:3] != LAUNCHER:  # no kernel of the course's
             return await super().launch_kernel(cmd, **options)
         request = {"environment": options["env"], "folder": options.get("cwd") or os.getcwd(), "arguments": cmd[3:]}
@@ -48,7 +55,7 @@ class WarmKernelProvisioner(LocalProvisioner):
     async def poll(self) -> int | None:
         code = await super().poll()
         if self.process is not None and code is not None and not self._to_end:
-            self._to_end = True
+            self._to_end, self._killed = True, code == -signal.SIGKILL
             tell_of_a_dead_kernel(code)
         return code
 
