@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from utils.hub import memory_guard
-from utils.hub.memory_guard import memory_of, too_much
+from utils.hub.memory_guard import pss_of, too_much
 
 MIB = 2**20
 
@@ -22,7 +22,7 @@ def processes(monkeypatch):
 
     def made(*sizes, at_most=None):
         found = [Stand(number) for number, _ in enumerate(sizes)]
-        monkeypatch.setattr(memory_guard, "memory_of", lambda process: sizes[process.pid])
+        monkeypatch.setattr(memory_guard, "pss_of", lambda process: sizes[process.pid])
         monkeypatch.setattr(memory_guard, "_at_most", lambda process: (at_most or sizes)[process.pid])
         return found
 
@@ -45,6 +45,6 @@ def test_memory_is_what_a_process_took():
     hoard = "import sys; held = bytearray(b'1') * (64 * 2**20); print('up', flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", hoard], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        assert 64 * MIB <= memory_of(psutil.Process(process.pid)) <= 100 * MIB
+        assert 64 * MIB <= pss_of(psutil.Process(process.pid)) <= 100 * MIB
         process.stdin.close()
-    assert memory_of(psutil.Process(1)) >= 0
+    assert pss_of(psutil.Process(1)) >= 0

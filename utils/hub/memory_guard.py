@@ -31,7 +31,7 @@ def students_processes(users: Mapping[int, str]) -> dict[str, list[psutil.Proces
     return dict(found)
 
 
-def memory_of(process: psutil.Process) -> int:
+def pss_of(process: psutil.Process) -> int:
     """Bytes of a process, with its share of what it has in common with others: Linux's Pss."""
     try:
         rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
@@ -44,7 +44,7 @@ def too_much(processes: list[psutil.Process], most: float) -> list[tuple[psutil.
     """The largest processes, with their bytes, without which the others are within `most` bytes."""
     if sum(_at_most(process) for process in processes) <= most:
         return []
-    sizes = sorted(((memory_of(process), process.pid, process) for process in processes), key=lambda one: one[:2])
+    sizes = sorted(((pss_of(process), process.pid, process) for process in processes), key=lambda one: one[:2])
     left, to_end = sum(size for size, _, _ in sizes), []
     while left > most:
         size, _, process = sizes.pop()
