@@ -333,7 +333,7 @@ def likely_share(part, found, share, span, seen) -> str:
         )
     total = f"The four shares add up to {sum(numbers):.4g}, not 1"
     if sum(numbers) < 1 - 1e-6:
-        return f"{total}. Cover all the time from timeline.begin to timeline.end, and divide by its length."
+        return f"{total}. Cover the whole time from timeline.begin to timeline.end, and divide by its duration."
     more = found[part] > share
     looks = {
         "both": (
@@ -534,7 +534,7 @@ def _(student):
 ex4 = lab.exercise(
     "ex4",
     star=True,
-    title="Adam in less than four times the weights",
+    title="Adam in less than four times the weights' memory",
     hints=[
         "The only argument of the hook is its parameter. How can the hook update this parameter and no other?",
         "An optimizer can have a single parameter. The optimizer keeps its state from step to step, so when must you "

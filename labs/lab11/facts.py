@@ -1051,7 +1051,7 @@ ex5 = lab.exercise(
 
 
 def run_lives(lab, place, row_count, size, steps, dropout, stops, seed, again):
-    """Trains once undisturbed, and once in several lives: each stopped at (what, which time), the last one not.
+    """Trains once uninterrupted, and once in several lives: each stopped at (what, which time), the last one not.
 
     A stop is as hard as a process that is killed: the folder is left as it was at that moment. A copy of a file is
     stopped when half of it is written.

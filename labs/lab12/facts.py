@@ -1,7 +1,7 @@
 """Lab 12's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
 A probe runs beside the student's code and tells plain data; the fact judges it here. What is right is computed by the
-undivided layers on the CPU. Memory and bytes are those that simulated devices have counted; on real ones they are not
+unsharded layers on the CPU. Memory and bytes are those that simulated devices have counted; on real ones they are not
 looked at, for libraries need memory of their own there.
 """
 
@@ -349,7 +349,7 @@ def expected_parallel(sizes, seed, batches, lr, bias_times=1.0):
 
 
 def mistaken_outputs(sizes, seed, x):
-    """Outputs of the undivided MLP with one mistake in it, and the mistake."""
+    """Outputs of the unsharded MLP with one mistake in it, and the mistake."""
     ins, hidden, outs = sizes
     first, last = nn.Linear(ins, hidden), nn.Linear(hidden, outs)
     fill(first, seed)
@@ -394,7 +394,7 @@ def why_output(mine, sizes, seed, x, count, given) -> str:
 
 
 def summed_terms(sizes, seed, x, count, terms):
-    """The output of the undivided MLP with the hidden features of the first devices only."""
+    """The output of the unsharded MLP with the hidden features of the first devices only."""
     ins, hidden, outs = sizes
     first, last = nn.Linear(ins, hidden), nn.Linear(hidden, outs)
     fill(first, seed)
@@ -668,7 +668,7 @@ def expected_sharded(stack, frozen, seed, gradients, lr, large, rounded=0.0, mis
 
 
 def sharded(student, places, stack, rows, *, frozen=0, steps=3, seed=5, lr=0.05, scale=1.0, large=1.0, again=False):
-    """A run of the student's, and the weights of an undivided one before and after each step."""
+    """A run of the student's, and the weights of an unsharded one before and after each step."""
     sizes = [each[1:] for each in stack if each[0] == "Linear"]
     shapes = (rows * len(places), sizes[0][0]), (rows * len(places), sizes[-1][1])
     seeds = [seed if again else seed + 9 * k for k in range(steps)]
@@ -756,7 +756,7 @@ def mostly_equal(mine, right) -> bool:
 
 
 def compare_after(copies, expected, unsure, places, number, lr, why=lambda number: ""):
-    """The replicas' weights after a step, beside those of the undivided model before and after it.
+    """The replicas' weights after a step, beside those of the unsharded model before and after it.
 
     Where gradients cancel, the mean is what rounding has left, and Adam makes a step of any size of it: `unsure`.
     """
@@ -913,8 +913,8 @@ def need_shards(student, places, stack, rows=1):
             )
             need(
                 moved >= MOST_OF * least,
-                f"in a step, the devices send each other {megabytes(moved)}, but the gradients for the owners and the "
-                f"new weights take {megabytes(least)}. Does any tensor go through the CPU?",
+                f"in a step, the devices send each other {megabytes(moved)}, but sending gradients to the owners and "
+                f"new weights to all devices takes {megabytes(least)}. Does any tensor go through the CPU?",
             )
         for number, copies in enumerate(run["steps"]):
             compare_after(copies, expected, run["unsure"], places, number + 1, lr)

@@ -58,7 +58,7 @@ def test_a_page_is_played_by_keyboard_alone(alone):
     for _ in range(5):
         alone.keyboard.press("Tab")
     press(alone, "b")
-    assert said.inner_text().endswith("its own forward pass is F0.0, which it has not done yet")
+    assert said.inner_text().endswith("it needs its forward pass, F0.0, which it has not done yet")
     press(alone, "f f ArrowDown f b f b ArrowUp b b")
     told = said.inner_text()
     assert told.endswith("That is par (GPipe: 9); no shorter one is known.")

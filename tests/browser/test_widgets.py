@@ -144,7 +144,7 @@ def test_a_question_is_answered_by_a_click_and_compared(page, tmp_path):
     page.get_by_label("device1", exact=True).click()
     outputs_of(page, QUESTION).get_by_text("Your prediction: device1").wait_for()
     said = run(page, COMPARE)
-    assert said == "You predicted: device1. It is: both the same.\nEach waits for the other."
+    assert said == "You predicted: device1. Result: both the same.\nEach waits for the other."
     run(page, QUESTION)  # again: the answer is still there
     assert page.get_by_label("device1", exact=True).is_checked()
     page.screenshot(path=tmp_path / "question.png")
@@ -154,7 +154,7 @@ def test_a_free_answer_is_typed(page):
     run(page, FREE)
     outputs_of(page, FREE).locator("input").fill("3")
     outputs_of(page, FREE).get_by_text("Your prediction: 3").wait_for()
-    assert run(page, COMPARE_FREE) == "You predicted: 3. It is: 2."
+    assert run(page, COMPARE_FREE) == "You predicted: 3. Result: 2."
 
 
 def test_a_slider_of_the_explorer_is_moved_by_keyboard(page, tmp_path):
@@ -235,7 +235,8 @@ def test_the_first_level_by_keyboard_alone_in_a_notebook(page):
 
     refused = press(page, "b", "cannot")
     assert (
-        refused == "rank 0 cannot do B0.0 as its first action: its own forward pass is F0.0, which it has not done yet"
+        refused
+        == "rank 0 cannot do B0.0 as its first action: it needs its forward pass, F0.0, which it has not done yet"
     )
     assert page.locator(".sg-cell").count() == 0
     assert len(cells(page)) == len(CELLS), "B was for the game, not for JupyterLab, which would insert a cell"

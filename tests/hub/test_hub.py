@@ -76,11 +76,11 @@ def test_the_kernel_is_the_courses_and_a_lab_can_be_done(ann):
 
 def test_a_notebook_that_is_handed_in_has_a_receipt(hub, ann):
     before = ann.run(HAND_IN).text
-    assert "does not have make_layers as you last ran it: save (Ctrl+S), then hand in again." in before
+    assert "does not have make_layers as you last ran it. Save (Ctrl+S), then hand in again." in before
     ann.save(LAB01, notebook_with("lab01", {}))
     receipt = ann.run(HAND_IN).text
     assert receipt.startswith("Handed in: lab01, ")
-    assert "It replaces the one of" in receipt
+    assert "It replaces the one handed in at" in receipt
     assert "as you last ran it" not in receipt
     kept = hand_ins.last_receipts(hub.of, "ann")["lab01"]
     assert kept.said == dict.fromkeys(["ex1", "ex2", "ex3", "ex4", "ex5"], "passed")
@@ -346,7 +346,7 @@ def test_what_was_graded_is_seen_by_its_student_and_the_instructor(hub, ann, bob
 def test_a_raised_hand_is_on_the_instructors_page_until_helped(hub, ann, bob):
     code = "from utils.exercises.raise_hand import raise_hand\nraise_hand('lab01 <b>ex2')"
     assert ann.run(code).text.startswith("Your hand is up.\nYou are the first.")
-    assert "1 student is before you" in bob.run(code).text
+    assert "1 student is ahead of you" in bob.run(code).text
     instructor = HubStudent(hub.address, "instructor")
     assert instructor.log_in(hub.of.instructors_password)
     page = live_page_of(instructor)

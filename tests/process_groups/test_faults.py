@@ -87,7 +87,7 @@ def without_a_backward_pass_on_one():
 
 
 SAME = "the ranks of a group have to call the same collectives in the same order, and did not. "
-ALL = "All ranks of a group have to make the same calls, and each send needs its receive."
+ALL = "All ranks of a group must make the same calls, and every send needs a receive."
 EACH = "there has to be one for each rank of the group"
 RING = "rank # waited in {0}=#), which can never complete: rank # waits in {0}=#) (its wait #); rank # waits in {0}=#) "
 RING += "(its wait #)|" + ALL + "|rank # waited in {0}=#).|rank # waited in {0}=#)."
@@ -149,7 +149,7 @@ FAULTS = {
     ),
     "one rank that died": (
         lambda: os._exit(1) if me() == 1 else dist.barrier(),
-        "rank 1 ended with exit code 1 before the end of the function, as by os._exit(1).|"
+        "rank 1 ended with exit code 1 before the function returned, as with os._exit(1).|"
         "ranks 0 and 2 waited in barrier().",
     ),
     # sizes
@@ -200,7 +200,7 @@ FAULTS = {
     "a tensor on the CPU": (
         lambda: dist.all_reduce(torch.ones(2)),
         "ranks 0 to 2: RuntimeError: No backend type associated with device type cpu|"
-        "This group works on GPUs: move the tensor to one first.",
+        "This group works on GPUs: move the tensor to a GPU first.",
     ),
     "all on the same GPU": (
         lambda: dist.all_reduce(mine(gpu=0)),
@@ -237,7 +237,7 @@ FAULTS = {
         from_a_root_outside,
         "ranks 0 and 1: ValueError: Global rank 2 is not part of group "
         "<torch.distributed.distributed_c10d.ProcessGroup object>|"
-        "Src, dst and root are numbers in the whole world, and have to be in the group.",
+        "src, dst and root are global rank numbers, and these ranks must be in the group.",
     ),
     "a group of ranks that there are not": (
         lambda: dist.new_group([0, 7]),
@@ -253,8 +253,8 @@ FAULTS = {
     "a batch that only receives": (lambda: in_a_batch(dist.irecv), RING.format(RECEIVES)),
     "an empty batch": (
         lambda: in_a_batch(),
-        "ranks 0 to 2: IndexError: list index out of range|Its list is empty: do not call it where there is nothing to "
-        "do.",
+        "ranks 0 to 2: IndexError: list index out of range|The list is empty: do not call this when there is nothing "
+        "to exchange.",
     ),
     "no rank receives": (
         lambda: dist.send(mine(), 1) if me() == 0 else None,
@@ -293,17 +293,16 @@ FAULTS = {
     "begun twice": (
         lambda: dist.init_process_group(),
         "ranks 0 to 2: ValueError: trying to initialize the default process group twice!|"
-        "On these ranks the process group is there already: leave this line out.",
+        "These ranks already have a process group: remove this line.",
     ),
     "ended twice": (
         ended_twice,
-        "ranks 0 to 2: AssertionError: Process group cannot be None|"
-        "There is no process group any more: it was destroyed before.",
+        "ranks 0 to 2: AssertionError: Process group cannot be None|The process group has already been destroyed.",
     ),
     "after the end": (
         after_the_end,
         "ranks 0 to 2: ValueError: Default process group has not been initialized, please make sure to call "
-        "init_process_group.|The process group was destroyed before: destroy it at the very end.",
+        "init_process_group.|The process group has already been destroyed: destroy it only at the very end.",
     ),
     # what cannot be done
     "a reduction of bits": (
@@ -314,13 +313,13 @@ FAULTS = {
     "an object that cannot be pickled": (
         lambda: dist.all_gather_object([None] * 3, threading.Lock() if me() == 1 else "text"),
         "rank 1: TypeError: cannot pickle '_thread.lock' object|"
-        "Objects travel as pickles: send what can be pickled, such as a state_dict.|"
+        "Objects are sent as pickles: send something that can be pickled, such as a state_dict.|"
         "ranks 0 and 2 waited in all_gather(int64[1]).",
     ),
     "no place for all objects": (
         lambda: dist.all_gather_object([None] * 2, "text"),
         "ranks 0 to 2: IndexError: list assignment index out of range|"
-        "Its list needs a place for each rank: [None] * world_size.",
+        "The list needs an entry for each rank: [None] * world_size.",
     ),
     "models that are not alike": (
         lambda: DistributedDataParallel(torch.nn.Linear(2 + (me() > 0), 2).to("simgpu")),

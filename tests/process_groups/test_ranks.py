@@ -153,7 +153,7 @@ def returns_a_lock():
         (
             one_exits,
             [
-                "rank 2 ended with exit code 3 before the end of the function, as by os._exit(3).",
+                "rank 2 ended with exit code 3 before the function returned, as with os._exit(3).",
                 "ranks 0 and 1 waited in barrier().",
             ],
         ),
@@ -198,14 +198,14 @@ def test_code_that_names_the_devices_module_can_travel():
 
 def test_what_cannot_travel_is_refused_in_a_line():
     lock = threading.Lock()
-    with pytest.raises(TypeError, match=r"cannot be sent to other processes: .*lock.* Make it on each rank"):
+    with pytest.raises(TypeError, match=r"cannot be sent to other processes: .*lock.* Create it on each rank"):
         ranks(2).run(lambda: lock)
-    with pytest.raises(RankError, match=r"ranks 0 and 1: TypeError: What was returned cannot be sent .*lock"):
+    with pytest.raises(RankError, match=r"ranks 0 and 1: TypeError: The return value cannot be sent .*lock"):
         ranks(2).run(returns_a_lock)
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(ValueError, match=r"ranks\(0\): ask for a whole number of ranks, 1 to 64"):
+    with pytest.raises(ValueError, match=r"ranks\(0\): give a whole number of ranks from 1 to 64"):
         ranks(0)
     with pytest.raises(TypeError, match="unexpected keyword argument 'gpus'"):
         ranks(2, gpus="V100")
@@ -243,7 +243,7 @@ def kills_what_has_forked_it():
 
 
 def test_no_rank_outlives_what_has_forked_it_and_the_next_run_starts_another(capsys):
-    with pytest.raises(RuntimeError, match="the process that ranks are forked from has ended: run this again"):
+    with pytest.raises(RuntimeError, match="the process that starts the ranks has ended: run this again"):
         ranks(2).run(kills_what_has_forked_it)
     wait_until_gone(int(line.split()[-1]) for line in capsys.readouterr().out.splitlines())
     assert ranks(2).run(dist.get_rank) == [0, 1]
@@ -359,7 +359,7 @@ def test_a_first_line_that_cannot_be_read(notebook):
 def test_an_interrupt_ends_a_run_with_one_line(notebook):
     said, failed = notebook.run(WORKS, at=notebook.manager.interrupt_kernel)
     assert said[0] == "rank 0: at work"
-    assert failed == ["RanksInterrupted: ranks 0 and 1 were interrupted, and were ended."]
+    assert failed == ["RanksInterrupted: ranks 0 and 1 were interrupted and stopped."]
     assert notebook.run("print(ranks(2).run(double, 1))") == (["[2, 2]"], []), "and the next run works"
 
 

@@ -165,10 +165,10 @@ def one_stage(schedule, count=1):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((["F0.0 B0.0", "B1.0 F1.0"],), r"its own forward pass is F1\.0, which comes later in its own list"),
-        ((one_f_one_b(3, 3),), r"this schedule has 3 ranks, and the group has 2"),
-        ((interleaved_1f1b(2, 2),), r"rank 1 has the stages 1 and 3: give 2, you gave 1"),
-        ((one_f_one_b(2, 5),), r"4 rows do not make 5 micro-batches"),
+        ((["F0.0 B0.0", "B1.0 F1.0"],), r"it needs its forward pass, F1\.0, which comes later in its list"),
+        ((one_f_one_b(3, 3),), r"this schedule has 3 ranks, but the group has 2"),
+        ((interleaved_1f1b(2, 2),), r"rank 1 needs a module for each of its stages \(1 and 3\), but you gave 1"),
+        ((one_f_one_b(2, 5),), r"a batch of 4 cannot be split into 5 micro-batches"),
     ],
 )
 def test_what_does_not_fit_gets_one_line(arguments, message):

@@ -56,7 +56,7 @@ def test_a_right_answer_on_a_machine_of_shapes_is_not_told_that_it_is_wrong():
     verdict = check("pipelined")
     assert not verdict.passed
     assert "not yet" not in repr(verdict)
-    assert "since its cell the machine has changed" in verdict._repr_html_()
+    assert "the simulated machine now keeps only shapes" in verdict._repr_html_()
     assert "\n" not in repr(verdict)
     with pytest.raises(AssertionError, match="Restart the kernel"):
         verdict.require()
@@ -235,7 +235,7 @@ A_WAIT_IN_THE_LOOP = """
         (ALL_FIRST_PARTS_FIRST, "All of stage 0 was launched before the first copy."),
         (ALL_COPIES_FIRST, "All copies were launched before the first kernel of stage 1."),
         (OUTPUTS_BACK, "device1 copies something back to device0."),
-        (A_WAIT_IN_THE_LOOP, "In the loop Python waits for a device"),
+        (A_WAIT_IN_THE_LOOP, "Inside the loop, Python waits for a device"),
     ],
 )
 def test_a_wrong_order_of_launches_is_told_from_a_wait(forward, says):
@@ -275,7 +275,7 @@ def test_the_scoreboard_counts_points():
     board = checker("lab01", {"make_layers": right_layers, "placement": lambda model: {}})()
     assert "ex1    1 / 1  Put two layers on two devices" in repr(board)
     assert "ex4    0 / 2" in repr(board)
-    assert "1 of 10 points by the visible tests. The grade has hidden ones too." in repr(board)
+    assert "1 of 10 points from the visible tests. The grade also includes hidden tests." in repr(board)
     page = board._repr_html_()
     assert "<td style='text-align:left'>1 / 1</td>" in page
     assert ">title</th>" in page
@@ -285,7 +285,7 @@ def test_while_grading_nothing_is_checked(monkeypatch):
     monkeypatch.setenv("COURSE_GRADING", "1")
     result = checker("lab01", {})("ex1")
     assert isinstance(result, NotChecked)
-    assert "judges it afterwards" in repr(result)
+    assert "will check it afterwards" in repr(result)
     result.require()
 
 

@@ -103,13 +103,13 @@ def test_every_level_can_be_played_to_its_best(number):
     ("level", "before", "move", "answer"),
     [
         (1, [], "1 F", "F1.0 as its first action: its input comes from F0.0, which rank 0 has not done yet"),
-        (1, ["0 F"], "0 F0", "F0.0 as its second action: it is there already"),
-        (1, ["0 F", "0 F"], "0 F", "F0.0 as its third action: it is there already"),
+        (1, ["0 F"], "0 F0", "F0.0 as its second action: it is already in the schedule"),
+        (1, ["0 F", "0 F"], "0 F", "F0.0 as its third action: it is already in the schedule"),
         (1, [], "0 F1.0", "F1.0 as its first action: stage 1 is on rank 1"),
-        (1, [], "0 F7", "F0.7 as its first action: there is no micro-batch 7, they are 0 to 1"),
-        (1, [], "0 F9.0", "F9.0 as its first action: there is no stage 9, they are 0 to 1"),
-        (1, [], "0 W", "W0.0: in this level the backward pass is in one piece, B"),
-        (2, ["0 F"] * 3, "0 F", "F0.3 as its 4th action: it would hold 4 micro-batches, and the cap is 3"),
+        (1, [], "0 F7", "F0.7 as its first action: there is no micro-batch 7; the last is 1"),
+        (1, [], "0 F9.0", "F9.0 as its first action: there is no stage 9; the last is 1"),
+        (1, [], "0 W", "W0.0: in this level, the backward pass is in one piece, B"),
+        (2, ["0 F"] * 3, "0 F", "F0.3 as its 4th action: it would hold 4 micro-batches, but the cap is 3"),
     ],
 )
 def test_an_illegal_move_is_answered_with_its_reason_and_changes_nothing(level, before, move, answer):
@@ -123,8 +123,8 @@ def test_an_illegal_move_is_answered_with_its_reason_and_changes_nothing(level, 
 
 def test_what_is_no_move_is_told_how_to_write_one():
     game = schedule_game()
-    assert game.move("2 F") == "there is no rank 2, they are 0 to 1"
-    assert game.move("F0").startswith("'F0' is no move: write 0 F for the next forward pass of rank 0, ")
+    assert game.move("2 F") == "there is no rank 2; the last is 1"
+    assert game.move("F0").startswith("'F0' is not a move: write 0 F for the next forward pass of rank 0, ")
     assert game.schedule == game.level.empty
 
 
@@ -147,7 +147,7 @@ def test_moves_are_taken_back_one_by_one():
     game.undo()
     assert str(game.schedule) == "rank 0: F0.0\nrank 1: "
     game.undo()
-    assert game.undo() == "There is nothing to take back."
+    assert game.undo() == "There is nothing to undo."
     assert game.schedule == game.level.empty
 
 
@@ -163,9 +163,7 @@ def test_hints_come_in_steps_and_begin_again_with_the_level():
 def test_a_board_on_which_nothing_can_go_on_says_so():
     game = schedule_game(7)
     game.move("0 F", "0 F", "0 F", "1 F", "1 F1", "1 F2")
-    assert game.line.endswith(
-        "Held at most: rank 0: 1.5 of 1.5, rank 1: 1.5 of 1.5. No move is legal any more: take some back."
-    )
+    assert game.line.endswith("Held at most: rank 0: 1.5 of 1.5, rank 1: 1.5 of 1.5. No move is legal now: undo some.")
 
 
 def test_the_least_bubble_when_complete_grows_with_each_wait_and_ends_as_the_bubble():

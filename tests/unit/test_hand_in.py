@@ -63,7 +63,7 @@ def test_without_a_hub_it_says_which_file_to_upload(folder):
     told = hand_in("lab01")
     assert not told.done
     assert repr(told) == (
-        f"Not handed in: this course has no hub here.\nSave, then upload this file: {folder / 'lab01_a.ipynb'}"
+        f"Not handed in: there is no hub here.\nSave, then upload this file: {folder / 'lab01_a.ipynb'}"
     )
     assert repr(hand_in_button("lab01")) == repr(told)
 
@@ -92,7 +92,7 @@ def test_late_and_replaced_are_told(hub):
     hub.answer = (200, json.dumps(answer).encode())
     told = hand_in("lab01")
     assert told.lines[0].endswith("UTC, 0 h 3 min after the deadline")
-    assert told.lines[2] == "It replaces the one of 2026-11-27 06:30:00 UTC."
+    assert told.lines[2] == "It replaces the one handed in at 2026-11-27 06:30:00 UTC."
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_late_and_replaced_are_told(hub):
     [
         (400, b'{"problem": "this is not a notebook"}', "Not handed in: this is not a notebook."),
         (507, b'{"problem": "it could not be kept"}', "Not handed in: it could not be kept."),
-        (403, b"<html>", "Not handed in: the hub answers 403 Forbidden."),
+        (403, b"<html>", "Not handed in: the hub answered 403 Forbidden."),
         (200, b"<html>", "Not handed in: the hub's answer cannot be read."),
     ],
 )
@@ -114,15 +114,15 @@ def test_a_hub_that_is_down_is_one_line(hub, monkeypatch):
     monkeypatch.setenv(HAND_IN, "http://127.0.0.1:9/services/class/")
     told = hand_in("lab01")
     assert not told.done
-    assert told.lines[1] == "Try again. If it stays so, tell your instructor."
+    assert told.lines[1] == "Try again. If it still fails, tell your instructor."
 
 
 def test_which_of_several_has_to_be_said(hub, folder):
     (folder / "lab01_b.ipynb").write_text('{"cells": []}')
-    assert "Say which: hand_in('lab01', 'lab01_a.ipynb')" in hand_in("lab01").lines[1]
+    assert "Choose one: hand_in('lab01', 'lab01_a.ipynb')" in hand_in("lab01").lines[1]
     assert hand_in("lab01", "lab01_b.ipynb").done
     assert "There is no file c.ipynb" in hand_in("lab01", "c.ipynb").lines[1]
-    assert "has no notebook of 'lab02'" in hand_in("lab02").lines[1]
+    assert "has no notebook for 'lab02'" in hand_in("lab02").lines[1]
 
 
 def test_what_was_run_and_not_saved_is_named():
@@ -144,13 +144,17 @@ def test_the_button_hands_in_when_it_is_clicked_and_not_before(hub, monkeypatch)
 
 def test_a_raised_hand_says_how_many_are_before(hub, monkeypatch):
     monkeypatch.setenv(PROGRESS, "1")
-    for before, said in ((0, "You are the first."), (1, "1 student is before you."), (2, "2 students are before you.")):
+    for before, said in (
+        (0, "You are the first."),
+        (1, "1 student is ahead of you."),
+        (2, "2 students are ahead of you."),
+    ):
         hub.answer = 200, json.dumps({"before": before}).encode()
-        assert repr(raise_hand("lab01 ex2")) == f"Your hand is up.\n{said} lower_hand() takes it down."
+        assert repr(raise_hand("lab01 ex2")) == f"Your hand is up.\n{said} Call lower_hand() to take it down."
     assert hub.heard[0] == ("/services/class/hand", "token secret", {"up": True, "at": "lab01 ex2"})
     assert lower_hand().lines == ("Your hand is down.",)
     hub.answer = 404, b""
-    assert raise_hand().lines[0].startswith("Your instructor was not told: the hub answers 404")
+    assert raise_hand().lines[0].startswith("Your instructor was not told: the hub answered 404")
 
 
 def test_without_a_class_no_hand_goes_up(hub, monkeypatch):

@@ -36,7 +36,7 @@ def test_less_memory_lets_less_fit_and_it_says_why(explorer):
     assert "does not fit, above all" in explorer.text
     explorer.move(memory=0.1)
     assert not explorer.plan.fits
-    assert re.search(r"None of \d+ layouts fits\. The smallest is .* it needs .* GiB", explorer.text)
+    assert re.search(r"None of the \d+ layouts fits\. The smallest is .* it needs .* GiB", explorer.text)
     assert "nothing fits" in explorer._picture().figure.axes[0].get_title(loc="left")
 
 
@@ -70,7 +70,7 @@ def test_what_cannot_be_planned_is_said_and_changes_nothing(front_end, explorer)
 def test_without_widgets_it_is_text(explorer, capsys):
     explorer._ipython_display_()
     out = capsys.readouterr().out
-    assert out.startswith("8 GPUs, 400G network, 80 GB a GPU, 16 rows in a step\n")
+    assert out.startswith("8 GPUs, 400G network, 80 GB per GPU, 16 rows per step\n")
     assert explorer.text in out
     assert "step, s" in out
     assert "estimated from shapes, not run" in out
@@ -79,10 +79,10 @@ def test_without_widgets_it_is_text(explorer, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"model": [1]}, r"explore_layouts\(list\): give a model of utils.planner"),
+        ({"model": [1]}, r"explore_layouts\(list\): give a utils.planner model"),
         ({"gpus": 12}, "12 GPUs do not fill nodes of 8"),
         ({"gpu": "B17"}, "there is no such profile"),
-        ({"memory": -1}, r"memory=-1\): give the GB of a GPU"),
+        ({"memory": -1}, r"memory=-1\): give a GPU's memory in GB"),
         ({"colour": 1}, "a layout has no 'colour'"),
         ({"batch": 0}, "batch=0: give a whole number"),
     ],
@@ -95,5 +95,5 @@ def test_what_cannot_be_explored_is_refused_in_one_line(arguments, message):
 
 
 def test_there_is_no_such_thing_to_move(explorer):
-    with pytest.raises(ValueError, match="has no 'colour' to move"):
+    with pytest.raises(ValueError, match="has no slider 'colour'"):
         explorer.move(colour=1)

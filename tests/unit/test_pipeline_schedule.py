@@ -83,10 +83,10 @@ def test_lanes_are_named_as_wished_and_say_where_the_numbers_come_from():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"cut": 0}, r"cuts rise from 1 to 1, for 2 layers"),
+        ({"cut": 0}, r"for 2 layers, cuts increase from 1 to 1"),
         ({"cut": (1, 1)}, r"schedule\(cut=\(1, 1\)\)"),
         ({"micro_batches": 0}, r"micro_batches=0.*1 or more"),
-        ({"devices": ["one"]}, r"2 parts need 2 names"),
+        ({"devices": ["one"]}, r"name 2 devices, one for each part"),
     ],
 )
 def test_mistakes_get_one_line(arguments, message):
@@ -150,7 +150,7 @@ def test_functions_are_layers_too():
     ("layers", "message"),
     [
         ([nn.Linear(3, 3), nn.Linear(4, 4)], r"layer 1 Linear cannot take a batch of shape \(2, 3\)"),
-        ([nn.LSTM(3, 3), nn.Linear(3, 3)], r"layer 0 LSTM gives a tuple"),
+        ([nn.LSTM(3, 3), nn.Linear(3, 3)], r"layer 0 LSTM returns a tuple"),
     ],
 )
 def test_layers_that_cannot_be_estimated_are_named(layers, message):

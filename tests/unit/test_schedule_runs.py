@@ -307,13 +307,13 @@ def test_events_say_which_micro_batch_they_are_of():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"schedule": ["F0.0 B0.0", "B1.0 F1.0"]}, r"its own forward pass is F1\.0, which comes later in its own list"),
-        ({"stages": 3}, r"this schedule has 2 stages, and you gave 3"),
-        ({"devices": 1}, r"this schedule has 2 ranks: name a device for each, you named 1"),
-        ({"schedule": one_f_one_b(2, 11)}, r"10 rows do not make 11 micro-batches"),
+        ({"schedule": ["F0.0 B0.0", "B1.0 F1.0"]}, r"it needs its forward pass, F1\.0, which comes later in its list"),
+        ({"stages": 3}, r"this schedule has 2 stages, but you gave 3"),
+        ({"devices": 1}, r"this schedule needs 2 devices, one for each rank, but you gave 1"),
+        ({"schedule": one_f_one_b(2, 11)}, r"a batch of 10 cannot be split into 11 micro-batches"),
         (
             {"stages": "elsewhere"},
-            r"stage 1 has weights on cpu, and its rank 1 is simgpu:1: move it with \.to\('simgpu:1'\)",
+            r"stage 1 has weights on cpu, but its rank 1 is on simgpu:1: move it with \.to\('simgpu:1'\)",
         ),
     ],
 )
@@ -328,5 +328,5 @@ def test_what_does_not_fit_gets_one_line(changed, message):
 
 
 def test_a_stage_that_gives_no_tensor_gets_one_line():
-    with pytest.raises(ValueError, match=r"stage 0 gives a tuple: between two ranks one tensor is sent"):
+    with pytest.raises(ValueError, match=r"stage 0 returns a tuple, but ranks exchange only one tensor"):
         run(gpipe(2, 2), [lambda x: (x, x), nn.Identity()], *batch(), MSE, ["cpu"] * 2)

@@ -84,7 +84,7 @@ def test_copies_are_counted_where_there_is_a_link():
 
 @pytest.mark.parametrize("cap", [0, 0.5])
 def test_less_than_one_micro_batch_gets_one_line(cap):
-    with pytest.raises(ValueError, match=rf"memory_cap={cap}: one micro-batch on each rank is the least"):
+    with pytest.raises(ValueError, match=rf"memory_cap={cap}: each rank must be able to hold at least one"):
         greedy(2, 2, memory_cap=cap)
 
 
@@ -111,4 +111,4 @@ def test_the_last_rank_of_pytorchs_1f1b_is_wrong():
     assert theirs.lists[:-1] == one_f_one_b(4, 8).lists[:-1]
     assert [action.micro_batch for action in theirs.lists[-1] if action.kind == "F"] == [*range(1, 9)]
     found = mistake(theirs)
-    assert found.reason == "rank 3 cannot do F3.8 as its 15th action: there is no micro-batch 8, they are 0 to 7"
+    assert found.reason == "rank 3 cannot do F3.8 as its 15th action: there is no micro-batch 8; the last is 7"

@@ -95,7 +95,7 @@ def test_actions_have_a_short_form():
 
 @pytest.mark.parametrize("text", ["", "F0", "F0-3", "f0.3", "X0.3", "F0.3.1", "F-1.0", "F0.3 B0.3"])
 def test_a_text_that_is_no_action_gets_one_line(text):
-    with pytest.raises(ValueError, match=r"is no action: write F0\.3 for") as caught:
+    with pytest.raises(ValueError, match=r"is not an action\. Write F0\.3 for") as caught:
         Action.parse(text)
     assert len(str(caught.value).splitlines()) == 1
 
@@ -110,7 +110,7 @@ def test_a_schedule_can_be_written_in_several_ways_and_read_back():
     assert one == Schedule.of(one_f_one_b(2, 2).lists)
     with pytest.raises(ValueError, match="has no actions"):
         Schedule.of([[], []])
-    with pytest.raises(ValueError, match=r"placement=\(0, 1\) has a rank 1, and there are 1 lists"):
+    with pytest.raises(ValueError, match=r"placement=\(0, 1\) has a rank 1, but the number of lists is 1"):
         Schedule.of(["F0.0"], (0, 1))
 
 
@@ -250,7 +250,8 @@ def test_memory_is_counted_in_what_it_is_given_in():
 
 def test_what_is_said_of_a_schedule():
     assert str(play(one_f_one_b(4, 8))) == (
-        "1F1B: 33 s, its busiest rank works 72.7% of that, 27.3% idle; at most 4 micro-batches in flight on a rank"
+        "1F1B: 33 s, the busiest rank works 72.7% of it, 27.3% idle overall, "
+        "at most 4 micro-batches in flight on a rank"
     )
 
 
@@ -262,20 +263,20 @@ RIGHT = ["F0.0 F0.1 B0.0 B0.1", "F1.0 B1.0 F1.1 B1.1"]
 @pytest.mark.parametrize(
     ("lists", "rank", "position", "rule", "reason"),
     [
-        (["F0.0 F0.0", "F1.0"], 0, 1, "twice", "rank 0 cannot do F0.0 as its second action: it is there already"),
+        (["F0.0 F0.0", "F1.0"], 0, 1, "twice", "rank 0 cannot do F0.0 as its second action: it is already in"),
         (["F0.0 F1.0", ""], 0, 1, "rank", "rank 0 cannot do F1.0 as its second action: stage 1 is on rank 1"),
-        (["F0.0 B0.0 I0.0", "F1.0"], 0, 2, "halves", "B0.0 is the whole backward pass, and I0.0 would be a part of it"),
-        (["F0.0 W0.0 B0.0", "F1.0"], 0, 2, "halves", "B0.0 is the whole backward pass, and W0.0 would be a part of it"),
+        (["F0.0 B0.0 I0.0", "F1.0"], 0, 2, "halves", "B0.0 is the whole backward pass, so I0.0 would repeat part"),
+        (["F0.0 W0.0 B0.0", "F1.0"], 0, 2, "halves", "B0.0 is the whole backward pass, so W0.0 would repeat part"),
         (["F0.0 F0.1 B0.0 B0.1", "F1.0 B1.0 F1.1"], 1, 3, "forgotten", "rank 1 never does B1.1, the whole backward"),
-        (["F0.0 B0.0", "F1.0 I1.0"], 1, 2, "forgotten", "rank 1 never does W1.0: with I1.0, half of that backward"),
+        (["F0.0 B0.0", "F1.0 I1.0"], 1, 2, "forgotten", "rank 1 never does W1.0: I1.0 is only half of that backward"),
         (["F0.0 F0.1 B0.0 B0.1", "F1.0 B1.0 B1.1"], 1, 3, "forgotten", "rank 1 never does F1.1, the forward pass"),
-        (["B0.0 F0.0", "F1.0 B1.0"], 0, 0, "order", "its own forward pass is F0.0, which comes later in its own list"),
-        (["F0.0 B0.0", "F1.0 W1.0 I1.0"], 1, 1, "order", "it goes on with what I1.0 has made, which comes later in"),
+        (["B0.0 F0.0", "F1.0 B1.0"], 0, 0, "order", "it needs its forward pass, F0.0, which comes later in its list"),
+        (["F0.0 B0.0", "F1.0 W1.0 I1.0"], 1, 1, "order", "it needs the result of I1.0, which comes later in"),
         (
             ["F0.0 B0.0 F0.1 B0.1", "F1.0 F1.1 B1.0 B1.1"], 0, 1, "circle",
-            "rank 0 cannot do B0.0 as its second action: the ranks wait for each other in a circle; B0.0 of rank 0 "
-            "waits for B1.0 of rank 1, which stands behind F1.1 there, and F1.1 of rank 1 waits for F0.1 of rank 0, "
-            "which stands behind B0.0 there",
+            "rank 0 cannot do B0.0 as its second action: the ranks wait for each other in a circle: B0.0 on rank 0 "
+            "waits for B1.0, which comes after F1.1 on rank 1, and F1.1 on rank 1 waits for F0.1, which comes after "
+            "B0.0 on rank 0",
         ),
     ],
 )  # fmt: skip
@@ -289,15 +290,15 @@ def test_the_first_mistake_and_its_reason(lists, rank, position, rule, reason):
 
 
 def test_numbers_that_there_are_not():
-    assert "there is no micro-batch 2, they are 0 to 1" in mistake(Schedule.of(["F0.2"], micro_batches=2)).reason
-    assert "there is no stage 1, they are 0 to 0" in mistake(Schedule.of(["F1.0"], (0,))).reason
+    assert "there is no micro-batch 2; the last is 1" in mistake(Schedule.of(["F0.2"], micro_batches=2)).reason
+    assert "there is no stage 1; the last is 0" in mistake(Schedule.of(["F1.0"], (0,))).reason
 
 
 def test_a_cap_of_memory():
     assert mistake(gpipe(2, 4), memory_cap=4) is None
     found = mistake(gpipe(2, 4), memory_cap=3)
     assert (found.rank, found.position, found.rule) == (0, 3, "memory")
-    assert found.reason == "rank 0 cannot do F0.3 as its 4th action: it would hold 4 micro-batches, and the cap is 3"
+    assert found.reason == "rank 0 cannot do F0.3 as its 4th action: it would hold 4 micro-batches, but the cap is 3"
 
 
 def test_what_is_unfinished_can_be_played_as_far_as_it_goes():
@@ -317,7 +318,7 @@ def test_who_asks_first_is_told_why_not():
     one = empty.then(0, "F0.0")
     assert refusal(one, 1, Action("F", 1, 0)) is None
     assert "its gradient comes from B1.0 or I1.0, which rank 1 has not" in refusal(one, 0, Action("B", 0, 0))
-    assert "it would hold 2 micro-batches, and the cap is 1" in refusal(one, 0, Action("F", 0, 1), memory_cap=1)
+    assert "it would hold 2 micro-batches, but the cap is 1" in refusal(one, 0, Action("F", 0, 1), memory_cap=1)
     assert "stage 1 is on rank 1" in refusal(one, 0, Action("F", 1, 0))
 
 

@@ -80,12 +80,12 @@ def test_a_prediction_is_chosen_kept_and_compared(front_end, capsys):
     assert again._field.value == 1
     assert question._box.comm is None, "the first widget should be closed"
     again.compare("device0", "It waits for the first output.")
-    assert capsys.readouterr().out == "You predicted: device1. It is: device0.\nIt waits for the first output.\n"
+    assert capsys.readouterr().out == "You predicted: device1. Result: device0.\nIt waits for the first output.\n"
 
 
 def test_without_an_answer_there_is_no_verdict(capsys):
     predict(WAITS, BOTH).compare(0.123456)
-    assert capsys.readouterr().out == "You made no prediction. It is: 0.1235.\n"
+    assert capsys.readouterr().out == "You made no prediction. Result: 0.1235.\n"
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_without_widgets_the_question_is_text(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("",), "the question is a text"),
-        ((WAITS, "device0"), "options is a list of answers"),
-        ((WAITS, []), "options is a list of answers"),
+        (("",), "the question must be text"),
+        ((WAITS, "device0"), "options must be a list of answers"),
+        ((WAITS, []), "options must be a list of answers"),
         ((WAITS, [1, "1"]), "two of these answers look the same"),
     ],
 )
@@ -249,7 +249,7 @@ def test_a_notebook_runs_under_nbclient_and_keeps_little(monkeypatch):
     assert shown["text/plain"].startswith("How many?")
     assert front_end_module.VIEW in shown
     compared = notebook.cells[1].outputs[0]
-    assert compared["data"]["text/plain"] == "You made no prediction. It is: 2."
+    assert compared["data"]["text/plain"] == "You made no prediction. Result: 2."
     assert FOLDED not in compared["metadata"], "somebody looks"
     assert len(nbformat.writes(notebook)) < 20_000
 
@@ -281,18 +281,18 @@ def test_an_error_that_is_predicted_and_its_explanation_folded_in_an_unattended_
     NotebookClient(notebook, timeout=60, resources={"metadata": {"path": ROOT}}).execute()
     [compared] = tidy(notebook).cells[2].outputs
     assert notebook.cells[2].execution_count, "nbval refuses a cell that has outputs and never ran"
-    assert compared["data"]["text/plain"] == "You predicted: works. It is: raises.\nYou cannot *divide* by zero."
+    assert compared["data"]["text/plain"] == "You predicted: works. Result: raises.\nYou cannot *divide* by zero."
     assert compared["data"]["text/markdown"].startswith("<details><summary>")
-    assert notebook.cells[3].outputs[0]["data"]["text/plain"].startswith("You predicted: works. It is: raises.")
+    assert notebook.cells[3].outputs[0]["data"]["text/plain"].startswith("You predicted: works. Result: raises.")
     for [refused] in (notebook.cells[5].outputs, notebook.cells[7].outputs):
-        assert refused["evalue"] == "No cell has run since the question: run the cell above, then this one again."
+        assert refused["evalue"] == "No cell has run since the question. Run the cell above, then this one again."
         assert refused["traceback"] == [refused["evalue"]]  # and nothing in red above it
     assert notebook.cells[9].outputs[-1]["data"]["text/plain"].splitlines() == [
-        "1 of your 2 predictions came true. What surprised you comes first:",
+        "1 of your 2 predictions came true. The surprises come first:",
         "  What does 1 / 0 do?",
-        "    predicted: works; it is: raises",
+        "    predicted: works; result: raises",
         "  And 1 / 1?",
-        "    predicted: works; it is: works",
+        "    predicted: works; result: works",
     ]
 
 
@@ -315,10 +315,10 @@ def test_it_says_whether_a_number_was_near_enough(capsys):
     for question.answer in (4.5, 2, "many"):
         question.compare(4.9, within=0.3)
     assert capsys.readouterr().out.splitlines() == [
-        "You made no prediction. It is: 4.9.",
-        "You predicted: 4.5. It is: 4.9. Near enough: within 30% counts as true.",
-        "You predicted: 2. It is: 4.9. Not near enough: within 30% counts as true.",
-        "You predicted: many. It is: 4.9. Not near enough: within 30% counts as true.",
+        "You made no prediction. Result: 4.9.",
+        "You predicted: 4.5. Result: 4.9. Close enough: within 30% counts as correct.",
+        "You predicted: 2. Result: 4.9. Not close enough: within 30% counts as correct.",
+        "You predicted: many. Result: 4.9. Not close enough: within 30% counts as correct.",
     ]
 
 
@@ -446,7 +446,7 @@ def test_with_the_real_monitor_of_simulated_gpus(front_end):
 
 
 def test_what_is_no_monitor_is_refused_in_one_line():
-    with pytest.raises(TypeError, match=r"^live\(list\): give it a monitor: with GpuMonitor.*$"):
+    with pytest.raises(TypeError, match=r"^live\(list\): give a monitor: with GpuMonitor.*$"):
         live(["simgpu:0"])
 
 
@@ -482,9 +482,9 @@ def test_the_explorer_shows_the_schedule_of_its_choice(explorer):
     copied = 2 * 2 * 128 * 512 * 4  # there and back, two micro-batches of 128 x 512 float32
     assert sum(explorer.timeline.moved().values()) == copied
     assert f"Copied: {copied / 1e6:.3g} MB" in explorer.text
-    assert repr(explorer).startswith("device1 starts at layer 2 of 0 to 5, 2 micro-batches")
+    assert repr(explorer).startswith("device1 starts at layer 2 (of 0 to 5), 2 micro-batches")
     explorer.move(micro_batches=1)
-    assert repr(explorer).startswith("device1 starts at layer 2 of 0 to 5, 1 micro-batch\n")
+    assert repr(explorer).startswith("device1 starts at layer 2 (of 0 to 5), 1 micro-batch\n")
 
 
 def test_its_numbers_by_hand(explorer, monkeypatch):
@@ -496,7 +496,7 @@ def test_its_numbers_by_hand(explorer, monkeypatch):
     assert explorer.timeline.span == pytest.approx(27.204e-3)
     assert explorer.one_device == pytest.approx(36e-3)
     assert explorer.text.startswith("27.2 ms a step: 1.32 times as fast as one device")
-    assert "Idle: device0 34%, device1 34%, together 34%" in explorer.text
+    assert "Idle: device0 34%, device1 34%, overall 34%" in explorer.text
     assert "launch" not in explorer.text
 
 
@@ -542,7 +542,7 @@ def test_a_micro_batch_that_a_layer_refuses_is_said_and_changes_nothing(front_en
 def test_without_widgets_a_table_of_a_few_cuts(explorer, capsys):
     explorer._ipython_display_()
     out = capsys.readouterr().out
-    assert "device1 starts at layer 3 of 0 to 5, 4 micro-batches" in out
+    assert "device1 starts at layer 3 (of 0 to 5), 4 micro-batches" in out
     assert explorer.text in out
     assert "MB copied" in out
     assert "backward as 2 x forward" in out
@@ -570,14 +570,14 @@ def test_it_takes_the_simulated_machines_hardware_and_leaves_it_alone():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"model": nn.Linear(2, 2)}, r"explore_split\(Linear\): give an nn.Sequential or a list with two layers"),
-        ({"model": nn.Sequential(nn.ReLU())}, "two layers or more"),
-        ({"x": [1.0]}, r"x is a tensor, one batch"),
-        ({"x": torch.tensor(1.0)}, r"x is a tensor, one batch"),
+        ({"model": nn.Linear(2, 2)}, r"explore_split\(Linear\): give an nn.Sequential or a list of at least two"),
+        ({"model": nn.Sequential(nn.ReLU())}, "at least two layers"),
+        ({"x": [1.0]}, r"x must be a tensor with one batch"),
+        ({"x": torch.tensor(1.0)}, r"x must be a tensor with one batch"),
         ({"x": torch.empty(4, 7)}, r"layer 0 Linear cannot take a batch of shape \(4, 7\)"),
         ({"devices": 3}, r"devices=3\): it draws two devices"),
-        ({"cut": 6}, r"cut=6\): for 6 layers, 1 to 5"),
-        ({"micro_batches": 3}, r"micro_batches=3\): a batch of 256 makes 1, 2, 4, 8, 16 equal ones"),
+        ({"cut": 6}, r"cut=6\): give 1 to 5 for 6 layers"),
+        ({"micro_batches": 3}, r"micro_batches=3\): a batch of 256 splits into 1, 2, 4, 8, 16"),
         ({"gpu": "B17"}, "there is no such profile"),
     ],
 )

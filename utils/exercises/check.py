@@ -125,8 +125,8 @@ class CannotJudge(Verdict):
 
     def __repr__(self) -> str:
         return (
-            f"{self.exercise.name} is not judged: since its cell the machine has changed to one that keeps shapes "
-            "only, and the check needs numbers. Restart the kernel, run the cells from the top to here, check again."
+            f"{self.exercise.name} cannot be checked: the check needs numbers, and the simulated machine now keeps "
+            "only shapes. Restart the kernel, run the cells from the top to this one, and check again."
         )
 
     def _repr_html_(self) -> str:
@@ -156,7 +156,7 @@ class Scoreboard:
         if of := len(self.lab.stars):
             stars = sum(v.exercise.star and v.passed for v in self.verdicts)
             got += f" and {stars} of {of} star{'s' if of > 1 else ''}"
-        return f"{self.lab.title}: {got} by the visible tests. The grade has hidden ones too."
+        return f"{self.lab.title}: {got} from the visible tests. The grade also includes hidden tests."
 
     def __repr__(self) -> str:
         width = max(6, *(len(points) for _, points, _ in self.rows))
@@ -178,7 +178,7 @@ class NotChecked:
         """Nothing is required here, and there are no points."""
 
     def __repr__(self) -> str:
-        return "Not checked here: the grader is running this notebook and judges it afterwards."
+        return "Not checked here: the grader is running this notebook and will check it afterwards."
 
 
 def checker(lab_name: str, namespace: dict):
@@ -228,17 +228,17 @@ def tasks(lesson: str, namespace: dict):
 
     def check(name: str, hints: int = 0):
         if namespace.get(name) is getattr(worked, name, worked):
-            raise ValueError(f"{name} is the course's own by now. Run the cell with your {name} again, then check it.")
+            raise ValueError(f"{name} is now the course's version. Run the cell with your {name} again, then check it.")
         return judged(name, hints)
 
     def yours_or_ours(name: str):
         ours = getattr(worked, name)
         found = None if namespace.get(name) is ours else judged(name)
         if found and found.passed:
-            print(f"Going on with your {name}.")
+            print(f"Continuing with your {name}.")
             return namespace[name]
         why = found if isinstance(found, CannotJudge) else "yours has not passed its check yet."
-        print(f"Going on with the course's {name}, in utils/exercises/tasks/{lesson}/worked.py: {why}")
+        print(f"Continuing with the course's {name}, in utils/exercises/tasks/{lesson}/worked.py: {why}")
         return ours
 
     return check, yours_or_ours

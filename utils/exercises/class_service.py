@@ -58,7 +58,7 @@ def send(path: str, what: dict, within: float = SECONDS) -> dict:
             told = {}
         if "problem" in told:
             return told
-        raise OSError(f"the hub answers {error.code} {error.reason}") from None
+        raise OSError(f"the hub answered {error.code} {error.reason}") from None
     except ValueError:
         raise OSError("the hub's answer cannot be read") from None
 

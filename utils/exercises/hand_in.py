@@ -37,7 +37,7 @@ def hand_in(lab: str, file: str | None = None) -> Told:
         told = send(f"hand_in/{lab}", {"file": notebook.name, "notebook": text, "said": _said(lab)})
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "reason", None) or error
-        return Told(False, (f"Not handed in: {reason}.", "Try again. If it stays so, tell your instructor."))
+        return Told(False, (f"Not handed in: {reason}.", "Try again. If it still fails, tell your instructor."))
     if "problem" in told:
         return Told(False, (f"Not handed in: {told['problem']}.",))
     late = f", {told['late']}" if told["late"] else ""
@@ -46,9 +46,9 @@ def hand_in(lab: str, file: str | None = None) -> Told:
         f"{told['file']}, as saved {_ago(notebook)} ago, {told['size']} bytes, SHA-256 {told['sha256'][:16]}",
     ]
     if told["replaces"]:
-        lines.append(f"It replaces the one of {_utc(told['replaces'])}.")
+        lines.append(f"It replaces the one handed in at {_utc(told['replaces'])}.")
     for name in unsaved(_ran(), text):
-        lines.append(f"The saved file does not have {name} as you last ran it: save (Ctrl+S), then hand in again.")
+        lines.append(f"The saved file does not have {name} as you last ran it. Save (Ctrl+S), then hand in again.")
     return Told(True, tuple(lines))
 
 
@@ -77,7 +77,7 @@ def no_hub() -> str:
     """Why nothing can be handed in from here, or nothing."""
     if os.environ.get(GRADING):
         return "the grader is running this notebook"
-    return "" if address() else "this course has no hub here"
+    return "" if address() else "there is no hub here"
 
 
 def _notebook(lab: str, file: str | None) -> Path | str:
@@ -88,8 +88,8 @@ def _notebook(lab: str, file: str | None) -> Path | str:
     if len(found) == 1:
         return found[0]
     if not found:
-        return f'{Path.cwd()} has no notebook of {lab!r}. Open the lab\'s notebook, and write hand_in("lab01") in it.'
-    return f"There are several here: {', '.join(map(str, found))}. Say which: hand_in({lab!r}, {str(found[0])!r})"
+        return f"{Path.cwd()} has no notebook for {lab!r}. Run this in the lab's own notebook."
+    return f"There are several here: {', '.join(map(str, found))}. Choose one: hand_in({lab!r}, {str(found[0])!r})"
 
 
 def _said(lab: str) -> dict[str, str]:

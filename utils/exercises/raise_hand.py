@@ -32,5 +32,5 @@ def _ask(up: bool, at: str) -> Told:
     if not up:
         return Told(True, ("Your hand is down.",))
     before = told["before"]
-    who = "You are the first." if not before else f"{before} student{'s are' if before > 1 else ' is'} before you."
-    return Told(True, ("Your hand is up.", f"{who} lower_hand() takes it down."))
+    who = "You are the first." if not before else f"{before} student{'s are' if before > 1 else ' is'} ahead of you."
+    return Told(True, ("Your hand is up.", f"{who} Call lower_hand() to take it down."))

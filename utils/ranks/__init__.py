@@ -54,7 +54,7 @@ class Ranks:
 def ranks(count: int, **machine) -> Ranks:
     """`count` ranks. `machine`: the other arguments of `simgpu.enable`, such as gpu="H100" or nodes=2."""
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST:
-        raise ValueError(f"ranks({count!r}): ask for a whole number of ranks, 1 to {MOST}")
+        raise ValueError(f"ranks({count!r}): give a whole number of ranks from 1 to {MOST}")
     inspect.signature(simgpu.enable).bind(count, **machine)  # a TypeError that names what enable does not know
     shared_fork_server()  # loads PyTorch meanwhile
     return Ranks(count, machine)
@@ -66,7 +66,7 @@ def sendable(what: object) -> bytes:
         return cloudpickle.dumps(what)
     except (TypeError, pickle.PicklingError) as error:
         raise TypeError(
-            f"This cannot be sent to other processes: {error}. Make it on each rank, inside of the function."
+            f"This cannot be sent to other processes: {error}. Create it on each rank, inside the function."
         ) from None
 
 

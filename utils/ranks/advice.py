@@ -14,22 +14,28 @@ class Advice(NamedTuple):
 
 
 ADVICE = (
+    Advice("", "can never complete", "All ranks of a group must make the same calls, and every send needs a receive."),
+    Advice("init_process_group", "twice", "These ranks already have a process group: remove this line."),
+    Advice("destroy_process_group", "cannot be None", "The process group has already been destroyed."),
     Advice(
-        "", "can never complete", "All ranks of a group have to make the same calls, and each send needs its receive."
-    ),
-    Advice("init_process_group", "twice", "On these ranks the process group is there already: leave this line out."),
-    Advice("destroy_process_group", "cannot be None", "There is no process group any more: it was destroyed before."),
-    Advice("", "has not been initialized", "The process group was destroyed before: destroy it at the very end."),
-    Advice(
-        "", "backend type associated with device type cpu", "This group works on GPUs: move the tensor to one first."
+        "", "has not been initialized", "The process group has already been destroyed: destroy it only at the very end."
     ),
     Advice(
-        "batch_isend_irecv", "index out of range", "Its list is empty: do not call it where there is nothing to do."
+        "", "backend type associated with device type cpu", "This group works on GPUs: move the tensor to a GPU first."
     ),
-    Advice("all_gather_object", "index out of range", "Its list needs a place for each rank: [None] * world_size."),
-    Advice("all_gather_object", "pickle", "Objects travel as pickles: send what can be pickled, such as a state_dict."),
     Advice(
-        "", "is not part of group", "Src, dst and root are numbers in the whole world, and have to be in the group."
+        "batch_isend_irecv",
+        "index out of range",
+        "The list is empty: do not call this when there is nothing to exchange.",
+    ),
+    Advice("all_gather_object", "index out of range", "The list needs an entry for each rank: [None] * world_size."),
+    Advice(
+        "all_gather_object",
+        "pickle",
+        "Objects are sent as pickles: send something that can be pickled, such as a state_dict.",
+    ),
+    Advice(
+        "", "is not part of group", "src, dst and root are global rank numbers, and these ranks must be in the group."
     ),
 )
 

@@ -23,7 +23,7 @@ from .one_rank import Failure, Lost, Order, Result, Unfinished
 from .telling import Output, RankError, RanksInterrupted, Trouble, name_ranks, told, was
 
 START = "from utils.ranks.one_rank import started; started()"
-ENDED = "the process that ranks are forked from has ended: run this again"
+ENDED = "the process that starts the ranks has ended: run this again"
 GRACE = 10.0  # seconds that the others have, after the first has failed, to say what they were doing
 
 
@@ -118,7 +118,7 @@ def results_of(count: int, machine: dict, call: bytes) -> list:
         ranks = _run(shared_fork_server(), count, pickle.dumps(order))
     except KeyboardInterrupt:
         them = list(range(count))
-        raise RanksInterrupted(f"{name_ranks(them)} {was(them)} interrupted, and {was(them)} ended.") from None
+        raise RanksInterrupted(f"{name_ranks(them)} {was(them)} interrupted and stopped.") from None
     results = [rank.said for rank in ranks if isinstance(rank.said, Result)]
     troubles = {rank.number: rank.said for rank in ranks if isinstance(rank.said, Trouble)}
     if troubles:

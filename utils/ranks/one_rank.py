@@ -178,7 +178,7 @@ def _packed(result: object) -> Result:
     try:
         _Packing(file).dump(result)
     except Exception as error:
-        raise TypeError(f"What was returned cannot be sent to the notebook: {error}") from None
+        raise TypeError(f"The return value cannot be sent to the notebook: {error}") from None
     return Result(file.getvalue())
 
 

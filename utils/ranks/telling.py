@@ -96,7 +96,7 @@ def told(troubles: dict[int, Trouble], first: int, grace: float) -> str:
     others = [rank for rank in waited if rank not in causes]
     lines += [f"{name_ranks(ranks)} waited in {waited[ranks[0]]}." for ranks in alike(others, waited.get)]
     if late:
-        lines.append(f"{name_ranks(late)} had not finished {grace:.0f} s later, and {was(late)} ended.")
+        lines.append(f"{name_ranks(late)} had not finished {grace:.0f} s later and {was(late)} stopped.")
     return "\n".join(lines)
 
 
@@ -145,7 +145,7 @@ def _lines_on(ranks: list[int], trouble: Trouble, troubles: dict[int, Trouble]) 
 def how_ended(code: int, ranks: list[int]) -> str:
     if code < 0:
         return f"{was(ranks)} killed by {signal.Signals(-code).name}."
-    return f"ended with exit code {code} before the end of the function, as by os._exit({code})."
+    return f"ended with exit code {code} before the function returned, as with os._exit({code})."
 
 
 def place(frames: list[tuple[str, int, str]]) -> str:

@@ -34,8 +34,8 @@ class Action(NamedTuple):
         found = SHORT.fullmatch(text)
         if not found:
             raise ValueError(
-                f"{text!r} is no action: write F0.3 for the forward pass of stage 0 and micro-batch 3, "
-                "or B, I or W in the place of F"
+                f"{text!r} is not an action. Write F0.3 for the forward pass of stage 0 and micro-batch 3, "
+                "or use B, I or W instead of F"
             )
         return cls(found[1], int(found[2]), int(found[3]))
 
@@ -63,14 +63,14 @@ class Schedule:
         rows = [line.split(":")[-1] for line in lists.strip().splitlines()] if isinstance(lists, str) else lists
         rows = tuple(tuple(map(_action, row.split() if isinstance(row, str) else row)) for row in rows)
         if not any(rows) and (placement is None or micro_batches is None):
-            raise ValueError("this schedule has no actions: give lists of them, or its placement and micro_batches")
+            raise ValueError("this schedule has no actions: give lists of actions, or both placement and micro_batches")
         if placement is None:
             placement = looped(len(rows), max(len(rows), 1 + max(action.stage for row in rows for action in row)))
         if micro_batches is None:
             micro_batches = 1 + max(action.micro_batch for row in rows for action in row)
         if max(placement) >= len(rows):
             raise ValueError(
-                f"placement={tuple(placement)} has a rank {max(placement)}, and there are {len(rows)} lists"
+                f"placement={tuple(placement)} has a rank {max(placement)}, but the number of lists is {len(rows)}"
             )
         return cls(rows, tuple(placement), micro_batches, name)
 

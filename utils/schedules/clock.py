@@ -118,7 +118,7 @@ class Played:
         name = self.schedule.name or "this schedule"
         idle, held = self.timeline.bubble_fraction(), f"{max(self.peak):g} {self.unit}"
         return (
-            f"{name}: {self.span:.4g} s, its busiest rank works {self.share:.1%} of that, {idle:.1%} idle; "
+            f"{name}: {self.span:.4g} s, the busiest rank works {self.share:.1%} of it, {idle:.1%} idle overall, "
             f"at most {held} in flight on a rank"
         )
 

@@ -122,17 +122,19 @@ def _checked(schedule, stages, inputs, devices) -> tuple[Schedule, list[torch.de
     if wrong := mistake(schedule):
         raise ValueError(wrong.reason)
     if len(stages) != schedule.stages:
-        raise ValueError(f"this schedule has {schedule.stages} stages, and you gave {len(stages)}")
+        raise ValueError(f"this schedule has {schedule.stages} stages, but you gave {len(stages)}")
     if len(devices) != schedule.ranks:
-        raise ValueError(f"this schedule has {schedule.ranks} ranks: name a device for each, you named {len(devices)}")
+        raise ValueError(
+            f"this schedule needs {schedule.ranks} devices, one for each rank, but you gave {len(devices)}"
+        )
     if len(inputs) < schedule.micro_batches:
-        raise ValueError(f"{len(inputs)} rows do not make {schedule.micro_batches} micro-batches")
+        raise ValueError(f"a batch of {len(inputs)} cannot be split into {schedule.micro_batches} micro-batches")
     for number, stage in enumerate(stages):
         wanted = devices[schedule.placement[number]]
         for parameter in getattr(stage, "parameters", tuple)():
             if parameter.device != wanted:
                 raise ValueError(
-                    f"stage {number} has weights on {parameter.device}, and its rank "
-                    f"{schedule.placement[number]} is {wanted}: move it with .to({str(wanted)!r})"
+                    f"stage {number} has weights on {parameter.device}, but its rank "
+                    f"{schedule.placement[number]} is on {wanted}: move it with .to({str(wanted)!r})"
                 )
     return schedule, devices

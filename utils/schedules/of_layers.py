@@ -67,13 +67,13 @@ def schedule(
     cuts = (cut,) if isinstance(cut, int) else tuple(cut)
     ends = (0, *cuts, len(costs))
     if any(after <= before for before, after in pairwise(ends)):
-        raise ValueError(f"schedule(cut={cut!r}): cuts rise from 1 to {len(costs) - 1}, for {len(costs)} layers")
+        raise ValueError(f"schedule(cut={cut!r}): for {len(costs)} layers, cuts increase from 1 to {len(costs) - 1}")
     if isinstance(micro_batches, bool) or not isinstance(micro_batches, int) or micro_batches < 1:
         raise ValueError(f"schedule(micro_batches={micro_batches!r}): give a whole number, 1 or more")
     stages = [costs[first:last] for first, last in pairwise(ends)]
     names = tuple(devices) if devices else tuple(f"device{number}" for number in range(len(stages)))
     if len(names) != len(stages):
-        raise ValueError(f"schedule(devices={list(names)!r}): {len(stages)} parts need {len(stages)} names")
+        raise ValueError(f"schedule(devices={list(names)!r}): name {len(stages)} devices, one for each part")
 
     costs_of_stages = Costs(
         forward=[sum(layer.forward for layer in stage) for stage in stages],
@@ -120,7 +120,7 @@ def estimate_costs(layers: Sequence, x, gpu) -> list[LayerCost]:
             raise ValueError(f"layer {name} cannot take a batch of shape {tuple(batch.shape)}: {reason}") from None
         batch = forward.output
         if not isinstance(batch, torch.Tensor):
-            raise ValueError(f"layer {name} gives a {type(batch).__name__}: between two devices one tensor is copied")
+            raise ValueError(f"layer {name} returns a {type(batch).__name__}, but devices exchange only one tensor")
         has_weights = any(True for _ in getattr(layer, "parameters", tuple)())
         times = BACKWARD_WITH_WEIGHTS if has_weights else BACKWARD_WITHOUT
         costs.append(

@@ -105,11 +105,11 @@ def _checked(schedule: Schedule, stages: Sequence[Callable], inputs, rank: int, 
     if wrong := mistake(schedule):
         raise ValueError(wrong.reason)
     if dist.get_world_size(group) != schedule.ranks:
-        raise ValueError(f"this schedule has {schedule.ranks} ranks, and the group has {dist.get_world_size(group)}")
+        raise ValueError(f"this schedule has {schedule.ranks} ranks, but the group has {dist.get_world_size(group)}")
     numbers = schedule.stages_of(rank)
     if len(stages) != len(numbers):
         named = " and ".join(map(str, numbers))
-        raise ValueError(f"rank {rank} has the stages {named}: give {len(numbers)}, you gave {len(stages)}")
+        raise ValueError(f"rank {rank} needs a module for each of its stages ({named}), but you gave {len(stages)}")
     if len(inputs) < schedule.micro_batches:
-        raise ValueError(f"{len(inputs)} rows do not make {schedule.micro_batches} micro-batches")
+        raise ValueError(f"a batch of {len(inputs)} cannot be split into {schedule.micro_batches} micro-batches")
     return dict(zip(numbers, stages, strict=True))

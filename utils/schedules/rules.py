@@ -152,17 +152,17 @@ class _Reason(str):
 def _wrong(schedule: Schedule, rank: int, action: Action, seen: set[Action]) -> _Reason | None:
     kind, stage, number = action
     if stage >= schedule.stages:
-        return _Reason(f"there is no stage {stage}, they are 0 to {schedule.stages - 1}", "number")
+        return _Reason(f"there is no stage {stage}; the last is {schedule.stages - 1}", "number")
     if number >= schedule.micro_batches:
-        return _Reason(f"there is no micro-batch {number}, they are 0 to {schedule.micro_batches - 1}", "number")
+        return _Reason(f"there is no micro-batch {number}; the last is {schedule.micro_batches - 1}", "number")
     if (place := schedule.placement[stage]) != rank:
         return _Reason(f"stage {stage} is on rank {place}", "rank")
     if action in seen:
-        return _Reason("it is there already", "twice")
+        return _Reason("it is already in the schedule", "twice")
     for other in {"B": "IW", "I": "B", "W": "B"}.get(kind, ""):
         if (before := Action(other, stage, number)) in seen:
             whole, half = (action, before) if kind == "B" else (before, action)
-            return _Reason(f"{whole} is the whole backward pass, and {half} would be a part of it once more", "halves")
+            return _Reason(f"{whole} is the whole backward pass, so {half} would repeat part of it", "halves")
     return None
 
 
@@ -178,7 +178,7 @@ def _forgotten(schedule: Schedule) -> Mistake | None:
                 continue
             elif i in there or w in there:
                 here, other = (i, w) if i in there else (w, i)
-                missing = f"{other}: with {here}, half of that backward pass is there"
+                missing = f"{other}: {here} is only half of that backward pass"
             else:
                 missing = f"{b}, {KINDS['B']} of stage {stage} for micro-batch {number} (or its halves, {i} and {w})"
             return Mistake(rank, len(schedule.lists[rank]), f"rank {rank} never does {missing}", "forgotten")
@@ -200,7 +200,7 @@ def _waiting(schedule: Schedule) -> Mistake | None:
         other = schedule.placement[need[0].stage]
         there = set(need).intersection(schedule.lists[other])
         if other == rank or not there:
-            where = "comes later in its own list" if there else f"rank {other} never does"
+            where = "comes later in its list" if there else f"rank {other} never does"
             reason = f"{_place(rank, positions[rank], action)}: {_wants(action, need)}, which {where}"
             return Mistake(rank, positions[rank], reason, "order")
         links[rank] = other, action, there.pop()
@@ -214,11 +214,11 @@ def _circle(schedule: Schedule, positions: list[int], first: int, links: dict) -
     while not said or rank != first:
         other, action, need = links[rank]
         behind = schedule.lists[other][positions[other]]
-        said.append(f"{action} of rank {rank} waits for {need} of rank {other}, which stands behind {behind} there")
+        said.append(f"{action} on rank {rank} waits for {need}, which comes after {behind} on rank {other}")
         rank = other
     place = _place(first, positions[first], links[first][1])
     return Mistake(
-        first, positions[first], f"{place}: the ranks wait for each other in a circle; {', and '.join(said)}", "circle"
+        first, positions[first], f"{place}: the ranks wait for each other in a circle: {', and '.join(said)}", "circle"
     )
 
 
@@ -234,17 +234,17 @@ def _too_much(schedule: Schedule, cap: float | None, memory: Memory) -> Mistake 
 
 
 def _over(held: float, cap: float, memory: Memory) -> str:
-    return f"it would hold {held:g} {memory.unit}, and the cap is {cap:g}"
+    return f"it would hold {held:g} {memory.unit}, but the cap is {cap:g}"
 
 
 def _wants(action: Action, need: Need) -> str:
     """What an action wants of what it needs."""
     names = " or ".join(map(str, need))
     if action.kind == "W":
-        return f"it goes on with what {names} has made"
+        return f"it needs the result of {names}"
     if action.kind == "F":
         return f"its input comes from {names}"
-    return f"its own forward pass is {names}" if need[0].kind == "F" else f"its gradient comes from {names}"
+    return f"it needs its forward pass, {names}" if need[0].kind == "F" else f"its gradient comes from {names}"
 
 
 def _place(rank: int, position: int, action: Action) -> str:

@@ -37,7 +37,7 @@ def greedy(
     placement = tuple(placement or looped(ranks, ranks))
     cap = float(ranks if memory_cap is None else memory_cap)
     if cap < 1:
-        raise ValueError(f"memory_cap={memory_cap!r}: one micro-batch on each rank is the least that can be held")
+        raise ValueError(f"memory_cap={memory_cap!r}: each rank must be able to hold at least one micro-batch")
     empty = Schedule(((),) * ranks, placement, micro_batches, f"greedy under {cap:g}")
     found = [_Filling(empty, costs, cap, *taste).fill() for taste in product(permutations("FIW"), (True, False))]
     for make in (one_f_one_b, zero_bubble_h1, zero_bubble_v, interleaved_1f1b):

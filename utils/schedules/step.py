@@ -57,7 +57,7 @@ class TrainingStep:
         x = self._input(stage, number)
         output = self.stages[stage](x)
         if not isinstance(output, torch.Tensor):
-            raise ValueError(f"stage {stage} gives a {type(output).__name__}: between two ranks one tensor is sent")
+            raise ValueError(f"stage {stage} returns a {type(output).__name__}, but ranks exchange only one tensor")
         if stage < self.last:
             self.kept[stage, number] = x, output
             return output.detach()

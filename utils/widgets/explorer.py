@@ -43,11 +43,11 @@ def explore_split(
     layers = list(model) if isinstance(model, (nn.Sequential, nn.ModuleList, list, tuple)) else []
     if len(layers) < 2 or not all(callable(layer) for layer in layers):
         raise TypeError(
-            f"explore_split({type(model).__name__}): give an nn.Sequential or a list with two layers or more: "
-            "a cut lies between two of them"
+            f"explore_split({type(model).__name__}): give an nn.Sequential or a list of at least two layers, "
+            "because the cut is between two layers"
         )
     if not isinstance(x, Tensor) or x.dim() == 0 or not len(x):
-        raise TypeError(f"explore_split(model, {type(x).__name__}): x is a tensor, one batch of examples")
+        raise TypeError(f"explore_split(model, {type(x).__name__}): x must be a tensor with one batch of samples")
     names = [f"device{number}" for number in range(2)] if devices == 2 else devices
     if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != 2:
         raise ValueError(
@@ -112,11 +112,13 @@ class SplitExplorer:
         cut = self.cut if cut is None else cut
         micro_batches = self.micro_batches if micro_batches is None else micro_batches
         if isinstance(cut, bool) or not isinstance(cut, int) or not 1 <= cut < len(self.layers):
-            raise ValueError(f"explore_split(cut={cut!r}): for {len(self.layers)} layers, 1 to {len(self.layers) - 1}")
+            raise ValueError(
+                f"explore_split(cut={cut!r}): give 1 to {len(self.layers) - 1} for {len(self.layers)} layers"
+            )
         if micro_batches not in self.choices:
             choices = ", ".join(map(str, self.choices))
             raise ValueError(
-                f"explore_split(micro_batches={micro_batches!r}): a batch of {len(self._x)} makes {choices} equal ones"
+                f"explore_split(micro_batches={micro_batches!r}): a batch of {len(self._x)} splits into {choices}"
             )
         self.timeline = self.at(cut, micro_batches)
         self.cut, self.micro_batches = cut, micro_batches
@@ -134,11 +136,13 @@ class SplitExplorer:
         copied = sum(line.moved().values())
         said = (
             f"{line.span * 1e3:.3g} ms a step: {self.one_device / line.span:.2f} times as fast as one device. "
-            f"Idle: {idle}, together {line.bubble_fraction():.0%}. Copied: {copied / 1e6:.3g} MB."
+            f"Idle: {idle}, overall {line.bubble_fraction():.0%}. Copied: {copied / 1e6:.3g} MB."
         )
         host = m * self._gpu.launch * sum(cost.kernels for cost in self.costs(m))
         if host > line.span:
-            said += f" One host would need about {host * 1e3:.3g} ms to launch it all, so it would take that long."
+            said += (
+                f" One host would need about {host * 1e3:.3g} ms to launch it all, so the step would take that long."
+            )
         return said
 
     def table(self, micro_batches: int | None = None):
@@ -169,7 +173,7 @@ class SplitExplorer:
         return f"{self.micro_batches} micro-batch{'es' if self.micro_batches > 1 else ''}"
 
     def __repr__(self) -> str:
-        where = f"{self.devices[1]} starts at layer {self.cut} of 0 to {len(self.layers) - 1}"
+        where = f"{self.devices[1]} starts at layer {self.cut} (of 0 to {len(self.layers) - 1})"
         return f"{where}, {self._pieces}\n{self.text}\n{self._some_cuts()}\n({self.source})"
 
     def _picture(self, quick: bool):

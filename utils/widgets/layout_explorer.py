@@ -20,7 +20,7 @@ CHOICES = {
     "memory": (16, 24, 40, 48, 80, 96, 141, 192),
     "batch": tuple(2**power for power in range(4, 13)),
 }
-WORDS = {"gpus": "GPUs", "network": "network", "memory": "GB a GPU", "batch": "rows in a step"}
+WORDS = {"gpus": "GPUs", "network": "network", "memory": "GB per GPU", "batch": "rows per step"}
 COLUMNS = [
     "data",
     "shard",
@@ -62,7 +62,7 @@ def explore_layouts(
     from utils.planner import Cluster, Model
 
     if not isinstance(model, Model):
-        raise TypeError(f"explore_layouts({type(model).__name__}): give a model of utils.planner, such as llama(...)")
+        raise TypeError(f"explore_layouts({type(model).__name__}): give a utils.planner model, such as llama(...)")
     cluster = Cluster(gpu, gpus=per_node, per_node=per_node, link=link)  # what is wrong with a name is said at once
     explorer = LayoutExplorer(model, cluster, FEW | {"shards_in_node": "shard" not in limits} | limits)
     explorer.move(gpus=gpus, network=network, memory=memory or round(cluster.gpu.memory / GB), batch=batch)
@@ -83,11 +83,11 @@ class LayoutExplorer:
     def move(self, **to) -> None:
         """Change `gpus`, `network`, `memory` (GB) or `batch`. One line of ValueError or Problem for what cannot be."""
         if unknown := [name for name in to if name not in CHOICES]:
-            raise ValueError(f"explore_layouts has no {unknown[0]!r} to move: it has {', '.join(CHOICES)}")
+            raise ValueError(f"explore_layouts has no slider {unknown[0]!r}; it has {', '.join(CHOICES)}")
         at = self.at | to
         memory = at["memory"]
         if isinstance(memory, bool) or not isinstance(memory, (int, float)) or not memory > 0:
-            raise ValueError(f"explore_layouts(memory={memory!r}): give the GB of a GPU, above 0")
+            raise ValueError(f"explore_layouts(memory={memory!r}): give a GPU's memory in GB, above 0")
         self.plan = self._planned(at)
         self.at = at
 
@@ -111,22 +111,22 @@ class LayoutExplorer:
             lines.append(
                 f"{len(found.fits)} of {found.count} layouts fit. The fastest is {best.layout}: "
                 f"{best.seconds:.3g} s a step, {best.tokens_per_second:,.0f} tokens/s/GPU, "
-                f"{best.peak / 2**30:.1f} GiB and {best.reserve / 2**30:.1f} for CUDA and NCCL, "
-                f"without work {best.waiting:.0%} of the time. "
+                f"{best.peak / 2**30:.1f} GiB plus {best.reserve / 2**30:.1f} for CUDA and NCCL, "
+                f"idle {best.waiting:.0%} of the time. "
                 f"A GPU sends {sent or 'nothing'} in a step."
             )
         elif found.too_large:
             lines.append(
-                f"None of {found.count} layouts fits. The smallest is {found.too_large[0].layout}: it "
+                f"None of the {found.count} layouts fits. The smallest is {found.too_large[0].layout}: it "
                 f"{found.too_large[0].reason}."
             )
         else:
-            lines.append(f"None of {found.count} layouts makes sense.")
+            lines.append(f"None of the {found.count} layouts is possible.")
         reasons = "; ".join(
             f"{count} {'x' if count > 1 else ''} {why}" for why, count in found.reasons().head(3).items()
         )
         if reasons:
-            lines.append(f"Why others do not: {' '.join(reasons.split())}.")
+            lines.append(f"Why the others do not: {' '.join(reasons.split())}.")
         return "\n".join(lines)
 
     @property

@@ -31,7 +31,7 @@ def live(monitor) -> LiveView:
     needed = ("devices", "samples", "latest", "on_sample", "table", "imbalance", "source", "stop")
     if not all(hasattr(monitor, name) for name in needed):
         raise TypeError(
-            f"live({type(monitor).__name__}): give it a monitor: with GpuMonitor([device0, device1]) as m, live(m):"
+            f"live({type(monitor).__name__}): give a monitor: with GpuMonitor([device0, device1]) as m, live(m):"
         )
     return LiveView(monitor)
 
@@ -71,7 +71,7 @@ class LiveView:
             self._monitor.stop()
             self._end()
         except Exception as error:  # the block may be raising something that matters more
-            print(f"live: the end of the view could not be drawn: {error}")
+            print(f"live: the final view could not be drawn: {error}")
         if html is not None:
             html.close()
 

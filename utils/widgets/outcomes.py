@@ -24,7 +24,7 @@ def outcome() -> str:
     Raises NothingHasRun where none has: a learner who runs cells out of order is told the truth or nothing.
     """
     if _last is None:
-        raise NothingHasRun("No cell has run since the question: run the cell above, then this one again.")
+        raise NothingHasRun("No cell has run since the question. Run the cell above, then this one again.")
     return _last
 
 

@@ -36,10 +36,10 @@ def predict(question: str, options: Sequence | None = None, *, why: str = "", ke
     """
     note_outcomes()
     if not isinstance(question, str) or not question.strip():
-        raise ValueError(f"predict({question!r}): the question is a text")
+        raise ValueError(f"predict({question!r}): the question must be text")
     if options is not None:
         if isinstance(options, str) or not isinstance(options, Sequence) or not options:
-            raise ValueError(f"predict(..., {options!r}): options is a list of answers, or None for a free one")
+            raise ValueError(f"predict(..., {options!r}): options must be a list of answers, or None for a free answer")
         if len({str(option) for option in options}) < len(options):
             raise ValueError(f"predict(..., {list(options)!r}): two of these answers look the same")
     return Prediction(question.strip(), options, key or why or question.strip(), explanation(why) if why else "")
@@ -92,7 +92,7 @@ class Prediction:
         _compared[self._key] = self
         predicted = "You made no prediction." if self.answer is None else f"You predicted: {_said(self.answer)}."
         verdict = self._verdict(within) if within and self.answer is not None else ""
-        words = [part for part in (f"{predicted} It is: {_said(result)}.{verdict}", text, self._why) if part]
+        words = [part for part in (f"{predicted} Result: {_said(result)}.{verdict}", text, self._why) if part]
         if not in_kernel():
             print("\n".join(words))
             return
@@ -100,11 +100,11 @@ class Prediction:
         shown = "\n\n".join(words)
         folded = widgets_here() is None
         if folded:
-            shown = f"<details><summary>Unfold it when you have predicted</summary>\n\n{shown}\n\n</details>"
+            shown = f"<details><summary>Open this after you have predicted</summary>\n\n{shown}\n\n</details>"
         show({"text/plain": "\n".join(words), "text/markdown": shown}, {FOLDED: True} if folded else None)
 
     def _verdict(self, within: float) -> str:
-        return f" {'Near enough' if self.came_true else 'Not near enough'}: within {within:.0%} counts as true."
+        return f" {'Close enough' if self.came_true else 'Not close enough'}: within {within:.0%} counts as correct."
 
     def __repr__(self) -> str:
         lines = [self.question, *(f"  - {option}" for option in self.options or ())]
@@ -156,7 +156,7 @@ class Prediction:
 
     def _note_html(self) -> str:
         if self.answer is None:
-            return "<i>Answer before you run on.</i>"
+            return "<i>Answer before you run the next cell.</i>"
         return f"Your prediction: <b>{escape(_said(self.answer))}</b>"
 
     def _chosen(self, change) -> None:
@@ -181,9 +181,9 @@ class Predictions:
     def headline(self) -> str:
         made = [q for q in (*self.surprises, *self.others) if q.answer is not None]
         if not made:
-            return "You made no prediction. The next lesson is more fun with them."
+            return "You made no predictions. The next lesson is more fun if you make some."
         kept = f"{len(made) - len(self.surprises)} of your {len(made)} predictions came true."
-        return f"{kept} What surprised you comes first:" if self.surprises else kept
+        return f"{kept} The surprises come first:" if self.surprises else kept
 
     def rows(self) -> list[tuple[str, str, str]]:
         """(question, predicted, what it is), the surprises first."""
@@ -192,7 +192,7 @@ class Predictions:
 
     def __repr__(self) -> str:
         rows = [
-            f"  {question}\n    predicted: {yours or 'nothing'}; it is: {it}" for question, yours, it in self.rows()
+            f"  {question}\n    predicted: {yours or 'nothing'}; result: {it}" for question, yours, it in self.rows()
         ]
         return "\n".join([self.headline, *rows])
 
@@ -201,7 +201,9 @@ class Predictions:
             "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows()
         )
-        heads = "".join(f"<th style='text-align:left'>{head}</th>" for head in ("question", "you", "it is"))
+        heads = "".join(
+            f"<th style='text-align:left'>{head}</th>" for head in ("question", "your prediction", "result")
+        )
         return f"<p>{escape(self.headline)}</p><table><tr>{heads}</tr>{rows}</table>"
 
 

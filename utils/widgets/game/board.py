@@ -49,9 +49,9 @@ class Game:
     def undo(self) -> str:
         """Take the last move back."""
         if len(self._past) == 1:
-            return self._answer("There is nothing to take back.", "refused")
+            return self._answer("There is nothing to undo.", "refused")
         self._past.pop()
-        return self._answer("The last move is taken back.")
+        return self._answer("The last move is undone.")
 
     def hint(self) -> str:
         """The next hint of this level; after the last one that again."""
@@ -76,10 +76,10 @@ class Game:
         """The rank and the action of a move. ValueError, one line, for what is none."""
         found = MOVE.fullmatch(move)
         if not found:
-            raise ValueError(f"'{move}' is no move: {HOW}")
+            raise ValueError(f"'{move}' is not a move: {HOW}")
         rank, kind, stage, number = found.groups()
         if int(rank) >= self.schedule.ranks:
-            raise ValueError(f"there is no rank {int(rank)}, they are 0 to {self.schedule.ranks - 1}")
+            raise ValueError(f"there is no rank {int(rank)}; the last is {self.schedule.ranks - 1}")
         return int(rank), self._meant(int(rank), kind, stage, number)
 
     def _meant(self, rank: int, kind: str, stage: str | int | None, number: str | None = None) -> Action:
@@ -93,7 +93,7 @@ class Game:
 
     def _refusal(self, rank: int, action: Action) -> str | None:
         if action.kind not in self.level.kinds:
-            return f"rank {rank} cannot do {action}: in this level the backward pass is in one piece, B"
+            return f"rank {rank} cannot do {action}: in this level, the backward pass is in one piece, B"
         return refusal(self.schedule, rank, action, self.level.cap)
 
     def _done(self, rank: int, action: Action) -> tuple[str, str]:
@@ -132,7 +132,7 @@ class Game:
         least = "" if self.complete else f", and at least {_percent(end - self._work, end)} when complete"
         cap = "" if self.level.cap is None else f" of {self.level.cap:g}"
         held = ", ".join(f"rank {rank}: {peak:g}{cap}" for rank, peak in enumerate(played.peak))
-        stuck = "" if self.complete or self._can_go_on() else " No move is legal any more: take some back."
+        stuck = "" if self.complete or self._can_go_on() else " No move is legal now: undo some."
         idle = _percent(whole - sum(played.busy), whole)
         return f"Time {played.span:g}. Bubble {idle}{least}. Held at most: {held}.{stuck}"
 

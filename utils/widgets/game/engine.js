@@ -28,9 +28,9 @@ function needs({ kind, stage, number }, stages) {
 
 function wants(action, need) {
   const names = need.map(short).join(" or ");
-  if (action.kind === "W") return `it goes on with what ${names} has made`;
+  if (action.kind === "W") return `it needs the result of ${names}`;
   if (action.kind === "F") return `its input comes from ${names}`;
-  return need[0].kind === "F" ? `its own forward pass is ${names}` : `its gradient comes from ${names}`;
+  return need[0].kind === "F" ? `it needs its forward pass, ${names}` : `its gradient comes from ${names}`;
 }
 
 export class Game {
@@ -60,10 +60,10 @@ export class Game {
 
   move(text) {
     const found = MOVE.exec(text);
-    if (!found) return this.answer(`'${text}' is no move: ${HOW}`, "refused");
+    if (!found) return this.answer(`'${text}' is not a move: ${HOW}`, "refused");
     const rank = Number(found[1]);
     if (rank >= this.ranks.length) {
-      return this.answer(`there is no rank ${rank}, they are 0 to ${this.ranks.length - 1}`, "refused");
+      return this.answer(`there is no rank ${rank}; the last is ${this.ranks.length - 1}`, "refused");
     }
     const action = this.meant(rank, found[2], found[3], found[4]);
     const reason = this.refusal(rank, action);
@@ -76,9 +76,9 @@ export class Game {
   }
 
   undo() {
-    if (!this.moves.length) return this.answer("There is nothing to take back.", "refused");
+    if (!this.moves.length) return this.answer("There is nothing to undo.", "refused");
     this.moves.pop();
-    this.answer("The last move is taken back.");
+    this.answer("The last move is undone.");
   }
 
   hint() {
@@ -104,7 +104,7 @@ export class Game {
 
   refusal(rank, action) {
     if (!this.level.kinds.includes(action.kind)) {
-      return `rank ${rank} cannot do ${short(action)}: in this level the backward pass is in one piece, B`;
+      return `rank ${rank} cannot do ${short(action)}: in this level, the backward pass is in one piece, B`;
     }
     const done = new Set(this.moves.map((move) => short(move.action)));
     const row = this.row(rank);
@@ -116,14 +116,14 @@ export class Game {
     const name = short({ kind, stage, number });
     const stages = this.placement.length;
     const most = this.level.micro_batches;
-    if (stage >= stages) return `there is no stage ${stage}, they are 0 to ${stages - 1}`;
-    if (number >= most) return `there is no micro-batch ${number}, they are 0 to ${most - 1}`;
+    if (stage >= stages) return `there is no stage ${stage}; the last is ${stages - 1}`;
+    if (number >= most) return `there is no micro-batch ${number}; the last is ${most - 1}`;
     if (this.placement[stage] !== rank) return `stage ${stage} is on rank ${this.placement[stage]}`;
-    if (done.has(name)) return "it is there already";
+    if (done.has(name)) return "it is already in the schedule";
     const before = [...(PARTS_OF[kind] || "")].map((other) => short({ kind: other, stage, number })).find((b) => done.has(b));
     if (!before) return null;
     const [whole, half] = kind === "B" ? [name, before] : [before, name];
-    return `${whole} is the whole backward pass, and ${half} would be a part of it once more`;
+    return `${whole} is the whole backward pass, so ${half} would repeat part of it`;
   }
 
   missing(rank, action, done) {
@@ -136,7 +136,7 @@ export class Game {
   tooMuch(rank, row, action) {
     const held = this.held([...row, action]).at(-1);
     const { cap } = this.level;
-    return cap !== null && held > cap ? `it would hold ${held} micro-batches, and the cap is ${cap}` : null;
+    return cap !== null && held > cap ? `it would hold ${held} micro-batches, but the cap is ${cap}` : null;
   }
 
   // --- what there is ---
@@ -192,7 +192,7 @@ export class Game {
     const cap = this.level.cap === null ? "" : ` of ${this.level.cap}`;
     const held = this.ranks.map((rank) => `rank ${rank}: ${Math.max(0, ...this.held(this.row(rank)))}${cap}`).join(", ");
     const goesOn = this.complete() || this.ranks.some((rank) => this.offers(rank).some(([, legal]) => legal));
-    const stuck = goesOn ? "" : " No move is legal any more: take some back.";
+    const stuck = goesOn ? "" : " No move is legal now: undo some.";
     return `Time ${span}. Bubble ${percent(whole - sum(busy), whole)}${least}. Held at most: ${held}.${stuck}`;
   }
 

@@ -11,8 +11,8 @@ task = lab.exercise(
     points=0,
     title="Sum tensors from several devices",
     hints=[
-        "Start with zeros: torch.zeros_like(tensors[0], device=device). Then add one tensor after another in a loop.",
-        "To be added, two tensors have to be on one device. .to(device) returns the tensor there: use what it returns.",
+        "Start with torch.zeros_like(tensors[0], device=device). Then add the tensors in a loop.",
+        "You can only add tensors that are on the same device. Use the tensor that tensor.to(device) returns.",
     ],
 )
 
@@ -59,7 +59,7 @@ def _(student):
         right = np.sum(VALUES[: len(places)], axis=0)
         need(
             np.array_equal(found["sum"], right),
-            f"it returned {found['sum'].tolist()}, and the sum is {right.tolist()}. Is each tensor added once?",
+            f"it returned {found['sum'].tolist()}, but the sum is {right.tolist()}. Do you add each tensor once?",
         )
 
 
@@ -68,17 +68,17 @@ def _(student):
     for device, _, found in runs(student):
         need(
             found["device"] == device,
-            f"the sum is on {found['device']}. Use the device that the function is given, and let the sum stay there.",
+            f"the sum is on {found['device']}. Put it on the device that sum_on is given, and leave it there.",
         )
 
 
-@task.fact("the tensors stay as they were")
+@task.fact("the tensors do not change")
 def _(student):
     for _, places, found in runs(student):
         for number, given in enumerate(found["given"]):
             need(
                 np.array_equal(given, VALUES[number]),
                 f"tensors[{number}] was {list(VALUES[number])} and is now {given.tolist()}. "
-                "Where a tensor is on the device already, .to returns the tensor itself, and += changes it.",
+                "Do you use +=? If a tensor is on that device, .to returns the tensor itself, and += changes it.",
             )
         need(found["places"] == places, f"the tensors are now on {', '.join(found['places'])}.")

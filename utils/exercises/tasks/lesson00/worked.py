@@ -6,5 +6,5 @@ import torch
 def sum_on(device, tensors):
     total = torch.zeros_like(tensors[0], device=device)
     for tensor in tensors:
-        total = total + tensor.to(device)  # not +=: `total` could be one of the tensors if it began with it
+        total = total + tensor.to(device)  # not +=: that could change one of the tensors
     return total

@@ -19,9 +19,9 @@ watching = lab.exercise(
     points=0,
     title="Where does each layer compute?",
     hints=[
-        "hook(layer, inputs, output) stores output.device in a dict, and returns nothing.",
-        "All hooks made in a loop see the loop's last name. Write note(name), which returns a hook for that name.",
-        "register_forward_hook returns a handle. Keep all of them, run model(batch), then call remove() on each.",
+        "hook(layer, inputs, output) stores output.device in a dict and returns nothing.",
+        "Hooks defined in a loop all read the loop's last name. Write note(name), which returns a hook for that name.",
+        "register_forward_hook returns a handle. Keep every handle, run model(batch), then call remove() on each.",
     ],
 )
 
@@ -74,43 +74,48 @@ def watched(student, device0, device1):
     try:
         found = student.run(watch, device0, device1)
     except StudentError as error:
-        need("StopIteration" not in str(error), "a ReLU has no weight to ask for its device. Ask each layer's output.")
+        need("StopIteration" not in str(error), "a ReLU has no weights, so use the device of each layer's output.")
         raise
     need(found["kind"] == "a dict", f"it returned {found['kind']}, not a dict.")
     return found
 
 
-@watching.fact("it returns a dict with the name of every layer that runs, and '' for the model itself")
+@watching.fact("it returns a dict with the name of every layer that runs and '' for the model itself")
 def _(student):
     names = [name for name, _ in watched(student, *student.devices)["places"]]
-    need(len(names) != 1, f"all hooks stored their device under {names}. A hook made in a loop reads the last name.")
+    need(len(names) != 1, f"the dict has only {names}. Hooks defined in a loop all read the loop's last name.")
     missing = [name for name in ("layer1", "relu", "block", "block.layer2", "") if name not in names]
     need(
         missing not in (["block.layer2", ""], ["block.layer2"]),
-        "block.layer2, a layer in a layer, is missing. named_modules() finds it; named_children() does not.",
+        "block.layer2, a layer inside a layer, is missing. named_modules() finds it; named_children() does not.",
     )
-    need(not missing, f"{', '.join(map(repr, missing))} of named_modules() is missing. It gives {names}.")
+    need(not missing, f"the dict has {names}. Missing from named_modules(): {', '.join(map(repr, missing))}.")
 
 
-@watching.fact("each has the device of its output")
+@watching.fact("each name has the device of the layer's output")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             places = dict(watched(student, device0, device1)["places"])
             right = {"layer1": device0, "relu": device0, "block.layer2": device1, "block": device1, "": device1}
             if places[""] == "cpu" or places["block"] == device0:
-                need(False, f"'' is on {places['']}, block on {places['block']}: their inputs' devices, not outputs'.")
+                need(
+                    False,
+                    f"'' has {places['']}, block has {places['block']}. Do you use outputs' devices, not inputs'?",
+                )
             for name, place in right.items():
-                need(places[name] == place, f"{name!r} is on {places[name]}; its output is on {place}.")
+                need(places[name] == place, f"{name!r} has {places[name]}, but its output is on {place}.")
 
 
-@watching.fact("the model runs once, and none of the hooks is left in it")
+@watching.fact("the model runs once, and none of your hooks remains in it")
 def _(student):
     found = watched(student, *student.devices)
-    need(found["runs"] == 1, f"the model ran {found['runs']} times.")
+    need(found["runs"] == 1, f"the model ran {found['runs']} times, not once.")
     left = found["hooks"]
-    need(left <= 0, f"{left} hooks are still in the model. register_forward_hook returns a handle: call its remove().")
-    need(left == 0, "a hook that was in the model before is gone. Remove only your own.")
+    need(
+        left <= 0, f"hooks still in the model: {left}. Call remove() on each handle that register_forward_hook returns."
+    )
+    need(left == 0, "a hook that was already in the model is gone. Remove only your own.")
 
 
 # --- three stages -------------------------------------------------------------------------------------------------
@@ -123,9 +128,9 @@ task = lab.exercise(
     points=0,
     title="Split a model into three stages",
     hints=[
-        "Two things happen in __init__: the model remembers its stages and devices, and each stage goes to its device.",
-        "A plain Python list hides the stages from parameters(). Which container of torch.nn does not?",
-        "In forward one step happens three times: the batch moves to the stage's device, then the stage computes.",
+        "In __init__, store the stages and the devices, and move each stage to its device.",
+        "A plain Python list hides the stages from parameters(). Which torch.nn container does not?",
+        "In forward, do this for each stage: move the batch to the stage's device, then run the stage on it.",
     ],
 )
 
@@ -186,24 +191,24 @@ def _(student):
         with described:
             found = run(student, devices, "nothing")[0]["tensors"]
             expected = expected_places(devices)
-            need(found, "parameters() finds none. It does not see stages in a plain Python list.")
+            need(found, "parameters() finds no weights. It does not see stages in a plain Python list.")
             need(
                 sorted(map(str, found)) == sorted(map(str, expected)),
                 f"the weights and biases are on {', '.join(device for _, device in found)}; "
                 f"they should be on {', '.join(device for _, device in expected)}.",
             )
-            need(found == expected, "the stages are there, but not in their order.")
+            need(found == expected, "the stages are all there, but not in order.")
 
 
-@task.fact("a batch from the CPU goes through all stages, and the output stays on the last stage's device")
+@task.fact("a batch from the CPU passes through all stages, and the output stays on the last stage's device")
 def _(student):
     for devices, described in placings(student):
         with described:
             found = run(student, devices, "forward")[0]["output device"]
-            need(found == devices[-1], f"the output is on {found}.")
+            need(found == devices[-1], f"the output is on {found}, not on {devices[-1]}.")
 
 
-@task.fact("the output and the gradients are those of the undivided model")
+@task.fact("the output and the gradients equal those of the same model on one device")
 def _(student):
     for devices, described in placings(student):
         with described:
@@ -211,15 +216,15 @@ def _(student):
             same = np.shape(found["output"]) == np.shape(expected["output"])
             need(
                 same and np.allclose(found["output"], expected["output"], **CLOSE),
-                "the output has other numbers. Does each stage compute once, in order, and nothing else?",
+                "the output has different numbers. Does each stage run once, in order, and nothing else?",
             )
             gradients = [g for g in found["gradients"] if g is not None]
-            need(len(gradients) == len(expected["gradients"]), "after backward() some parameter has no gradient.")
+            need(len(gradients) == len(expected["gradients"]), "after backward(), some parameters have no gradient.")
             same = all(
                 np.allclose(mine, theirs, **CLOSE)
                 for mine, theirs in zip(gradients, expected["gradients"], strict=True)
             )
-            need(same, "the gradients have other numbers.")
+            need(same, "the gradients have different numbers.")
 
 
 @task.fact("each stage computes on its own device")
@@ -231,7 +236,7 @@ def _(student):
             for device in set(devices):
                 own = sum(2 * 4 * shape[0] * shape[1] for shape, at in expected_places(devices)[::2] if at == device)
                 did = work.get(device, 0)
-                need(did == own, f"{device} does {did} FLOPs in a forward pass, and its stages have {own}.")
+                need(did == own, f"{device} does {did} FLOPs in a forward pass; its stages need {own}.")
 
 
 # --- the same numbers? -----------------------------------------------------------------------------------------------
@@ -241,9 +246,9 @@ difference = lab.exercise(
     points=0,
     title="Test a split",
     hints=[
-        "eval() switches dropout off, train() switches it on again.",
-        "The two outputs are on two devices. Bring both to the CPU before you subtract.",
-        "abs(), then max(), then item(), which makes a Python number of a tensor with one element.",
+        "eval() turns dropout off, and train() turns it back on.",
+        "The outputs are on different devices. Move both to the CPU before you subtract.",
+        "Call abs(), then max(), then item(), which converts a one-element tensor to a Python number.",
     ],
 )
 
@@ -278,30 +283,30 @@ def differ(lab, device0, device1, by):
 
 def differing(student, device0, device1, by):
     found = student.run(differ, device0, device1, by)
-    need(found["number"] is not None, f"it returned {found['kind']}, not a float. item() makes one of a tensor.")
+    need(found["number"] is not None, f"it returned {found['kind']}, not a float. Call item() on the tensor.")
     return found["number"]
 
 
-@difference.fact("models with equal weights differ by 0, dropout or not")
+@difference.fact("models with equal weights differ by 0, even if they have dropout")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             found = differing(student, device0, device1, 0.0)
-            need(abs(found) < 1e-5, f"it returned {found:.2g}. Is dropout off, by eval(), in both models?")
+            need(abs(found) < 1e-5, f"it returned {found:.2g}. Did you call eval() on both models to turn dropout off?")
 
 
-@difference.fact("where one output differs by 0.25, the largest difference is 0.25")
+@difference.fact("if one output differs by 0.25, the largest difference is 0.25")
 def _(student):
     for by in (0.25, -0.25):
-        with case(f"Where one output of the split model is changed by {by}"):
+        with case(f"With one output of the split model changed by {by}"):
             found = differing(student, *student.devices, by=by)
-            need(abs(found - 0.05) > 1e-3, f"it returned {found:.3g}, the mean of all five outputs. Take the largest.")
-            need(found > -1e-3, f"it returned {found:.3g}. A difference has no sign: abs().")
-            need(abs(found - 0.25) < 1e-3, f"it returned {found:.3g}. Is it abs() first, then max()?")
+            need(abs(found - 0.05) > 1e-3, f"it returned {found:.3g}, the mean over all outputs. Return the largest.")
+            need(found > -1e-3, f"it returned {found:.3g}. Take absolute values with abs().")
+            need(abs(found - 0.25) < 1e-3, f"it returned {found:.3g}. Do you call abs() first, then max()?")
 
 
-@difference.fact("dropout is on again in both models")
+@difference.fact("dropout is back on in both models")
 def _(student):
     on = student.run(differ, *student.devices, 0.0)["training"]
     left = " and ".join(name for name, is_on in zip(("whole", "split"), on, strict=True) if not is_on)
-    need(all(on), f"dropout stays off in {left}: train() switches it on again.")
+    need(all(on), f"dropout stays off in {left}. Call train() to turn it back on.")

@@ -20,9 +20,9 @@ walking = lab.exercise(
     points=0,
     title="Walk the autograd graph",
     hints=[
-        "Keep a list of nodes that wait, which begins as [output.grad_fn], and take one out until it is empty.",
-        "for next_node, _ in node.next_functions: the list gets next_node.",
-        "Skip None, and a node that is in a set of nodes already seen.",
+        "Keep a list of nodes to visit. It starts as [output.grad_fn]. Take out one node at a time until it is empty.",
+        "Loop with for next_node, _ in node.next_functions, and append each next_node to the list.",
+        "Skip None, and skip nodes that you have already seen. Keep those in a set.",
     ],
 )
 
@@ -54,37 +54,37 @@ def nodes_of(student, name):
     try:
         kind, found = student.run(names_of_nodes, *student.devices, JOINS)[name]
     except StudentError as error:
-        need("NoneType" not in str(error), "next_functions has None where no gradient is needed. Skip it.")
+        need("NoneType" not in str(error), "next_functions contains None where no gradient is needed. Skip it.")
         raise
     need(kind in ("a list", "a tuple"), f"it returned {kind}, not a list.")
     return [name.rpartition("::")[2] for name in found]  # torch::autograd::AccumulateGrad
 
 
-@walking.fact("of two layers with a move between them it returns all nodes")
+@walking.fact("for two layers with a move between them, it returns the names of all nodes")
 def _(student):
     found = nodes_of(student, "two layers")
     right = ["ReluBackward0", "AddmmBackward0", "ToCopyBackward0", "ReluBackward0", "AddmmBackward0"]
     right += ["TBackward0"] * 2 + ["AccumulateGrad"] * 4
-    need(not any(" object at " in name for name in found), "it returned nodes. node.name() is a node's name.")
-    need(bool(found), "it returned an empty list. output.grad_fn is the first node.")
+    need(not any(" object at " in name for name in found), "it returned nodes. Return each node's name, node.name().")
+    need(bool(found), "it returned an empty list. Start with output.grad_fn.")
     missing = [name for name in dict.fromkeys(right) if name not in found]
-    need(not missing, f"{', '.join(missing)} is missing. Do you follow all of next_functions, and then theirs?")
+    need(not missing, f"the list lacks {', '.join(missing)}. Do you follow every entry of every node's next_functions?")
     for name in dict.fromkeys(right):
         count, there = found.count(name), right.count(name)
-        need(count >= there, f"it has {name} once; the graph has {there} such nodes. Nodes count, not names.")
-        need(count == there, f"it has {name} {count} times; the graph has {there} such nodes.")
-    need(len(found) == len(right), "it has names that are not in the graph.")
+        need(count >= there, f"{name}: {count} in your list, {there} in the graph. Nodes can have the same name.")
+        need(count == there, f"{name}: {count} in your list, {there} in the graph.")
+    need(len(found) == len(right), "the list has names that are not in the graph.")
 
 
-@walking.fact("where several paths lead to a node, it is there once")
+@walking.fact("a node that several paths reach is listed once")
 def _(student):
     found = nodes_of(student, "sums")
     count = 2 * JOINS + 1
     need(
         len(found) <= count,
-        f"of a graph with {count} nodes it returned {len(found)}. Keep a set of the nodes that you have seen.",
+        f"it returned {len(found)} names for a graph of {count} nodes. Keep a set of the nodes that you have seen.",
     )
-    need(len(found) == count, f"of a graph with {count} nodes it returned {len(found)}.")
+    need(len(found) == count, f"it returned {len(found)} names for a graph of {count} nodes.")
 
 
 # --- a bridge in bfloat16 --------------------------------------------------------------------------------------------
@@ -94,9 +94,9 @@ bridge = lab.exercise(
     points=0,
     title="Cross in bfloat16",
     hints=[
-        "bfloat16() before the move, float() after it: then two bytes a number cross.",
-        "Backward does not know where x was. Store x.device on ctx in forward.",
-        "backward returns two values, because forward is given two: the gradient of x, and None for the device.",
+        "Call bfloat16() before the move and float() after it. Then only two bytes per number cross.",
+        "backward is not given x. Store x.device on ctx in forward.",
+        "forward takes two inputs, so backward returns two values: the gradient of x, and None for the device.",
     ],
 )
 
@@ -125,30 +125,33 @@ def _(student):
         with order:
             found, x, _ = crossing(student, device0, device1, backward=False)
             place, dtype, values = found["output"]
-            need(place == device1, f"x was to go to {device1}, and the output is on {place}.")
-            need(dtype == "torch.float32", f"the output is {dtype}. float() makes it float32 again.")
-            need(near(values, x), "the output has other values than x.")
+            need(place == device1, f"the output is on {place}, not on {device1}.")
+            need(dtype == "torch.float32", f"the output is {dtype}. Convert it back with float().")
+            need(near(values, x), "the output has different values from x.")
 
 
-@bridge.fact("backward returns the gradient to where x is")
+@bridge.fact("backward returns the gradient on x's device")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             found, _, gradient = crossing(student, device0, device1)
-            need(found["gradient"] is not None, "x has no gradient. Does backward return it first?")
-            need(near(found["gradient"], gradient), "the gradient has other values than the one that arrived.")
+            need(found["gradient"] is not None, "x has no gradient. Is it the first value that backward returns?")
+            need(
+                near(found["gradient"], gradient),
+                "the gradient has different values from the one that backward is given.",
+            )
 
 
-@bridge.fact("both cross with two bytes a number")
+@bridge.fact("both cross with two bytes per number")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order, case(f"With {6 * 8} numbers"):
             found, _, _ = crossing(student, device0, device1)
             for name, way in (("forward", (device0, device1)), ("backward", (device1, device0))):
                 sent = sum(size for *ends, size in found[name] if tuple(ends) == way)
-                whole = f"{name} sends {sent} bytes, four a number. bfloat16() comes before the move."
+                whole = f"{name} sends {sent} bytes, four per number. Call bfloat16() before the move."
                 need(sent != 4 * 6 * 8, whole)
-                need(sent == 2 * 6 * 8, f"{name} sends {sent} bytes; {2 * 6 * 8} are enough and needed.")
+                need(sent == 2 * 6 * 8, f"{name} sends {sent} bytes; it should send {2 * 6 * 8}.")
                 detour = [ends for *ends, size in found[name] if size and tuple(ends) != way]
                 need(not detour, f"{name} also copies from {' to '.join(detour[0] if detour else [])}.")
 
@@ -158,11 +161,11 @@ def _(student):
 untangled = lab.exercise(
     "Untangled",
     points=0,
-    title="Take out the needless crossings",
+    title="Remove the needless crossings",
     hints=[
-        "Write behind each line of Tangled.forward which tensors are where. Which of them cross to device1?",
-        "hidden and gate cross, and then they are multiplied. Where else could that be done?",
-        "scale comes from the CPU in each forward. Where, and how often, could it be moved instead?",
+        "After each line of Tangled.forward, note where each tensor is. Which of them cross to device1?",
+        "hidden and gate cross and are then multiplied. Where else could you multiply them?",
+        "Every forward pass moves scale from the CPU. Where, and how often, could you move it instead?",
     ],
 )
 
@@ -194,18 +197,17 @@ def run_untangled(lab, sizes, device0, device1, seed, x):
 
     model = lab.Untangled(tuple(sizes), torch.device(device0), torch.device(device1))
     if not isinstance(model, torch.nn.Module):
-        return {"kind": kind_of(model)}
+        return {"wrong": f"Untangled(...) is {kind_of(model)}, not an nn.Module."}
     fill(model, seed)
     batch = torch.from_numpy(x)
     with record(device0, device1) as forward:
         output = model(batch)
     if not isinstance(output, torch.Tensor):
-        return {"kind": kind_of(output)}
+        return {"wrong": f"forward returned {kind_of(output)}, not a tensor. Does it end with a return?"}
     with record(device0, device1) as backward:
         if output.requires_grad:
             output.square().mean().backward()
     return {
-        "kind": "Tensor",
         "output": array(output),
         "output device": str(output.device),
         "gradients": [None if p.grad is None else array(p.grad) for p in model.parameters()],
@@ -218,7 +220,7 @@ def run(student, device0, device1):
     """The student's run, and that of the same layers on one device."""
     x = torch.randn(BATCH, SIZES[0], generator=torch.Generator().manual_seed(1)).numpy()
     found = student.run(run_untangled, list(SIZES), device0, device1, 1, x)
-    need(found["kind"] == "Tensor", f"forward returned {found['kind']}, not a tensor. Does it end with a return?")
+    need("wrong" not in found, found.get("wrong", ""))
     whole = OneDevice(SIZES)
     fill(whole, 1)
     return found, forward_and_backward(whole, x)
@@ -233,37 +235,37 @@ def compare_ways(found, truth):
     extra = [
         f"{size} bytes from {here} to {there}" for (here, there), size in seen.items() if (here, there) not in truth
     ]
-    need(not extra, f"there also went {', '.join(extra)}.")
+    need(not extra, f"it also copies {', '.join(extra)}.")
     for (here, there), size in truth.items():
         if here != there:
             went = seen.get((here, there), 0)
-            need(went == size, f"from {here} to {there} went {went} bytes, and {size} are enough and needed.")
+            need(went == size, f"it copies {went} bytes from {here} to {there}; it should copy {size}.")
 
 
-@untangled.fact("the output is on device1, with the numbers that Tangled gives")
+@untangled.fact("the output is on device1 and has the same numbers as Tangled's")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             found, expected = run(student, device0, device1)
-            need(same(found["output"], expected["output"]), "the numbers differ from those of Tangled.")
+            need(same(found["output"], expected["output"]), "the output differs from Tangled's.")
             on = found["output device"]
-            need(on == device1, f"the output is on {on}, and device1 is {device1}.")
+            need(on == device1, f"the output is on {on}, but device1 is {device1}.")
 
 
-@untangled.fact("after backward() every parameter has the gradient that it has in Tangled")
+@untangled.fact("after backward(), every parameter has the same gradient as in Tangled")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             found, expected = run(student, device0, device1)
             missing = sum(gradient is None for gradient in found["gradients"])
-            need(not missing, f"{missing} parameters have no gradient after backward().")
+            need(not missing, f"parameters without a gradient after backward(): {missing}.")
             count = len(expected["gradients"])
-            need(len(found["gradients"]) == count, f"it has {len(found['gradients'])} parameters, and Tangled {count}.")
+            need(len(found["gradients"]) == count, f"it has {len(found['gradients'])} parameters; Tangled has {count}.")
             right = all(any(same(mine, theirs) for mine in found["gradients"]) for theirs in expected["gradients"])
-            need(right, "the gradients differ from those of Tangled.")
+            need(right, "the gradients differ from Tangled's.")
 
 
-@untangled.fact("in forward the batch goes to device0, one hidden tensor to device1, and nothing else moves")
+@untangled.fact("in forward, the batch moves to device0, one hidden tensor moves to device1, and nothing else moves")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order, case(f"With a batch of {BATCH} and sizes={SIZES}"):
@@ -272,7 +274,7 @@ def _(student):
             compare_ways(found["forward"], {("cpu", device0): batch, (device0, device1): hidden})
 
 
-@untangled.fact("in backward one gradient goes from device1 to device0, and nothing else moves")
+@untangled.fact("in backward, one gradient moves from device1 to device0, and nothing else moves")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order, case(f"With a batch of {BATCH} and sizes={SIZES}"):

@@ -16,11 +16,11 @@ CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}  # a real GPU adds up in an
 step = lab.exercise(
     "train_step",
     points=0,
-    title="One step of training, wherever the batch comes from",
+    title="One training step, wherever the batch is",
     hints=[
-        "Five things happen in a step: forward, loss, zero the gradients, backward, update. In which order?",
-        "The loss has two operands. One has a graph behind it and is where the model ends. Move the other one.",
-        "The loss is a tensor with one number. Which method gives that number to Python?",
+        "A step has five parts: forward pass, loss, zeroing gradients, backward pass, update. In what order?",
+        "The loss takes two tensors. The output has a graph and is on the model's last device. Move the other one.",
+        "The loss is a tensor with one number. Which method returns it as a Python float?",
     ],
 )
 
@@ -97,31 +97,31 @@ def compare(student, place0, place1, x_on, y_on, together=True):
         run = student.run(take_steps, STACK, place0, place1, x_on, y_on, together, xs, ys)
         losses = run["losses"]
         wrong = [loss for loss in losses if not isinstance(loss, float)]
-        need(not wrong, f"train_step returned {wrong[0] if wrong else ''}. A Python float is wanted.")
+        need(not wrong, f"train_step returned {wrong[0] if wrong else ''}. Return a Python float.")
         need(run["met"], "loss_fn was never called.")
         for output, target in run["met"]:
-            need(output == target == place1, f"the loss was computed on {output}, and the output is made on {place1}.")
+            need(output == target == place1, f"the loss was computed on {output}, but the output is on {place1}.")
         before, after, values = expected_steps(xs, ys)
         told = ", ".join(f"{loss:.4f}" for loss in losses)
-        found = f"the losses are {told}, and on one device {', '.join(f'{loss:.4f}' for loss in before)}. "
-        need(not same(losses, after), found + "Yours are those after the update.")
-        need(not same(losses, expected_steps(xs, ys, keep_old=True)[0]), found + "Old gradients were added to the new.")
-        late = "Gradients from before the first step were added: zero them before backward(), not after the update."
+        found = f"the losses are {told}; on one device, {', '.join(f'{loss:.4f}' for loss in before)}. "
+        need(not same(losses, after), found + "Yours are from after the update.")
+        need(not same(losses, expected_steps(xs, ys, keep_old=True)[0]), found + "Old gradients were added.")
+        late = "Gradients from before the first step were added. Zero them before backward(), not after the update."
         need(not same(losses, expected_steps(xs, ys, zero_last=True)[0]), found + late)
         need(not same(losses, expected_steps(xs, ys, update=False)[0]), found + "The model is never updated.")
-        need(same(losses, before), found + "Do all the optimizers in the list take part?")
+        need(same(losses, before), found + "Do you use every optimizer in the list?")
         right = all(map(same, run["values"], values))
-        need(right, "the losses are right, and the parameters after three steps are not.")
+        need(right, "the losses are right, but the parameters after three steps are not.")
 
 
-@step.fact("a step gives the loss and the update of the one-device model, with the target on the CPU")
+@step.fact("with the target on the CPU, a step has the same loss and update as on one device")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare(student, device0, device1, "cpu", "cpu")
 
 
-@step.fact("x and y may be on any device, and there may be several optimizers")
+@step.fact("x and y can be on any device, and there can be several optimizers")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -134,11 +134,11 @@ def _(student):
 gradients = lab.exercise(
     "gradient_differences",
     points=0,
-    title="The gradients of both models, name by name",
+    title="Compare the gradients of two models by name",
     hints=[
-        "One backward pass for each model. dict(model.named_parameters()) has the same names in both.",
-        "p.grad of the two is on two devices. Which method brings both to the CPU?",
-        "p.grad is None where the backward pass has not come. Ask for that before you subtract.",
+        "Run one backward pass for each model. dict(model.named_parameters()) has the same names for both.",
+        "The two gradients are on different devices. Which method moves both to the CPU?",
+        "p.grad is None if the backward pass did not reach p. Check for that before you subtract.",
     ],
 )
 
@@ -202,15 +202,18 @@ def compare_differences(student, place0, place1, detached=False, seed_of_split=1
     generator = torch.Generator().manual_seed(2)
     x, y = (torch.randn(16, size, generator=generator).numpy() for size in (6, 3))
     seen = student.run(take_differences, STACK, place0, place1, detached, 1, seed_of_split, x, y)
-    need("found" in seen, f"it returned {seen['kind']}. Return a dict: a float for each parameter's name.")
+    need("found" in seen, f"it returned {seen['kind']}. Return a dict with a float for each parameter's name.")
     found = dict(seen["found"])
     need(
         all(map(same, seen["after"], seen["before"])),
-        "it changed weights. Compare gradients only: no optimizer's step.",
+        "it changed weights. Compare gradients only; do not update the weights.",
     )
-    need(sorted(found) == sorted(NAMES), f"the names are {', '.join(found) or 'none'}, not named_parameters()'s.")
-    wrong = [f"{name}: {value}" for name, value in found.items() if not isinstance(value, float)]
-    need(not wrong, f"{wrong[0] if wrong else ''}. Python floats are wanted: .item().")
+    need(
+        sorted(found) == sorted(NAMES),
+        f"the dict has these names: {', '.join(found) or 'none'}. Use those of named_parameters().",
+    )
+    wrong = [f"{name} has {value}" for name, value in found.items() if not isinstance(value, float)]
+    need(not wrong, f"{wrong[0] if wrong else ''}. Use .item() to get a Python float.")
     right = expected_differences(1, seed_of_split, x, y)
     if detached:
         right[:2] = [math.inf, math.inf]
@@ -218,33 +221,35 @@ def compare_differences(student, place0, place1, detached=False, seed_of_split=1
     for name, mine, theirs in zip(NAMES, told, right, strict=True):
         if near_difference(mine, theirs):
             continue
-        where = f"{name} differs by {theirs:.3g}, and yours says {mine:.3g}."
-        need(theirs != math.inf, f"{where} The split model has no gradient there: float('inf').")
+        where = f"{name} differs by {theirs:.3g}, but you returned {mine:.3g}."
+        need(theirs != math.inf, f"{where} The split model has no gradient there, so use float('inf').")
         with_old = expected_differences(1, seed_of_split, x, y, old=0.5)
-        need(not all(map(near_difference, told, with_old)), f"{where} Old gradients are in it: zero_grad() first.")
+        need(
+            not all(map(near_difference, told, with_old)), f"{where} It includes old gradients. Call zero_grad() first."
+        )
         turned = expected_differences(1, seed_of_split, x, y, turned=True)
         need(not all(map(near_difference, told, turned)), f"{where} Divide by the norm of the whole model's gradient.")
-        need(False, f"{where} Is it the norm of the difference, divided by the norm of the whole model's gradient?")
+        need(False, f"{where} Is it the norm of the difference divided by the norm of the whole model's gradient?")
 
 
 def near_difference(mine, theirs) -> bool:
     return math.isclose(mine, theirs, rel_tol=1e-3, abs_tol=1e-4)  # infinity is close to itself only
 
 
-@gradients.fact("a right split has the gradients of the one-device model")
+@gradients.fact("a correct split has the same gradients as the one-device model")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_differences(student, device0, device1)
 
 
-@gradients.fact("other gradients differ by the norm of the difference, as a share of the right one's")
+@gradients.fact("different gradients give the norm of the difference divided by the norm of the whole model's gradient")
 def _(student):
-    with case("The split model has other weights, and both have old gradients"):
+    with case("With other weights in the split model and old gradients in both"):
         compare_differences(student, *student.devices, seed_of_split=2)
 
 
-@gradients.fact("a parameter that the backward pass does not reach is infinitely far off")
+@gradients.fact("a parameter that the backward pass does not reach gets infinity")
 def _(student):
-    with case("The split model detaches what it moves"):
+    with case("With a split model that detaches the tensor that it moves"):
         compare_differences(student, *student.devices, detached=True)

@@ -5,7 +5,7 @@ import math
 
 def train_step(model, optimizers, loss_fn, x, y):
     output = model(x)
-    # The target goes to the output, not the output to the target: a target has no graph behind it.
+    # Move the target, not the output: the target has no graph.
     loss = loss_fn(output, y.to(output.device))
     for optimizer in optimizers:
         optimizer.zero_grad()
@@ -25,7 +25,7 @@ def gradient_differences(whole, split, loss_fn, x, y):
     differences = {}
     for name, right in gradients[0].items():
         mine = gradients[1][name]
-        if mine is None:  # the backward pass has not reached it
+        if mine is None:  # the backward pass did not reach it
             differences[name] = math.inf
         else:
             differences[name] = ((mine.cpu() - right.cpu()).norm() / right.cpu().norm()).item()

@@ -18,10 +18,10 @@ time_it = lab.exercise(
     points=0,
     title="Your timer",
     hints=[
-        "There are two loops, one after the other. Which of them fills a list?",
-        "A device may still be busy when a timed run begins. What has to happen before you read the clock?",
-        "And what has to happen before you read it again? Each device of the list counts.",
-        "When the list is full, statistics.quantiles gives three numbers: the second is the median.",
+        "You need two loops. Which of them fills a list?",
+        "A device may still be busy when a timed run begins. What must happen before you read the clock?",
+        "What must happen before you read it again? Think of every device in the list.",
+        "From the full list, statistics.quantiles returns three numbers. The second is the median.",
     ],
 )
 
@@ -74,8 +74,8 @@ def compare_times(student, device_seconds, left_over=0.0, warm_up=2, repeats=3, 
     with case(f"With warm_up={warm_up} and repeats={repeats}"):
         asked = (device_seconds, left_over, warm_up, repeats, list(waited_for), busier)
         seen = student.run(use_timer, *student.devices, *asked)
-        need(seen["ran"] == warm_up + repeats, f"work() was called {seen['ran']} times.")
-        need(seen["read"], "clock() was never called. The time has to come from the clock that time_it is given.")
+        need(seen["ran"] == warm_up + repeats, f"work() was called {seen['ran']} times, not {warm_up + repeats}.")
+        need(seen["read"], "clock() was never called. Take the time from the clock that time_it is given.")
         need(
             "found" in seen, f"it returned {seen['kind']}. Return two numbers: the median and the interquartile range."
         )
@@ -95,27 +95,33 @@ def compare_two(found, times, not_waited):
     first, median, third = statistics.quantiles(times, n=4, method="inclusive")
     spread = third - first
     runs = ", ".join(f"{seconds:g}" for seconds in times)
-    where = f"the timed runs took {runs} s, so the median is {median:.4g}, and yours is {found[0]:.4g}."
+    where = f"the timed runs took {runs} s, so the median is {median:.4g}, but you returned {found[0]:.4g}."
     if not near(found[0], median):
-        need(not near(found[0], 1.0), f"{where} That is the launch alone: a device was still at work when you read.")
+        need(
+            not near(found[0], 1.0),
+            f"{where} That is only the launch: a device was still working when you read the clock.",
+        )
         need(not near(found[0], statistics.fmean(times)), f"{where} That is the mean.")
         need(
             not near(found[0], statistics.median(not_waited)),
-            f"{where} The first timed run has {not_waited[0] - times[0]:g} s of earlier work in it: a device was still "
-            "at work when it began.",
+            f"{where} The first timed run includes {not_waited[0] - times[0]:g} s of earlier work: a device was still "
+            "working when it began.",
         )
-        need(not near(found[0], median * 1000), f"{where} Seconds are wanted.")
-        need(found[0] > median, f"{where} Was every device done when you read the clock?")
-        need(False, f"{where} Was every device idle when each run began? Is the warm-up in no number?")
+        need(not near(found[0], median * 1000), f"{where} Return seconds.")
+        need(found[0] > median, f"{where} Had every device finished when you read the clock?")
+        need(False, f"{where} Was every device idle when each run began? Did you leave out the warm-up?")
     where = (
-        f"the timed runs took {runs} s, so their quartiles are {first:.4g} and {third:.4g}, {spread:.4g} apart, and "
-        f"yours says {found[1]:.4g}."
+        f"the timed runs took {runs} s, so their quartiles, {first:.4g} and {third:.4g}, are {spread:.4g} apart, "
+        f"but you returned {found[1]:.4g}."
     )
     if near(found[1], spread):
         return
     need(not near(found[1], statistics.stdev(times)), f"{where} That is the standard deviation.")
     first, _, third = statistics.quantiles(times, n=4)
-    need(not near(found[1], third - first), f'{where} That is what statistics.quantiles gives without "inclusive".')
+    need(
+        not near(found[1], third - first),
+        f'{where} That is what statistics.quantiles gives without method="inclusive".',
+    )
     need(False, where)
 
 
@@ -123,23 +129,23 @@ def near(mine, theirs) -> bool:
     return math.isclose(mine, theirs, rel_tol=1e-6, abs_tol=1e-9)
 
 
-@time_it.fact("a timed run ends when both devices are done, whichever is done last")
+@time_it.fact("a timed run ends when both devices have finished, whichever finishes last")
 def _(student):
     compare_times(student, [10.0, 25.0, 15.0], warm_up=0)
-    with case("Now device0 is done last"):
+    with case("With device0 finishing last"):
         compare_times(student, [10.0, 25.0, 15.0], warm_up=0, busier=0)
 
 
-@time_it.fact("a timed run begins when both devices are done with earlier work, the warm-up for one")
+@time_it.fact("a timed run begins when both devices have finished earlier work, such as the warm-up")
 def _(student):
     compare_times(student, [40.0, 18.0, 10.0, 25.0, 15.0])
-    with case("Now device0 is done last"):
+    with case("With device0 finishing last"):
         compare_times(student, [40.0, 10.0, 25.0, 15.0], warm_up=1, busier=0)
-    with case("Before the call, the devices were given 50 seconds of other work"):
+    with case("With 50 seconds of earlier work on the devices"):
         compare_times(student, [10.0, 20.0], left_over=50.0, warm_up=0, repeats=2)
 
 
-@time_it.fact("with an empty list of devices it does not wait")
+@time_it.fact("with an empty list of devices, it does not wait")
 def _(student):
     compare_times(student, [10.0, 30.0], warm_up=0, repeats=2, waited_for=())
 
@@ -149,12 +155,12 @@ def _(student):
 split_times = lab.exercise(
     "split_times",
     points=0,
-    title="The parts by events",
+    title="Time the parts with events",
     hints=[
-        "Five events, each gpu.Event(enable_timing=True): three in device0's stream, two in device1's.",
-        "gpu.current_stream(device) is a device's stream, and stream.record_event(event) records an event in it.",
-        "The event that ends part0 begins the copy, which is model.part0's output.to(device1).",
-        "Record the event that begins part1 after the copy: device1's stream waits for the copy first.",
+        "Make five events with gpu.Event(enable_timing=True): three for device0's stream, two for device1's.",
+        "gpu.current_stream(device) is a device's stream. stream.record_event(event) records an event in it.",
+        "The event that ends part0 also begins the copy. The copy is .to(device1) on part0's output.",
+        "Record the event that begins part1 after the copy, because device1's stream waits for the copy.",
     ],
 )
 
@@ -169,14 +175,14 @@ def use_events(lab, device0, device1, busy_before):
 
 def compare_parts(student, device0, device1, busy_before=False):
     seen = student.run(use_events, device0, device1, busy_before)
-    wanted = "Return a list of three times in milliseconds: of part0, the copy and part1."
+    wanted = "Return a list of three times in milliseconds: part0, the copy and part1."
     need("told" in seen, f"it returned {seen['kind']}. {wanted}")
     told = seen["told"]
     need(len(told) == 3 and all(isinstance(value, float) for value in told), f"it returned {told}. {wanted}")
-    need(seen["ran"] == [1, 1], "part0 ran {} and part1 {} times. One forward pass is wanted.".format(*seen["ran"]))
+    need(seen["ran"] == [1, 1], "part0 ran {} times and part1 {} times. Run one forward pass.".format(*seen["ran"]))
     if "copies" not in seen:
         return seen  # real GPUs: their times are not known beforehand
-    need(seen["copies"] == 1, f"{seen['copies']} tensors were copied from device to device. One is wanted.")
+    need(seen["copies"] == 1, f"{seen['copies']} tensors were copied between the devices. Copy one: part0's output.")
     compare_milliseconds(told, seen["right"])
     return seen
 
@@ -184,24 +190,24 @@ def compare_parts(student, device0, device1, busy_before=False):
 def compare_milliseconds(told, right):
     if all(one_near(mine, part) for mine, part in zip(told, right, strict=True)):
         return
-    where = f"the three took {in_words(right)} ms, and yours says {in_words(told)}."
+    where = f"the three took {in_words(right)} ms, but you returned {in_words(told)}."
     part0, copy, part1 = right
-    need(not one_near(told[1] * 1e3, copy), f"{where} elapsed_time gives milliseconds: change nothing about them.")
-    need(told[0] >= 0 and told[1] >= 0 and told[2] >= 0, f"{where} A start and an end have changed places.")
+    need(not one_near(told[1] * 1e3, copy), f"{where} elapsed_time returns milliseconds. Do not convert them.")
+    need(told[0] >= 0 and told[1] >= 0 and told[2] >= 0, f"{where} A start and an end are swapped.")
     need(
         not one_near(told[1], part0 + copy),
-        f"{where} The copy's time has part0 in it: its first event belongs in device0's stream, behind part0.",
+        f"{where} The copy's time includes part0. Record its first event in device0's stream, after part0.",
     )
     need(
         told[2] < copy + part1,
-        f"{where} part1's first event is too early: device1 had not got the copy yet. Record it after .to(device1).",
+        f"{where} part1's time probably includes the copy. Record its first event after .to(device1).",
     )
     need(
         told[1] > copy / 2,
-        f"{where} The copy runs in device0's stream. Are its two events in that stream, right around .to(device1)?",
+        f"{where} The copy runs in device0's stream. Are its two events there, just before and after .to(device1)?",
     )
-    need(one_near(told[0], part0), f"{where} Are part0's events in device0's stream, right around part0?")
-    need(False, f"{where} Are part1's events in device1's stream, right around part1?")
+    need(one_near(told[0], part0), f"{where} Are part0's events in device0's stream, just before and after part0?")
+    need(False, f"{where} Are part1's events in device1's stream, just before and after part1?")
 
 
 def one_near(mine, part) -> bool:
@@ -212,7 +218,7 @@ def in_words(values) -> str:
     return ", ".join(f"{value:.3g}" for value in values)
 
 
-@split_times.fact("part0, the copy and part1 are timed by events, each in its own device's stream")
+@split_times.fact("events time part0, the copy and part1, each in the stream of its device")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -222,12 +228,12 @@ def _(student):
 @split_times.fact("the host launches the whole pass before it waits")
 def _(student):
     waited = compare_parts(student, *student.devices).get("waited", [])
-    need(not waited, f"the host waits after {' and '.join(waited)}. Synchronize when all five events are recorded.")
+    need(not waited, f"the host waits after {' and '.join(waited)}. Synchronize after all five events are recorded.")
 
 
-@split_times.fact("what a device was still doing before is in no time")
+@split_times.fact("no time includes earlier work")
 def _(student):
-    with case("Before the call, both devices were given other work"):
+    with case("With earlier work on both devices"):
         compare_parts(student, *student.devices, busy_before=True)
 
 
@@ -239,8 +245,8 @@ six_pairs = lab.exercise(
     title="Six pairs",
     hints=[
         "time_it returns two numbers. You need the first.",
-        "pair % 2 says which of the two runs first.",
-        "Append b - a to a list in each pair, whichever ran first. min and max of the list are the interval.",
+        "Use pair % 2 to choose which of the two runs first.",
+        "In each pair, append b - a to a list, whichever ran first. The list's min and max are the interval.",
     ],
 )
 
@@ -294,16 +300,16 @@ def compare_pairs(student, cost_a, cost_b, drift=0.0):
     order = "".join(seen["order"])
     need(
         len(order) == 84,
-        f"the two ran {len(order)} times. Six pairs of time_it with its defaults run 2 * 6 * (2 + 5) = 84 times.",
+        f"the two ran {len(order)} times. Six pairs with time_it's defaults make 2 * 6 * (2 + 5) = 84 runs.",
     )
     need(
         order != 6 * (7 * "a" + 7 * "b"),
-        "work_a runs first in each pair, so a drift favors it each time. Let work_b run first in every other pair.",
+        "work_a runs first in each pair, so a drift always favors it. Run work_b first in every other pair.",
     )
     need(
         order == 3 * (7 * "a" + 14 * "b" + 7 * "a"),
-        f"the order of the times is {' '.join(order[first] for first in range(0, 84, 7))}: each pair has work_a and "
-        "work_b once, and work_a is first in pairs 0, 2 and 4 alone.",
+        f"the order of the times is {' '.join(order[first] for first in range(0, 84, 7))}. Time work_a and work_b once "
+        "in each pair, with work_a first only in pairs 0, 2 and 4.",
     )
     wanted = "Return the smallest and the largest of the six differences."
     need("found" in seen, f"it returned {seen['kind']}. {wanted}")
@@ -320,30 +326,30 @@ def compare_interval(found, differences):
     if near(found[0], right[0]) and near(found[1], right[1]):
         return
     listed = ", ".join(f"{each:.4g}" for each in differences)
-    where = f"the differences b - a are {listed} s, and yours says {found[0]:.4g} and {found[1]:.4g}."
+    where = f"the differences b - a are {listed} s, but you returned {found[0]:.4g} and {found[1]:.4g}."
     need(not all(near(part, 0.0) for part in found), f"{where} Do you pass gpus to time_it?")
-    need(not near(found[0], -right[1]) or not near(found[1], -right[0]), f"{where} You subtract b from a.")
-    need(found[0] <= found[1], f"{where} The smallest comes first.")
+    need(not near(found[0], -right[1]) or not near(found[1], -right[0]), f"{where} You subtracted b from a.")
+    need(found[0] <= found[1], f"{where} Return the smallest first.")
     firsts = [each if pair % 2 == 0 else -each for pair, each in enumerate(differences)]
     swapped = near(found[0], min(firsts)) and near(found[1], max(firsts))
-    need(not swapped, f"{where} You subtract the first from the second. In every other pair b is the first.")
+    need(not swapped, f"{where} You subtracted the first from the second, but b runs first in every other pair.")
     inner = sorted(differences)[1:-1]
     need(
         not (near(found[0], inner[0]) and near(found[1], inner[-1])),
-        f"{where} With six pairs the interval reaches from the smallest to the largest.",
+        f"{where} With six pairs, the interval reaches from the smallest to the largest difference.",
     )
-    need(False, f"{where} Is each difference one of time_it's medians, less the other in its pair?")
+    need(False, f"{where} Is each difference b's median minus a's?")
 
 
 @six_pairs.fact("the interval reaches from the smallest to the largest of six differences")
 def _(student):
     compare_pairs(student, 10.0, 14.0)
-    with case("Now work_b is faster"):
+    with case("With work_b faster"):
         compare_pairs(student, 14.0, 10.0)
 
 
-@six_pairs.fact("a drift turns no equal programs into different ones: the order changes from pair to pair")
+@six_pairs.fact("the order changes from pair to pair, so a drift does not make equal programs look different")
 def _(student):
-    with case("Each run takes longer than the one before"):
+    with case("With each run slower than the one before"):
         compare_pairs(student, 10.0, 10.0, drift=0.01)
         compare_pairs(student, 10.0, 13.0, drift=0.01)

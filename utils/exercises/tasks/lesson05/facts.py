@@ -12,11 +12,11 @@ lab = Lab("lesson05", "Watch the idle GPU")
 event_times = lab.exercise(
     "event_times",
     points=0,
-    title="Time each device by events",
+    title="Time each device with events",
     hints=[
-        "Two loops. The first launches all jobs and records their events, and waits for nothing.",
-        "stream.record_event(event) puts an event behind what the stream has so far. Each job needs its own two.",
-        "An event can be read when the device has reached it: end.synchronize() waits for that.",
+        "Use two loops. The first launches all jobs and records their events without waiting.",
+        "stream.record_event(event) queues an event after the stream's earlier work. Each job needs its own two.",
+        "You can read an event once the device has reached it. end.synchronize() waits for that.",
     ],
 )
 
@@ -78,15 +78,15 @@ def compare_times(student, device0, device1, jobs):
         seen = student.run(run_jobs, device0, device1, jobs, size_for(device0), [BEGIN, BETWEEN, END])
         need(
             seen["ran"] == list(range(len(jobs))),
-            f"the jobs that ran are {seen['ran']}. Each has to run once, in order.",
+            f"the jobs that ran are {seen['ran']}. Run each once, in order.",
         )
-        wanted = "Return a list with the milliseconds of each job, and the milliseconds of them all."
+        wanted = "Return a list with each job's milliseconds, and the milliseconds of all jobs together."
         need("found" in seen, f"it returned {seen['kind']}. {wanted}")
         *times, span = seen["found"]
         need(len(times) == len(jobs) and all(isinstance(part, float) for part in seen["found"]), wanted)
         need(
             not seen["waited"],
-            "a job had finished before the next one was launched: you wait inside the loop. Launch all jobs first.",
+            "a job had finished before you launched the next. Do you wait inside the loop? Launch all jobs first.",
         )
         for number, (mine, own) in enumerate(zip(times, seen["own"], strict=True)):
             compare_one(number, names[jobs[number][0]], mine, own)
@@ -94,20 +94,20 @@ def compare_times(student, device0, device1, jobs):
 
 
 def compare_one(number, device, mine, own):
-    where = f"job {number} took {device} {own:.3g} ms, and yours says {mine:.3g}."
-    need(not near(mine * 1000, own), f"{where} Milliseconds are wanted, as elapsed_time gives them.")
+    where = f"job {number} took {own:.3g} ms on {device}, but you returned {mine:.3g}."
+    need(not near(mine * 1000, own), f"{where} Return milliseconds, as elapsed_time does.")
     told_by_the_clock = any(near(mine, (moment - BEGIN) * 1e3) for moment in (BETWEEN, END))
-    need(not told_by_the_clock, f"{where} That is by the host's clock: use it for the total only.")
-    need(near(mine, own), f"{where} Are both events of a job in the queue of its own device, right around work()?")
+    need(not told_by_the_clock, f"{where} That is from the host's clock. Use it only for the total.")
+    need(near(mine, own), f"{where} Are a job's events in its own device's stream, just before and after work()?")
 
 
 def compare_span(span, times):
     right = (END - BEGIN) * 1e3
-    where = f"from before the first job until all had finished, clock() moved {right:g} ms, and yours says {span:.4g}."
-    need(not near(span, right / 1000), f"{where} Milliseconds are wanted, and the clock tells seconds.")
-    need(not near(span, sum(times)), f"{where} That is the sum of the jobs. Devices that work together take less.")
-    need(not near(span, (BETWEEN - BEGIN) * 1e3), f"{where} A device was still at work when you read the clock.")
-    need(near(span, right), f"{where} Read the clock before the first job, and when all have finished.")
+    where = f"from before the first job until the end of all jobs, clock() advanced {right:g} ms, not {span:.4g}."
+    need(not near(span, right / 1000), f"{where} Convert the clock's seconds to milliseconds.")
+    need(not near(span, sum(times)), f"{where} That is the sum of the jobs, but the devices work at the same time.")
+    need(not near(span, (BETWEEN - BEGIN) * 1e3), f"{where} A device was still working when you read the clock.")
+    need(near(span, right), f"{where} Read the clock before the first job and after all jobs have finished.")
 
 
 def near(mine, theirs) -> bool:
@@ -115,14 +115,14 @@ def near(mine, theirs) -> bool:
     return abs(mine - theirs) <= 0.1 * theirs + 0.02
 
 
-@event_times.fact("the host launches all jobs, and each device's own events time its job")
+@event_times.fact("the host launches all jobs, and events on each device time its job")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_times(student, device0, device1, [[0, 4], [1, 2]])
 
 
-@event_times.fact("whichever device finishes last, all have finished when the clock is read again")
+@event_times.fact("the clock is read again after all devices have finished, whichever finishes last")
 def _(student):
     compare_times(student, *student.devices, jobs=[[0, 2], [1, 6], [0, 1]])
 
@@ -132,7 +132,7 @@ memory_of_step = lab.exercise(
     points=0,
     title="Peak memory of a step, by device",
     hints=[
-        "PyTorch keeps one peak for each device, since the start or since the last reset of that device.",
+        "PyTorch tracks a peak for each device, from the start or from the last reset of that device.",
         "reset_peak_memory_stats, memory_allocated and max_memory_allocated all take a device.",
     ],
 )
@@ -176,36 +176,39 @@ def use_memory(lab, device0, device1, kept, temporary, earlier):
 def compare_memory(student, device0, device1):
     kept, temporary, earlier = [2, 3], [5, 9], [40, 30]
     seen = student.run(use_memory, device0, device1, kept, temporary, earlier)
-    need(seen["ran"] == 1, f"step() was called {seen['ran']} times. Call it once: a second step may need other memory.")
+    need(
+        seen["ran"] == 1,
+        f"step() was called {seen['ran']} times. Call it once: a second step may need a different amount of memory.",
+    )
     need("found" in seen, f"it returned {seen['kind']}. Return a dict with two numbers for each device.")
     found = dict(seen["found"])
     need(
         sorted(found) == sorted([device0, device1]),
-        f"the dict has the keys {', '.join(sorted(found)) or 'of nothing'}. str(device) of each device is wanted.",
+        f"the dict has these keys: {', '.join(sorted(found)) or 'none'}. Use str(device) of each device.",
     )
     for number, device in enumerate((device0, device1)):
         before = seen["before"][number]
         held, peak = before + kept[number] * MIB, before + (kept[number] + temporary[number]) * MIB
         mine = found[device]
         whole = isinstance(mine, list) and len(mine) == 2 and all(type(part) is int for part in mine)
-        need(whole, f"of {device} it says {mine}. Two numbers of bytes are wanted: held and peak.")
+        need(whole, f"for {device}, it returned {mine}. Return two whole numbers of bytes: held and peak.")
         compare_bytes(device, mine, before, held, peak, before + earlier[number] * MIB)
 
 
 def compare_bytes(device, mine, before, held, peak, earlier):
-    where = f"{device} holds {held} bytes after the step, at its peak {peak}, and yours says {mine[0]} and {mine[1]}."
-    need(mine != [peak, held], f"{where} The two are in the other order.")
-    need(mine[1] != earlier, f"{where} That peak is from before the step: reset it on each device.")
+    where = f"{device} holds {held} bytes after the step, {peak} at its peak, but you returned {mine[0]} and {mine[1]}."
+    need(mine != [peak, held], f"{where} The two are in the wrong order.")
+    need(mine[1] != earlier, f"{where} That peak is from before the step. Reset it on each device.")
     need(
         mine[1] != mine[0] or mine[0] != held,
-        f"{where} The peak was reset after the step, or read from another function.",
+        f"{where} The two are equal. Is the peak from max_memory_allocated, with no reset after the step?",
     )
-    need(mine[0] != before or before == held, f"{where} What is held has to be read after the step.")
-    need(not before or mine[1] != peak - before, f"{where} Take nothing off: what was there before has to fit, too.")
-    need(mine == [held, peak], f"{where} Each number has to come from its own device: give the device to each call.")
+    need(mine[0] != before or before == held, f"{where} Read the held bytes after the step.")
+    need(not before or mine[1] != peak - before, f"{where} Subtract nothing: earlier allocations must fit, too.")
+    need(mine == [held, peak], f"{where} Do you pass the device to each call?")
 
 
-@memory_of_step.fact("of each device, what it holds after the step, and the peak of this step")
+@memory_of_step.fact("for each device, it returns the bytes held after the step and the peak of this step")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:

@@ -2,7 +2,7 @@ import torch
 
 
 def event_times(jobs, clock):
-    """Milliseconds of each job on its device, by events, and of all jobs together, by the clock."""
+    """Milliseconds of each job, timed with events, and of all jobs together, timed with the clock."""
     marks = []
     begin = clock()
     for device, work in jobs:
@@ -20,7 +20,7 @@ def event_times(jobs, clock):
 
 
 def memory_of_step(step, devices):
-    """Of each device: the bytes that it holds after `step()`, and the most that it held during it."""
+    """For each device: the bytes that it holds after `step()`, and the most that it held during the step."""
     for device in devices:
         torch.get_device_module(device).reset_peak_memory_stats(device)
     step()

@@ -30,10 +30,10 @@ split = lab.exercise(
     points=0,
     title="Split ResNet50",
     hints=[
-        "After super().__init__ all parts are there. named_children() gives each with its name. Which go where?",
-        "forward is ResNet's own, with two moves in it: the batch at the beginning, and one tensor in the middle.",
-        "One line of ResNet's forward calls no part: it makes one row of each image's numbers. Is it in yours?",
-        "Every attribute gives names to what is in it. Does your class have parts that ResNet does not have?",
+        "After super().__init__, all parts exist. named_children() yields each with its name. Which parts go where?",
+        "Take ResNet's forward and add two moves: the batch at the beginning and one tensor in the middle.",
+        "One line of ResNet's forward calls no part: it flattens each image's numbers. Is it in yours?",
+        "The names of parameters begin with the attribute's name. Does your class have parts that ResNet lacks?",
     ],
 )
 
@@ -95,15 +95,18 @@ def compare(student, device0, device1, *, count, seed, training):
     with case(f"In {'training' if training else 'evaluation'} mode, {count} images of 64 x 64"):
         seen = student.run(run_the_model, device0, device1, seed, training, images(count, seed))
         output, gradients, buffers = the_whole_model(count, seed, training)
-        need(seen["device"] == device1, f"the output is on {seen['device']}, and device1 is {device1}.")
+        need(seen["device"] == device1, f"the output is on {seen['device']}, but device1 is {device1}.")
         found = seen["output"]
-        need(found.shape == output.shape, f"the output has shape {found.shape}, that of ResNet50 {output.shape}.")
-        need(near(found, output), "the output has other numbers than that of ResNet50.")
+        need(found.shape == output.shape, f"the output has shape {found.shape}; ResNet50's has {output.shape}.")
+        need(near(found, output), "the output has different numbers from ResNet50's.")
         for name, gradient in gradients.items() if training else ():
-            need(seen["gradients"][name] is not None, f"after backward() {name} has no gradient.")
-            need(near(seen["gradients"][name], gradient), f"the gradient of {name} has other numbers.")
+            need(seen["gradients"][name] is not None, f"after backward(), {name} has no gradient.")
+            need(
+                near(seen["gradients"][name], gradient),
+                f"the gradient of {name} has different numbers from ResNet50's.",
+            )
         for name, buffer in buffers.items() if training else ():
-            need(near(seen["buffers"][name], buffer), f"{name} has other numbers after a batch.")
+            need(near(seen["buffers"][name], buffer), f"after a batch, {name} has different numbers from ResNet50's.")
 
 
 @split.fact("its parameters and buffers have ResNet50's names")
@@ -112,25 +115,25 @@ def _(student):
     with torch.device("meta"):
         right = resnet50(num_classes=10).state_dict()
     missing = [name for name in right if name not in found]
-    need(not missing, f"{len(missing)} names of ResNet50 are not there, such as {', '.join(missing[:2])}.")
+    need(not missing, f"ResNet50's names that your model lacks: {len(missing)}, such as {', '.join(missing[:2])}.")
     extra = [name for name in found if name not in right]
-    need(not extra, f"{len(extra)} names are there that ResNet50 does not have, such as {', '.join(extra[:2])}.")
+    need(not extra, f"names that ResNet50 does not have: {len(extra)}, such as {', '.join(extra[:2])}.")
 
 
-@split.fact("conv1 to layer2 are on device0, layer3 to fc on device1")
+@split.fact("conv1 to layer2 are on device0, and layer3 to fc are on device1")
 def _(student):
     device0, device1 = student.devices
     for name, found in student.run(look_at_places, device0, device1).items():
         wanted = device1 if name.startswith(ON_SECOND) else device0
-        need(found == wanted, f"{name} is on {found}, and should be on {wanted}.")
+        need(found == wanted, f"{name} is on {found}, but should be on {wanted}.")
 
 
-@split.fact("in evaluation mode its output is that of ResNet50, on device1")
+@split.fact("in evaluation mode, its output is on device1 and equals ResNet50's")
 def _(student):
     compare(student, *student.devices, count=1, seed=2, training=False)
 
 
-@split.fact("in training mode outputs, gradients and running statistics are those of ResNet50")
+@split.fact("in training mode, its output, gradients and running statistics equal ResNet50's")
 def _(student):
     device0, device1 = student.devices
     with case(f"Called with device0={device1} and device1={device0}, swapped on purpose"):
@@ -144,8 +147,8 @@ differences = lab.exercise(
     points=0,
     title="Parity of two models",
     hints=[
-        "One loop over (whole, split) collects of each: the output, p.grad by name, and named_buffers().",
-        "dict(model.named_buffers()) pairs tensors by name. (a.cpu() - b.cpu()).abs().max().item() is a number.",
+        "Loop over (whole, split). For each, collect the output, p.grad by name, and named_buffers().",
+        "Pair tensors by name with dict(model.named_buffers()). Compare with (a.cpu() - b.cpu()).abs().max().item().",
     ],
 )
 
@@ -194,9 +197,9 @@ def small_images():
 
 
 WHY = {
-    "output": "Take the largest absolute difference of all numbers: .abs().max().",
-    "gradients": "Compare p.grad of all parameters, after backward() on the mean of the output's squares.",
-    "buffers": "Compare all named_buffers(), after the forward pass.",
+    "output": "Take the largest absolute difference over all numbers: .abs().max().",
+    "gradients": "Compare every p.grad after backward() on the mean of the squared output.",
+    "buffers": "Compare all named_buffers() after the forward pass.",
 }
 
 
@@ -207,38 +210,38 @@ def compare_differences(student, change="", *, training=True, left=0, says, why=
         found, right = seen["values"], right_differences(change, training)
         need(
             sorted(found) == sorted(KINDS),
-            f"the dict has the keys {', '.join(sorted(found))}. It needs {', '.join(KINDS)}.",
+            f"the dict has these keys: {', '.join(sorted(found)) or 'none'}. It needs {', '.join(KINDS)}.",
         )
         for kind in KINDS:
             mine, is_ = found[kind], right[kind]
-            need(not isinstance(mine, str), f"{kind!r} is {mine}. Return a number: .item().")
+            need(not isinstance(mine, str), f"{kind!r} is {mine}. Use .item() to get a number.")
             need(
                 abs(mine - is_) <= 0.01 * is_ + 1e-4,
-                f"the largest absolute difference of {kind!r} is {is_:.3g}, yours says {mine:.3g}. {why or WHY[kind]}",
+                f"the largest absolute difference of {kind!r} is {is_:.3g}, not {mine:.3g}. {why or WHY[kind]}",
             )
-        need(seen["mode kept"], "your function changes the models' mode. Without train() or eval() it stays.")
+        need(seen["mode kept"], "your function changes the models' mode. Do not call train() or eval().")
 
 
-@differences.fact("models that compute the same have no differences, whatever was in their gradients")
+@differences.fact("models that compute the same have no differences, even with old gradients")
 def _(student):
     compare_differences(student, says="The same model twice")
-    why = "Each parameter still has the gradient of an earlier backward pass: zero_grad() first."
+    why = "The parameters start with old gradients. Call zero_grad() first."
     compare_differences(student, says="The same model twice, with old gradients", left=3, why=why)
 
 
-@differences.fact("a difference counts in either direction, and the largest is told")
+@differences.fact("a difference counts in either direction, and the largest is returned")
 def _(student):
     for change in ("higher", "lower"):
         compare_differences(student, change, training=False, says=f"One output is {change} by 0.5")
 
 
-@differences.fact("different gradients or running statistics are found, if outputs are equal")
+@differences.fact("different gradients or running statistics are found even if the outputs are equal")
 def _(student):
     compare_differences(student, "gradients", says="A detach() halves some of split's gradients")
-    compare_differences(student, "buffers", says="split's BatchNorm has another momentum")
+    compare_differences(student, "buffers", says="split's BatchNorm has a different momentum")
 
 
 @differences.fact("tensors are paired by name")
 def _(student):
-    says = "The same model, its parts registered in another order"
-    compare_differences(student, "order", says=says, why="Pair tensors by their names.")
+    says = "The same model with its parts registered in a different order"
+    compare_differences(student, "order", says=says, why="Pair tensors by name.")

@@ -7,14 +7,14 @@ def kept_by(layers, x):
     def pieces(tensors):
         return {tensor.untyped_storage().data_ptr() for tensor in tensors}
 
-    seen = pieces([*layers.parameters(), *layers.buffers()])  # what the layers own is there anyway
+    seen = pieces([*layers.parameters(), *layers.buffers()])  # the layers' own tensors do not count
     kept = []
     for layer in layers:
         kept.append(0)
 
         def note(tensor):
             memory = tensor.untyped_storage()
-            if memory.data_ptr() not in seen:  # two layers may save the same tensor, or one that shares its memory
+            if memory.data_ptr() not in seen:  # two layers may save the same memory
                 seen.add(memory.data_ptr())
                 kept[-1] += memory.nbytes()
             return tensor
@@ -31,6 +31,6 @@ def run_blocks(model, x, cut, device0, device1):
     x, cos, sin = x.to(device0), model.cos[:length].to(device0), model.sin[:length].to(device0)
     for number, block in enumerate(model.blocks):
         if number == cut:
-            x, cos, sin = x.to(device1), cos.to(device1), sin.to(device1)  # what a block is given comes along, once
+            x, cos, sin = x.to(device1), cos.to(device1), sin.to(device1)  # move the block's inputs once
         x = block(x, cos, sin)
     return x

@@ -45,12 +45,12 @@ def compare_sizes(found, samples, size):
 def compare_outputs(found, expected):
     need(
         found.shape == expected.shape,
-        f"the output has shape {tuple(found.shape)}, and the whole batch gives {tuple(expected.shape)}.",
+        f"the output has shape {tuple(found.shape)}, but the whole batch gives {tuple(expected.shape)}.",
     )
     moved = sorted(map(tuple, found.round(4))) == sorted(map(tuple, expected.round(4)))
     need(
         same(found, expected),
-        "the samples of the output are right, but in another order than those of the batch."
+        "the output has the right samples, but in a different order from the batch."
         if moved
         else "the output differs from that of the whole batch.",
     )
@@ -82,8 +82,8 @@ def whole_batch(parts, seed, x):
 
 
 WAITS = (
-    "In the loop Python waits for a device before it launches the next micro-batch. Move what waits (.item(), print, "
-    "float, if, .cpu(), synchronize) behind the loop."
+    "Inside the loop, Python waits for a device before it launches the next micro-batch. Move the line that waits "
+    "(.item(), print, float, if, .cpu() or synchronize) after the loop."
 )
 
 
@@ -101,8 +101,8 @@ def why_serial(run) -> str:
     if "0" in order and "1" in order and order.rindex("0") < order.index("1"):
         return (
             "The forward pass goes stage by stage: all of stage 0 was launched before the first kernel of stage 1. "
-            "Backward runs in the reverse order, all of stage 1 before the first gradient for device0. Launch stage 1 "
-            "of a micro-batch right after its stage 0."
+            "The backward pass runs in reverse order: all of stage 1 comes before the first gradient for device0. "
+            "Launch stage 1 of a micro-batch right after its stage 0."
         )
     return ""
 
@@ -116,26 +116,26 @@ def why_no_overlap(run) -> str:
     if host_waited(run["launched"]):
         return WAITS
     if "c" not in order or "1" not in order:
-        return "Which stage has each device been given? Neither device computed while the other did."
+        return "Which stage is on which device? Nothing was copied from device0 to device1 and then used there."
     if "b" in order:
         return (
-            "In the loop device1 copies something back to device0. A copy is queued on both devices, so device0 waits "
-            "for stage 1 before it begins the next micro-batch. Leave the outputs where they are."
+            "Inside the loop, device1 copies something back to device0. A copy is queued on both devices, so device0 "
+            "waits for stage 1 before it begins the next micro-batch. Leave the outputs where they are."
         )
     if order.rindex("0") < order.index("c"):
         return (
-            "All of stage 0 was launched before the first copy. A copy waits for everything that was queued on device0 "
-            "before it, so launch the copy of a micro-batch right after its stage 0."
+            "All of stage 0 was launched before the first copy. A copy waits for everything already queued on device0. "
+            "Launch the copy of a micro-batch right after its stage 0."
         )
     if order.rindex("c") < order.index("1"):
         return (
             "All copies were launched before the first kernel of stage 1. A copy is queued on both devices, and a "
-            "device works through its queue in order. So device1 has to receive the last micro-batch "
+            "device works through its queue in order. So device1 must receive the last micro-batch "
             "before it begins the first."
         )
     return (
-        "Python never waits, so look at the order of the launches: what is queued before stage 1 on device1, and "
-        "before stage 0 on device0?"
+        "Python never waits, so look at the order of the launches. What is queued before stage 1 on device1 "
+        "and before stage 0 on device0?"
     )
 
 
@@ -145,18 +145,18 @@ def need_overlap(run, micro_batches):
     with case(f"With {micro_batches} micro-batches"):
         need(
             run["share"] > 0.5,
-            "on the simulated clock both devices worked at once for "
-            f"{run['share']:.0%} of their working time. {why_no_overlap(run)}",
+            "on the simulated clock, both devices worked at the same time for "
+            f"{run['share']:.0%} of the less busy device's working time. {why_no_overlap(run)}",
         )
         need(
             not host_waited(run["launched"]),
-            "the devices work at once, but Python waits for one of them in the loop. Copy straight from device to "
-            "device, not through the CPU, and synchronize nothing.",
+            "the devices work at the same time, but Python waits for one of them inside the loop. Copy straight from "
+            "device to device, not through the CPU, and do not synchronize.",
         )
         need(
             not run["races"],
-            f"a stream read {times(run['races'])} what another had not finished writing. Let it wait for the other: "
-            "stream.wait_stream(other)",
+            f"{times(run['races'])}, a stream read what another had not finished writing. Make it wait for the other: "
+            "stream.wait_stream(other).",
         )
 
 
@@ -168,10 +168,9 @@ accumulation = lab.exercise(
     title="Micro-batches, one after another",
     hints=[
         "tensor.split(size) gives the micro-batches.",
-        "The loss of a micro-batch is a mean over its samples alone. What is the mean over all of them, if all "
-        "micro-batches are equal?",
-        "backward() adds to what .grad holds already. When does it have to run to free the activations of a "
-        "micro-batch before the next one?",
+        "A micro-batch's loss is a mean over its own samples. If all micro-batches have the same size, what is the "
+        "mean over all samples?",
+        "backward() adds to .grad. When must it run to free a micro-batch's activations before the next one?",
     ],
 )
 
@@ -212,15 +211,15 @@ def compare_accumulated(student, device0, device1, samples, size, seed=1):
         count = samples // size
         need(
             run["order"] == "FB" * count,
-            f"forward (F) and backward (B) of stage 0 ran in the order {run['order'] or 'of none'}. Call backward() "
-            "right after the forward pass of each micro-batch: then only one micro-batch is in flight.",
+            f"forward (F) and backward (B) of stage 0 ran in the order {run['order'] or '(nothing ran)'}. Call "
+            "backward() right after the forward pass of each micro-batch, so that only one is in flight.",
         )
         output, gradients = whole_batch([FIRST, SECOND], seed, x)
         compare_gradients(
             run["gradients"],
             gradients,
-            "The loss of a micro-batch is a mean over its samples. Divide it by the number of micro-batches, and clear "
-            "no gradient in between.",
+            "A micro-batch's loss is a mean over its samples. Divide it by the number of micro-batches, and clear no "
+            "gradients in between.",
         )
         need(not isinstance(run["loss"], str), f"it returned {run['loss']}. Return the loss as a tensor.")
         right = float((output**2).mean())
@@ -228,15 +227,15 @@ def compare_accumulated(student, device0, device1, samples, size, seed=1):
             run["loss"].size == 1 and math.isclose(run["loss"][0], right, rel_tol=1e-4),
             f"the loss of the batch is {right:.4f}, but your function returned {run['loss']}.",
         )
-        need(not run["has_graph"], "the returned loss still has its graph. Sum up loss.detach().")
+        need(not run["has_graph"], "the returned loss still has its graph. Add up loss.detach().")
 
 
-@accumulation.fact("loss and gradients are those of the whole batch, and one micro-batch is in flight at a time")
+@accumulation.fact("loss and gradients equal the whole batch's, and one micro-batch is in flight at a time")
 def _(student):
     compare_accumulated(student, *student.devices, samples=12, size=4)
 
 
-@accumulation.fact("so they are with other sizes, and with the devices swapped")
+@accumulation.fact("the same holds with other sizes and with the devices swapped")
 def _(student):
     compare_accumulated(student, *student.devices[::-1], samples=10, size=2, seed=2)
 
@@ -250,10 +249,9 @@ task = lab.exercise(
     hints=[
         "tensor.split(size) gives the micro-batches. The last one may be smaller.",
         "Which three steps does a micro-batch go through? torch.cat joins the outputs.",
-        "Say aloud what is queued on each device, in which order. Does device1 get its first kernel before device0 is "
-        "done with the last micro-batch?",
-        "A line in the loop that wants a value (.item(), print, .cpu(), synchronize) stops everything until it is "
-        "there.",
+        "List what is queued on each device, in order. Does device1 get its first kernel before device0 finishes the "
+        "last micro-batch?",
+        "A line in the loop that needs a value (.item(), print, .cpu()) makes Python wait, and so does synchronize.",
     ],
 )
 
@@ -294,12 +292,12 @@ def compare_pipelined(student, device0, device1, samples, size, seed=1):
         compare_gradients(run["gradients"], gradients)
 
 
-@task.fact("the output and every gradient are those of the whole batch")
+@task.fact("the output and every gradient equal the whole batch's")
 def _(student):
     compare_pipelined(student, *student.devices, samples=12, size=4)
 
 
-@task.fact("so they are with a smaller last micro-batch, and with the devices swapped")
+@task.fact("the same holds with a smaller last micro-batch and with the devices swapped")
 def _(student):
     compare_pipelined(student, *student.devices[::-1], samples=10, size=4, seed=2)
 
@@ -344,7 +342,7 @@ def watch_pipelined(lab, device0, device1, micro_batches):
     }
 
 
-@task.fact("both devices work at the same time (watched where devices are simulated)")
+@task.fact("both devices work at the same time (checked only on simulated devices)")
 def _(student):
     need_overlap(student.run(watch_pipelined, *student.devices, 6), 6)
 
@@ -358,7 +356,7 @@ peak = lab.exercise(
     hints=[
         "torch.get_device_module(device) is torch.cuda or torch.simgpu. Both have memory_allocated, "
         "max_memory_allocated and reset_peak_memory_stats.",
-        "max_memory_allocated is the peak since the last reset, and counts everything on the device.",
+        "max_memory_allocated is the peak since the last reset. It counts everything on the device.",
     ],
 )
 
@@ -388,24 +386,24 @@ def run_peak(lab, device, other, before, earlier, freed, left):
     return {"calls": len(calls), "found": int(found) if is_number else kind_of(found)}
 
 
-@peak.fact("it is the most that the step has in use on the device, beyond what was there before")
+@peak.fact("it is the step's peak on the device, less what was there before")
 def _(student):
     device, other = student.devices
     run = student.run(run_peak, device, other, BEFORE, EARLIER, FREED, LEFT)
     found, right = run["found"], (FREED + LEFT) * MIB
-    need(run["calls"], "step was never called. Call step() between the reset and the peak.")
-    need(run["calls"] == 1, f"step was called {times(run['calls'])}. Once is enough.")
+    need(run["calls"], "step was never called. Call it after the reset and before you read the peak.")
+    need(run["calls"] == 1, f"step was called {times(run['calls'])}. Call it once.")
     need(not isinstance(found, str), f"it returned {found}. Return the bytes as a whole number.")
     why = {
         LEFT: "That is what the step leaves behind. Reset before step(), and read max_memory_allocated after it.",
-        EARLIER: "That is the peak of something that ran before: reset_peak_memory_stats.",
-        EARLIER + BEFORE: "That is the peak of something that ran before: reset_peak_memory_stats.",
-        FREED + LEFT + BEFORE: f"{BEFORE} MiB of that were there before the step: memory_allocated.",
-        2 * EARLIER: "That is the peak of the other device: name the device in each call.",
-        0: "Take memory_allocated before step(), and the peak after it.",
+        EARLIER: "That peak is from before the step. Call reset_peak_memory_stats first.",
+        EARLIER + BEFORE: "That peak is from before the step. Call reset_peak_memory_stats first.",
+        FREED + LEFT + BEFORE: f"{BEFORE} MiB of that was there before the step. Subtract memory_allocated.",
+        2 * EARLIER: "That is the peak of the other device. Pass the device to each call.",
+        0: "Read memory_allocated before step() and the peak after it.",
     }
-    with case(f"A step that allocates {LEFT} MiB, then {FREED} MiB, and frees these"):
+    with case(f"With a step that allocates {LEFT} MiB and keeps it, then allocates {FREED} MiB and frees it"):
         need(
             found == right,
-            f"the peak is {right / MIB:g} MiB, and it returned {found / MIB:g} MiB. {why.get(found // MIB, '')}",
+            f"the peak is {right / MIB:g} MiB, but you returned {found / MIB:g} MiB. {why.get(found // MIB, '')}",
         )

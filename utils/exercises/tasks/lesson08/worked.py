@@ -18,7 +18,7 @@ def pipelined(stage0, stage1, device0, device1, x, size):
     for micro_batch in x.to(device0).split(size):
         hidden = stage0(micro_batch)  # nothing waits here: kernel and copy are only launched
         arrived = hidden.to(device1)
-        outputs.append(stage1(arrived))  # queued on device1 before the next copy, so it need not wait for that
+        outputs.append(stage1(arrived))  # queued on device1 before the next copy, so it does not wait for that
     return torch.cat(outputs)
 
 

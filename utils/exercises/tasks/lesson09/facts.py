@@ -16,7 +16,7 @@ lesson = visible("lesson08")
 error = lab.exercise(
     "gradient_error",
     points=0,
-    title="How far are the gradients?",
+    title="How far off are the gradients?",
     hints=[
         "Do this twice: set p.grad = None for each parameter, run, and collect the gradients.",
         "torch.cat joins only tensors on one device, so use p.grad.cpu().flatten().",
@@ -63,37 +63,43 @@ def norm(*parts):
 def compare_error(student, earlier=()):
     told = student.run(run_error, *student.devices, list(REFERENCE), list(STEP), list(earlier))
     found = told["found"]
-    need(told["calls"] == ["reference", "step"], f"it called {told['calls'] or 'neither'}. Call each function once.")
+    need(
+        told["calls"] == ["reference", "step"],
+        f"it called {', '.join(told['calls']) or 'neither'}. Call each function once.",
+    )
     need(not isinstance(found, str) and np.size(found) == 1, f"it returned {found}. Return the error as a number.")
     found = float(np.ravel(found)[0])
     right, other, before = (np.concatenate(each) for each in (REFERENCE, STEP, earlier or ([0.0] * 2, [0.0])))
     far = norm(other - right)
-    uncleared = "backward() adds to what .grad holds: set p.grad = None before each of the two runs."
+    uncleared = "backward() adds to .grad. Set p.grad = None before each of the two runs."
     why = [
         (norm(other) / norm(right), uncleared),
         (norm(other) / norm(right + before), uncleared),
         (norm(other - right - before) / norm(right + before), uncleared),
         (norm(right) / norm(other + before), uncleared),
         (norm(other - right - before) / norm(right), uncleared),
-        (0.0, "Both lists hold the same tensors: gradients that are zeroed in place need a clone()."),
+        (0.0, "Do both lists hold the same tensors? If you zero gradients in place, clone them."),
         (far, "That is the norm of the difference. Divide it by the norm of the reference's gradients."),
         (far / norm(other), "That is relative to the step's gradients. Divide by the norm of the reference's."),
-        (abs(norm(other) - norm(right)) / norm(right), "Take the norm of the difference, not a difference of norms."),
-        ((2 / 3 + 3 / 4) / 2, "That is a mean over parameters. Join all gradients in one vector first."),
+        (
+            abs(norm(other) - norm(right)) / norm(right),
+            "Take the norm of the difference, not the difference of the norms.",
+        ),
+        ((2 / 3 + 3 / 4) / 2, "That is a mean over parameters. Join all gradients in one vector."),
     ]
     near = [hint for value, hint in why if math.isclose(found, value, rel_tol=1e-3, abs_tol=1e-6)]
     need(
         math.isclose(found, far / norm(right), rel_tol=1e-4),
-        f"the error is {far / norm(right):.4f}, and it returned {found:.4f}. {near[0] if near else ''}",
+        f"the error is {far / norm(right):.4f}, but you returned {found:.4f}. {near[0] if near else ''}",
     )
 
 
-@error.fact("it is the norm of the difference over the norm of the reference's gradients")
+@error.fact("it is the norm of the difference divided by the norm of the reference's gradients")
 def _(student):
     compare_error(student)
 
 
-@error.fact("gradients from before do not count")
+@error.fact("earlier gradients do not count")
 def _(student):
     with case("With gradients left from an earlier step"):
         compare_error(student, EARLIER)
@@ -106,11 +112,11 @@ task = lab.exercise(
     points=0,
     title="Fast, and right",
     hints=[
-        "Two things are read too early. What does the copy read, and who writes it? What does stage1 read?",
-        "a.wait_stream(b): what a is given from now on waits for what b has been given until now. The streams that "
-        "compute are the current streams of the two devices.",
-        "Three losses are means over 40, 40 and 10 samples. How much of the whole batch's mean is each?",
-        "Does anything in the loop need a number on the host? Then nothing has to be synchronized either.",
+        "Two tensors are read too early. What does the copy read, and what writes that? What does stage1 read?",
+        "After a.wait_stream(b), new work in a waits for all work already queued in b. Kernels run in the current "
+        "streams of the two devices.",
+        "Three losses are means over 40, 40 and 10 samples. How much does each count in the batch's mean?",
+        "Nothing in the loop needs a number on the host, so there is nothing to synchronize.",
     ],
 )
 
@@ -162,23 +168,23 @@ def compare_step(student, device0, device1, samples, size, widths=(5, 9, 3)):
         need(not isinstance(run["loss"], str), f"it returned {run['loss']}. Return the loss as a tensor.")
         need(
             run["loss"].size == 1 and math.isclose(run["loss"][0], loss.item(), rel_tol=1e-4),
-            f"the loss of the whole batch is {loss.item():.4f}, and it returned {run['loss']}.",
+            f"the loss of the whole batch is {loss.item():.4f}, but you returned {run['loss']}.",
         )
         return run
 
 
-@task.fact("the loss and every gradient are those of the whole batch, also with a smaller last micro-batch")
+@task.fact("the loss and every gradient equal the whole batch's, even with a smaller last micro-batch")
 def _(student):
     compare_step(student, *student.devices, samples=12, size=4)
     compare_step(student, *student.devices[::-1], samples=10, size=4)
 
 
-@task.fact("no stream reads what another has not finished writing (seen where devices are simulated)")
+@task.fact("no stream reads what another has not finished writing (checked only on simulated devices)")
 def _(student):
     races = compare_step(student, *student.devices, samples=12, size=4)["races"]
     # Without the numbers of streams: this check has made them.
     said = re.sub(r" on stream \d+", "", races[0].partition("'On ")[2].partition(". A real")[0]) if races else ""
-    need(not races, f"on {said}. On CUDA it would read whatever is there, and say nothing. What has to wait for what?")
+    need(not races, f"on {said}. A real GPU would read whatever is there, without a warning. What must wait for what?")
 
 
 def watch_step(lab, device0, device1, micro_batches):
@@ -214,7 +220,7 @@ def shares(told, device0, device1):
     return both / least if least else 0.0, [each / intervals.length(copies) if copies else 0.0 for each in hidden]
 
 
-@task.fact("both devices work at the same time, and both compute while a copy is on its way (where simulated)")
+@task.fact("both devices work at the same time and compute during copies (checked only on simulated devices)")
 def _(student):
     m = 6
     run = student.run(watch_step, *student.devices, m)
@@ -223,13 +229,13 @@ def _(student):
         with case(f"With {m} micro-batches"):
             need(
                 share > 0.5,
-                f"on the simulated clock both devices worked at once for {share:.0%} of the time that they "
-                "work. Does something wait for more than it needs?",
+                f"on the simulated clock, both devices worked at the same time for {share:.0%} of the less busy "
+                "device's working time. Does something wait for more than it needs?",
             )
             for device, stream, during in zip(student.devices, ("copy0", "copy1"), hidden, strict=True):
                 need(
                     during > 0.5,
-                    f"{device} computed during {during:.0%} of the time of the copies. It is not wrong, and not "
-                    f"overlapped: is `{stream}` its current stream where the copy is launched, and what does the "
-                    "stream that computes wait for?",
+                    f"{device} computed during {during:.0%} of the copies' time. The numbers are right, but the "
+                    f"copies overlap too little. Is `{stream}` its current stream when you launch the copy? What "
+                    "does the computing stream wait for?",
                 )

@@ -24,7 +24,7 @@ def fast_and_right(stage0, stage1, loss_fn, x, y, size, copy0, copy1):
         with gpu.stream(copy0), gpu.stream(copy1):
             arrived = hidden.to(y.device)
         computing1.wait_stream(copy1)  # stage1 waits for the copy
-        hidden.record_stream(copy0)  # CUDA: do not reuse this memory before that stream has read it
+        hidden.record_stream(copy0)  # CUDA: do not reuse this memory until that stream has read it
         arrived.record_stream(computing1)
         losses.append(loss_fn(stage1(arrived), targets) * len(samples) / len(x))  # each sample counts the same
     loss = sum(losses)

@@ -3,7 +3,7 @@
 
 def cut_step(part0, part1, x, target, loss_fn):
     hidden = part0(x)
-    # A copy without the graph behind it, which begins a graph: so its gradient is kept.
+    # A copy without its graph. It starts a new graph, so PyTorch stores its gradient.
     received = hidden.detach().to(target.device).requires_grad_()
     loss = loss_fn(part1(received), target)
     loss.backward()
@@ -15,7 +15,7 @@ def run_actions(actions, stages, devices, inputs, targets, loss_fn):
     last, kept, sent = len(stages) - 1, {}, {}
     for kind, stage, number in actions:
         if kind == "F":
-            # What arrives begins a graph of its own, and collects the gradient that the stage before will want.
+            # The received tensor starts a new graph and collects the gradient for the previous stage.
             x = sent.pop(("F", stage, number)).requires_grad_() if stage else inputs[number]
             output = stages[stage](x)
             if stage == last:
@@ -24,7 +24,7 @@ def run_actions(actions, stages, devices, inputs, targets, loss_fn):
                 sent["F", stage + 1, number] = output.detach().to(devices[stage + 1])
             kept[stage, number] = x, output
         else:
-            x, output = kept.pop((stage, number))  # with them goes the graph of this stage and micro-batch
-            output.backward(sent.pop(("B", stage, number), None))  # a loss needs no gradient from anywhere
+            x, output = kept.pop((stage, number))  # frees the graph of this stage and micro-batch
+            output.backward(sent.pop(("B", stage, number), None))  # a loss needs no incoming gradient
             if stage:
                 sent["B", stage - 1, number] = x.grad.to(devices[stage - 1])

@@ -75,7 +75,7 @@ def _(student):
 def _(student):
     told, _ = compare_steps(student, 2, 1)
     for rank, one in enumerate(told):
-        need(one["given"] == [4, 4], f"The model of rank {rank} is given {one['given'][0]} of 8 samples in a step.")
+        need(one["given"] == [4, 4], f"The model on rank {rank} is given {one['given'][0]} of 8 samples in a step.")
 
 
 @step.fact("every rank returns the mean loss of the whole batch")

@@ -126,10 +126,10 @@ def _(student):
     for name, is_sharded, kind, dtype, spread in told["parameters"]:
         need(is_sharded, f"{name} is a plain parameter on {kind}: fully_shard has not reached it.")
         need(kind != "meta", f"{name} is on the meta device and has no memory. Allocate it with to_empty(device=gpu).")
-        need(kind == "simgpu", f"{name} is on the {kind}. The shards belong on `gpu`.")
+        need(kind == "simgpu", f"{name} is on {kind}. The shards belong on `gpu`.")
         need(dtype == "torch.float32", f"{name} is {dtype}. The policy computes in bfloat16; shards stay float32.")
         drawn = spread is not None and 0.5 < spread * WIDTH**0.5 < 1.01
-        need(drawn, f"{name} is not initialized: to_empty leaves whatever is in memory. Call reset_parameters.")
+        need(drawn, f"{name} does not look initialized: to_empty leaves whatever is in memory. Call reset_parameters.")
 
 
 @fsdp.fact("no rank holds the whole model while it is built")
@@ -147,8 +147,14 @@ def _(student):
     told = student.run(built)[0]
     gathered = [size for name, size in told["sent"] if name == "all_gather"]
     reduced = [size for name, size in told["sent"] if name == "reduce_scatter"]
-    need(bool(gathered and reduced), "a pass of this model sends nothing, so it has no shards.")
-    need(len(gathered) >= 3, "one all-gather brings all layers. Call fully_shard on each nn.Linear before the model.")
+    need(
+        bool(gathered and reduced),
+        "a pass of this model lacks an all-gather or a reduce-scatter. Did fully_shard wrap the model?",
+    )
+    need(
+        len(gathered) >= 3,
+        f"{len(gathered)} all-gathers bring all three layers. Call fully_shard on each nn.Linear before the model.",
+    )
     need(max(gathered) < LAYER * 4, "weights are all-gathered in float32. Which argument of the policy prevents that?")
     need(
         max(reduced) > LAYER * 2,

@@ -23,7 +23,7 @@ task = lab.exercise(
 
 
 def staged(lab, widths, place, rows, cut, seed):
-    """Each rank's part by itself, with neighbors that send what the undivided model's have: messages and gradients."""
+    """Each rank's part by itself, with neighbors that send what the whole model's have: messages and gradients."""
     import torch
     from torch import nn
 
@@ -42,7 +42,7 @@ def staged(lab, widths, place, rows, cut, seed):
     def loss_fn(output, target):
         return (output - target).square().mean()
 
-    # What passes each border, by the undivided model.
+    # What passes each border, by the whole model.
     going, coming = [[] for _ in range(cut)], [[] for _ in range(cut)]
     for x, y in batches:
         starts, outs = [], []
@@ -185,11 +185,11 @@ def compare(student, place, rows, cut, seed):
             )
             need(
                 same(told["gradients"], right),
-                f"The gradients of {who} are not those of the undivided model.",
+                f"The gradients on {who} are not those of the whole model.",
             )
 
 
-@task.fact("each rank sends what its neighbors wait for and ends with the undivided model's gradients")
+@task.fact("each rank sends what its neighbors wait for and ends with the whole model's gradients")
 def _(student):
     compare(student, student.devices[0], [3, 3, 3], 3, 1)
 
@@ -264,7 +264,7 @@ def _(student):
     broken = student.run(on_two, "crashed")[0]
     need(
         not broken,
-        f"After a crash in torch.save, torch.load raises {broken}: the only checkpoint was overwritten. "
+        f"After a crash in torch.save, torch.load raises {broken}: the previous checkpoint is lost. "
         "Save to another name, then call os.replace.",
     )
 

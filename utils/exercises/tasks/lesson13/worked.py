@@ -10,7 +10,7 @@ def run_stage(stage, micro_batches, loss_fn, rank, count, send, recv):
         if rank > 0:
             x = torch.empty_like(x)
             recv(x, rank - 1)
-            x.requires_grad_()  # a leaf: its gradient is what the rank before waits for
+            x.requires_grad_()  # a leaf: the previous rank waits for its gradient
         out = stage(x)
         if rank < count - 1:
             send(out.detach(), rank + 1)
@@ -41,7 +41,7 @@ def train(file, model, optimizer, loss_fn, batches):
         optimizer.step()
         if dist.get_rank() == 0:
             torch.save([step + 1, model.state_dict(), optimizer.state_dict()], f"{file}.new")
-            os.replace(f"{file}.new", file)  # at once: a crash leaves the old file or the new one
+            os.replace(f"{file}.new", file)  # atomic: a crash leaves the old file or the new one
 
 
 def ring_shift(tensor):
