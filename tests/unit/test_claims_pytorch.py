@@ -307,7 +307,7 @@ def manual_seed_gives_all_gpus_one_seed():
     assert "default_generator.manual_seed(seed)" in source
 
 
-@claim("explanation 02/2", "02: follow-nodes-ask", "lab02: lab02-ex3-task")
+@claim("explanation 02/1", "02: follow-nodes-ask", "lab02: lab02-ex3-task")
 def a_copy_leaves_a_node_if_a_gradient_goes_back_over_it():
     assert torch.ones(2).to(META).grad_fn is None
     copied = torch.ones(2, requires_grad=True).to(META)
@@ -333,7 +333,7 @@ def relu_and_tanh_save_their_outputs():
     assert "- name: tanh(Tensor self) -> Tensor\n  self: tanh_backward(grad, result)" in text
 
 
-@claim("explanation 02/3")
+@claim("explanation 02/2")
 def a_weight_is_kept_only_if_the_input_needs_a_gradient_and_is_no_copy():
     layer, x = nn.Linear(4, 3), torch.ones(2, 4)
     for wanted in (False, True):
@@ -364,7 +364,7 @@ def a_layer_may_save_nothing_and_may_save_buffers():
     assert norm.running_mean.data_ptr() in {tensor.data_ptr() for tensor in saved}
 
 
-@claim("explanation 02/3")
+@claim("explanation 02/2")
 def a_layer_whose_input_needs_a_gradient_multiplies_twice_backward():
     for wanted, products in ((False, 1), (True, 2)):
         output = nn.Linear(4, 4)(torch.ones(2, 4, requires_grad=wanted)).sum()
@@ -380,7 +380,7 @@ def a_gradient_has_the_device_of_its_parameter():
     assert {parameter.grad.device for parameter in layer.parameters()} == {META}
 
 
-@claim("explanation 02/1")
+@claim("explanation 02/3")
 def a_gradient_has_shape_and_dtype_of_what_it_belongs_to():
     x = torch.ones(3, 5, dtype=torch.float16, requires_grad=True)
     x.sum().backward()
