@@ -160,7 +160,7 @@ def operators_refuse_tensors_of_two_devices():
         functional.mse_loss(torch.ones(2), torch.ones(2, device=META))
 
 
-@claim("explanation 00/1", "01: split-fixed-2-text", "05: idle-what-takes", "04: time-events-too-early-note")
+@claim("explanation 00/1", "01: split-fixed-2-text", "05: idle-what-takes", "04: time-events")
 def messages_of_gpus_are_in_the_library():
     """On GPUs the messages are others than on `meta`: they are looked for in what is installed."""
     said = [
