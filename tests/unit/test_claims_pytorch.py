@@ -647,7 +647,7 @@ def room_for_adam(layers, **options):
     return most / (4 << 16)
 
 
-@claim("explanation 05/3", "05: idle-four-times-note", "lab05: lab05-ex3-task", "12: shards-fsdp")
+@claim("05: idle-four-times-note", "lab05: lab05-ex3-task", "12: shards-fsdp")
 def foreach_adam_needs_room_for_all_weights_at_once_and_the_loop_for_one_layer():
     assert [round(room_for_adam(layers, foreach=True), 1) for layers in (4, 8)] == [4, 8]
     one, other = (room_for_adam(layers, foreach=False) for layers in (4, 8))
