@@ -830,7 +830,7 @@ def backward_frees_the_saved_tensors():
     assert len(kept) == 0
 
 
-@claim("explanation 09/1", "09: right-loss-note")
+@claim("09: right-loss-note")
 def a_mean_of_means_is_not_the_mean_and_shares_mend_it():
     model, x = nn.Linear(3, 1), torch.randn(10, 3)
 
@@ -855,7 +855,7 @@ def cross_entropy_leaves_out_ignored_targets_and_is_nan_where_none_counts():
     assert functional.cross_entropy(scores[2:], classes[2:], ignore_index=-100).isnan()
 
 
-@claim("explanation 09/2", "09: right-batchnorm-note")
+@claim("explanation 09/1", "09: right-batchnorm-note")
 def groupnorm_does_not_see_micro_batches_and_batchnorm_does():
     x = torch.randn(8, 4, 3, 3)
     for norm, same in ((nn.GroupNorm(2, 4), True), (nn.BatchNorm2d(4), False), (nn.BatchNorm2d(4).eval(), True)):
