@@ -577,7 +577,7 @@ def a_lazy_layer_finds_out_how_many_inputs_it_has():
     assert layer.weight.shape == (5, 7)
 
 
-@claim("03: train-steps", "11: copies-dp", "11: copies-dp-moves", "explanation 11/2")
+@claim("03: train-steps", "11: copies-dp", "explanation 11/2")
 def data_parallel_sends_all_weights_in_each_forward_and_one_node_adds_up():
     source = inspect.getsource(nn.DataParallel.forward)
     moves = ["self.scatter(", "self.replicate(", "self.parallel_apply(", "self.gather("]
@@ -947,7 +947,7 @@ def without_grad_no_graph_is_built_and_a_leaf_may_be_written():
 # --- 11: copies of a model -----------------------------------------------------------------------------------------
 
 
-@claim("11: copies-dp", "11: copies-dp-refused")
+@claim("11: copies-dp")
 def the_argument_is_device_ids_and_there_is_no_model_parallel_class():
     with says(TypeError, "unexpected keyword argument 'gpu_ids'"):
         nn.DataParallel(nn.Linear(2, 2), gpu_ids=[0])
@@ -1165,7 +1165,7 @@ def averaged(parts):
     return mean, sum(invstd**-2 - 1e-5 for _, _, invstd in parts) / len(parts)
 
 
-@claim("11: copies-uneven-note", "11: copies-norm")
+@claim("11: copies-limits")
 def statistics_of_shares_need_the_term_between_them():
     right, whole = loss_with(combined)
     wrong, _ = loss_with(averaged)
@@ -1173,7 +1173,7 @@ def statistics_of_shares_need_the_term_between_them():
     assert f"{whole:.6f} {wrong:.6f}" == "1.120231 1.122669"
 
 
-@claim("11: copies-uneven-note")
+@claim("11: copies-limits")
 def syncbatchnorm_gathers_mean_invstd_and_count_forward_and_sums_two_gradients_backward():
     forward = inspect.getsource(SyncBatchNormFunction.forward)
     assert "mean, invstd = torch.batch_norm_stats(input, eps)" in forward
@@ -1187,7 +1187,7 @@ def syncbatchnorm_gathers_mean_invstd_and_count_forward_and_sums_two_gradients_b
     assert "torch.distributed.all_reduce(\n" in backward
 
 
-@claim("11: copies-norm")
+@claim("11: copies-limits")
 def syncbatchnorm_wants_a_gpu():
     alone()
     with says(ValueError, "SyncBatchNorm expected input tensor to be on GPU"):
