@@ -141,7 +141,7 @@ def ddp_means_the_gradients_and_ranks_stay_equal():
     assert all(everywhere_equal(parameter.detach()) for parameter in model.parameters())
 
 
-@claim("11: copies-limits", "11: copies-norm")
+@claim("11: copies-limits")
 def batchnorm_sees_the_rows_of_its_rank_and_forward_begins_with_the_buffers_of_rank_0():
     norm = nn.BatchNorm1d(8)
     norm.running_mean.fill_(float(dist.get_rank() + 1))
