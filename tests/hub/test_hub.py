@@ -70,7 +70,7 @@ def test_the_kernel_is_the_courses_and_a_lab_can_be_done(ann):
     for cell in cells:
         ran = ann.run(cell.source)
         assert not ran.error, cell.source
-    assert "10 of 10 points by the visible tests" in ran.text
+    assert "10 of 10 points from the visible tests" in ran.text
     assert "Button(description='Hand in lab01'" in ann.run(button.source).text
 
 

@@ -110,7 +110,7 @@ def test_check_tells_the_points_of_parts_and_the_star():
     assert repr(dog).splitlines()[0] == "ex3 not yet: Knit a dog (a star)"
     board = Scoreboard(lab, verdicts)
     assert [reached for _, reached, _ in board.rows] == ["5 / 6", "4 / 4", "no star"]
-    assert board.summary.startswith("Knit a scarf: 9 of 10 points and 0 of 1 star by the visible tests.")
+    assert board.summary.startswith("Knit a scarf: 9 of 10 points and 0 of 1 star from the visible tests.")
 
 
 def test_nbgrader_is_told_points_by_a_number_and_none_by_an_error():
