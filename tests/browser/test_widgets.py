@@ -242,7 +242,7 @@ def test_the_first_level_by_keyboard_alone_in_a_notebook(page):
     assert len(cells(page)) == len(CELLS), "B was for the game, not for JupyterLab, which would insert a cell"
 
     press(page, "f f", "F0.1 on rank 0, from 1 to 2.")
-    press(page, "u", "taken back")
+    press(page, "u", "undone")
     press(page, "h", "Hint 1 of 3: ")
     press(page, "f ArrowDown 1 f", "F1.1 on rank 1, from 2 to 3.")
     press(page, "Backspace f", "F1.0 on rank 1, from 1 to 2.")
@@ -258,7 +258,7 @@ def test_a_click_beside_the_buttons_is_enough_for_keys_in_a_notebook(page):
     from tests.browser.lab import cells
 
     page.locator(".schedule-game .sg-line").click()
-    press(page, "u", "taken back")
+    press(page, "u", "undone")
     press(page, "b", "B0.1 on rank 0, from 7 to 9.")
     assert len(cells(page)) == len(CELLS)
 
