@@ -242,7 +242,7 @@ def gloo_gives_up_after_the_time_out():
     dist.barrier()
 
 
-@claim("13: beyond-hang-real", "13: beyond-torch")
+@claim("13: beyond-hang-real")
 def a_batch_of_messages_ends_in_any_order():
     other = 1 - dist.get_rank()
     for receive_first in (True, False):
@@ -254,7 +254,7 @@ def a_batch_of_messages_ends_in_any_order():
         assert taken.tolist() == [other] * 2
 
 
-@claim("13: beyond-torch", "10: sched-process")
+@claim("13: beyond-hang-real", "10: sched-process")
 def a_stage_a_process_and_pytorchs_1f1b_give_the_gradients_of_one_process():
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     torch.manual_seed(5)

@@ -1390,7 +1390,7 @@ def ranks_that_differ_in_the_last_dimension_of_a_mesh_are_neighbours():
     assert mesh["tensor"].mesh.tolist() == [0, 1]
 
 
-@claim("explanation 13/2")
+@claim("explanation 13/1")
 def a_failed_worker_ends_all_of_its_agent():
     source = inspect.getsource(SimpleElasticAgent._restart_workers)
     assert source.index("self._stop_workers(worker_group") < source.index("self._initialize_workers(worker_group)")

@@ -16,8 +16,8 @@ task = lab.exercise(
     hints=[
         "Receive into a tensor that you create: torch.empty_like(x). Call requires_grad_() on it before the stage "
         "computes with it.",
-        "Keep each micro-batch's input and output. The backward pass needs both.",
-        "Call out.backward(gradient) on every rank but the last, where out is the loss. rank - 1 waits for x.grad.",
+        "Begin with passed = []. Append (x, out) for each micro-batch: the backward pass needs both.",
+        "Send out.detach() on every rank but the last. There, out becomes the loss.",
     ],
 )
 
