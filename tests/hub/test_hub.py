@@ -12,6 +12,7 @@ import pytest
 import requests
 
 from tests.support.a_hub import AHub
+from tests.support.answers import chosen
 from tests.support.hub_student import HubStudent
 from tests.support.notebooks import ROOT, notebook_with
 from utils.hub import hand_ins
@@ -311,14 +312,19 @@ def test_the_instructor_sees_all_that_was_handed_in(hub, ann):
 
 
 def test_the_instructors_page_shows_what_checks_said(hub, ann, bob):
-    bob.run("from utils.exercises.check import checker\ncheck = checker('lab01', globals())\ncheck('ex1')")
+    """In bob's kernel: an answer of which it is known what a student thinks who gives it."""
+    answers = chosen("lab01", "wrong", ex1="both_on_first")
+    setup, answer = [cell.source for cell in notebook_with("lab01", answers).cells if cell.cell_type == "code"][:2]
+    bob.run(setup)
+    bob.run(answer)
+    bob.run("check('ex1')")
     instructor = HubStudent(hub.address, "instructor")
     assert instructor.log_in(hub.of.instructors_password)
     deadline = time.monotonic() + 30
     while "<td>bob</td><td>ex1 not yet (1)</td>" not in (page := live_page_of(instructor)):
         assert time.monotonic() < deadline, page
         time.sleep(0.2)
-    assert "returns two nn.Linear layers" in page
+    assert "<td>layer1 is on device0 and layer2 is on device1</td><td>Thinks that layers which work one" in page
     assert live_page_of(bob) == "403"
     assert "Kernels that died" in page
     told = requests.get(f"{hub.address}/hub/login", timeout=60).text

@@ -1,7 +1,11 @@
 """What checks said, counted for the instructor's page, whatever students send."""
 
+import json
+
 import pytest
 
+from utils.exercises.facts.alike import likeness
+from utils.grading.tell import misconceptions
 from utils.hub.class_folder import ClassFolder
 from utils.hub.hands import MOST_CHARACTERS, Hands
 from utils.hub.live_page import live_page
@@ -41,11 +45,25 @@ def test_where_most_are_stuck_is_first_and_ten_minutes_later_gone(progress, now)
     for student in ("ann", "bob", "carl"):
         progress.add(student, "lab01", "ex2", False, "copies nothing")
     progress.add("ann", "lab01", "ex1", False, "returns two layers")
-    assert progress.stuck_at("lab01") == [("ex2", "copies nothing", 3), ("ex1", "returns two layers", 1)]
+    progress.add("dora", "lab01", "ex2", False, "copies nothing", "Thinks that views are free.")
+    assert progress.stuck_at("lab01") == [
+        ("ex2", "copies nothing", "", 3),
+        ("ex1", "returns two layers", "", 1),
+        ("ex2", "copies nothing", "Thinks that views are free.", 1),
+    ]
     now[0] = RECENT + 1
     assert progress.stuck_at("lab01") == []
     progress.add("bob", "lab01", "ex2", True, "")
     assert progress.stuck_at("lab01") == []
+
+
+def test_a_fingerprint_finds_what_a_student_may_think_and_numbers_do_not_matter():
+    row = json.loads(misconceptions.table_of("lab01").read_text())[0]
+    where = ("lab01", row["exercise"], row["claim"])
+    assert misconceptions.by_likeness(*where, likeness(row["told"]))[0] == row["misconception"]
+    on_a_gpu = row["told"].replace("simgpu:0", "cuda:3")
+    assert misconceptions.by_likeness(*where, likeness(on_a_gpu))[0] == row["misconception"]
+    assert misconceptions.by_likeness(*where, likeness("something else")) == []
 
 
 def test_the_labs_of_now_are_shown(progress, now):

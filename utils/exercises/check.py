@@ -203,8 +203,8 @@ def checker(lab_name: str, namespace: dict):
         if any(NO_VALUES in finding.found for finding in found.findings):
             return CannotJudge(lab.name, exercise, found.findings)
         _last.setdefault(lab.name, {})[exercise.name] = found.passed
-        claim = next((finding.claim for finding in found.findings if not finding.holds), "")
-        tell_progress(lab.name, exercise.name, found.passed, claim)
+        failed = next((finding for finding in found.findings if not finding.holds), None)
+        tell_progress(lab.name, exercise.name, failed)
         tries = _failed[lab.name, exercise.name] = 0 if found.passed else _failed.get((lab.name, exercise.name), 0) + 1
         if tries >= TRIES_ALONE and instructor_looks():
             at = f'raise_hand("{lab.name} {exercise.name}")'

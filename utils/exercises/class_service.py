@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from html import escape
 
 from utils.common.settings import HAND_IN, PROGRESS
+from utils.exercises.facts import Finding
+from utils.exercises.facts.alike import likeness
 
 TOKEN = "JUPYTERHUB_API_TOKEN"
 SECONDS = 60
@@ -68,10 +70,16 @@ def instructor_looks() -> bool:
     return os.environ.get(PROGRESS) == "1" and bool(address())
 
 
-def tell_progress(lab: str, exercise: str, passed: bool, claim: str) -> None:
-    """Tell the instructor's page what a check said, where the class has one. Nothing waits for it, and no code goes."""
+def tell_progress(lab: str, exercise: str, failed: Finding | None) -> None:
+    """Tell the instructor's page what a check said, where the class has one. Nothing waits for it, and no code goes.
+
+    `failed` is the first fact that does not hold. Of its message only a fingerprint goes: a value of the student's may
+    be in the message.
+    """
     if instructor_looks():
-        _tell("progress", {"lab": lab, "exercise": exercise, "passed": passed, "claim": claim})
+        what = {"lab": lab, "exercise": exercise, "passed": failed is None}
+        what |= {"claim": failed.claim, "alike": likeness(failed.found)} if failed else {"claim": "", "alike": ""}
+        _tell("progress", what)
 
 
 def tell_of_a_dead_kernel(code: int) -> None:

@@ -23,8 +23,9 @@ from utils.hub.proxy import ProxyWatchedOnce
 PROXY = Path(sys.prefix) / "share" / "course-hub" / "node_modules" / ".bin" / "configurable-http-proxy"
 SERVICE = "class"
 TOLD = (
-    "Your instructor sees which exercises your checks passed, which fact did not hold, and whose kernel died. No code "
-    "is sent. raise_hand() asks for help (from utils.exercises.raise_hand import raise_hand)."
+    "Your instructor sees which exercises your checks passed, which fact did not hold, which known mistake it looks "
+    "like, and whose kernel died. No code is sent. raise_hand() asks for help "
+    "(from utils.exercises.raise_hand import raise_hand)."
 )
 SECONDS_TO_START = 240  # thirty who begin together share the processor
 

@@ -59,12 +59,12 @@ def _stuck(lab: str, progress: Progress) -> str:
     if not found:
         return ""
     rows = "".join(
-        f"<tr><td>{count}</td><td>{escape(exercise)}</td><td>{escape(claim)}</td></tr>"
-        for exercise, claim, count in found
+        f"<tr><td>{count}</td><td>{escape(exercise)}</td><td>{escape(claim)}</td><td>{escape(thought)}</td></tr>"
+        for exercise, claim, thought, count in found
     )
     return (
         "<h3>Facts that did not hold in the last ten minutes</h3><table><tr><th>students</th><th>exercise</th>"
-        f"<th>fact</th></tr>{rows}</table>"
+        f"<th>fact</th><th>such students may think</th></tr>{rows}</table>"
     )
 
 

@@ -18,11 +18,15 @@ RECENT = 600  # seconds
 
 @dataclass(frozen=True)
 class Tried:
-    """What is known of a student and an exercise. `claim` is the first fact that did not hold, empty if all did."""
+    """What is known of a student and an exercise. `claim` is the first fact that did not hold, empty if all did.
+
+    `thought` is what a student may think who fails it like this, where a wrong answer is known that does.
+    """
 
     passed: bool
     tries: int
     claim: str
+    thought: str
     first: float  # seconds, by the clock of Progress
     last: float
 
@@ -35,7 +39,7 @@ class Progress:
         self._died: dict[str, tuple[int, float]] = {}
         self._of: dict[str, dict[str, dict[str, Tried]]] = {}
 
-    def add(self, student: str, lab: str, exercise: str, passed: bool, claim: str) -> None:
+    def add(self, student: str, lab: str, exercise: str, passed: bool, claim: str, thought: str = "") -> None:
         """Note what a check said. A student's kernel may send anything: what is too much is left out."""
         labs = self._of.setdefault(student, {})
         if lab not in labs and len(labs) >= MOST_LABS:
@@ -48,6 +52,7 @@ class Progress:
             passed,
             before.tries + 1 if before else 1,
             "" if passed else claim[:MOST_CHARACTERS],
+            "" if passed else thought,
             before.first if before else now,
             now,
         )
@@ -72,14 +77,14 @@ class Progress:
                 found[exercise] = (passed + one.passed, trying + (not one.passed))
         return dict(sorted(found.items()))
 
-    def stuck_at(self, lab: str, most: int = 6) -> list[tuple[str, str, int]]:
-        """(exercise, fact, students) of the last ten minutes: where most are stuck, first."""
-        found: Counter[tuple[str, str]] = Counter()
+    def stuck_at(self, lab: str, most: int = 6) -> list[tuple[str, str, str, int]]:
+        """(exercise, fact, thought, students) of the last ten minutes: where most are stuck, first."""
+        found: Counter[tuple[str, str, str]] = Counter()
         for exercises in self.of_lab(lab).values():
             for exercise, one in exercises.items():
                 if not one.passed and self._age(one) <= RECENT:
-                    found[exercise, one.claim] += 1
-        return [(exercise, claim, count) for (exercise, claim), count in found.most_common(most)]
+                    found[exercise, one.claim, one.thought] += 1
+        return [(*where, count) for where, count in found.most_common(most)]
 
     def died(self, student: str, code: int) -> None:
         """Note a kernel that ended by itself: its exit code, or a signal's number below 0."""

@@ -20,6 +20,7 @@ from jupyterhub.utils import url_path_join
 from tornado.web import Application, HTTPError, RequestHandler, authenticated
 
 from utils.common.errors import Problem
+from utils.grading.tell.misconceptions import by_likeness
 from utils.hub import class_folder, hand_ins, results
 from utils.hub.hands import Hands
 from utils.hub.live_page import live_page
@@ -105,8 +106,9 @@ class TakesNews(_Asked):
             raise HTTPError(400) from None
 
     def _progress(self, told: dict) -> dict:
-        lab, exercise, claim = (str(told[name]) for name in ("lab", "exercise", "claim"))
-        self.progress.add(self.login, lab[:20], exercise[:60], told["passed"] is True, claim)
+        lab, exercise, claim, alike = (str(told[name]) for name in ("lab", "exercise", "claim", "alike"))
+        thoughts = by_likeness(lab, exercise, claim, alike) if hand_ins.LAB.fullmatch(lab) else []
+        self.progress.add(self.login, lab[:20], exercise[:60], told["passed"] is True, claim, " Or: ".join(thoughts))
         return {}
 
     def _hand(self, told: dict) -> dict:

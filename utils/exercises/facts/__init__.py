@@ -7,6 +7,7 @@
     probes.py     what most probes do: they look at the student's objects, and tell plain data
     rules.py      what a probe may be and may read, asked when a lab is loaded
     looks.py      reading it in the student's process so that no object answers for itself
+    alike.py      whether two students were told the same
     wire.py       the plain data: JSON, with arrays
 
 A lab's visible facts (labs/lab01/facts.py) are checked in the learner's own kernel by `check("ex1")`. The hidden

@@ -8,22 +8,14 @@ told the same may think the same: likely, never certain, so it is shown to the i
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
 from pathlib import Path
 
 from utils.common.files import ROOT
 from utils.exercises.facts import Finding
+from utils.exercises.facts.alike import blanked, likeness
 
 SHELF = ROOT / "solutions"
-DEVICE = re.compile(r"\b(?:simgpu|cuda|cpu)(?::\d+)?\b")
-NUMBER = re.compile(r"-?\d[\d.,]*(?:e[+-]?\d+)?")
-
-
-def blanked(words: str) -> str:
-    """The first line of what was said, without the numbers and devices in it."""
-    first = words.strip().split("\n")[0]
-    return " ".join(NUMBER.sub("0", DEVICE.sub("device", first)).split())
 
 
 def table_of(lab: str, shelf: Path = SHELF) -> Path:
@@ -42,6 +34,13 @@ def likely(lab: str, exercise: str, finding: Finding, shelf: Path = SHELF) -> li
     same = [row for row in alike if row["told"].strip() == finding.found.strip()]
     same = same or [row for row in alike if blanked(row["told"]) == blanked(finding.found)]
     return list(dict.fromkeys(row["misconception"] for row in same))
+
+
+def by_likeness(lab: str, exercise: str, claim: str, alike: str, shelf: Path = SHELF) -> list[str]:
+    """The same for a student of whom the message's fingerprint is known, and not the message."""
+    rows = _read(table_of(lab, shelf))
+    there = [row for row in rows if (row["exercise"], row["claim"]) == (exercise, claim)]
+    return list(dict.fromkeys(row["misconception"] for row in there if likeness(row["told"]) == alike))
 
 
 @cache
