@@ -420,7 +420,7 @@ def verdict(differences) -> tuple[str, str]:
     low, high = ordered[k - 1], ordered[-k]
     answer = "a" if low > 0 else "b" if high < 0 else "cannot tell"
     side = {"a": "above 0", "b": "below 0"}.get(answer, "not entirely on one side of 0")
-    return answer, f"{told}. Here k is {k}, so the interval reaches from {low:.4g} to {high:.4g}, which is {side}"
+    return answer, f"{told}. Here k is {k}, so the interval runs from {low:.4g} to {high:.4g}, which is {side}"
 
 
 def likely_mistake(found: str, right: str, differences: list[float], drift: float) -> str:

@@ -523,7 +523,7 @@ def _(student):
     compare_training_memory(student, "shared", student.devices, "sgd")
 
 
-@ex3.fact("each element takes the bytes of its dtype, and buffers do not count")
+@ex3.fact("each element takes as many bytes as its dtype requires, and buffers do not count")
 def _(student):
     compare_training_memory(student, "float64 and bfloat16", student.devices, "sgd")
     compare_training_memory(student, "buffers", student.devices, "adam")

@@ -71,7 +71,7 @@ def _(student):
     seen.compare_bridges(student, [device1, device0], "moved twice", 2 * once, once, words)
 
 
-@seen.ex3.fact("if paths branch and join forty times, bridges does not follow each path separately")
+@seen.ex3.fact("if paths branch and rejoin forty times, bridges() does not follow each path separately")
 def _(student):
     once = seen.crossings(student.devices)
     words = "With 2 ** 40 paths in the graph (visit each node only once)"

@@ -21,7 +21,7 @@ def _(student):
 @seen.ex2.fact("`peaks` also works for other cuts and batch sizes")
 def _(student):
     device0, device1 = student.devices
-    words = "With the devices swapped, three pairs of Linear and Tanh and 400 samples, cut after the first pair"
+    words = "With the devices swapped, 400 samples, and three Linear-Tanh pairs cut after the first pair"
     seen.compare_peaks(student, words, seen.PAIRS, 2, 400, device1, device0)
     words = "With another tensor on device1, three pairs of Linear and Tanh and 300 samples, cut after the second pair"
     seen.compare_peaks(student, words, seen.PAIRS, 4, 300, device0, device1, already=10_000)
