@@ -794,7 +794,7 @@ def hold_lists(lab, places, rows, placement, width, micro_batches):
 
 
 def by_the_course(schedule):
-    """A notebook that runs lists by the course's own executor."""
+    """A notebook that runs schedule lists with the course's own executor."""
 
     def run_schedule(stages, lists, x, y, loss_fn, devices):
         return run(schedule, stages, x, y, loss_fn, devices)

@@ -1369,8 +1369,9 @@ def need_same(alone, last, steps, first):
             why = why_other(last, alone, steps, step)
             if first["killed"] == "file" and len(alone["files"]) > 1:
                 why = (
-                    f"Your code writes the files {', '.join(alone['files'])}. A stop between two of them leaves one "
-                    "file a step ahead. Save everything in one file, which os.replace puts in place at once."
+                    f"Your code writes the files {', '.join(alone['files'])}. If the run is interrupted between two of "
+                    "them, one file is left a step ahead. Save everything in one file, which os.replace puts in place "
+                    "in a single step."
                 )
         need(False, f"from step {step + 1} on, the losses differ from those of uninterrupted training. {why}")
     need(

@@ -206,7 +206,7 @@ def compare_where(student, sizes, per_node, ranks):
             need_unchanged("where", changed, "rank", "sizes", "per_node")
 
 
-@ex2.fact("where finds the groups that leave their node, with tensor innermost and data outermost")
+@ex2.fact("where() finds the groups that span more than one node, with tensor innermost and data outermost")
 def _(student):
     compare_where(student, {"data": 2, "pipeline": 2, "tensor": 4}, 8, (0, 5, 13))
 

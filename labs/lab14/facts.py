@@ -313,7 +313,7 @@ def compare_with_own(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps
             loss, other = float(one.mean()), float(two.mean())
             need(
                 math.isclose(loss, other, rel_tol=1e-4),
-                f"Step {step} returned a loss of {loss:.4f}, but that of your make_trainer returned {other:.4f}."
+                f"Step {step} returned a loss of {loss:.4f}, but the one from your make_trainer returned {other:.4f}."
                 f"{why.get(step, '')}",
             )
         for step, (mine, right) in enumerate(zip(run["gradients"], own["gradients"], strict=False), 1):

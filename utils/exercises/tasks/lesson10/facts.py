@@ -78,7 +78,8 @@ task = lab.exercise(
     hints=[
         "Forward: every stage but the first starts from the tensor that it was sent. What must you call on that tensor "
         "so that backward stores its gradient?",
-        "Send the next stage a tensor without a graph. Keep the one with a graph for B. Under which key?",
+        "Send the next stage a tensor without a graph. For B, keep the tensor that has one. Under which key should you "
+        "store it?",
         "B: take what F kept. The last stage has a loss; every other stage needs the gradient that it was sent. "
         "Afterwards, where is the gradient for the previous stage?",
         "Several micro-batches are in flight at once. Dicts with the key (stage, number) keep them apart, and pop() "

@@ -157,8 +157,8 @@ def compare(student, place, rows, cut, seed):
                 need(len(down) == len(rows), f"{who} sends {len(down)} gradients to rank {rank - 1}, not {len(rows)}.")
                 need(
                     not same(down, [len(rows) * each for each in told["down"]]),
-                    f"{who} sends {len(rows)} times the gradient to rank {rank - 1}. Is each loss divided by the "
-                    "number of micro-batches?",
+                    f"The gradient that {who} sends to rank {rank - 1} is {len(rows)} times as large as it should be. "
+                    "Is each loss divided by the number of micro-batches?",
                 )
                 need(
                     not same(down[::-1], told["down"]) or len(rows) == 1,
