@@ -11,6 +11,7 @@ import psutil
 import pytest
 import requests
 
+from tests.browser.room import SHOWN, browser_student
 from tests.support.a_hub import AHub
 from tests.support.answers import chosen
 from tests.support.hub_student import HubStudent
@@ -30,7 +31,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
-    hub = AHub(tmp_path_factory.mktemp("hub"), ["ann", "bob", "20231"], live="true")
+    hub = AHub(tmp_path_factory.mktemp("hub"), ["ann", "bob", "20231", "eve"], SHOWN, live="true")
     try:
         hub.start()
         yield hub
@@ -373,6 +374,19 @@ def test_a_raised_hand_is_on_the_instructors_page_until_helped(hub, ann, bob):
 def live_page_of(student):
     answer = student.web.get(f"{student.address}/services/class/live")
     return answer.text if answer.ok else str(answer.status_code)
+
+
+def test_a_student_in_a_browser_logs_in_does_a_lab_and_presses_the_button(hub):
+    """The form of the login page, JupyterLab and its widgets, all through the hub's addresses."""
+    with browser_student(hub.address, "eve") as eve:
+        eve.log_in(hub.of.password)
+        eve.wait_for_the_server()
+        eve.open(LAB01)
+        eve.write([cell.source for cell in notebook_with("lab01", {}).cells])
+        eve.run_all()
+        assert eve.hand_in().startswith("Handed in: lab01")
+        eve.end_kernels()
+    assert hand_ins.last_receipts(hub.of, "eve").keys() == {"lab01"}
 
 
 def test_a_hand_in_from_another_page_of_a_browser_is_refused(hub, ann):

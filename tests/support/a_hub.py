@@ -22,9 +22,12 @@ from .notebooks import ROOT
 
 
 class AHub:
-    """`course hub` on a folder, with the students given, at ports that are free. `settings` go into class.toml."""
+    """`course hub` on a folder, with the students given, at ports that are free. `settings` go into class.toml.
 
-    def __init__(self, folder: Path, students: list[str], **settings):
+    `configuration` goes to the end of jupyterhub_config.py, where an instructor's own lines would.
+    """
+
+    def __init__(self, folder: Path, students: list[str], configuration: str = "", **settings):
         self.folder = folder / "class"
         listed = folder / "students.txt"
         listed.write_text("\n".join(students))
@@ -35,6 +38,8 @@ class AHub:
             kept = [line for line in text.splitlines() if not line.startswith(f"{name} =")]
             text = "\n".join([f"{name} = {value}", *kept])
         path.write_text(text)
+        with (self.folder / class_folder.CONFIG).open("a") as config:
+            config.write(configuration)
         self.of = class_folder.read_class(self.folder)
         self.address = f"http://127.0.0.1:{self.of.port}"
         self.process: subprocess.Popen | None = None

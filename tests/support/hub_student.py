@@ -99,6 +99,10 @@ class HubStudent:
             assert time.monotonic() < deadline
         self.connect(self.kernel)
 
+    def interrupt(self) -> None:
+        """As the button with the square does."""
+        self.api("POST", f"kernels/{self.kernel}/interrupt").raise_for_status()
+
     def end_kernel(self) -> None:
         """As the student does who shuts a notebook down before opening the next."""
         if self.socket is not None:
