@@ -37,7 +37,7 @@ def stand_ins(tmp_path):
     for name, text in {"srun": SRUN, "scontrol": SCONTROL, "torchrun": TORCHRUN}.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
-    more = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    more = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     return os.environ | more | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
@@ -64,12 +64,19 @@ def manifest():
     return {one["kind"]: one for one in yaml.safe_load_all((CLUSTER / "train.yaml").read_text())}
 
 
+def environment_of_a_pod():
+    [container] = manifest()["Job"]["spec"]["template"]["spec"]["containers"]
+    return {each["name"]: each["value"] for each in container["env"]}
+
+
 def test_slurm_starts_one_torchrun_on_each_node():
     options = sbatch_options()
     assert (options["nodes"], options["ntasks-per-node"], options["gpus-per-node"]) == ("2", "1", "2")
     text = (CLUSTER / "train.sbatch").read_text()
     assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
     assert '--nproc-per-node="$SLURM_GPUS_ON_NODE"' in text
+    for name, value in environment_of_a_pod().items():
+        assert f"export {name}={value}\n" in text
 
 
 def test_the_manifest_names_the_pod_where_all_meet():
@@ -121,8 +128,8 @@ class TestRun:
         how += [f"--rdzv-endpoint=127.0.0.1:{29000 + os.getpid() % 500}", "goes_on.py", str(tmp_path), "3"]
         nodes = [
             subprocess.Popen(
-                ["torchrun", *how], cwd=ROOT / "notebooks", env=stand_ins | {"SIMGPU": "2"}, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, text=True,
+                ["torchrun", *how], cwd=ROOT / "notebooks", env=stand_ins | environment_of_a_pod() | {"SIMGPU": "2"},
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             )
             for _ in range(2)
         ]  # fmt: skip
@@ -142,8 +149,8 @@ class TestRun:
         args[-1] = str(tmp_path)
         pods = [
             subprocess.Popen(
-                [*container["command"], *args], cwd=tmp_path, env=stand_ins | {"JOB_COMPLETION_INDEX": str(index)},
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                [*container["command"], *args], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                env=stand_ins | environment_of_a_pod() | {"JOB_COMPLETION_INDEX": str(index)},
             )
             for index in range(2)
         ]  # fmt: skip
