@@ -30,6 +30,7 @@ PATIENCE = 3.0  # seconds of waiting before others are told what for
 LOOK = 1.0  # seconds between two looks at the others; what two looks in a row have seen is believed
 NEWS = 600.0  # seconds of waiting for words in a store, which the guard ends when they will not come
 SLOW = 60.0  # seconds in which ranks that all wait in the same call are taken for slow: they have come
+FAREWELL = 5.0  # seconds that a rank which ends gives its guard to come out of the store
 DEAD = 20.0  # seconds without a sign of life
 ENDED = "has ended"
 
@@ -249,8 +250,10 @@ class _Guard:
         self._others: dict[int, tuple[_State | None, float]] = {}  # what each has shown, and when that was new
         self._seen: dict[int, str] = {}
         self._given_up = ""  # what this rank waited for in vain, last of all
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="simgpu-waiting", daemon=True)
+        self._thread.start()
         atexit.register(self._end)
-        threading.Thread(target=self._watch, name="simgpu-waiting", daemon=True).start()
 
     def begin(self, waiting: Waiting, what: str) -> None:
         with self._lock:
@@ -283,6 +286,9 @@ class _Guard:
         with self._lock:
             self._mine.what, self._mine.over = self._given_up or ENDED, True
             self._show()
+        self._ended.set()
+        # Python ends a thread that is still in the store's C++ then, and that aborts the process.
+        self._thread.join(FAREWELL)
 
     def _show(self) -> None:
         self._mine.beat += 1
@@ -297,8 +303,7 @@ class _Guard:
         return None
 
     def _watch(self) -> None:
-        while not self._mine.over:
-            time.sleep(LOOK)
+        while not self._ended.wait(LOOK):
             with self._lock:
                 if self._mine.over:
                     return
