@@ -61,7 +61,7 @@ def browser_page(**options) -> Iterator[Page]:
     """A page in Debian's Chromium."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        context = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))
         try:
             yield context.new_page()
         finally:
