@@ -1,13 +1,14 @@
 """Handing in without a hub, with one that is down, and with a notebook that is not as it was run."""
 
 import json
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from utils.common.settings import GRADING, HAND_IN, PROGRESS, WIDGETS
-from utils.exercises import check
+from utils.exercises import check, class_service
 from utils.exercises.class_service import TOKEN
 from utils.exercises.hand_in import hand_in, hand_in_button, unsaved
 from utils.exercises.raise_hand import lower_hand, raise_hand
@@ -57,6 +58,16 @@ def hub(folder, monkeypatch):
     yield server
     server.shutdown()
     server.server_close()
+
+
+def test_a_hub_that_does_not_answer_may_have_taken_it(folder, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv(HAND_IN, f"http://127.0.0.1:{silent.getsockname()[1]}/services/class/")
+        monkeypatch.setenv(TOKEN, "secret")
+        monkeypatch.setattr(class_service, "SECONDS", 0.2)
+        told = hand_in("lab01")
+    assert not told.done
+    assert told.lines[0] == "Perhaps not handed in: the hub did not answer in time."
 
 
 def test_without_a_hub_it_says_which_file_to_upload(folder):

@@ -37,6 +37,10 @@ def hand_in(lab: str, file: str | None = None) -> Told:
         told = send(f"hand_in/{lab}", {"file": notebook.name, "notebook": text, "said": _said(lab)})
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "reason", None) or error
+        if isinstance(reason, TimeoutError):
+            return Told(
+                False, ("Perhaps not handed in: the hub did not answer in time.", "Hand in again: twice does no harm.")
+            )
         return Told(False, (f"Not handed in: {reason}.", "Try again. If it still fails, tell your instructor."))
     if "problem" in told:
         return Told(False, (f"Not handed in: {told['problem']}.",))
