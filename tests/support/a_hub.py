@@ -76,6 +76,11 @@ class AHub:
         student.start()
         return student
 
+    def complaints(self) -> list[str]:
+        """Lines of its log that are errors, or say that a server did not start."""
+        lines = (self.folder / "log.txt").read_text().splitlines()
+        return [line[:240] for line in lines if line.startswith("[E ") or "failed to" in line or "never" in line]
+
     def kill(self) -> None:
         """As a machine without memory would: the hub's own process, and nothing else."""
         assert self.process is not None

@@ -33,6 +33,7 @@ from tests.support.notebooks import ROOT, notebook_with, source_of
 from utils.course.release import student_notebook
 
 LAB = "labs/lab01/lab01_split_a_model.ipynb"
+FIRST = "lesson and lab"
 WITH_LIVE_VIEW, WITH_RANKS = "notebooks/05_watch_the_idle_gpu.ipynb", "notebooks/11_copies_of_a_model.ipynb"
 RIGHT, WRONG = {}, chosen("lab01", "wrong", ex2="input_never_moved")
 HANGS = {"ex2": "class SimpleMPModel(nn.Module):\n    def __init__(self, *devices):\n        while True: pass"}
@@ -84,7 +85,8 @@ class ByWebsocket:
         self._answers = [RIGHT, WRONG, RIGHT, WRONG, RIGHT, HANGS, RIGHT, WRONG, RIGHT, WRONG][number % 10]
 
     def start(self) -> None:
-        self._student.log_in(self._hub.of.password)
+        if not self._student.log_in(self._hub.of.password):
+            raise RuntimeError("could not log in")
         self._waits.add("server", self._student.start(within=600))
 
     def run(self, path: str) -> None:
@@ -173,8 +175,9 @@ def login_of(number: int) -> str:
 class ClassRoom:
     """Students in threads of their own, who wait for each other between the parts of a session."""
 
-    def __init__(self, hub: AHub, students: int, browsers: int, lesson: str, with_ranks: int):
+    def __init__(self, hub: AHub, students: int, browsers: int, lesson: str, later: bool, with_ranks: int):
         self.waits, self.memory = Waits(), {}
+        self._parts = (FIRST, WITH_LIVE_VIEW, WITH_RANKS) if later else (FIRST,)
         self._hub, self._students, self._browsers = hub, students, browsers
         self._lesson, self._with_ranks = lesson, with_ranks
         self._done = threading.Barrier(students + 1)
@@ -182,10 +185,10 @@ class ClassRoom:
     def _student(self, number: int, begin: float) -> None:
         time.sleep(begin)
         student, holds = None, True
-        for part in ("lesson and lab", WITH_LIVE_VIEW, WITH_RANKS):
+        for part in self._parts:
             takes_part = part != WITH_RANKS or number < self._with_ranks
             try:
-                if part == "lesson and lab":
+                if part == FIRST:
                     student = (ByBrowser if number < self._browsers else ByWebsocket)(self._hub, number, self.waits)
                     student.start()
                     student.run(self._lesson)
@@ -196,7 +199,7 @@ class ClassRoom:
                 holds = False
                 self.waits.failed(error)
             self._done.wait()  # all are done
-            if part == "lesson and lab" and holds:
+            if part == FIRST and holds:
                 student.end_kernel()
             self._done.wait()  # and their memory was looked at
         if student:
@@ -207,7 +210,7 @@ class ClassRoom:
         threads = [threading.Thread(target=self._student, args=each) for each in enumerate(begins)]
         for thread in threads:
             thread.start()
-        for part in ("lesson and lab", WITH_LIVE_VIEW, WITH_RANKS):
+        for part in self._parts:
             most, each = 0, Counter()
             while self._done.n_waiting < self._students:
                 most = max(most, psutil.virtual_memory().used)
@@ -277,6 +280,7 @@ def main(
     students: Annotated[int, typer.Option(help="How many.")] = 30,
     browsers: Annotated[int, typer.Option(help="How many of them in a browser, Debian's Chromium.")] = 0,
     lesson: Annotated[str, typer.Option(help="A notebook that all open first.")] = "notebooks/01_split_a_model.ipynb",
+    later: Annotated[bool, typer.Option(help="Lessons 05 and 11 after the lab.")] = True,
     with_ranks: Annotated[int, typer.Option(help="How many run lesson 11 at the end.")] = 8,
     within: Annotated[float, typer.Option(help="Seconds in which all begin.")] = 60,
     seed: int = 0,
@@ -288,17 +292,19 @@ def main(
     before = psutil.virtual_memory().used
     with tempfile.TemporaryDirectory(prefix="class-") as folder:
         hub = AHub(Path(folder), logins, SHOWN, live="true", **({"warm": "false"} if ordinary else {}))
-        room = ClassRoom(hub, students, browsers, lesson, with_ranks)
+        room = ClassRoom(hub, students, browsers, lesson, later, with_ranks)
         try:
             hub.start()
             if lessons:
                 each_lesson(hub)
                 return
             room.run(within, random.Random(seed))
+            complaints = hub.complaints()
         finally:
             hub.stop()
     print(f"{students} students, {browsers} in browsers, who begin within {within:g} s; {psutil.cpu_count()} cores")
     room.waits.print()
+    print(*complaints[:20], sep="\n")
     print(f"{'memory at most':<44}{'machine':>10}{'a student: median, most':>28}")
     print(f"{'before':<44}{before / 1e9:>7.1f} GB")
     for part, (most, each) in room.memory.items():
