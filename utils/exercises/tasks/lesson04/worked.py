@@ -7,8 +7,8 @@ def time_it(work, gpus, clock, warm_up=2, repeats=5):
     """The median and the interquartile range of `repeats` runs of `work()`, in seconds."""
 
     def wait():
-        for gpu in gpus:  # every device, not only the current one
-            torch.get_device_module(gpu).synchronize(gpu)
+        for device in gpus:  # every device, not only the current one
+            torch.get_device_module(device).synchronize(device)
 
     for _ in range(warm_up):
         work()
