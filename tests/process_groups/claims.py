@@ -157,6 +157,21 @@ def batchnorm_sees_the_rows_of_its_rank_and_forward_begins_with_the_buffers_of_r
     assert everywhere_equal(norm.running_mean)
 
 
+@claim("11: copies-limits")
+def ddp_counts_ranks_equally_and_a_loss_times_n_and_its_share_counts_samples():
+    rows, ranks = batch(), dist.get_world_size()
+    pieces = rows.split([3] * (ranks - 1) + [len(rows) - 3 * (ranks - 1)])
+    mine = pieces[dist.get_rank()]
+    model, whole = DistributedDataParallel(network()), network()
+    backward(model, mine)
+    (sum(whole(piece).square().mean() for piece in pieces) / ranks).backward()
+    close(gradients(model), gradients(whole))
+    model.zero_grad()
+    (model(mine).square().mean() * ranks * len(mine) / len(rows)).backward()
+    backward(whole, rows)
+    close(gradients(model), gradients(whole))
+
+
 @claim("12: shards-end", "11: copies-not")
 def ddp_sends_after_each_backward_pass_and_once_with_no_sync():
     for skip, sends in ((False, 4), (True, 1)):

@@ -947,7 +947,7 @@ def without_grad_no_graph_is_built_and_a_leaf_may_be_written():
 # --- 11: copies of a model -----------------------------------------------------------------------------------------
 
 
-@claim("11: copies-dp")
+@claim("11: copies-visible")
 def the_argument_is_device_ids_and_there_is_no_model_parallel_class():
     with says(TypeError, "unexpected keyword argument 'gpu_ids'"):
         nn.DataParallel(nn.Linear(2, 2), gpu_ids=[0])

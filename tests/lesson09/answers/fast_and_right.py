@@ -153,6 +153,44 @@ def fast_and_right(stage0, stage1, loss_fn, x, y, size, copy0, copy1):
     return loss.detach()
 
 
+# %% wrong: waits_for_itself
+# Asks for the current streams inside `with`, where they are the copies' own.
+
+def fast_and_right(stage0, stage1, loss_fn, x, y, size, copy0, copy1):
+    gpu = torch.get_device_module(x.device)
+    losses = []
+    for samples, targets in zip(x.split(size), y.split(size)):
+        hidden = stage0(samples)
+        with gpu.stream(copy0), gpu.stream(copy1):
+            copy0.wait_stream(gpu.current_stream(x.device))
+            arrived = hidden.to(y.device, non_blocking=True)
+        gpu.current_stream(y.device).wait_stream(copy1)
+        losses.append(loss_fn(stage1(arrived), targets) * len(samples) / len(x))
+    loss = sum(losses)
+    loss.backward()
+    return loss.detach()
+
+
+# %% wrong: copy1_waits_too
+# Lets both copies' streams wait for those that compute, so a copy waits for the stage that it feeds.
+
+def fast_and_right(stage0, stage1, loss_fn, x, y, size, copy0, copy1):
+    gpu = torch.get_device_module(x.device)
+    computing0, computing1 = gpu.current_stream(x.device), gpu.current_stream(y.device)
+    losses = []
+    for samples, targets in zip(x.split(size), y.split(size)):
+        hidden = stage0(samples)
+        copy0.wait_stream(computing0)
+        copy1.wait_stream(computing1)
+        with gpu.stream(copy0), gpu.stream(copy1):
+            arrived = hidden.to(y.device, non_blocking=True)
+        computing1.wait_stream(copy1)
+        losses.append(loss_fn(stage1(arrived), targets) * len(samples) / len(x))
+    loss = sum(losses)
+    loss.backward()
+    return loss.detach()
+
+
 # %% right: events
 # Waits for events in place of streams, and joins the outputs for one loss.
 

@@ -159,6 +159,28 @@ def overlapped(model):
     return finish
 
 
+# %% wrong: keeps_the_handles
+# In the second step it divides once more for the first step's handles.
+
+
+def overlapped(model):
+    import torch.distributed as dist
+
+    running = []
+
+    def reduce(p):
+        running.append((p, dist.all_reduce(p.grad, async_op=True)))
+
+    def finish():
+        for p, work in running:
+            work.wait()
+            p.grad /= dist.get_world_size()
+
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(reduce)
+    return finish
+
+
 # %% right: a_dictionary_and_a_sum
 # Divides when all are there.
 

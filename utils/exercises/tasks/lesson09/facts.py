@@ -184,7 +184,11 @@ def _(student):
     races = compare_step(student, *student.devices, samples=12, size=4)["races"]
     # Without the numbers of streams: this check has made them.
     said = re.sub(r" on stream \d+", "", races[0].partition("'On ")[2].partition(". A real")[0]) if races else ""
-    need(not races, f"on {said}. A real GPU would read whatever is there, without a warning. What must wait for what?")
+    need(
+        not races,
+        f"on {said}. A real GPU would read whatever is there, without a warning. What must wait for what? Take the "
+        "computing streams before `with`: inside it, the current stream is the copy stream.",
+    )
 
 
 def watch_step(lab, device0, device1, micro_batches):
@@ -237,5 +241,6 @@ def _(student):
                     during > 0.5,
                     f"{device} computed during {during:.0%} of the copies' time. The numbers are right, but the "
                     f"copies overlap too little. Is `{stream}` its current stream when you launch the copy? What "
-                    "does the computing stream wait for?",
+                    "does the computing stream wait for?"
+                    + (" Does `copy1` wait for the computing stream?" if stream == "copy1" else ""),
                 )

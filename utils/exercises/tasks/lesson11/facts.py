@@ -6,6 +6,7 @@ from utils.exercises.facts import Lab, case, need
 from utils.exercises.tasks.lesson11.measured import LAYERS, on_one_device
 
 lab = Lab("lesson11", "Copies of a model")
+STEPS = ("first", "second")
 
 
 def close(one, other):
@@ -55,7 +56,7 @@ def compare_steps(student, ranks, seed):
         for number, weights in enumerate(right):
             need(
                 close(told[0]["weights"][number], weights),
-                f"after step {number} the weights are not those of one device with the whole batch. "
+                f"after the {STEPS[number]} step, the weights are not those of one device with the whole batch. "
                 + ("Is zero_grad called?" if number else "Does each rank take a different share?"),
             )
     return told, losses
@@ -121,9 +122,13 @@ def compare_gradients(student, ranks, seed):
         for number, each in enumerate(zip(*(one["steps"] for one in told), strict=True)):
             mean = np.mean([alone for alone, _, _ in each], axis=0)
             for rank, (alone, found, _) in enumerate(each):
-                need(not close(found, alone), f"in step {number} rank {rank} keeps its own gradients.")
+                need(not close(found, alone), f"in the {STEPS[number]} step, rank {rank} keeps its own gradients.")
                 need(not close(found, ranks * mean), "the gradients are sums over ranks, not means. Use ReduceOp.AVG.")
-                need(close(found, mean), f"in step {number} the gradients of rank {rank} are not the mean over ranks.")
+                need(
+                    close(found, mean),
+                    f"in the {STEPS[number]} step, the gradients of rank {rank} are not the mean over ranks."
+                    + (" Does finish() remove the handles of the first step?" if number else ""),
+                )
     return [happened for _, _, happened in told[0]["steps"]]
 
 
@@ -187,8 +192,8 @@ def compare_accumulated(student, seed, count):
         for number, weights in enumerate(right):
             need(
                 close(told[0]["weights"][number], weights),
-                f"after step {number} the weights are not those of one device with the whole batch. Is each loss "
-                "divided by the number of micro-batches, and zero_grad called once?",
+                f"after the {STEPS[number]} step, the weights are not those of one device with the whole batch. Is "
+                "each loss divided by the number of micro-batches, and zero_grad called once?",
             )
     return told[0]["reduced"]
 
