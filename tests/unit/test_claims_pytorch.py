@@ -1032,33 +1032,6 @@ def ddp_holds_its_buckets_between_steps_and_foreach_adam_adds_the_peak():
         assert found == pytest.approx(expected, rel=0.01)
 
 
-@claim("explanation 12/1")
-def ddp_in_bfloat16_holds_eighteen_bytes_and_twenty_where_gradients_are_views_and_add_up_in_float32():
-    width = 512
-    for adds_up, expected in ((False, 18.0), (True, 20.0)):
-
-        def three_steps(adds_up=adds_up, width=width):
-            model = nn.Sequential(*[nn.Linear(width, width, bias=False) for _ in range(4)]).bfloat16()
-            with ddp(model, gradient_as_bucket_view=adds_up) as wrapped:
-                trained = [parameter.detach().float() for parameter in model.parameters()]
-                pairs = list(zip(trained, model.parameters(), strict=True))
-                optimizer = torch.optim.Adam(trained)
-                for _ in range(3):
-                    wrapped.zero_grad()
-                    wrapped(torch.ones(2, width, dtype=torch.bfloat16)).square().mean().backward()
-                    for weight, parameter in pairs:
-                        summed = weight.grad is not None
-                        weight.grad = weight.grad.add_(parameter.grad) if summed else parameter.grad.float()
-                    optimizer.step()
-                    optimizer.zero_grad(set_to_none=not adds_up)
-                    for weight, parameter in pairs:
-                        parameter.data.copy_(weight)
-            return wrapped, trained, optimizer
-
-        held, _ = memory(three_steps)
-        assert held / (4 * width * width) == pytest.approx(expected, rel=0.01)
-
-
 @claim("11: copies-ddp-note", "lab11: lab11-ex3-try")
 def buckets_are_25_mib_and_the_first_1_mib_where_no_size_is_given():
     assert "of 25 MiB" in inspect.getsource(sys.modules["torch.nn.parallel.distributed"])
@@ -1204,7 +1177,7 @@ def a_distributed_sampler_repeats_rows_or_drops_them():
         assert len(rows) - len(set(rows)) == (0 if drop else 2)
 
 
-@claim("11: copies-uneven-note", "13: beyond-hang-real")
+@claim("11: copies-uneven-note")
 def time_outs_are_ten_minutes_with_nccl_and_thirty_with_gloo():
     defaults = dist.distributed_c10d._get_default_timeout
     if dist.is_nccl_available():
