@@ -17,6 +17,7 @@ from tests.support.answers import chosen
 from tests.support.hub_student import HubStudent
 from tests.support.notebooks import ROOT, notebook_with
 from utils.hub import hand_ins
+from utils.hub.priority import NICE
 
 LAB01 = "labs/lab01/lab01_split_a_model.ipynb"
 HAND_IN = 'from utils.exercises.hand_in import hand_in\nhand_in("lab01")'
@@ -158,6 +159,12 @@ print(sorted(os.environ.keys() & {"JUPYTERHUB_API_TOKEN", "COURSE_HAND_IN", "HOM
         "[]",
         "['COURSE_HAND_IN', 'HOME', 'JUPYTERHUB_API_TOKEN'] /bob",
     ]
+
+
+def test_the_hub_and_what_serves_all_come_before_students(hub, bob):
+    proxy, warm = psutil.Process(int((hub.of.hub / "proxy.pid").read_text().split()[0])), hub.warm_process()
+    kernel = int(bob.run("import os; print(os.nice(0))").text)
+    assert {process.nice() for process in (psutil.Process(hub.process.pid), proxy, warm)} == {kernel - NICE}
 
 
 def test_torchrun_and_its_workers_are_forked_from_the_warm_process(bob):

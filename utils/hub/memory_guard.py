@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from utils.hub import class_folder, room
+from utils.hub.priority import serve_first
 
 LOOKS_EACH = 2.0  # seconds
 
@@ -76,5 +77,6 @@ def guard(of: class_folder.ClassFolder) -> None:
 
 
 if __name__ == "__main__":
+    serve_first()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl+C ends it, and without a traceback
     guard(class_folder.read_class(Path(sys.argv[1])))

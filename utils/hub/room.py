@@ -15,6 +15,7 @@ from utils.common.files import python_path, write_whole
 from utils.grading.run import sandbox
 from utils.grading.run.places import find_places
 from utils.hub.class_folder import ClassFolder
+from utils.hub.priority import later
 
 GIVEN = ("notebooks", "labs", "docs")  # what a home has copies of
 FIRST_USER = sandbox.FIRST_USER + sandbox.USERS  # where the hub is root's: numbers that no grader uses
@@ -111,4 +112,4 @@ def server_command(of: ClassFolder, student: str) -> list[str]:
     number = home.stat().st_uid if os.geteuid() == 0 else None
     at = find_places(prefixes, [], of.course)
     command = [sys.executable, "-m", "utils.hub.start_server"]
-    return sandbox.in_own_room(command, resources(of), home, number, readable=readable, at=at)
+    return later(sandbox.in_own_room(command, resources(of), home, number, readable=readable, at=at))

@@ -24,6 +24,7 @@ from utils.grading.tell.misconceptions import by_likeness
 from utils.hub import class_folder, hand_ins, results
 from utils.hub.hands import Hands
 from utils.hub.live_page import live_page
+from utils.hub.priority import serve_first
 from utils.hub.progress import Progress
 
 SECONDS_BETWEEN = 5  # the live page looks again
@@ -207,5 +208,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    serve_first()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl+C ends it, and without a traceback
     asyncio.run(main())

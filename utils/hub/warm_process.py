@@ -19,6 +19,7 @@ from contextlib import suppress
 
 from utils.common.settings import PYTHON
 from utils.grading.run import forked_kernels, isolation
+from utils.hub.priority import serve_later
 from utils.processes.fork_server import Children, forget_random_numbers
 from utils.processes.program import be_program
 from utils.ranks import one_rank
@@ -48,6 +49,7 @@ def load_for_class() -> Children:
 def _enter_room(request: dict, files: list[int]) -> None:
     """In the supervisor. Nothing is opened between the two: the files of a room are its student's."""
     process = files.pop(0)
+    serve_later()
     isolation.join_namespaces(process)
     isolation.drop_privileges(request["user"], request["limits"])
     os.close(process)

@@ -19,6 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 from utils.hub import class_folder, room
+from utils.hub.priority import serve_first
 from utils.processes.fork_server import LARGEST_REQUEST, MOST_FILES
 from utils.processes.forking import ForkServer, ForkServerEnded, can_fork, short_path
 
@@ -157,5 +158,6 @@ def asked_by(data: bytes) -> dict:
 
 
 if __name__ == "__main__":
+    serve_first()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl+C ends it, and without a traceback
     WarmService(class_folder.read_class(Path(sys.argv[1]))).serve()
