@@ -396,7 +396,7 @@ def need_micro_batches(flops, samples, size, products):
         least = 2 * samples * (3 * sum(products) - products[0])
         need(
             sum(flops) >= LEAST_WORK * least,
-            f"the devices perform only {sum(flops) / least:.2f} times the operations of the step.",
+            f"the devices perform only {sum(flops) / least:.2f} times as many operations as the step needs.",
         )
 
 

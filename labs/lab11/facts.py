@@ -184,7 +184,7 @@ def need_sent(ways, count, size):
 
 
 def need_ring(ways, count, piece):
-    """`piece`: its bytes. Each device sends to one other, and no link carries more than it has to: 2 (N - 1) pieces."""
+    """`piece` is its size in bytes. Each device sends to one other, and no link carries more than 2 (N - 1) pieces."""
     if not ways:
         return
     most = max(ways, key=lambda way: way[2])
@@ -506,7 +506,7 @@ def need_share_each(run, where, rows):
     found, one = run["loss"], loss_of_one()
     need(
         isinstance(found, float) and math.isclose(found, one, rel_tol=1e-4),
-        f"data_parallel_step returned {found}, but the loss of these samples is {one:.5f}.",
+        f"data_parallel_step returned {found}, but the loss on these samples is {one:.5f}.",
     )
     # Six products forward; back eleven, as the samples need no gradient.
     needed = 17 * 2 * 8 * 30_000 * rows
