@@ -1041,7 +1041,8 @@ def compare_waiting(seen, batches):
     need(
         not late,
         f"When train returned, copies to the host were unfinished ({late} in all), so the values read on the host can "
-        "be wrong. After the loop, wait until each copy with non_blocking=True has finished before you read its result.",
+        "be wrong. After the loop, wait until each copy with non_blocking=True has finished before you read its "
+        "result.",
     )
     needed, came = 4 * len(batches), seen["bytes to the host"]
     need(

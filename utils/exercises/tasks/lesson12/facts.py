@@ -153,7 +153,8 @@ def _(student):
     )
     need(
         len(gathered) >= 3,
-        f"{len(gathered)} all-gathers fetch all three layers. Call fully_shard on each nn.Linear before you call it on the model.",
+        f"{len(gathered)} all-gathers fetch all three layers. Call fully_shard on each nn.Linear before you call "
+        "it on the model.",
     )
     need(max(gathered) < LAYER * 4, "weights are all-gathered in float32. Which argument of the policy prevents that?")
     need(
