@@ -86,8 +86,16 @@ def _take_files(files: list[int], numbers: tuple[int, ...]) -> None:
 
 def _be_server(files: list[int], arguments: list[str]) -> None:
     _take_files(files, (1, 2))
-    sys.argv = ["jupyterhub-singleuser", *arguments]
+    sys.argv = ["jupyterhub-singleuser", *arguments, *_jupyterlabs_folders()]
     from jupyterhub.singleuser import main
 
     with suppress(SystemExit):
         main()
+
+
+def _jupyterlabs_folders() -> list[str]:
+    """Options with the student's own folders: JupyterLab took its defaults from the home of whoever loaded it."""
+    from jupyterlab import commands
+
+    folders = {"user_settings_dir": commands.get_user_settings_dir(), "workspaces_dir": commands.get_workspaces_dir()}
+    return [f"--LabApp.{name}={folder}" for name, folder in folders.items()]
