@@ -1,11 +1,15 @@
 """A real hub with real servers: who gets in, what they see of each other, handing in, and what a crash leaves."""
 
+import contextlib
+import os
 import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
@@ -229,6 +233,26 @@ time.sleep(600)
     assert hub.warm_process().pid == before
 
 
+def test_a_student_who_forks_without_end_stops_at_their_own_limit(hub, ann, bob):
+    warm, number = hub.warm_process().pid, (hub.of.homes / "bob").stat().st_uid
+
+    def processes() -> int:
+        return sum(os.stat(f"/proc/{process.pid}").st_uid == number for process in psutil.process_iter())
+
+    bob.begin("import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass")
+    try:
+        soon(lambda: processes() > 300)
+        assert ann.run("6 * 7").text.strip() == "42"
+        assert ann.run(HAND_IN).text.startswith("Handed in: lab01")
+        assert processes() <= 600
+    finally:
+        bob.api("POST", f"kernels/{bob.kernel}/restart").raise_for_status()
+        bob.connect(bob.kernel)
+    assert bob.run("6 * 7").text.strip() == "42"
+    soon(lambda: processes() < 20)
+    assert hub.warm_process().pid == warm
+
+
 def test_two_kernels_draw_different_random_numbers(ann, bob):
     code = "import random, numpy, torch; print(random.random(), numpy.random.rand(), torch.rand(1).item())"
     first, second = (student.run(code).text.split() for student in (ann, bob))
@@ -392,7 +416,10 @@ def test_a_student_in_a_browser_logs_in_does_a_lab_and_presses_the_button(hub):
         eve.write([cell.source for cell in notebook_with("lab01", {}).cells])
         eve.run_all()
         assert eve.hand_in().startswith("Handed in: lab01")
+        eve.page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })")
         eve.end_kernels()
+        kept = hub.of.homes / "eve/.jupyter/lab"
+        soon(lambda: list(kept.glob("workspaces/*")) and list(kept.glob("user-settings/*/*/themes*")))
     assert hand_ins.last_receipts(hub.of, "eve").keys() == {"lab01"}
 
 
@@ -441,6 +468,56 @@ def test_where_memory_is_full_servers_wait_in_line(tmp_path):
     finally:
         left = hub.stop()
     assert not left
+
+
+@pytest.mark.thorough  # cheaper ones of handing in: above
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid(), reason="only root can make a disk of a chosen size")
+def test_a_full_disk_is_told_and_loses_nothing(tmp_path):
+    """The class's folder is a disk of its own, which somebody fills to the last byte."""
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "none", tmp_path], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"no disk can be made here: {made.stderr.strip()}")
+    hub = AHub(tmp_path, ["ann"])
+    try:
+        hub.start()
+        ann = hub.student("ann")
+        ann.open(LAB01)
+        first = ann.run(HAND_IN).text
+        kept = hand_ins.last_receipts(hub.of, "ann")
+        filler = fill_the_disk(tmp_path)
+        full = ann.run(HAND_IN).text
+        assert "Not handed in: it could not be kept (No space left on device): tell your instructor" in full
+        assert hand_ins.last_receipts(hub.of, "ann") == kept
+        saved = ann.api("PUT", f"contents/{LAB01}", json={"type": "notebook", "content": notebook_with("lab01", {})})
+        assert saved.status_code == 500
+        assert ann.read(LAB01)["cells"]
+        assert ann.run("6 * 7").text.strip() == "42"
+        filler.unlink()
+        assert first.split("SHA-256")[1][:17] in ann.run(HAND_IN).text
+        ann.close()
+    finally:
+        left = hub.stop()
+        subprocess.run(["umount", "--lazy", tmp_path], check=True)
+    assert not left
+
+
+def fill_the_disk(folder: Path) -> Path:
+    """A file there that takes all space that is free."""
+    filler = folder / "filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        for size in (2**20, 2**12, 1):
+            with contextlib.suppress(OSError):
+                while file.write(b"0" * size):
+                    pass
+    return filler
+
+
+def soon(holds: Callable[[], object], within: float = 120) -> None:
+    """Wait until it holds."""
+    deadline = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 @pytest.mark.thorough  # a cheaper one: ranks in a room, above
