@@ -7,15 +7,18 @@ A few students answer lab 01, right and wrong. Then a student's JupyterLab and t
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
+
+import nbformat
 
 from tests.browser.lab import browser_page
 from tests.browser.room import SHOWN, browser_student
 from tests.browser.screenshots import IMAGES, SCALE, THEMES, fewer_colours
 from tests.support.a_hub import AHub
 from tests.support.answers import chosen
-from tests.support.notebooks import notebook_with
+from tests.support.notebooks import ROOT, notebook_with
 
 LAB = "labs/lab01/lab01_split_a_model.ipynb"
 ANSWERS = {
@@ -68,18 +71,28 @@ def the_instructors(hub: AHub, path: Path, **options) -> None:
     fewer_colours(path)
 
 
+def as_a_student_writes() -> list[str]:
+    """The cells of the students' lab 01, with right answers in place of the empty ones."""
+    answered, given = notebook_with("lab01", {}).cells, nbformat.read(ROOT / LAB, as_version=4).cells
+    return [
+        re.sub(r" *### (BEGIN|END) SOLUTION\n?", "", answer.source) if "SOLUTION" in answer.source else cell.source
+        for answer, cell in zip(answered, given, strict=True)
+    ]
+
+
 def a_student(hub: AHub) -> None:
     """Lab 01, handed in by its button, in both themes."""
     with browser_student(hub.address, "eve", device_scale_factor=SCALE) as eve:
         eve.log_in(hub.of.password)
         eve.wait_for_the_server()
         eve.open(LAB)
-        eve.write([cell.source for cell in notebook_with("lab01", {}).cells])
+        eve.write(as_a_student_writes())
         eve.run_all()
-        eve.hand_in()
+        receipt = eve.hand_in().splitlines()[0]
         for name, theme in THEMES.items():
             eve.page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })", theme)
             eve.page.wait_for_timeout(2000)  # styles load
+            eve.page.get_by_text(receipt).first.scroll_into_view_if_needed()
             eve.page.screenshot(path=IMAGES / f"class-student-{name}.png")
             fewer_colours(IMAGES / f"class-student-{name}.png")
 

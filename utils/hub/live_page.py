@@ -48,7 +48,7 @@ def _counts(lab: str, progress: Progress) -> str:
     students = len(progress.of_lab(lab))
     rows = "".join(
         f'<tr><td>{escape(exercise)}</td><td class="passed">{passed} passed</td>'
-        f'<td class="trying">{trying} not yet</td></tr>'
+        f'<td class="trying">{f"{trying} not yet" if trying else ""}</td></tr>'
         for exercise, (passed, trying) in progress.counts(lab).items()
     )
     return f'<h2>{escape(lab)}: {students} students have checked</h2><table class="large">{rows}</table>'
@@ -63,8 +63,8 @@ def _stuck(lab: str, progress: Progress) -> str:
         for exercise, claim, thought, count in found
     )
     return (
-        "<h3>Facts that did not hold in the last ten minutes</h3><table><tr><th>students</th><th>exercise</th>"
-        f"<th>fact</th><th>such students may think</th></tr>{rows}</table>"
+        '<h3>Facts that did not hold in the last ten minutes</h3><table class="facts"><tr><th>students</th>'
+        f"<th>exercise</th><th>fact</th><th>such students may think</th></tr>{rows}</table>"
     )
 
 

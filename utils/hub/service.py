@@ -35,6 +35,11 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewp
 padding: 0 1em }} td, th {{ text-align: left; padding: .3em 1em .3em 0; vertical-align: top }}
 .late {{ color: #c2410c }} .large {{ font-size: 1.6em }} .passed {{ color: #2e8b57 }} .trying {{ color: #c2410c }}
 @media (prefers-color-scheme: dark) {{ .late, .trying {{ color: #fb923c }} .passed {{ color: #4ade80 }} }}
+.large td {{ white-space: nowrap }}
+@media (max-width: 40em) {{ .large {{ font-size: 1.2em }} .facts, .facts * {{ display: block; padding: 0 }}
+.facts tr {{ margin: 0 0 1em }} .facts tr:first-child {{ display: none }} .facts td:first-child::after {{
+content: "x" }} .facts td:first-child, .facts td:nth-child(2) {{ display: inline; font-weight: bold }}
+.facts td:nth-child(2)::before {{ content: " " }} }}
 </style><h1>{title}</h1>{body}</html>"""
 
 
