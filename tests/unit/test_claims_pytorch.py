@@ -1028,8 +1028,9 @@ def ddp_holds_its_buckets_between_steps_and_foreach_adam_adds_the_peak():
                     optimizer.step()
             return wrapped, optimizer
 
-        found = [number / (4 * width * width) for number in memory(three_steps)]
-        assert found == pytest.approx(expected, rel=0.01)
+        # On a busy machine gloo's thread may free a bucket after the profile has ended: the least of a few is DDP's.
+        found = min(memory(three_steps) for _ in range(4))
+        assert [number / (4 * width * width) for number in found] == pytest.approx(expected, rel=0.01)
 
 
 @claim("11: copies-ddp-note", "lab11: lab11-ex3-try")
