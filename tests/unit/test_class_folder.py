@@ -32,6 +32,12 @@ def of(folder):
     return class_folder.read_class(folder)
 
 
+def test_two_classes_on_one_machine_have_no_user_in_common(of):
+    """Limits of processes and of memory count what a user has, whichever class it came from."""
+    first, second = (room._next_user(replace(of, port=port)) for port in (8000, 8001))
+    assert second - first >= len(of.students)
+
+
 def test_a_new_class_has_its_students_and_two_passwords_that_only_its_owner_reads(folder, of):
     assert of.students == ("ann", "b.lee@x.org", "20231")
     assert len(of.password) >= 8  # the hub takes no shorter ones

@@ -19,6 +19,7 @@ from utils.hub.priority import later
 
 GIVEN = ("notebooks", "labs", "docs")  # what a home has copies of
 FIRST_USER = sandbox.FIRST_USER + sandbox.USERS  # where the hub is root's: numbers that no grader uses
+USERS = 1000  # numbers of a class, of which another on this machine, at another port, has none
 FIRST_PORT, PORTS, STEP = 10_000, 22_000, 501  # a class has up to so many neighbouring ones
 WEEK = 7 * 24 * 3600  # seconds
 # A script and torchrun are forked from the class's warm process; whatever else Python is asked for is its own.
@@ -58,7 +59,7 @@ def users(of: ClassFolder) -> dict[int, str]:
 
 
 def _next_user(of: ClassFolder) -> int:
-    return max([FIRST_USER, *users(of)]) + 1
+    return max([FIRST_USER + of.port * USERS, *users(of)]) + 1
 
 
 def free_port(of: ClassFolder, student: str) -> int:
