@@ -123,8 +123,8 @@ def test_as_many_sequences_fit_as_the_task_says(model, gpus):
     memory = 3_000_000
     simgpu.enable(count=2, memory=memory, compute=False)
     split = placed(model.config, [torch.device("simgpu", number) for number in range(2)])
-    most = most_sequences(model.config, memory, 2, 100)
-    caches = [new_cache(split, 1, 100) for _ in range(most)]
+    most = most_sequences(model.config, memory, 2, 128)
+    caches = [new_cache(split, 1, 128) for _ in range(most)]
     with pytest.raises(torch.OutOfMemoryError):
-        caches.append(new_cache(split, 2, 100))
+        caches.append(new_cache(split, 1, 128))
     assert len(caches) == most > 5
