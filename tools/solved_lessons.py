@@ -1,9 +1,9 @@
 """The lessons as somebody has them who has done the tasks: `python tools/solved_lessons.py FOLDER` writes them.
 
 Each cell that is marked as a task gets the working version from exercises/tasks/, as if it had been typed there. Of a
-lesson there are its cells up to the one that imports `check`, and what lies from each task to its `yours_or_ours`, because the rest is
-the same either way. It has to show that its tasks have passed. nbval runs these besides the lessons
-themselves, in which the tasks are left open.
+lesson there are its cells up to the one that imports `check`, and what lies from each task to its `yours_or_ours`,
+because the rest is the same either way. It has to show that its tasks have passed. nbval runs these besides the
+lessons themselves, in which the tasks are left open.
 """
 
 import ast

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from accelerate import dispatch_model
@@ -13,13 +14,19 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 Update = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
-def placed(config: LlamaConfig, gpus: Sequence[torch.device], dtype: torch.dtype = torch.bfloat16) -> LlamaForCausalLM:
+def placed(config: LlamaConfig, gpus: Sequence[torch.device], dtype: torch.dtype = torch.bfloat16) -> Any:
     """A Llama with as many layers on each GPU, dispatched by Accelerate. Its weights are allocated and not filled."""
-    config = LlamaConfig(**config.to_diff_dict(), attn_implementation="one_kernel")
+    settings: dict[str, Any] = config.to_diff_dict() | {"attn_implementation": "one_kernel"}
     with torch.device("meta"):
-        model = LlamaForCausalLM(config).to(dtype).eval()
+        model: Any = LlamaForCausalLM(LlamaConfig(**settings))
+    model.to(dtype).eval()
     first, last, layers = gpus[0], gpus[-1], config.num_hidden_layers
-    places = {"model.embed_tokens": first, "model.rotary_emb": first, "model.norm": last, "lm_head": last}
+    places: dict[str, Any] = {
+        "model.embed_tokens": first,
+        "model.rotary_emb": first,
+        "model.norm": last,
+        "lm_head": last,
+    }
     places |= {f"model.layers.{i}": gpus[i * len(gpus) // layers] for i in range(layers)}
     for name, gpu in places.items():
         model.get_submodule(name).to_empty(device=gpu)
