@@ -45,10 +45,10 @@ SECONDS = 10  # for PyTorch's index to answer in
 NEEDED = {True: 4, False: 9}
 EXPECT = {True: "about 250 MB to fetch with all the rest, 1.2 GB on disk", False: "about 3 GB to fetch, 6 GB on disk"}
 EXTRAS = {
-    "lab": "lab,grade",
-    "hub": "lab,grade,hub",
-    "site": "lab,grade,site",
-    "test": "lab,grade,hub,cluster,nbgrader,site,test",
+    "lab": "lab,grade,generate",
+    "hub": "lab,grade,hub,generate",
+    "site": "lab,grade,generate,site",
+    "test": "lab,grade,hub,cluster,generate,nbgrader,site,test",
 }
 # JupyterHub's proxy comes from npm. It is in .venv, and goes with it (utils/hub/configure.py looks for it there).
 PROXY, PROXY_FOLDER = "configurable-http-proxy", VENV / "share" / "course-hub"

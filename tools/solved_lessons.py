@@ -1,9 +1,9 @@
 """The lessons as somebody has them who has done the tasks: `python tools/solved_lessons.py FOLDER` writes them.
 
 Each cell that is marked as a task gets the working version from exercises/tasks/, as if it had been typed there. Of a
-lesson there is its first cell, which imports, and what lies from each task to its `yours_or_ours`, because the rest is
-the same either way. It has to show that its tasks have passed. nbval runs these besides the lessons
-themselves, in which the tasks are left open.
+lesson there are its cells up to the one that imports `check`, and what lies from each task to its `yours_or_ours`,
+because the rest is the same either way. It has to show that its tasks have passed. nbval runs these besides the
+lessons themselves, in which the tasks are left open.
 """
 
 import ast
@@ -22,7 +22,8 @@ def solved(path: Path, worked: str) -> nbformat.NotebookNode:
     """A lesson with its tasks done by `worked`, the source of their working versions."""
     notebook = nbformat.read(path, as_version=4)
     names, cells = [], [cell for cell in notebook.cells if cell.cell_type == "code"]
-    kept, end = cells[:1], 0
+    starts = next((number for number, cell in enumerate(cells) if "= tasks(" in cell.source), 0)
+    kept, end = cells[: starts + 1], 0
     for number in [number for number, cell in enumerate(cells) if TASK in cell.metadata.get("tags", [])]:
         asked = _defined(cells[number].source)
         names += asked

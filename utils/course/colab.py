@@ -39,7 +39,7 @@ def lacking() -> tuple[dict[str, str], dict[str, str]]:
     """
     missing, too_old = {}, {}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for requirement in map(Requirement, project["dependencies"]):
+    for requirement in map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["generate"]]):
         try:
             here = version(requirement.name)
         except PackageNotFoundError:

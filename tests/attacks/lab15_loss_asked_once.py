@@ -1,6 +1,6 @@
-"""Lab 14: exercise 3 asks the probe's loss function once, so that its bound is that of one micro-batch.
+"""Lab 15: exercise 3 asks the probe's loss function once, so that its bound is that of one micro-batch.
 
-lab: lab14
+lab: lab15
 """
 
 # %% instead of ex3

@@ -1,6 +1,6 @@
-"""Lab 14: exercise 1 trains on the CPU, and writes the gradients into simulated tensors from inside.
+"""Lab 15: exercise 1 trains on the CPU, and writes the gradients into simulated tensors from inside.
 
-lab: lab14
+lab: lab15
 """
 
 # %% instead of ex1

@@ -1,6 +1,6 @@
-"""Lab 14: exercises 2 and 3 train the twin one part after the other, and of GPT-2 medium each part by itself.
+"""Lab 15: exercises 2 and 3 train the twin one part after the other, and of GPT-2 medium each part by itself.
 
-lab: lab14
+lab: lab15
 """
 
 # %% instead of ex2
