@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 from accelerate import dispatch_model
-from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 Update = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -16,9 +15,8 @@ Update = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor
 
 def placed(config: LlamaConfig, gpus: Sequence[torch.device], dtype: torch.dtype = torch.bfloat16) -> Any:
     """A Llama with as many layers on each GPU, dispatched by Accelerate. Its weights are allocated and not filled."""
-    settings: dict[str, Any] = config.to_diff_dict() | {"attn_implementation": "one_kernel"}
     with torch.device("meta"):
-        model: Any = LlamaForCausalLM(LlamaConfig(**settings))
+        model: Any = LlamaForCausalLM(config)
     model.to(dtype).eval()
     first, last, layers = gpus[0], gpus[-1], config.num_hidden_layers
     places: dict[str, Any] = {
@@ -31,24 +29,6 @@ def placed(config: LlamaConfig, gpus: Sequence[torch.device], dtype: torch.dtype
     for name, gpu in places.items():
         model.get_submodule(name).to_empty(device=gpu)
     return dispatch_model(model, places)
-
-
-def _in_one_kernel(module, query, key, value, attention_mask, scaling=None, **kwargs):
-    """Attention that reads keys and values once, as CUDA's kernels do where several queries share a head of them.
-
-    simgpu takes `enable_gqa` apart, and copies keys and values for each of these queries.
-    """
-    shared = module.num_key_value_groups
-    if query.shape[2] == 1:
-        packed = query.flatten(1, 2).unflatten(1, (-1, shared))
-        found = scaled_dot_product_attention(packed, key, value, scale=scaling).flatten(1, 2)[:, None]
-    else:
-        key, value = (each.repeat_interleave(shared, dim=1) for each in (key, value))
-        found = scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling).transpose(1, 2)
-    return found, None
-
-
-AttentionInterface.register("one_kernel", _in_one_kernel)
 
 
 def as_cache(updates: Sequence[Update]) -> Cache:

@@ -262,12 +262,33 @@ def test_attention_is_one_kernel_forward_and_one_backward(causal):
     assert [name for name, _ in names] == ["attention_backward"]
 
 
-@pytest.mark.parametrize("settings", [{}, {"is_causal": True}, {"scale": 0.5}, {"mask": "bool"}, {"mask": "float"}])
+def test_grouped_queries_read_each_key_and_value_once():
+    """A decode step is bound by these bytes: one kernel, and no copy of keys for each query head."""
+    on("A100")
+    query = empty(64, 32, 1, 128, dtype=torch.bfloat16)
+    found = []
+    for heads in (8, 32):
+        key, value = (empty(64, heads, 4096, 128, dtype=torch.bfloat16) for _ in range(2))
+        [(name, took)] = kernels(
+            lambda key=key, value=value: functional.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+        )
+        assert name == "attention"
+        found.append(took)
+    assert found[1] / found[0] == pytest.approx(4, rel=0.05)
+
+
+GROUPED = {"enable_gqa": True, "heads": 3}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"is_causal": True}, {"scale": 0.5}, {"mask": "bool"}, {"mask": "float"}, GROUPED, GROUPED | {"mask": "bool"}],
+)
 def test_attention_has_the_cpus_results_and_gradients(settings):
     simgpu.enable(count=2)
     torch.manual_seed(0)
     settings = dict(settings)
-    there = [torch.randn(2, 3, 5, 4, requires_grad=True) for _ in range(3)]
+    there = [torch.randn(2, heads, 5, 4, requires_grad=True) for heads in (settings.pop("heads", 1) * 3, 3, 3)]
     here = [t.detach().to(DEVICE).requires_grad_() for t in there]
     mask = {"bool": torch.rand(5, 5) > 0.3, "float": torch.randn(5, 5)}.get(settings.pop("mask", None))
     results = []

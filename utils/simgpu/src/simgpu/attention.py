@@ -34,6 +34,12 @@ def _wide(*tensors):
     return [tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors]
 
 
+def _for_each_query_head(query, *shared):
+    """Keys and values with as many heads as the queries: with grouped queries several share one. A GPU copies none."""
+    times = query.shape[1] // shared[0].shape[1]
+    return shared if times == 1 else [tensor.repeat_interleave(times, dim=1) for tensor in shared]
+
+
 def _kept(weights, dropout, seed):
     """What dropout keeps, as factors. Drawn by `seed` in forward, and again in backward: a GPU keeps seeds, too."""
     if weights.is_meta:
@@ -46,6 +52,7 @@ def attention(query, key, value, mask, dropout, causal, scale):
     """(result, the seed of what dropout kept; empty without it)."""
     dtype = query.dtype
     query, key, value = _wide(query, key, value)
+    key, value = _for_each_query_head(query, key, value)
     weights = _weights(query, key, mask, causal, scale)
     seed = torch.empty(1 if dropout else 0, dtype=torch.long, device=query.device)
     if dropout:
@@ -55,8 +62,9 @@ def attention(query, key, value, mask, dropout, causal, scale):
 
 
 def attention_backward(gradient, query, key, value, mask, dropout, causal, scale, seed):
-    dtype = query.dtype
+    dtype, shared = query.dtype, key.shape[1]
     gradient, query, key, value = _wide(gradient, query, key, value)
+    key, value = _for_each_query_head(query, key, value)
     weights = _weights(query, key, mask, causal, scale)
     of_weights = gradient @ value.transpose(-2, -1)
     dropped = weights
@@ -64,8 +72,10 @@ def attention_backward(gradient, query, key, value, mask, dropout, causal, scale
         kept = _kept(weights, dropout, seed)
         of_weights, dropped = of_weights * kept, weights * kept
     of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True)) * scale
-    found = of_scores @ key, of_scores.transpose(-2, -1) @ query, dropped.transpose(-2, -1) @ gradient
-    return tuple(tensor.to(dtype) for tensor in found)
+    of_key, of_value = of_scores.transpose(-2, -1) @ query, dropped.transpose(-2, -1) @ gradient
+    if query.shape[1] != shared:
+        of_key, of_value = (tensor.unflatten(1, (shared, -1)).sum(2) for tensor in (of_key, of_value))
+    return tuple(tensor.to(dtype) for tensor in (of_scores @ key, of_key, of_value))
 
 
 def _save(ctx, inputs, output):
@@ -84,7 +94,7 @@ def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
 ):
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    if enable_gqa or not _is_plain(query, key, value, attn_mask):
+    if not _is_plain(query, key, value, attn_mask, enable_gqa):
         return aten._scaled_dot_product_attention_math(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )[0]
@@ -119,11 +129,15 @@ def _let_dtensor_shard_it() -> None:
         return [([place] * 3, [*[place] * 4, of_mask, None, None, None, Replicate()]) for place in ways(mask)]
 
 
-def _is_plain(query, key, value, mask) -> bool:
-    same = query.shape[:-2] == key.shape[:-2] == value.shape[:-2] and key.shape[-2] == value.shape[-2]
+def _is_plain(query, key, value, mask, grouped) -> bool:
+    if not query.dim() == key.dim() == value.dim() == 4 or key.shape[:-1] != value.shape[:-1]:
+        return False
+    queries, keys = query.shape[1], key.shape[1]
+    heads = queries % keys == 0 if grouped and keys else queries == keys
     types = {query.dtype, key.dtype, value.dtype}
     learns = mask is not None and (mask.requires_grad or mask.device != query.device)
-    return same and query.dim() == 4 and len(types) == 1 and query.is_floating_point() and not learns
+    same = query.shape[0] == key.shape[0] and heads
+    return same and len(types) == 1 and query.is_floating_point() and not learns
 
 
 _OWN, _ATEN = torch.library.Library("simgpu", "DEF"), torch.library.Library("aten", "IMPL")
