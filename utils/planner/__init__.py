@@ -14,7 +14,7 @@ shapes-only simulation and against published layouts.
 from .cluster import Cluster
 from .estimate import Estimate, estimate_layout
 from .layouts import Layout, layouts, why_not
-from .models import Model, llama, mpt, of_module
+from .models import Model, llama, mpt, nanotron, of_module
 from .planning import Plan, plan
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "layouts",
     "llama",
     "mpt",
+    "nanotron",
     "of_module",
     "plan",
     "why_not",
