@@ -7,8 +7,8 @@
 
 Blocks are traced once for each shape (`trace`), simgpu's cost model says what their kernels take, NCCL's model what
 collectives take where a group lies in the nodes (`cluster`), a replay of FSDP2's order what overlaps (`replay`), and
-`utils.schedules.play` what a pipeline waits (`estimate`). Nothing is fitted; docs/planner.md holds it against
-shapes-only simulation and against published layouts.
+`utils.schedules.play` what a pipeline waits (`estimate`). Nothing is fitted but what is asked for by name
+(`in_training`, the network "EFA"); docs/planner.md holds it against shapes-only simulation and published layouts.
 """
 
 from .cluster import Cluster
