@@ -7,13 +7,14 @@ import torch
 from torch import nn
 
 from simgpu import torch_private
-from simgpu.profiles import GPUS
+from simgpu.profiles import GPUS, NETWORKS
 from tests.support.tiers import THOROUGH
 from utils.common.errors import Problem
-from utils.planner import Cluster, Layout, estimate_layout, llama, mpt, of_module, plan
+from utils.planner import Cluster, Layout, estimate_layout, llama, mpt, nanotron, of_module, plan
 from utils.planner.estimate import BUFFERS, CONTEXT, cut_by_time
-from utils.planner.replay import Groups, Replay
+from utils.planner.replay import CHANNELS, Groups, Replay
 from utils.planner.simulating import simulate
+from utils.planner.trace import WAIT, Begin
 
 SIZES = {
     "layers": 4,
@@ -158,6 +159,49 @@ def test_mpt_has_two_products_where_llama_has_three():
     numbers = [sum(p.numel() for p in each.blocks[1].make(1).parameters()) for each in (ours, llamas)]
     assert numbers == [12 * 256**2 + 2 * 256, 4 * 256**2 + 3 * 256 * 14336 + 2 * 256]
     assert estimate_layout(ours, Cluster("H100", 8), Layout(shard=8)).seconds > 0
+
+
+def test_kernels_beside_a_collective_are_slower_and_what_follows_waits_for_it():
+    gpu = dataclasses.replace(GPUS["H100"], launch=0.0)
+    groups = Groups(*(Cluster("H100", 8).group(ranks, 1) for ranks in (1, 1, 8)))
+    crowded = gpu.multiprocessors / (gpu.multiprocessors - CHANNELS)
+    talking = groups.tensor.seconds("all_gather", 2**30)
+    for seconds in (talking / 2, talking * 2):  # of a kernel beside it, shorter and longer
+        replay = Replay(gpu, groups)
+        replay.run([Begin("all_gather", 2**30), seconds, WAIT, 1.0])
+        assert replay.finish() == pytest.approx(max(talking, seconds * crowded) + 1.0)
+
+
+def test_nanotrons_layer_has_the_work_of_llamas_in_fewer_kernels():
+    sizes = {"layers": 2, "hidden_size": 1024, "heads": 8, "intermediate_size": 4096, "length": 2048}
+    gpu = GPUS["H100"]
+    ours, plain = (make(**sizes).blocks[1].traced(gpu, 2, 1, False) for make in (nanotron, llama))
+    assert ours.numbers == plain.numbers
+    assert len(ours.forward) < len(plain.forward)
+    assert sum(ours.forward) < sum(plain.forward)
+    assert sum(ours.backward) < sum(plain.backward)
+    divided = nanotron(**sizes).blocks[1].traced(gpu, 2, 4, False)
+    assert divided.numbers - 2 * 1024 == (ours.numbers - 2 * 1024) / 4
+    gathered = 2 * 2048 * 1024 * 2  # bytes of all tokens
+    begun = [event for event in divided.forward if isinstance(event, Begin)]
+    assert begun == [Begin("all_gather", gathered)] * 2
+    assert divided.forward.count(("reduce_scatter", gathered)) == 2
+    assert divided.backward.count(Begin("reduce_scatter", gathered)) == 2
+    assert divided.forward.count(WAIT) == 2
+
+
+def test_a_pipeline_between_nodes_launches_late_where_the_network_says_so(model):
+    late = dataclasses.replace(NETWORKS["EFA"], late=1e-3)
+    layout = Layout(tensor=2, pipeline=2, micro_batches=4, reshard=False)
+
+    def seconds(network, per_node):
+        cluster = Cluster("H100", 4, per_node, network=network)
+        return estimate_layout(model, cluster, layout).seconds
+
+    punctual = dataclasses.replace(NETWORKS["EFA"], late=0.0)
+    assert seconds(late, 4) == seconds(punctual, 4)
+    assert seconds(late, 2) > 2 * seconds(punctual, 2)
+    assert NETWORKS["400G"].late == 0.0
 
 
 def test_any_module_is_planned_by_its_parts():

@@ -7,14 +7,14 @@
 
 Blocks are traced once for each shape (`trace`), simgpu's cost model says what their kernels take, NCCL's model what
 collectives take where a group lies in the nodes (`cluster`), a replay of FSDP2's order what overlaps (`replay`), and
-`utils.schedules.play` what a pipeline waits (`estimate`). Nothing is fitted; docs/planner.md holds it against
-shapes-only simulation and against published layouts.
+`utils.schedules.play` what a pipeline waits (`estimate`). Nothing is fitted but what is asked for by name
+(`in_training`, the network "EFA"); docs/planner.md holds it against shapes-only simulation and published layouts.
 """
 
 from .cluster import Cluster
 from .estimate import Estimate, estimate_layout
 from .layouts import Layout, layouts, why_not
-from .models import Model, llama, mpt, of_module
+from .models import Model, llama, mpt, nanotron, of_module
 from .planning import Plan, plan
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "layouts",
     "llama",
     "mpt",
+    "nanotron",
     "of_module",
     "plan",
     "why_not",

@@ -72,6 +72,12 @@ class Cluster:
         """What links two ranks that are so far apart."""
         return self.link if stride < self.per_node else self.network
 
+    def gpu_of_a_stage(self, pipeline: int, tensor: int) -> GpuProfile:
+        """The GPU, with what a launch takes where a pipeline's stages are in different nodes (`LinkProfile.late`)."""
+        if self.way(self.gpus // pipeline) is not self.network:
+            return self.gpu
+        return replace(self.gpu, launch=self.gpu.launch + self.network.late * tensor)
+
     def __str__(self) -> str:
         where = f"{self.nodes} nodes of {self.per_node}" if self.nodes > 1 else "one node"
         return f"{self.gpus} {self.gpu.name} in {where}, {self.link.name}, {self.network.name}"

@@ -20,7 +20,7 @@ from .layouts import Layout
 from .models import BlockSpec, Model
 from .optimizer import STATES, adamw
 from .replay import SHARE, WORK, Groups, Replay
-from .trace import Trace
+from .trace import Begin, Trace, Wait
 
 KINDS = ("weights", "gradients", "optimizer", "activations", "temporary")
 CONTEXT = 2e9  # bytes of a GPU that are CUDA's and its kernels': 1 to 2 GB (The Ultra-Scale Playbook)
@@ -105,8 +105,10 @@ def _in_a_row(blocks: Blocks, group: Fabric, launch: float) -> float:
     known = {}
     for block in blocks:
         if id(block) not in known:
-            events = (*block.forward, *block.backward)
-            seconds = sum(one if isinstance(one, float) else group.seconds(*one) for one in events)
+            events = [one for one in (*block.forward, *block.backward) if not isinstance(one, Wait)]
+            # What goes on beside kernels may take no time.
+            in_a_row = [one for one in events if not isinstance(one, Begin)]
+            seconds = sum(one if isinstance(one, float) else group.seconds(*one) for one in in_a_row)
             known[id(block)] = seconds, launch * len(events)
     return max(sum(known[id(block)][which] for block in blocks) for which in (0, 1))
 
@@ -306,12 +308,12 @@ class _Stage(NamedTuple):
 
 def _timed_stage(layout: Layout, blocks: Sequence[Trace], cluster: Cluster) -> _Stage:
     """A stage that has all that it waits for."""
-    groups = _groups(layout, cluster)
+    groups, gpu = _groups(layout, cluster), timing(cluster.gpu_of_a_stage(layout.pipeline, layout.tensor))
     few, left_out = _shorter(blocks, ALIKE)
-    stage = _replayed(few, groups, timing(cluster.gpu), layout.fsdp)
+    stage = _replayed(few, groups, gpu, layout.fsdp)
     if not left_out:
         return stage
-    other = _replayed(_shorter(blocks, ALIKE + 2)[0], groups, timing(cluster.gpu), layout.fsdp)
+    other = _replayed(_shorter(blocks, ALIKE + 2)[0], groups, gpu, layout.fsdp)
     return _Stage(*(_line(one, two, left_out / 2) for one, two in zip(stage, other, strict=True)))
 
 

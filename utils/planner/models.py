@@ -14,6 +14,7 @@ from utils.common.errors import Problem
 
 from . import llama as written
 from .mpt_layer import MptLayer
+from .nanotron_layer import NanotronHead, NanotronLayer
 from .trace import Trace, record_collective, trace
 
 Inputs = tuple[torch.Tensor, ...]
@@ -196,6 +197,31 @@ def mpt(
     middle = BlockSpec(key, layer, like.blocks[1].inputs, (hidden_size, hidden_size))
     blocks = (like.blocks[0], *[middle] * layers, like.blocks[-1])
     return replace(like, name=name or f"MPT-like, {layers} x {hidden_size}", blocks=blocks, sizes=None)
+
+
+def nanotron(
+    layers: int = 32,
+    hidden_size: int = 4096,
+    heads: int = 32,
+    intermediate_size: int = 14336,
+    vocab_size: int = 131072,
+    length: int = 4096,
+    name: str = "",
+) -> Model:
+    """Nanotron's Llama by its sizes: fused norms, merged products, collectives beside them. Problem as of `llama`."""
+    like = llama(layers, hidden_size, heads, None, intermediate_size, vocab_size, length, name)
+    size = hidden_size // heads
+
+    def layer(t: int) -> nn.Module:
+        return NanotronLayer(hidden_size, heads // t, intermediate_size // t, size, t)
+
+    def head(t: int) -> nn.Module:
+        return NanotronHead(hidden_size, vocab_size // t, t, _add_up if t > 1 else lambda x, _: x)
+
+    middle = BlockSpec(("nanotron layer", *like.blocks[1].key), layer, like.blocks[1].inputs)
+    last = BlockSpec(("nanotron head", *like.blocks[-1].key), head, like.blocks[-1].inputs)
+    blocks = (like.blocks[0], *[middle] * layers, last)
+    return replace(like, name=name or f"Nanotron's Llama, {layers} x {hidden_size}", blocks=blocks, sizes=None)
 
 
 def _add_up(tensor: torch.Tensor, _) -> torch.Tensor:

@@ -15,9 +15,12 @@ from typing import NamedTuple
 from simgpu import Fabric
 from simgpu.profiles import GpuProfile
 
-from .trace import Event, Trace
+from .trace import Begin, Event, Trace, Wait
 
 SHARE, WORK = 4, 2  # bytes of a weight as it is trained (float32), and as it is computed with (bfloat16)
+# Multiprocessors that NCCL's kernel holds while a collective goes on: one a channel, and 32 are its most (MAXCHANNELS,
+# NVIDIA/nccl 2.8 to 2.19, src/include/devcomm.h: from memory). Not fitted: docs/planner.md.
+CHANNELS = 32
 
 
 class Groups(NamedTuple):
@@ -40,6 +43,8 @@ class Replay:
 
     def __init__(self, gpu: GpuProfile, groups: Groups, sharded: bool = True):
         self.gpu, self.groups, self.sharded = gpu, groups, sharded
+        # A product that begins beside a collective is laid out over the multiprocessors that are left.
+        self.crowded = gpu.multiprocessors / max(1, gpu.multiprocessors - CHANNELS)
         self.host = self.compute = self.copies = self.reducing = self.engine = 0.0
         self.shard_free = self.data_free = self.busy = 0.0
         self.free = {"link": 0.0, "network": 0.0}
@@ -58,10 +63,17 @@ class Replay:
 
     def run(self, events: Iterable[Event]) -> None:
         """Kernels on the main stream, and the collectives of tensor parallelism between them."""
+        begun, slower = 0.0, 1.0
         for event in events:
             if isinstance(event, float):
+                event *= slower
                 self.compute = self.kernel(self.compute, event)
                 self.waiting.append((self.compute - event, self.compute))
+            elif isinstance(event, Begin):
+                self.waiting.clear()
+                begun, slower = self.talk("tensor", self.compute, *event), self.crowded
+            elif isinstance(event, Wait):
+                self.compute, slower = max(self.compute, begun), 1.0
             else:
                 self.waiting.clear()  # the collective has been told when they end
                 self.compute = self.talk("tensor", self.compute, *event)

@@ -17,7 +17,21 @@ from simgpu import torch_private
 from simgpu.profiles import GpuProfile
 
 Collective = tuple[str, int]  # its name, and the bytes of the whole
-Event = float | Collective  # a kernel's seconds, or a collective
+
+
+class Begin(NamedTuple):
+    """A collective that goes on beside the kernels up to the next `WAIT`."""
+
+    collective: str
+    size: int
+
+
+class Wait(NamedTuple):
+    """What follows waits for the last collective that began."""
+
+
+WAIT = Wait()
+Event = float | Collective | Begin | Wait  # a kernel's seconds, or a collective
 
 
 class Trace(NamedTuple):
@@ -124,9 +138,20 @@ class _End(torch.autograd.Function):
 _watching: list[KernelRecorder] = []
 
 
-def record_collective(collective: str, size: int) -> None:
-    """A block's collective, of so many bytes together, which what follows waits for."""
-    _watching[-1].events.append((collective, size))
+def record_collective(collective: str, size: int, beside: bool = False) -> None:
+    """A block's collective, of so many bytes together. What follows waits for it, or goes on `beside` it."""
+    _watching[-1].events.append(Begin(collective, size) if beside else (collective, size))
+
+
+def record_wait() -> None:
+    """What follows waits for the collective that goes on."""
+    _watching[-1].events.append(WAIT)
+
+
+def record_kernel(size: int) -> None:
+    """A kernel that reads and writes so many bytes, and that no operator of PyTorch's stands for."""
+    gpu = _watching[-1].gpu
+    _watching[-1].events.append(gpu.shortest + size / (gpu.bandwidth * gpu.streams))
 
 
 def trace(make: Callable[[], nn.Module], inputs: tuple[torch.Tensor, ...], gpu: GpuProfile) -> Trace:

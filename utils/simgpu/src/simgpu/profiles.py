@@ -127,6 +127,7 @@ class LinkProfile:
     kind: str = "pcie"
     collective: float = 0.0  # 0: as copies
     step: float = 0.0  # of a network: seconds that each step of a ring takes more than NCCL's table says
+    late: float = 0.0  # of a network between a pipeline's stages: seconds a launch more for each GPU of a tensor group
 
     def __post_init__(self):
         _require_positive(self, "bandwidth", "pageable")
@@ -349,12 +350,17 @@ NETWORKS = {network.name: network for network in map(_network, (25, 100, 200, 40
 
 
 # AWS's p5: 32 adapters, 3,200 Gb/s a node. The step is fitted on all-gathers of 256 MB on 2, 8 and 32 nodes
-# (benchmarks/data/training/collectives.csv); reduce-scatters and all-reduces are compared.
+# (benchmarks/data/training/collectives.csv); reduce-scatters and all-reduces are compared. What launches take more
+# where a pipeline's stages are in different nodes is fitted on half A of nanotron's pipelines, of 26, 30, 34 and 38: a
+# layer took 9, 14, 22 and 49 ms at least with 2, 4, 8 and 16 GPUs to a tensor group, whatever its width, the rows and
+# the stages. Why is not known: perhaps threads that poll the network take the CPU from those that launch, and each
+# pause is waited for by the whole group.
 NETWORKS["EFA"] = replace(
     NETWORKS["400G"],
     name="EFA",
     source="AWS p5: 3,200 Gb/s a node; steps of rings as measured by nanotron's authors",
     step=40 * MICROSECOND,
+    late=34 * MICROSECOND,
 )
 
 
