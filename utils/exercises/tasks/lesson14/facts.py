@@ -162,7 +162,8 @@ def why_another(found, config, memory, gpus, length):
     for words, mistake in mistakes.items():
         if found == sequences_by(p, memory, **mistake):
             return words
-    return ""
+    together = gpus * (memory - p["layers"] * (p["attention"] + p["mlp"])) - 2 * p["table"]
+    return "Each GPU has to fit: the fullest one decides." if found == together // (gpus * p["cache"]) else ""
 
 
 def run_room(lab, config, memory, gpus, length):
@@ -171,7 +172,8 @@ def run_room(lab, config, memory, gpus, length):
     from utils.exercises.facts.probes import kind_of
 
     found = lab.most_sequences(SimpleNamespace(**config), memory, gpus, length)
-    return int(found) if isinstance(found, int | float) and not isinstance(found, bool) else kind_of(found)
+    whole = isinstance(found, int | float) and not isinstance(found, bool) and found == found // 1
+    return int(found) if whole else f"{kind_of(found)} ({found})" if isinstance(found, float) else kind_of(found)
 
 
 def compare_room(student, config, memory, gpus, length):
@@ -231,7 +233,10 @@ def run_turns(lab, device0, device1, groups, count):
 
     found = lab.in_turns(step, first, count, device0, device1)
     if not (isinstance(found, list | tuple) and all(isinstance(each, list | tuple) for each in found)):
-        return {"wrong": f"in_turns returned {kind_of(found)}. Return a list for each group, of the tensors in order."}
+        of = f" of {kind_of(found[0])}" if isinstance(found, list | tuple) and found else ""
+        return {
+            "wrong": f"in_turns returned {kind_of(found)}{of}. Return a list for each group, of its tokens in order."
+        }
     where = [[next((i for i, t in enumerate(tensors) if t is each), None) for each in one] for one in found]
     return {"calls": calls, "found": where}
 
@@ -315,7 +320,8 @@ def _(student):
         not run["watched"] or run["share"] > 0.75,
         "on the simulated clock, both devices worked at the same time for "
         f"{run.get('share', 0):.0%} of the less busy device's working time. A copy between devices waits for what is "
-        "queued on the current streams of both. Give each group a stream of its own on each device.",
+        "queued on the current streams of both. Give each group a stream of its own on each device, and launch one "
+        "step of each group before the next step of the first.",
     )
 
 
