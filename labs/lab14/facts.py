@@ -6,6 +6,7 @@ with those of a model without a cache on the CPU, and bytes are counted by hand.
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -38,10 +39,12 @@ ex1 = lab.exercise(
         "Keys and values have the shape (sequences, heads, tokens, numbers per head). Which of these dimensions grows?",
     ],
     likely={
+        "must match except in dimension 0": "torch.cat joins along dimension 0, the sequences. Tokens are dimension 2.",
         "at non-singleton dimension 0": "Do new keys extend dimension 2, the tokens, or dimension 0, the sequences?",
         "at non-singleton dimension 3": "Do the rotary tables and the mask have a row for each position of this call?",
         "at non-singleton dimension 2": "Do the rotary tables have a row for each token of this call, and no more?",
-        "should have the same dtype": "Does your cache have the dtype of the keys?",
+        "expected scalar type": "Does your cache have the dtype of the model?",
+        "to have the same dtype": "Does your cache have the dtype of the model?",
         "Expected all tensors to be on the same device": "Are each block's input, cache and tables on its device?",
     },
 )
@@ -175,7 +178,7 @@ def mistaken_logits(model: GPT, text: np.ndarray, prompt: int) -> Iterator[tuple
         yield words, logits_with(model, text, positions, sees)
 
 
-def why_logits(found: np.ndarray, model: GPT, text: np.ndarray, prompt: int, place: int) -> str:
+def why_logits(found: np.ndarray, model: GPT, text: np.ndarray, prompt: int, place: int, more: str) -> str:
     """The likeliest mistake in the logits of the token at `place`."""
     if place == prompt - 1 and place:
         with torch.no_grad():
@@ -185,9 +188,11 @@ def why_logits(found: np.ndarray, model: GPT, text: np.ndarray, prompt: int, pla
     for words, logits in mistaken_logits(model, text, prompt):
         if alike(found, logits[:, place]):
             return f"{words}."
+    if more:
+        return more
     if place >= prompt:
         return "Does each block have its own cache, with the keys and values of all earlier tokens, in order?"
-    return "Go through each block as in Block.forward, and start each Decoder with an empty cache."
+    return "Does each Decoder start with an empty cache, one for each block? The rest is as in Block.forward."
 
 
 def compare_decoders(student, places, shapes, *, longest=None, seed=1, double=False, comes_from="cpu"):
@@ -208,10 +213,14 @@ def compare_decoders(student, places, shapes, *, longest=None, seed=1, double=Fa
             with torch.no_grad():
                 right = model(torch.from_numpy(text)).numpy()
             for call, one in enumerate(found):
-                compare_call(one, right, model, text, prompt, call, places[-1])
+                more = "Does each Decoder have its own cache?" if call and len(texts) > 1 else ""
+                if prompt + call == longest and call:
+                    more = "Does the cache have room for `longest` tokens?"
+                compare_call(one, right, model, text, prompt, call, places[-1], more)
 
 
-def compare_call(one, right, model, text, prompt, call, last):
+def compare_call(one, right, model, text, prompt, call, last, more=""):
+    """`more`: the likeliest mistake where none is recognized."""
     place, shape = prompt - 1 + call, one["logits"].shape
     after = "the prompt" if call == 0 else f"new token {call}"
     wanted = (len(text), SIZES[0])
@@ -222,7 +231,7 @@ def compare_call(one, right, model, text, prompt, call, last):
     )
     need(one["device"] == last, f"the logits are on {one['device']}, but they should be on {last}.")
     if not alike(one["logits"], right[:, place]):
-        why = why_logits(one["logits"], model, text, prompt, place)
+        why = why_logits(one["logits"], model, text, prompt, place, more)
         need(False, f"the logits after {after} differ from those of the model without a cache. {why}")
 
 
@@ -288,7 +297,7 @@ def watch_decoder(lab, places, sizes, text, prompt, longest):
         "logits": told,
         "pieces": len([event for event in first.events if event.flops]) if simulated else 0,
         "flops": sum([event.flops for event in last.events]) if simulated else 0,
-        "moved": [size for _, size in last.moved().items()] if simulated else [],
+        "moved": [[*way, size] for way, size in last.moved().items()] if simulated else [],
     }
 
 
@@ -307,6 +316,38 @@ def watching(places, shape):
     return case(
         f"With {plural(rows, 'sequence')}, a prompt of {prompt} and {new} new tokens, and blocks on {', '.join(places)}"
     )
+
+
+def need_one_token(student, places, shape):
+    """A step computes one token for each sequence, and the prompt is one pass."""
+    rows, prompt, new = shape
+    vocab, hidden, _, blocks = SIZES
+    with watching(places, shape):
+        run = ask_watched(student, places, shape)
+        if not run["watched"]:
+            return
+        linear = 2 * rows * (blocks * 12 * hidden**2 + hidden * vocab)
+        needed = linear + blocks * 4 * rows * hidden * (prompt + new + SPARE)
+        need(
+            run["flops"] <= 1.1 * needed,
+            f"the last step performs {run['flops'] / needed:.1f} times the required operations. Compute queries, keys "
+            "and values of the new token only. The cache has those of the earlier tokens.",
+        )
+        need(
+            run["flops"] >= 0.9 * linear,
+            "the last step performs fewer operations on the devices than one token needs. Compute on the blocks' "
+            "devices.",
+        )
+        need(
+            run["pieces"] <= PIECES * blocks,
+            f"the first call launches {run['pieces']} products and attentions for {blocks} blocks. Compute the "
+            "prompt's tokens together in one pass, not one by one.",
+        )
+
+
+@ex1.fact("each step computes the new token alone, and the prompt is one pass (checked on simulated devices)")
+def _(student):
+    need_one_token(student, split(student), LONG)
 
 
 def need_cache_in_place(student, places, shape):
@@ -335,45 +376,29 @@ def _(student):
     need_cache_in_place(student, split(student, 3), LONG)
 
 
-def need_one_token(student, places, shape):
-    """A step computes one token for each sequence, and only its hidden state crosses."""
-    rows, prompt, new = shape
-    vocab, hidden, _, blocks = SIZES
+def need_few_copies(student, places, shape):
+    """In a step, only the hidden state of the new token crosses."""
+    rows, *_ = shape
     with watching(places, shape):
         run = ask_watched(student, places, shape)
-        if not run["watched"]:
-            return
-        linear = 2 * rows * (blocks * 12 * hidden**2 + hidden * vocab)
-        attention = blocks * 4 * rows * hidden * (prompt + new + SPARE)
-        needed = linear + attention
+        crossings = sum(one != other for one, other in pairwise(places))
+        hidden = crossings * rows * SIZES[1] * 4
+        to_host = sum(size for _, other, size in run["moved"] if other == "cpu")
+        moved = sum(size for *_, size in run["moved"])
         need(
-            run["flops"] <= 1.1 * needed,
-            f"the last step performs {run['flops'] / needed:.1f} times the required operations. Compute queries, keys "
-            "and values of the new token only. The cache has those of the earlier tokens.",
+            not to_host,
+            f"the last step copies {to_host:,} bytes to the CPU. Copy straight from GPU to GPU, and read no value.",
         )
         need(
-            run["flops"] >= 0.9 * linear,
-            "the last step performs fewer operations on the devices than one token needs. Compute on the blocks' "
-            "devices.",
-        )
-        need(
-            run["pieces"] <= PIECES * blocks,
-            f"the first call launches {run['pieces']} products and attentions for {blocks} blocks. Compute the "
-            "prompt's tokens together in one pass, not one by one.",
-        )
-        crossings = sum(one != other for one, other in zip(places, places[1:], strict=False))
-        hidden_bytes, all_bytes = crossings * rows * hidden * 4, sum(run["moved"])
-        need(
-            all_bytes <= 1.5 * hidden_bytes + 512,
-            f"the last step copies {all_bytes:,} bytes between devices, but the hidden states that cross have only "
-            f"{hidden_bytes:,} bytes. Leave keys, values and tables on their device, and copy straight from GPU to "
-            "GPU.",
+            moved <= 1.5 * hidden + 512,
+            f"the last step copies {moved:,} bytes between devices, but the hidden states that cross have only "
+            f"{hidden:,} bytes. Leave keys, values and tables on their device.",
         )
 
 
-@ex1.fact("each new token is computed alone, and only its hidden state crosses (checked on simulated devices)")
+@ex1.fact("in a step, only the hidden state of the new token crosses (checked on simulated devices)")
 def _(student):
-    need_one_token(student, split(student), LONG)
+    need_few_copies(student, split(student), LONG)
 
 
 # --- ex2: a placement that fits -------------------------------------------------------------------------------------
@@ -494,21 +519,21 @@ def bytes_on(counts, config, parameters, cache_of_a_block, *, size=None, embeddi
     return found
 
 
-def why_too_full(counts, config, parameters, memory, sequences, prompt, new) -> str:
+def why_too_full(counts, config, parameters, memory, sequences, prompt, new, fits) -> str:
     """The likeliest mistake of a placement that does not fit: the count of bytes by which it would."""
     every = block_cache(config, sequences, prompt + new)
     mistaken = (
-        ("Count the cache of the new tokens, too.", block_cache(config, sequences, prompt), {}),
-        ("Count the cache of the prompt, too.", block_cache(config, sequences, new), {}),
-        ("Count keys and values.", every // 2, {}),
-        ("Count a cache for each sequence.", every // sequences, {}),
         ("The first GPU also holds the embedding.", every, {"embedding": False}),
         ("The last GPU also holds the head.", every, {"head": False}),
         ("The first GPU also holds the embedding, and the last GPU the head.", every, {"embedding": 0, "head": 0}),
+        ("Count the cache of the new tokens, too.", block_cache(config, sequences, prompt), {}),
+        ("Count keys and values.", every // 2, {}),
+        ("Count a cache for each sequence.", every // sequences, {}),
+        ("Count the cache of the prompt, too.", block_cache(config, sequences, new), {}),
         ("Each block has its own cache: count one for each block, not one for each GPU.", None, {}),
         ("Count the KV cache besides the weights.", 0, {}),
     )
-    if max(counts) - min(counts) <= 1 and len(counts) > 1:
+    if fits and max(counts) - min(counts) <= 1 and len(counts) > 1:
         return "The blocks are spread evenly, but embedding and head need memory, too."
     for words, cache_of_a_block, changes in mistaken:
         if cache_of_a_block is None:
@@ -532,41 +557,48 @@ def compare_place(student, config, memory, sequences, prompt, new, *, fits, para
         f"prompt={prompt} and new={new}"
     ):
         run = student.run(ask_place, config, parameters, memory, sequences, prompt, new)
-        need("wrong" not in run, run.get("wrong", ""))
-        if fits is None:
-            need(
-                run.get("raised"),
-                f"no placement fits, but place returned {run.get('counts')}. Raise ValueError if blocks are left over, "
-                "or if the embedding or the head does not fit.",
-            )
+        if "wrong" in run:
+            need(False, run["wrong"] if fits else f"no placement fits: raise ValueError. {run['wrong']}")
+        every = block_cache(config, sequences, prompt + new)
+        if run.get("raised"):
+            why = why_refused(fits, config, parameters, memory, every)
+            need(fits is None, f"{fits} fits, but place raised ValueError. {why}")
             return
-        need(
-            not run.get("raised"),
-            f"{fits} fits, but place raised ValueError. {why_refused(config, memory, sequences, prompt, new)}",
-        )
-        counts, every = run["counts"], block_cache(config, sequences, prompt + new)
+        counts = run["counts"]
+        answer = "" if fits else "no placement fits, but "
         need(
             len(counts) == len(memory),
-            f"place returned {plural(len(counts), 'number')} for {plural(len(memory), 'GPU')}. Return the number of "
-            "blocks on each GPU, 0 if it has none.",
+            f"{answer}place returned {plural(len(counts), 'number')} for {plural(len(memory), 'GPU')}. Return the "
+            "number of blocks on each GPU, 0 if it has none.",
         )
-        need(min(counts) >= 0, f"place returned {counts}: a GPU cannot hold fewer than 0 blocks.")
-        need(sum(counts) == layers, f"{counts} places {sum(counts)} blocks, but the model has {layers}.")
-        needed = bytes_on(counts, config, parameters, every)
-        for number, (one, free) in enumerate(zip(needed, memory, strict=True)):
+        need(
+            min(counts) >= 0,
+            f"{answer}place returned {counts}. A GPU cannot hold fewer than 0 blocks: has it room for the embedding or "
+            "the head?",
+        )
+        need(
+            sum(counts) == layers,
+            f"{answer}place returned {counts} with {sum(counts)} blocks, and the model has {layers}."
+            + ("" if fits else " Raise ValueError if blocks are left over."),
+        )
+        for number, (one, free) in enumerate(zip(bytes_on(counts, config, parameters, every), memory, strict=True)):
             if one > free:
-                why = why_too_full(counts, config, parameters, memory, sequences, prompt, new)
+                why = why_too_full(counts, config, parameters, memory, sequences, prompt, new, fits)
+                raising = "" if fits else " Raise ValueError if a GPU has too few bytes."
                 need(
                     False,
-                    f"place returned {counts}, but GPU {number} then needs {one:,} bytes and has {free:,}. {why}",
+                    f"{answer}place returned {counts}: GPU {number} then needs {one:,} bytes and has {free:,}. "
+                    f"{why}{raising}",
                 )
-        need(
-            not run["changed"],
-            "place changed a list or dict that it was given. Work on a copy.",
-        )
+        need(not run["changed"], "place changed a list or dict that it was given. Work on a copy.")
 
 
-def why_refused(config, memory, sequences, prompt, new) -> str:
+def why_refused(fits, config, parameters, memory, every) -> str:
+    """The likeliest reason to take a placement that fits for one that does not."""
+    if not fits:
+        return ""
+    if any(one == free for one, free in zip(bytes_on(fits, config, parameters, every), memory, strict=True)):
+        return "A GPU can be full to the last byte."
     if len(set(memory)) > 1:
         return "Use the memory of each GPU: they differ."
     if len(memory) == 1:
@@ -679,7 +711,9 @@ def need_tokens(found, inner_sizes, seed, prompts, new):
             others = [number for number, one in enumerate(right) if one.shape == mine.shape and (one == mine).all()]
             why = f"They are those of group {others[0]}." if others else "Does each group have its own cache?"
             first = int(np.flatnonzero((mine != wanted).any(0))[0])
-            if first and not others:
+            if (mine[:, :-1] == wanted[:, 1:]).all() and wanted.shape[1] > 1:
+                why = "They are those one step later: the first new token comes from the prompt's logits."
+            elif first and not others:
                 why = "Does each step get the group's newest token and its own cache?"
             need(
                 False,
@@ -792,6 +826,11 @@ def why_taking_turns(run, places, inner_sizes, groups) -> str:
             "Stage 0 of all groups is launched before stage 1 of any group. Launch stage 1 of the first group right "
             "after stage 0 of the second one."
         )
+    if order.startswith("00"):
+        return (
+            "The copy of a hidden state is launched after stage 0 of the next group, so it waits for that stage. "
+            "Launch the copy first, then stage 0 of the next group, then stage 1."
+        )
     if "0c1" in order and "c0" not in order:
         return (
             "Each stage 1 is launched before stage 0 of the next group. So the copy of the new token, which is queued "
@@ -809,7 +848,7 @@ def one_after_the_other(run, groups) -> bool:
     first = [device for _, device, _, flops in run["launched"] if flops][:1]
     products = [flops for _, device, _, flops in run["launched"] if flops and [device] == first]
     sizes = [flops for number, flops in enumerate(products) if number == 0 or products[number - 1] != flops]
-    return 0 < len(sizes) and sizes.count(min(products)) == 1
+    return len(sizes) > 0 and sizes.count(min(products)) == 1
 
 
 def need_busy(student, places, shapes, new, *, inner_sizes=(SLOW, SLOW), seed=3):

@@ -26,12 +26,12 @@ def _(student):
     seen.compare_decoders(student, places, [(2, 3, 3)], longest=6, seed=7, double=True, comes_from=device0)
 
 
-@seen.ex1.fact("the cache is also on its blocks' devices, and a step as cheap, with swapped devices and other cuts")
+@seen.ex1.fact("with another cut and swapped devices, a step is as cheap and the cache on its blocks' devices")
 def _(student):
     device0, device1 = student.devices
     shape = (3, 30, 20)
-    seen.need_cache_in_place(student, [device1, device0, device0, device0], shape)
-    seen.need_one_token(student, [device1, device0, device0, device0], shape)
+    for need in (seen.need_one_token, seen.need_cache_in_place, seen.need_few_copies):
+        need(student, [device1, device0, device0, device0], shape)
 
 
 @seen.ex2.fact("cache_bytes is also right with other sizes")
@@ -51,7 +51,9 @@ def _(student):
     # The head alone is on the last GPU.
     seen.compare_place(student, two, [440_000, 440_000, 305_000], 5, 8, 12, fits=[5, 4, 0], parameters=light)
     seen.compare_place(student, seen.TINY, [1_392_960], 2, 20, 10, fits=[12])
-    seen.compare_place(student, seen.TINY, [250_000] * 10 + [300_000], 2, 20, 10, fits=[1, 2, 2, 2, 2, 2, 1, 0, 0, 0, 0])
+    seen.compare_place(
+        student, seen.TINY, [250_000] * 10 + [300_000], 2, 20, 10, fits=[1, 2, 2, 2, 2, 2, 1, 0, 0, 0, 0]
+    )
 
 
 @seen.ex2.fact("place also raises ValueError if the embedding or the head does not fit")
