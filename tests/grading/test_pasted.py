@@ -6,6 +6,7 @@ of its exercises, judged as in the grade. A lesson's other lines are not tried: 
 """
 
 import ast
+import contextlib
 
 import nbformat
 import pytest
@@ -31,15 +32,23 @@ def shown_before(lab: str, first: str) -> list[str]:
 
 
 def paste(cells: list[str], namespace: dict) -> dict:
-    """What these cells define, run in a notebook that has the rest: their imports, functions and classes."""
+    """What these cells define, run in a notebook that has the rest: their imports, constants, functions and classes."""
     candidates = {}
     for number, source in enumerate(cells):
         for node in ast.parse(source).body:
             if isinstance(node, (*IMPORTS, *DEFINITIONS)):
                 exec(ast.unparse(node), namespace)
+            elif is_constant(node):
+                with contextlib.suppress(Exception):  # it needs what is not run here; who needs it fails below
+                    exec(ast.unparse(node), namespace)
             if isinstance(node, DEFINITIONS):
                 candidates[f"{node.name} of cell {number}"] = namespace[node.name]
     return candidates
+
+
+def is_constant(node: ast.stmt) -> bool:
+    """A name in capitals, which a function may have as the default of an argument."""
+    return isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) and t.id.isupper() for t in node.targets)
 
 
 def asked(notebook: nbformat.NotebookNode, exercise: str) -> list[str]:
