@@ -4,9 +4,10 @@ A probe runs beside the student's code and tells plain data; the fact judges it 
 with those of a model without a cache on the CPU, and bytes are counted by hand.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -43,6 +44,7 @@ ex1 = lab.exercise(
         "at non-singleton dimension 0": "Do new keys extend dimension 2, the tokens, or dimension 0, the sequences?",
         "at non-singleton dimension 3": "Do the rotary tables and the mask have a row for each position of this call?",
         "at non-singleton dimension 2": "Do the rotary tables have a row for each token of this call, and no more?",
+        "inference tensor": "Use torch.no_grad(), not inference_mode(): simulated tensors do not support that one.",
         "expected scalar type": "Does your cache have the dtype of the model?",
         "to have the same dtype": "Does your cache have the dtype of the model?",
         "Expected all tensors to be on the same device": "Are each block's input, cache and tables on its device?",
@@ -111,7 +113,7 @@ def logits_with(model: GPT, text: np.ndarray, positions: torch.Tensor, sees: tor
     """The logits of all tokens where a token has `positions[i]` and attends to the tokens with `sees[i]`."""
     cos, sin = model.cos[positions], model.sin[positions]
     x = model.embed(torch.from_numpy(text))
-    for block in model.blocks:
+    for block in cast("Iterable[Any]", model.blocks):
         q, k, v = block.qkv(block.norm1(x)).unflatten(-1, (3, block.heads, -1)).permute(2, 0, 3, 1, 4)
         q, k = turned(q, cos, sin), turned(k, cos, sin)
         attended = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=sees)
@@ -295,9 +297,9 @@ def watch_decoder(lab, places, sizes, text, prompt, longest):
         "devices": used,
         "held": held,
         "logits": told,
-        "pieces": len([event for event in first.events if event.flops]) if simulated else 0,
-        "flops": sum([event.flops for event in last.events]) if simulated else 0,
-        "moved": [[*way, size] for way, size in last.moved().items()] if simulated else [],
+        "pieces": len([event for event in first.events if event.flops]) if first is not None else 0,
+        "flops": sum([event.flops for event in last.events]) if last is not None else 0,
+        "moved": [[*way, size] for way, size in last.moved().items()] if last is not None else [],
     }
 
 
@@ -525,7 +527,11 @@ def why_too_full(counts, config, parameters, memory, sequences, prompt, new, fit
     mistaken = (
         ("The first GPU also holds the embedding.", every, {"embedding": False}),
         ("The last GPU also holds the head.", every, {"head": False}),
-        ("The first GPU also holds the embedding, and the last GPU the head.", every, {"embedding": 0, "head": 0}),
+        (
+            "The first GPU also holds the embedding, and the last GPU the head.",
+            every,
+            {"embedding": False, "head": False},
+        ),
         ("Count the cache of the new tokens, too.", block_cache(config, sequences, prompt), {}),
         ("Count keys and values.", every // 2, {}),
         ("Count a cache for each sequence.", every // sequences, {}),
@@ -535,6 +541,12 @@ def why_too_full(counts, config, parameters, memory, sequences, prompt, new, fit
     )
     if fits and max(counts) - min(counts) <= 1 and len(counts) > 1:
         return "The blocks are spread evenly, but embedding and head need memory, too."
+    if len(counts) == 1:
+        return "One GPU holds all blocks, the embedding and the head."
+    block = parameters["block"] * getattr(torch, config["torch_dtype"]).itemsize + every
+    over = [needed - free for needed, free in zip(bytes_on(counts, config, parameters, every), memory, strict=True)]
+    if sum(0 < one < block for one in over) > 1:
+        return "Round down the number of blocks that fit on a GPU."
     for words, cache_of_a_block, changes in mistaken:
         if cache_of_a_block is None:
             found = [needed + every for needed in bytes_on(counts, config, parameters, 0)]
@@ -774,9 +786,11 @@ def watch_interleaved(lab, places, inner_sizes, prompts, new, seed):
         warnings.simplefilter("ignore")
         with simgpu.unfinished_reads() as races:
             found = lab.interleaved(model, given, new)
-    products = [event.launched for event in timeline.events if event.flops]
+    moments = [event.launched or 0.0 for event in timeline.events]
+    products = [moment for moment, event in zip(moments, timeline.events, strict=True) if event.flops]
     first, last = min(products, default=0.0), max(products, default=0.0)
-    launched = [[e.launched, e.device, e.kind, e.flops] for e in timeline.events if first <= e.launched <= last]
+    inside = [each for each in zip(moments, timeline.events, strict=True) if first <= each[0] <= last]
+    launched = [[moment, event.device, event.kind, event.flops] for moment, event in inside]
     return {
         "watched": True,
         "span": timeline.span,

@@ -834,3 +834,207 @@ class Decoder:
             x = x + block.mlp(block.norm2(x))
         self.length = end
         return model.head(model.norm(x[:, -1]))
+
+
+# %% right: cache_before_rotation
+# Caches the keys before they are turned, and turns all of them at each step.
+
+class Decoder:
+    def __init__(self, model, longest):
+        self.m = model
+        self.k = {}
+        self.v = {}
+        self.pos = 0
+
+    def __call__(self, tokens):
+        m = self.m
+        B, T = tokens.shape
+        h = m.embed(tokens.to(m.devices[0]))
+        for n in range(len(m.blocks)):
+            blk, dev = m.blocks[n], m.devices[n]
+            h = h.to(dev)
+            c, s = m.cos[n][self.pos:self.pos + T], m.sin[n][self.pos:self.pos + T]
+            q, k, v = blk.qkv(blk.norm1(h)).view(B, T, 3, blk.heads, -1).unbind(2)
+            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+            if n in self.k:
+                k = torch.cat((self.k[n], k), -2)
+                v = torch.cat((self.v[n], v), -2)
+            self.k[n], self.v[n] = k, v
+            q = turned(q, c, s)
+            k = turned(k, m.cos[n][:k.shape[2]], m.sin[n][:k.shape[2]])
+            a = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=T > 1)
+            h = h + blk.out(a.transpose(1, 2).reshape(B, T, -1))
+            h = h + blk.mlp(blk.norm2(h))
+        self.pos += T
+        return m.head(m.norm(h[:, -1]))
+
+
+# %% right: narrow_buffers
+# Allocates in advance, and writes with narrow and copy_.
+
+class Decoder:
+    def __init__(self, model, longest):
+        self.model = model
+        self.longest = longest
+        self.buffers = None
+        self.filled = torch.zeros((), dtype=torch.long)
+
+    def attend(self, block, n, x):
+        B, T, H = x.shape
+        p = int(self.filled)
+        q, k, v = block.qkv(block.norm1(x)).chunk(3, -1)
+        shape = lambda t: t.reshape(B, T, block.heads, H // block.heads).transpose(1, 2)
+        q, k, v = map(shape, (q, k, v))
+        q = turned(q, self.model.cos[n][p:p + T], self.model.sin[n][p:p + T])
+        k = turned(k, self.model.cos[n][p:p + T], self.model.sin[n][p:p + T])
+        K, V = self.buffers[n]
+        K.narrow(2, p, T).copy_(k)
+        V.narrow(2, p, T).copy_(v)
+        K, V = K.narrow(2, 0, p + T), V.narrow(2, 0, p + T)
+        if T == 1:
+            a = nn.functional.scaled_dot_product_attention(q, K, V)
+        else:
+            a = nn.functional.scaled_dot_product_attention(q, K, V, is_causal=True)
+        return block.out(a.transpose(1, 2).reshape(B, T, H))
+
+    def __call__(self, tokens):
+        x = self.model.embed(tokens.to(self.model.devices[0]))
+        if self.buffers is None:
+            B, _, H = x.shape
+            self.buffers = []
+            for block, device in zip(self.model.blocks, self.model.devices):
+                self.buffers.append([torch.zeros(B, block.heads, self.longest, H // block.heads, dtype=x.dtype, device=device) for _ in "kv"])
+        for n, block in enumerate(self.model.blocks):
+            x = x.to(self.model.devices[n])
+            x = x + self.attend(block, n, x)
+            x = x + block.mlp(block.norm2(x))
+        self.filled += tokens.shape[1]
+        return self.model.head(self.model.norm(x))[:, -1, :]
+
+
+# %% right: bottom_right_mask
+# Makes the mask from the positions of queries and keys.
+
+class Decoder:
+    def __init__(self, model, longest):
+        self.m = model
+        self.k = {}
+        self.v = {}
+        self.pos = 0
+
+    def __call__(self, tokens):
+        m = self.m
+        B, T = tokens.shape
+        h = m.embed(tokens.to(m.devices[0]))
+        for n in range(len(m.blocks)):
+            blk, dev = m.blocks[n], m.devices[n]
+            h = h.to(dev)
+            c, s = m.cos[n][self.pos:self.pos + T], m.sin[n][self.pos:self.pos + T]
+            q, k, v = blk.qkv(blk.norm1(h)).view(B, T, 3, blk.heads, -1).unbind(2)
+            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+            q, k = turned(q, c, s), turned(k, c, s)
+            if n in self.k:
+                k = torch.cat((self.k[n], k), -2)
+                v = torch.cat((self.v[n], v), -2)
+            self.k[n], self.v[n] = k, v
+            a = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=torch.arange(k.shape[2], device=dev)[None] <= torch.arange(self.pos, self.pos + T, device=dev)[:, None])
+            h = h + blk.out(a.transpose(1, 2).reshape(B, T, -1))
+            h = h + blk.mlp(blk.norm2(h))
+        self.pos += T
+        return m.head(m.norm(h[:, -1]))
+
+
+# %% wrong: rotated_twice
+# Turns the cached keys again at each step.
+
+class Decoder:
+    def __init__(self, model, longest):
+        self.m = model
+        self.k = {}
+        self.v = {}
+        self.pos = 0
+
+    def __call__(self, tokens):
+        m = self.m
+        B, T = tokens.shape
+        h = m.embed(tokens.to(m.devices[0]))
+        for n in range(len(m.blocks)):
+            blk, dev = m.blocks[n], m.devices[n]
+            h = h.to(dev)
+            c, s = m.cos[n][self.pos:self.pos + T], m.sin[n][self.pos:self.pos + T]
+            q, k, v = blk.qkv(blk.norm1(h)).view(B, T, 3, blk.heads, -1).unbind(2)
+            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+            if n in self.k:
+                k = torch.cat((self.k[n], k), -2)
+                v = torch.cat((self.v[n], v), -2)
+            q = turned(q, c, s)
+            k = turned(k, m.cos[n][:k.shape[2]], m.sin[n][:k.shape[2]])
+            self.k[n], self.v[n] = k, v
+            a = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=T > 1)
+            h = h + blk.out(a.transpose(1, 2).reshape(B, T, -1))
+            h = h + blk.mlp(blk.norm2(h))
+        self.pos += T
+        return m.head(m.norm(h[:, -1]))
+
+
+# %% wrong: new_first
+# Puts the new key in front of the earlier ones, and its value behind.
+
+class Decoder:
+    def __init__(self, model, longest):
+        self.m = model
+        self.k = {}
+        self.v = {}
+        self.pos = 0
+
+    def __call__(self, tokens):
+        m = self.m
+        B, T = tokens.shape
+        h = m.embed(tokens.to(m.devices[0]))
+        for n in range(len(m.blocks)):
+            blk, dev = m.blocks[n], m.devices[n]
+            h = h.to(dev)
+            c, s = m.cos[n][self.pos:self.pos + T], m.sin[n][self.pos:self.pos + T]
+            q, k, v = blk.qkv(blk.norm1(h)).view(B, T, 3, blk.heads, -1).unbind(2)
+            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+            q, k = turned(q, c, s), turned(k, c, s)
+            if n in self.k:
+                k = torch.cat((k, self.k[n]), -2)
+                v = torch.cat((self.v[n], v), -2)
+            self.k[n], self.v[n] = k, v
+            a = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=T > 1)
+            h = h + blk.out(a.transpose(1, 2).reshape(B, T, -1))
+            h = h + blk.mlp(blk.norm2(h))
+        self.pos += T
+        return m.head(m.norm(h[:, -1]))
+
+
+# %% wrong: only_keys_cached
+# Caches the keys, and uses the new token's values only.
+
+class Decoder:
+    def __init__(self, model, longest):
+        self.m = model
+        self.k = {}
+        self.v = {}
+        self.pos = 0
+
+    def __call__(self, tokens):
+        m = self.m
+        B, T = tokens.shape
+        h = m.embed(tokens.to(m.devices[0]))
+        for n in range(len(m.blocks)):
+            blk, dev = m.blocks[n], m.devices[n]
+            h = h.to(dev)
+            c, s = m.cos[n][self.pos:self.pos + T], m.sin[n][self.pos:self.pos + T]
+            q, k, v = blk.qkv(blk.norm1(h)).view(B, T, 3, blk.heads, -1).unbind(2)
+            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+            q, k = turned(q, c, s), turned(k, c, s)
+            if n in self.k:
+                k = torch.cat((self.k[n], k), -2)
+            self.k[n], self.v[n] = k, v
+            a = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=T > 1)
+            h = h + blk.out(a.transpose(1, 2).reshape(B, T, -1))
+            h = h + blk.mlp(blk.norm2(h))
+        self.pos += T
+        return m.head(m.norm(h[:, -1]))

@@ -665,3 +665,166 @@ def place(config, parameters, memory, sequences, prompt, new):
         fits[gpu] -= taken
         extra -= taken
     return fits
+
+
+# %% right: brute
+# Tries all placements where there are few GPUs.
+
+def cache_bytes(cfg, n_seq, n_tok):
+    d = cfg["hidden_size"] // cfg["num_attention_heads"]
+    bytes_per = getattr(torch, cfg["torch_dtype"]).itemsize
+    return n_seq * n_tok * cfg["num_key_value_heads"] * d * 2 * bytes_per
+
+
+def place(config, parameters, memory, sequences, prompt, new):
+    b = getattr(torch, config["torch_dtype"]).itemsize
+    per_block = b * parameters["block"] + cache_bytes(config, sequences, prompt + new)
+    import itertools
+    free = list(memory)
+    free[0] -= b * parameters['embedding']
+    free[-1] -= b * parameters['head']
+    if min(free) < 0:
+        raise ValueError('x')
+    if len(memory) <= 4:
+        for counts in itertools.product(range(config['num_hidden_layers'] + 1), repeat=len(memory)):
+            if sum(counts) == config['num_hidden_layers'] and all(c * per_block <= f for c, f in zip(counts, free)):
+                return counts
+        raise ValueError('none')
+    result = []
+    remaining = config["num_hidden_layers"]
+    for i in range(len(memory)):
+        avail = memory[i]
+        if i == 0:
+            avail -= b * parameters["embedding"]
+        if i == len(memory) - 1:
+            avail -= b * parameters["head"]
+        if avail < 0:
+            raise ValueError("GPU %d is too small" % i)
+        n = min(remaining, avail // per_block)
+        result.append(n)
+        remaining -= n
+    if remaining > 0:
+        raise ValueError("too big")
+    return result
+
+
+# %% wrong: head_elif
+# Subtracts the embedding or the head, and forgets that one GPU can hold both.
+
+def cache_bytes(cfg, n_seq, n_tok):
+    d = cfg["hidden_size"] // cfg["num_attention_heads"]
+    bytes_per = getattr(torch, cfg["torch_dtype"]).itemsize
+    return n_seq * n_tok * cfg["num_key_value_heads"] * d * 2 * bytes_per
+
+
+def place(config, parameters, memory, sequences, prompt, new):
+    b = getattr(torch, config["torch_dtype"]).itemsize
+    per_block = b * parameters["block"] + cache_bytes(config, sequences, prompt + new)
+    result = []
+    remaining = config["num_hidden_layers"]
+    for i in range(len(memory)):
+        avail = memory[i]
+        if i == 0:
+            avail -= b * parameters["embedding"]
+        elif i == len(memory) - 1:
+            avail -= b * parameters["head"]
+        if avail < 0:
+            raise ValueError("GPU %d is too small" % i)
+        n = min(remaining, avail // per_block)
+        result.append(n)
+        remaining -= n
+    if remaining > 0:
+        raise ValueError("too big")
+    return result
+
+
+# %% wrong: reserve
+# Keeps a tenth of the memory free, though the memory given is for weights and cache.
+
+def cache_bytes(cfg, n_seq, n_tok):
+    d = cfg["hidden_size"] // cfg["num_attention_heads"]
+    bytes_per = getattr(torch, cfg["torch_dtype"]).itemsize
+    return n_seq * n_tok * cfg["num_key_value_heads"] * d * 2 * bytes_per
+
+
+def place(config, parameters, memory, sequences, prompt, new):
+    b = getattr(torch, config["torch_dtype"]).itemsize
+    per_block = b * parameters["block"] + cache_bytes(config, sequences, prompt + new)
+    result = []
+    remaining = config["num_hidden_layers"]
+    for i in range(len(memory)):
+        avail = int(0.9 * memory[i])
+        if i == 0:
+            avail -= b * parameters["embedding"]
+        if i == len(memory) - 1:
+            avail -= b * parameters["head"]
+        if avail < 0:
+            raise ValueError("GPU %d is too small" % i)
+        n = min(remaining, avail // per_block)
+        result.append(n)
+        remaining -= n
+    if remaining > 0:
+        raise ValueError("too big")
+    return result
+
+
+# %% wrong: round_up
+# Rounds up how many blocks fit on a GPU.
+
+def cache_bytes(cfg, n_seq, n_tok):
+    d = cfg["hidden_size"] // cfg["num_attention_heads"]
+    bytes_per = getattr(torch, cfg["torch_dtype"]).itemsize
+    return n_seq * n_tok * cfg["num_key_value_heads"] * d * 2 * bytes_per
+
+
+def place(config, parameters, memory, sequences, prompt, new):
+    b = getattr(torch, config["torch_dtype"]).itemsize
+    per_block = b * parameters["block"] + cache_bytes(config, sequences, prompt + new)
+    result = []
+    remaining = config["num_hidden_layers"]
+    for i in range(len(memory)):
+        avail = memory[i]
+        if i == 0:
+            avail -= b * parameters["embedding"]
+        if i == len(memory) - 1:
+            avail -= b * parameters["head"]
+        if avail < 0:
+            raise ValueError("GPU %d is too small" % i)
+        n = min(remaining, -(-avail // per_block))
+        result.append(n)
+        remaining -= n
+    if remaining > 0:
+        raise ValueError("too big")
+    return result
+
+
+# %% wrong: stops_early
+# Returns no numbers for the GPUs after the last one that is used.
+
+def cache_bytes(cfg, n_seq, n_tok):
+    d = cfg["hidden_size"] // cfg["num_attention_heads"]
+    bytes_per = getattr(torch, cfg["torch_dtype"]).itemsize
+    return n_seq * n_tok * cfg["num_key_value_heads"] * d * 2 * bytes_per
+
+
+def place(config, parameters, memory, sequences, prompt, new):
+    b = getattr(torch, config["torch_dtype"]).itemsize
+    per_block = b * parameters["block"] + cache_bytes(config, sequences, prompt + new)
+    result = []
+    remaining = config["num_hidden_layers"]
+    for i in range(len(memory)):
+        avail = memory[i]
+        if i == 0:
+            avail -= b * parameters["embedding"]
+        if i == len(memory) - 1:
+            avail -= b * parameters["head"]
+        if avail < 0:
+            raise ValueError("GPU %d is too small" % i)
+        n = min(remaining, avail // per_block)
+        result.append(n)
+        remaining -= n
+        if not remaining:
+            break
+    if remaining > 0:
+        raise ValueError("too big")
+    return result

@@ -456,3 +456,131 @@ def finish(model, caches, newest, made, step, group, hidden):
     token = model.stage1(hidden.to(model.device1), caches[group]).argmax(-1)
     made[group][:, step] = token
     newest[group] = token[:, None]
+
+
+# %% right: same_turn
+# Copies a new token back to device0 at the end of each turn, when both stages are launched.
+
+def interleaved(model, prompts, new):
+    n = len(prompts)
+    caches = [model.new_cache() for _ in range(n)]
+    cur = [p.to(model.device0) for p in prompts]
+    out = [[] for _ in range(n)]
+    pending = None
+    for t in range(n * new):
+        g = t % n
+        if pending is not None:
+            pg, ph = pending
+            ph = ph.to(model.device1)
+        h = model.stage0(cur[g].to(model.device0), caches[g])
+        if pending is not None:
+            cur[pg] = model.stage1(ph, caches[pg]).argmax(-1, keepdim=True)
+            out[pg].append(cur[pg])
+            cur[pg] = cur[pg].to(model.device0)
+        pending = (g, h)
+    pg, ph = pending
+    cur[pg] = model.stage1(ph.to(model.device1), caches[pg]).argmax(-1, keepdim=True)
+    out[pg].append(cur[pg])
+    return [torch.cat(o, 1) for o in out]
+
+
+# %% right: topk
+# Takes the token by topk.
+
+def interleaved(model, prompts, new):
+    n = len(prompts)
+    caches = [model.new_cache() for _ in range(n)]
+    cur = [p.to(model.device0) for p in prompts]
+    out = [[] for _ in range(n)]
+    pending = None
+    for t in range(n * new):
+        g = t % n
+        if pending is not None:
+            pg, ph = pending
+            ph = ph.to(model.device1)
+        h = model.stage0(cur[g].to(model.device0), caches[g])
+        if pending is not None:
+            cur[pg] = model.stage1(ph, caches[pg]).topk(1, -1).indices
+            out[pg].append(cur[pg])
+        pending = (g, h)
+    pg, ph = pending
+    cur[pg] = model.stage1(ph.to(model.device1), caches[pg]).topk(1, -1).indices
+    out[pg].append(cur[pg])
+    return [torch.cat(o, 1) for o in out]
+
+
+# %% wrong: prompt_every_step
+# Gives the prompt to stage 0 at each step.
+
+def interleaved(model, prompts, new):
+    n = len(prompts)
+    caches = [model.new_cache() for _ in range(n)]
+    cur = [p.to(model.device0) for p in prompts]
+    out = [[] for _ in range(n)]
+    pending = None
+    for t in range(n * new):
+        g = t % n
+        if pending is not None:
+            pg, ph = pending
+            ph = ph.to(model.device1)
+        h = model.stage0(prompts[g].to(model.device0), caches[g])
+        if pending is not None:
+            cur[pg] = model.stage1(ph, caches[pg]).argmax(-1, keepdim=True)
+            out[pg].append(cur[pg])
+        pending = (g, h)
+    pg, ph = pending
+    cur[pg] = model.stage1(ph.to(model.device1), caches[pg]).argmax(-1, keepdim=True)
+    out[pg].append(cur[pg])
+    return [torch.cat(o, 1) for o in out]
+
+
+# %% wrong: via_cpu
+# Sends hidden states through the CPU.
+
+def interleaved(model, prompts, new):
+    n = len(prompts)
+    caches = [model.new_cache() for _ in range(n)]
+    cur = [p.to(model.device0) for p in prompts]
+    out = [[] for _ in range(n)]
+    pending = None
+    for t in range(n * new):
+        g = t % n
+        if pending is not None:
+            pg, ph = pending
+            ph = ph.cpu().to(model.device1)
+        h = model.stage0(cur[g].to(model.device0), caches[g])
+        if pending is not None:
+            cur[pg] = model.stage1(ph, caches[pg]).argmax(-1, keepdim=True)
+            out[pg].append(cur[pg])
+        pending = (g, h)
+    pg, ph = pending
+    cur[pg] = model.stage1(ph.to(model.device1), caches[pg]).argmax(-1, keepdim=True)
+    out[pg].append(cur[pg])
+    return [torch.cat(o, 1) for o in out]
+
+
+# %% wrong: busy_work
+# Computes stage 0 three times more, to keep the device busy.
+
+def interleaved(model, prompts, new):
+    n = len(prompts)
+    caches = [model.new_cache() for _ in range(n)]
+    cur = [p.to(model.device0) for p in prompts]
+    out = [[] for _ in range(n)]
+    pending = None
+    for t in range(n * new):
+        g = t % n
+        if pending is not None:
+            pg, ph = pending
+            ph = ph.to(model.device1)
+        for _ in range(3):
+            model.stage0(cur[g].to(model.device0), dict(caches[g]))
+        h = model.stage0(cur[g].to(model.device0), caches[g])
+        if pending is not None:
+            cur[pg] = model.stage1(ph, caches[pg]).argmax(-1, keepdim=True)
+            out[pg].append(cur[pg])
+        pending = (g, h)
+    pg, ph = pending
+    cur[pg] = model.stage1(ph.to(model.device1), caches[pg]).argmax(-1, keepdim=True)
+    out[pg].append(cur[pg])
+    return [torch.cat(o, 1) for o in out]
