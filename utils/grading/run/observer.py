@@ -25,7 +25,7 @@ import signal
 import sys
 import types
 from _blake2 import blake2b
-from _sha3 import shake_256
+from _sha3 import shake_256  # pyright: ignore[reportMissingImports]
 from binascii import a2b_base64, hexlify
 from collections import OrderedDict
 from contextlib import suppress
