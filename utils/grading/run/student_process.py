@@ -37,6 +37,7 @@ EARLY = (
         "utils.kits.mailbox",
         "utils.exercises.ledger",
         "utils.models.gpt",
+        "utils.kits.decoding",
         "utils.kits.small_cluster",
         "utils.schedules",
         "utils.exercises.facts.reference",
