@@ -915,33 +915,40 @@ class Decoder:
 # %% right: bottom_right_mask
 # Makes the mask from the positions of queries and keys.
 
+def joined(earlier, now):
+    return now if earlier is None else torch.cat([earlier, now], dim=2)
+
+
 class Decoder:
     def __init__(self, model, longest):
-        self.m = model
-        self.k = {}
-        self.v = {}
-        self.pos = 0
+        self.model = model
+        self.keys = [None for _ in model.blocks]
+        self.values = [None for _ in model.blocks]
+        self.seen = 0
+
+    def heads_of(self, tensor, block):
+        sequences, tokens, width = tensor.shape
+        return tensor.view(sequences, tokens, block.heads, width // block.heads).transpose(1, 2)
 
     def __call__(self, tokens):
-        m = self.m
-        B, T = tokens.shape
-        h = m.embed(tokens.to(m.devices[0]))
-        for n in range(len(m.blocks)):
-            blk, dev = m.blocks[n], m.devices[n]
-            h = h.to(dev)
-            c, s = m.cos[n][self.pos:self.pos + T], m.sin[n][self.pos:self.pos + T]
-            q, k, v = blk.qkv(blk.norm1(h)).view(B, T, 3, blk.heads, -1).unbind(2)
-            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-            q, k = turned(q, c, s), turned(k, c, s)
-            if n in self.k:
-                k = torch.cat((self.k[n], k), -2)
-                v = torch.cat((self.v[n], v), -2)
-            self.k[n], self.v[n] = k, v
-            a = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=torch.arange(k.shape[2], device=dev)[None] <= torch.arange(self.pos, self.pos + T, device=dev)[:, None])
-            h = h + blk.out(a.transpose(1, 2).reshape(B, T, -1))
-            h = h + blk.mlp(blk.norm2(h))
-        self.pos += T
-        return m.head(m.norm(h[:, -1]))
+        positions = range(self.seen, self.seen + tokens.shape[-1])
+        self.seen = positions.stop
+        hidden = self.model.embed(tokens.to(self.model.devices[0]))
+        for number, (block, device) in enumerate(zip(self.model.blocks, self.model.devices)):
+            hidden = hidden.to(device)
+            window = slice(positions.start, positions.stop)
+            angles = self.model.cos[number][window], self.model.sin[number][window]
+            query, key, value = (self.heads_of(part, block) for part in block.qkv(block.norm1(hidden)).chunk(3, dim=-1))
+            self.keys[number] = joined(self.keys[number], turned(key, *angles))
+            self.values[number] = joined(self.values[number], value)
+            of_query = torch.arange(positions.start, positions.stop, device=device).unsqueeze(1)
+            of_key = torch.arange(positions.stop, device=device).unsqueeze(0)
+            attended = nn.functional.scaled_dot_product_attention(
+                turned(query, *angles), self.keys[number], self.values[number], attn_mask=of_key <= of_query
+            )
+            hidden = hidden + block.out(attended.transpose(1, 2).flatten(2))
+            hidden = hidden + block.mlp(block.norm2(hidden))
+        return self.model.head(self.model.norm(hidden))[:, -1]
 
 
 # %% wrong: rotated_twice

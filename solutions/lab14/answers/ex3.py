@@ -484,31 +484,6 @@ def interleaved(model, prompts, new):
     return [torch.cat(o, 1) for o in out]
 
 
-# %% right: topk
-# Takes the token by topk.
-
-def interleaved(model, prompts, new):
-    n = len(prompts)
-    caches = [model.new_cache() for _ in range(n)]
-    cur = [p.to(model.device0) for p in prompts]
-    out = [[] for _ in range(n)]
-    pending = None
-    for t in range(n * new):
-        g = t % n
-        if pending is not None:
-            pg, ph = pending
-            ph = ph.to(model.device1)
-        h = model.stage0(cur[g].to(model.device0), caches[g])
-        if pending is not None:
-            cur[pg] = model.stage1(ph, caches[pg]).topk(1, -1).indices
-            out[pg].append(cur[pg])
-        pending = (g, h)
-    pg, ph = pending
-    cur[pg] = model.stage1(ph.to(model.device1), caches[pg]).topk(1, -1).indices
-    out[pg].append(cur[pg])
-    return [torch.cat(o, 1) for o in out]
-
-
 # %% wrong: prompt_every_step
 # Gives the prompt to stage 0 at each step.
 
