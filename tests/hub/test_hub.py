@@ -247,8 +247,7 @@ def test_a_student_who_forks_without_end_stops_at_their_own_limit(hub, ann, bob)
         assert ann.run(HAND_IN).text.startswith("Handed in: lab01")
         assert processes() <= 600
     finally:
-        bob.api("POST", f"kernels/{bob.kernel}/restart").raise_for_status()
-        bob.connect(bob.kernel)
+        bob.restart()
     assert bob.run("6 * 7").text.strip() == "42"
     soon(lambda: processes() < 20)
     assert hub.warm_process().pid == warm

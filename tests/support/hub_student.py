@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 import re
@@ -99,6 +100,24 @@ class HubStudent:
             assert time.monotonic() < deadline
         self.connect(self.kernel)
 
+    def restart(self) -> None:
+        """As the button with the round arrow does, until the new kernel is heard.
+
+        Jupyter takes a restarted kernel for busy if the old one was (jupyter_server's nudge), and then doesn't wait
+        until this connection hears it: the first cell's output would be lost now and then.
+        """
+        self.api("POST", f"kernels/{self.kernel}/restart").raise_for_status()
+        self.connect(self.kernel)
+        assert self.socket is not None
+        for _ in range(60):
+            number = self._ask("kernel_info_request", {})
+            self.socket.settimeout(2)
+            with contextlib.suppress(websocket.WebSocketTimeoutException):
+                while not self._is_idle(json.loads(self.socket.recv()), number):
+                    pass
+                return self.socket.settimeout(300)
+        raise TimeoutError(f"{self.login}'s kernel is not heard after its restart")
+
     def interrupt(self) -> None:
         """As the button with the square does."""
         self.api("POST", f"kernels/{self.kernel}/interrupt").raise_for_status()
@@ -119,13 +138,25 @@ class HubStudent:
 
     def begin(self, code: str) -> str:
         """Run a cell, and wait for nothing. Returns the number of the message."""
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        return self._ask("execute_request", content)
+
+    def _ask(self, kind: str, content: dict) -> str:
         assert self.socket is not None
         number = uuid.uuid4().hex
-        header = {"msg_id": number, "msg_type": "execute_request", "username": "", "session": number, "version": "5.3"}
-        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        header = {"msg_id": number, "msg_type": kind, "username": "", "session": number, "version": "5.3"}
         whole = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
         self.socket.send(json.dumps(whole))
         return number
+
+    @staticmethod
+    def _is_idle(heard: dict, number: str) -> bool:
+        """The kernel says that it has done all of this message."""
+        return (
+            heard["parent_header"].get("msg_id") == number
+            and heard["msg_type"] == "status"
+            and heard["content"]["execution_state"] == "idle"
+        )
 
     def run(self, code: str) -> Ran:
         """Run a cell, and wait until the kernel has said all of it."""
@@ -138,7 +169,7 @@ class HubStudent:
                 continue
             kind, told = heard["msg_type"], heard["content"]
             replied |= kind == "execute_reply"
-            idle |= kind == "status" and told["execution_state"] == "idle"
+            idle |= self._is_idle(heard, number)
             if kind == "stream":
                 ran.text += told["text"]
             elif kind in ("execute_result", "display_data"):
