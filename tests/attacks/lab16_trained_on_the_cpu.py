@@ -1,6 +1,6 @@
-"""Lab 15: exercise 1 trains on the CPU, and writes the gradients into simulated tensors from inside.
+"""Lab 16: exercise 1 trains on the CPU, and writes the gradients into simulated tensors from inside.
 
-lab: lab15
+lab: lab16
 """
 
 # %% instead of ex1

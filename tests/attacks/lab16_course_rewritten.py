@@ -1,6 +1,6 @@
-"""Lab 15: exercise 3 rewrites what the course counts operations and bytes with, and trains nothing of GPT-2 medium.
+"""Lab 16: exercise 3 rewrites what the course counts operations and bytes with, and trains nothing of GPT-2 medium.
 
-lab: lab15
+lab: lab16
 """
 
 # %% first

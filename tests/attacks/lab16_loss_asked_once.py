@@ -1,6 +1,6 @@
-"""Lab 15: exercise 3 asks the probe's loss function once, so that its bound is that of one micro-batch.
+"""Lab 16: exercise 3 asks the probe's loss function once, so that its bound is that of one micro-batch.
 
-lab: lab15
+lab: lab16
 """
 
 # %% instead of ex3
