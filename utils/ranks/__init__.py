@@ -20,16 +20,14 @@ and when the notebook's process ends, however it does.
 from __future__ import annotations
 
 import inspect
-import pickle
 from collections.abc import Callable
 from typing import Any
-
-import cloudpickle
 
 import simgpu
 
 from .cells import register_ranks_magic
 from .launch import results_of, shared_fork_server
+from .sending import sendable
 from .telling import RankError, RanksInterrupted
 
 __all__ = ["RankError", "Ranks", "RanksInterrupted", "ranks"]
@@ -58,16 +56,6 @@ def ranks(count: int, **machine) -> Ranks:
     inspect.signature(simgpu.enable).bind(count, **machine)  # a TypeError that names what enable does not know
     shared_fork_server()  # loads PyTorch meanwhile
     return Ranks(count, machine)
-
-
-def sendable(what: object) -> bytes:
-    """What a process needs to have the same; functions and classes of a notebook go as their code."""
-    try:
-        return cloudpickle.dumps(what)
-    except (TypeError, pickle.PicklingError) as error:
-        raise TypeError(
-            f"This cannot be sent to other processes: {error}. Create it on each rank, inside the function."
-        ) from None
 
 
 register_ranks_magic(ranks)
