@@ -240,7 +240,9 @@ def test_a_student_who_forks_without_end_stops_at_their_own_limit(hub, ann, bob)
         owners = [process.info["uids"] for process in psutil.process_iter(["uids"])]
         return sum(owner is not None and owner.real == number for owner in owners)
 
-    bob.begin("import subprocess; subprocess.run(['bash', '-c', 'f() { f | f & }; f; wait'], stderr=subprocess.DEVNULL)")
+    bob.begin(
+        "import subprocess; subprocess.run(['bash', '-c', 'f() { f | f & }; f; wait'], stderr=subprocess.DEVNULL)"
+    )
     try:
         soon(lambda: processes() > 300)
         ann.connect(ann.kernel)  # the server ends a connection whose client is silent for long, as this one is above

@@ -42,6 +42,18 @@ def test_each_rank_has_a_gpu_of_its_own_and_what_it_returns_comes_back():
         assert told == {"place": f"simgpu:{number}", "given": [1, 2], "world": "4"}
 
 
+OPERATORS = torch.ops.aten.mm.default, torch.ops.aten.mm, torch.ops.aten, torch.ops
+
+
+def found_here(operators):
+    mine = torch.ops.aten.mm.default, torch.ops.aten.mm, torch.ops.aten, torch.ops
+    return [one is other for one, other in zip(operators, mine, strict=True)]
+
+
+def test_pytorchs_operators_can_be_sent():
+    assert ranks(1).run(found_here, OPERATORS) == [[True] * 4]
+
+
 def machine():
     import simgpu
 

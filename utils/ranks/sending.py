@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copyreg
 import pickle
+from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 import cloudpickle
 import torch
@@ -20,12 +22,16 @@ def sendable(what: object) -> bytes:
         ) from None
 
 
-def _operator(name: str):
+def _operator(name: str) -> Any:
     """torch.ops itself for "", or what it has by this name, such as aten.mm.default."""
     return reduce(getattr, name.split(".") if name else [], torch.ops)
 
 
-copyreg.pickle(type(torch.ops), lambda ops: (_operator, ("",)))
-copyreg.pickle(type(torch.ops.aten), lambda namespace: (_operator, (namespace.name,)))
+def _by_name(name: str) -> tuple[Callable, tuple[str]]:
+    return _operator, (name,)
+
+
+copyreg.pickle(type(torch.ops), lambda ops: _by_name(""))
+copyreg.pickle(type(torch.ops.aten), lambda namespace: _by_name(namespace.name))
 for _kind in (type(torch.ops.aten.mm), type(torch.ops.aten.mm.default)):
-    copyreg.pickle(_kind, lambda operator: (_operator, (str(operator),)))
+    copyreg.pickle(_kind, lambda operator: _by_name(str(operator)))

@@ -123,9 +123,7 @@ def compare_ledger(student, step, peak):
         need(not isinstance(found, str), f"it returned {found}. Return a dict.")
         need(set(found) == set(ENTRIES), f"the keys are {sorted(found)}. Return the keys {sorted(ENTRIES)}.")
         for name, seconds in right.items():
-            need(
-                abs(found[name] - seconds) < 1e-9, f"{name!r} is {seconds:g} s, but you returned {found[name]:.6g} s."
-            )
+            need(abs(found[name] - seconds) < 1e-9, f"{name!r} is {seconds:g} s, but you returned {found[name]:.6g} s.")
 
 
 @books.fact("its five entries are right, and add up to the step")
@@ -138,7 +136,7 @@ def _(student):
     compare_ledger(student, WITHOUT_IDLE, 60)
 
 
-# --- a policy for recomputation ----------------------------------------------------------------------------------------
+# --- a policy for recomputation -------------------------------------------------------------------------------------
 
 recomputing = lab.exercise(
     "policy",

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
-from utils.models.block import HIDDEN, Block
+from utils.models.llama_block import HIDDEN, LlamaBlock
 from utils.observe.trace import Event, Timeline, record
 
 LENGTH = 8192
@@ -19,17 +19,22 @@ def block_with_policy(policy: Callable) -> dict[str, float]:
     gpu = torch.device("simgpu:0")
     memory = torch.get_device_module(gpu).memory_allocated
     with gpu:
-        block = Block().bfloat16()
+        block = LlamaBlock().bfloat16()
     x = torch.empty(1, LENGTH, HIDDEN, device=gpu, dtype=torch.bfloat16, requires_grad=True)
     contexts = partial(create_selective_checkpoint_contexts, policy)
-    for _ in range(2):  # once to warm up
-        y = None  # frees that of the warm-up
+
+    def step() -> int:
+        """Returns the bytes that are kept, the block's input included and its output not."""
         block.zero_grad()
         before = memory(gpu)
-        with record(gpu) as timeline:
-            y = checkpoint(block, x, use_reentrant=False, context_fn=contexts)
-            kept = memory(gpu) - before - y.nbytes + x.nbytes
-            y.backward(torch.ones_like(y))
+        y = checkpoint(block, x, use_reentrant=False, context_fn=contexts)
+        kept = memory(gpu) - before - y.nbytes + x.nbytes
+        y.backward(torch.ones_like(y))
+        return kept
+
+    step()  # to warm up
+    with record(gpu) as timeline:
+        kept = step()
     return {"kept": kept / LENGTH / HIDDEN, "seconds": timeline.busy(gpu)}
 
 

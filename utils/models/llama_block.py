@@ -7,7 +7,7 @@ HIDDEN, INNER, HEADS, KEY_HEADS = 4096, 14336, 32, 8
 SIZE = HIDDEN // HEADS
 
 
-class Block(nn.Module):
+class LlamaBlock(nn.Module):
     """(sequences, tokens, HIDDEN) to the same shape.
 
     Without rotary positions; and with LayerNorm, which is one kernel on CUDA and on simgpu, where Llama has RMSNorm.
