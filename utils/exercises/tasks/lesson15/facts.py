@@ -143,15 +143,15 @@ recomputing = lab.exercise(
     points=0,
     title="A policy for recomputation",
     hints=[
-        'Of the outputs that the backward pass reads, attention takes longest for each byte: keep it. "attention" in '
-        "str(op) finds it.",
+        "The backward pass reads the inputs of down, and not its output. So recomputation stops before down, and "
+        "keeping its output saves no time.",
+        'Of the others, attention takes longest for each byte: keep it. "attention" in str(op) finds it.',
         "op is torch.ops.aten.mm.default for a matrix product. args[1].shape is (inputs, outputs).",
-        "gate and up return 7 bytes each, which is too much. The backward pass needs down's inputs, not its output: "
-        "it adds the output to x and forgets it.",
-        "So keep products with 4096 inputs and at most 4096 outputs: q, k, v and o.",
+        "gate and up take 7 bytes each, which is too much beside attention. So keep products with 4096 inputs and at "
+        "most 4096 outputs: q, k, v and o.",
     ],
 )
-CAP = 10  # bytes per token and hidden number
+CAP = 10  # bytes per element of the layer's input
 SLACK = 1.005
 
 
@@ -170,10 +170,10 @@ def best():
     return on_ranks(1, block_with_policy, policy, gpu="H100", compute=False)[0]["seconds"]
 
 
-@recomputing.fact("a block keeps at most 10 bytes per token and hidden number")
+@recomputing.fact("a layer keeps at most 10 bytes per element of its input")
 def _(student):
     kept = student.run(run_policy)["kept"]
-    need(kept <= CAP, f"your policy keeps {kept:.1f} bytes per token and hidden number, the block's input included.")
+    need(kept <= CAP, f"your policy keeps {kept:.1f} bytes per element of the layer's input, which itself takes 2.")
 
 
 @recomputing.fact("no policy with so few bytes takes less time")
@@ -181,6 +181,6 @@ def _(student):
     found, least = student.run(run_policy)["seconds"], best()
     need(
         found <= SLACK * least,
-        f"a block takes {found * 1e3:.2f} ms on the simulated clock, but {least * 1e3:.2f} ms are possible. What else "
+        f"a layer takes {found * 1e3:.2f} ms on the simulated clock, but {least * 1e3:.2f} ms are possible. What else "
         "takes long to recompute for each byte, and still fits?",
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from utils.models.llama_block import HIDDEN, LlamaBlock
 from utils.observe.trace import Event, Timeline, record
@@ -15,13 +15,20 @@ LENGTH = 8192
 
 
 def block_with_policy(policy: Callable) -> dict[str, float]:
-    """One block's bytes kept per token and hidden number, and seconds of its forward and backward pass."""
+    """One block's bytes kept per element of its input, and seconds of its forward and backward pass."""
     gpu = torch.device("simgpu:0")
     memory = torch.get_device_module(gpu).memory_allocated
     with gpu:
         block = LlamaBlock().bfloat16()
     x = torch.empty(1, LENGTH, HIDDEN, device=gpu, dtype=torch.bfloat16, requires_grad=True)
-    contexts = partial(create_selective_checkpoint_contexts, policy)
+
+    def asked(*args, **kwargs):
+        answer = policy(*args, **kwargs)
+        if not isinstance(answer, CheckpointPolicy):
+            raise TypeError(f"policy returned {answer!r}. Return a CheckpointPolicy.")
+        return answer
+
+    contexts = partial(create_selective_checkpoint_contexts, asked)
 
     def step() -> int:
         """Returns the bytes that are kept, the block's input included and its output not."""
@@ -35,7 +42,7 @@ def block_with_policy(policy: Callable) -> dict[str, float]:
     step()  # to warm up
     with record(gpu) as timeline:
         kept = step()
-    return {"kept": kept / LENGTH / HIDDEN, "seconds": timeline.busy(gpu)}
+    return {"kept": kept / x.numel(), "seconds": timeline.busy(gpu)}
 
 
 def timeline_of(kernels: list[tuple[str, float, int, float]]) -> Timeline:
