@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 from torch.utils import checkpoint as checkpoints
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from simgpu.torch_private import DispatchMode
 from utils.exercises.ledger import adding_to
 from utils.observe.trace import record
 
@@ -68,18 +68,22 @@ class Recomputed(nn.Module):
         return checkpoints.checkpoint(self.block, x, use_reentrant=False)
 
 
-class _Outputs(TorchDispatchMode):
-    """The bytes of the outputs of each operator that runs."""
+class _Costs(DispatchMode):
+    """The bytes of the outputs of each operator that runs on a device, and the seconds of its kernels."""
 
-    def __init__(self):
+    def __init__(self, device: torch.device):
         super().__init__()
-        self.sizes: dict[str, int] = {}
+        self.device = device
+        self.costs: dict[str, dict[str, float]] = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        outputs = func(*args, **(kwargs or {}))
-        tensors = [each for each in (outputs if isinstance(outputs, tuple) else (outputs,)) if each is not None]
-        size = sum(each.nbytes for each in tensors if isinstance(each, torch.Tensor))
-        self.sizes[str(func)] = self.sizes.get(str(func), 0) + size
+        with record(self.device) as timeline:
+            outputs = func(*args, **(kwargs or {}))
+        if seconds := timeline.busy(self.device):
+            cost = self.costs.setdefault(str(func), {"bytes": 0, "seconds": 0.0})
+            tensors = outputs if isinstance(outputs, tuple) else (outputs,)
+            cost["bytes"] += sum(each.nbytes for each in tensors if isinstance(each, torch.Tensor))
+            cost["seconds"] += seconds
         return outputs
 
 
@@ -88,16 +92,9 @@ def operators_of(block: nn.Module, x: torch.Tensor) -> dict[str, dict[str, float
 
     Views, which have no kernel, are left out.
     """
-    with torch.no_grad(), _Outputs() as outputs, record(str(x.device)) as timeline:
+    with torch.no_grad(), _Costs(x.device) as costs:
         block(x)
-    seconds: dict[str, float] = {}
-    for event in timeline.events:
-        seconds[event.name] = seconds.get(event.name, 0.0) + event.end - event.start
-    return {
-        name: {"bytes": size, "seconds": seconds[name.split(".")[1]]}
-        for name, size in outputs.sizes.items()
-        if name.split(".")[1] in seconds
-    }
+    return costs.costs
 
 
 def noted_precision(model: nn.Module) -> list[tuple[str, str]]:
