@@ -26,6 +26,7 @@ import warnings
 import weakref
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils import _foreach_utils
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.benchmark.utils import timer
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 from torch.utils.data import DistributedSampler
 from torchvision.models import resnet50
 from torchvision.models.resnet import Bottleneck, ResNet
@@ -889,6 +890,74 @@ def a_checkpoint_draws_the_same_random_numbers_again_and_keeps_inputs_only():
     assert all(torch.equal(a, b) for a, b in zip(gradients(part), expected, strict=True))
     assert inspect.signature(checkpoint).parameters["preserve_rng_state"].default is True
     assert [tensor.data_ptr() for tensor in saved] == [x.data_ptr()]
+
+
+@claim("lab15: lab15-ex2-task")
+def a_linear_layer_saves_a_view_of_its_weight_and_a_view_keeps_its_storage():
+    x, layer = torch.randn(3, 20, 8, requires_grad=True), nn.Linear(8, 4)
+    normed = nn.LayerNorm(8, elementwise_affine=False)(x)
+    saved, _ = saved_by(lambda: layer(normed[:, -1]))
+    whole, weight = (tensor.untyped_storage().data_ptr() for tensor in (normed, layer.weight))
+    assert {tensor.untyped_storage().data_ptr() for tensor in saved} == {whole, weight}
+    assert not [tensor for tensor in saved if tensor is layer.weight]
+    assert [t.untyped_storage().nbytes() for t in saved if t.untyped_storage().data_ptr() == whole] == [normed.nbytes]
+
+
+@claim("lab15: lab15-ex2-task")
+def a_pack_hook_that_returns_no_tensor_keeps_no_memory():
+    def alive(pack):
+        seen = weakref.WeakSet()
+        model, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)), torch.randn(2, 4)
+        model[1].register_forward_hook(lambda module, inputs, output: seen.add(output))
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
+            output = model(x)
+        return len(seen), output
+
+    assert alive(lambda tensor: tensor)[0] == 1
+    assert alive(lambda tensor: tensor.nbytes)[0] == 0
+
+
+@claim("lab15: lab15-ex3-task")
+def a_policy_says_which_operators_run_again_and_contexts_serve_one_block():
+    def policy(context, operator, *args, **kwargs):
+        saves = str(operator) == "aten.mm.default"
+        return CheckpointPolicy.MUST_SAVE if saves else CheckpointPolicy.PREFER_RECOMPUTE
+
+    part = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Tanh(), nn.Linear(4, 4, bias=False), nn.Tanh())
+    x = torch.randn(2, 4, requires_grad=True)
+    fresh = partial(create_selective_checkpoint_contexts, policy)
+    output = checkpoint(part, x, use_reentrant=False, context_fn=fresh)
+    with Operators() as ran:
+        output.sum().backward()
+    assert ran.names.count("tanh") == 2
+    assert ran.names.count("mm") == 4, "those of the backward pass"
+    once = fresh()
+    first = checkpoint(part, x, use_reentrant=False, context_fn=lambda: once)
+    second = checkpoint(part, x, use_reentrant=False, context_fn=lambda: once)
+    first.sum().backward()
+    with pytest.raises(RuntimeError, match="only allowed to backward once"):
+        second.sum().backward()
+
+
+@claim("lab15: lab15-ex4-task")
+def a_scaler_skips_a_step_that_overflows_and_halves_its_scale():
+    model, x = nn.Linear(4, 3), torch.randn(6, 4)
+    optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cpu", init_scale=2.0**40)
+    before = model.weight.detach().clone()
+    with torch.autocast("cpu", dtype=torch.float16):
+        logits = model(x)
+        loss = functional.cross_entropy(logits, torch.zeros(6, dtype=torch.long))
+    assert (logits.dtype, loss.dtype, model.weight.dtype) == (torch.float16, torch.float32, torch.float32)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    assert not model.weight.grad.isfinite().all()
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.equal(model.weight, before)
+    assert scaler.get_scale() == 2.0**39
+    assert torch.tensor(1e-8).half() == 0
+    assert torch.tensor(1e-8).bfloat16() > 0
+    assert torch.tensor(1e5).half().isinf()
 
 
 @claim("lab09: lab09-ex5-task")

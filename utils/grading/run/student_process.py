@@ -38,6 +38,7 @@ EARLY = (
         "utils.exercises.ledger",
         "utils.models.gpt",
         "utils.kits.decoding",
+        "utils.kits.step",
         "utils.kits.small_cluster",
         "utils.schedules",
         "utils.exercises.facts.reference",
