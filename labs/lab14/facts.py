@@ -193,7 +193,10 @@ def why_logits(found: np.ndarray, model: GPT, text: np.ndarray, prompt: int, pla
     if more:
         return more
     if place >= prompt:
-        return "Does each block have its own cache, with the keys and values of all earlier tokens, in order?"
+        return (
+            "Does each block have its own cache, with the keys and values of all earlier tokens, in order? Are the "
+            "positions of a call the same in each block?"
+        )
     return "Does each Decoder start with an empty cache, one for each block? The rest is as in Block.forward."
 
 
@@ -361,6 +364,7 @@ def need_cache_in_place(student, places, shape):
         for device, held in zip(run["devices"], run["held"], strict=True):
             blocks = places.count(device)
             least, most = blocks * one * (prompt + new), blocks * one * (prompt + new + SPARE)
+            need(held >= 0, f"{device} holds fewer bytes than before the first call. Do not change or move the model.")
             need(
                 held >= 0.95 * least,
                 f"{device} holds {held:,} bytes beyond the weights, but the keys and values of its "
