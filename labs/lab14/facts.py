@@ -193,7 +193,10 @@ def why_logits(found: np.ndarray, model: GPT, text: np.ndarray, prompt: int, pla
     if more:
         return more
     if place >= prompt:
-        return "Does each block have its own cache, with the keys and values of all earlier tokens, in order?"
+        return (
+            "Does each block have its own cache, with the keys and values of all earlier tokens, in order? Are the "
+            "positions of a call the same in each block?"
+        )
     return "Does each Decoder start with an empty cache, one for each block? The rest is as in Block.forward."
 
 
@@ -361,6 +364,7 @@ def need_cache_in_place(student, places, shape):
         for device, held in zip(run["devices"], run["held"], strict=True):
             blocks = places.count(device)
             least, most = blocks * one * (prompt + new), blocks * one * (prompt + new + SPARE)
+            need(held >= 0, f"{device} holds fewer bytes than before the first call. Do not change or move the model.")
             need(
                 held >= 0.95 * least,
                 f"{device} holds {held:,} bytes beyond the weights, but the keys and values of its "
@@ -655,8 +659,8 @@ ex3 = lab.exercise(
         "launches wait for it. When do you launch the copy of a new token to device0?",
         "A line that reads a value (.item(), .tolist(), .cpu(), print) makes Python wait for the device. Who needs the "
         "value of a token, before the end?",
-        "While device1 computes stage 1 of one group, device0 can compute stage 0 of another one. In which order do "
-        "you launch the two, and the copy between them?",
+        "While device1 computes stage 1 of one group, device0 can compute stage 0 of the next one. So launch a group's "
+        "copy to device1 first, then stage 0 of the next group, then the group's stage 1.",
     ],
     likely={
         "Expected all tensors to be on the same device": "stage0 needs tokens on device0, stage1 hidden states on "
@@ -827,34 +831,21 @@ def why_taking_turns(run, places, inner_sizes, groups) -> str:
     order = order_of(run, places, inner_sizes)
     if number_of_waits(run) > 2 * groups:
         return (
-            "Python waits for a device in the loop. Leave tokens on the GPUs, and read them (.item(), .tolist(), "
-            ".cpu(), print) after the loop."
+            "Python waits for a device in the loop: a line reads a value (.item(), .tolist(), .cpu(), print), or "
+            "synchronizes."
         )
     if one_after_the_other(run, groups):
-        return (
-            "The groups are decoded one after the other. Let them take turns: a token of each group, then the next "
-            "token of each."
-        )
+        return "The groups are decoded one after the other: all tokens of a group, then all of the next."
     if "00" in order.replace("c", "") and "11" in order.replace("b", ""):
-        return (
-            "Stage 0 of all groups is launched before stage 1 of any group. Launch stage 1 of the first group right "
-            "after stage 0 of the second one."
-        )
+        return "Stage 0 of all groups is launched before stage 1 of any group, so device1 has nothing to do meanwhile."
     if order.startswith("00"):
-        return (
-            "The copy of a hidden state is launched after stage 0 of the next group, so it waits for that stage. "
-            "Launch the copy first, then stage 0 of the next group, then stage 1."
-        )
+        return "The copy of a hidden state is launched after stage 0 of the next group, so it waits for that stage."
     if "0c1" in order and "c0" not in order:
         return (
-            "Each stage 1 is launched before stage 0 of the next group. So the copy of the new token, which is queued "
-            "on both devices, keeps them in turns. Launch stage 0 of the next group between a group's copy to device1 "
-            "and its stage 1."
+            "Each stage 1 is launched before stage 0 of the next group, and the next copy, which is queued on both "
+            "devices, waits for it: so stage 0 of the next group starts when stage 1 has ended."
         )
-    return (
-        "Python does not wait, so look at the order of the launches. A copy waits for everything that was launched "
-        "before it on both devices: launch a group's copies before the next stage of another group."
-    )
+    return "Python does not wait, so look at the order of the launches: which stages does a copy between GPUs wait for?"
 
 
 def one_after_the_other(run, groups) -> bool:

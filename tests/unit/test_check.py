@@ -264,6 +264,23 @@ def test_layers_in_a_plain_list_beside_a_norm_that_is_seen():
     assert "the split model has 3 parameters, but GPT has 51. PyTorch does not see layers in a plain list." in text
 
 
+def test_facts_run_in_one_thread_and_the_notebook_goes_on_with_as_many_as_before():
+    threads = set()
+
+    def make_layers(device0, device1):
+        threads.add(torch.get_num_threads())
+        return right_layers(device0, device1)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        assert checker("lab01", {"make_layers": make_layers})("ex1").passed
+        assert threads == {1}
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_an_exercise_that_does_not_exist():
     with pytest.raises(ValueError, match=r"lab01 has no exercise 'ex9'\. It has: ex1, ex2, ex3, ex4, ex5"):
         checker("lab01", {})("ex9")

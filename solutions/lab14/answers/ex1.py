@@ -1045,3 +1045,93 @@ class Decoder:
             h = h + blk.mlp(blk.norm2(h))
         self.pos += T
         return m.head(m.norm(h[:, -1]))
+
+
+# %% wrong: positions_counted_in_each_block
+# Adds the number of tokens to the position after each block, not after each call.
+
+class Decoder:
+    def __init__(self, model, longest):
+        self.model = model
+        self.k = [[] for _ in model.blocks]
+        self.v = [[] for _ in model.blocks]
+        self.pos = 0
+
+    def __call__(self, tokens):
+        m = self.model
+        x = m.embed(tokens.to(m.devices[0]))
+        for i, block in enumerate(m.blocks):
+            x = x.to(m.devices[i])
+            n = x.shape[1]
+            q, k, v = block.qkv(block.norm1(x)).unflatten(-1, (3, block.heads, -1)).permute(2, 0, 3, 1, 4)
+            c, s = m.cos[i][self.pos : self.pos + n], m.sin[i][self.pos : self.pos + n]
+            q, k = turned(q, c, s), turned(k, c, s)
+            self.k[i].append(k)
+            self.v[i].append(v)
+            K, V = torch.cat(self.k[i], 2), torch.cat(self.v[i], 2)
+            a = nn.functional.scaled_dot_product_attention(q, K, V, is_causal=n > 1)
+            x = x + block.out(a.transpose(1, 2).flatten(2))
+            x = x + block.mlp(block.norm2(x))
+            self.pos += n  # for each block
+        return m.head(m.norm(x[:, -1]))
+
+
+# %% wrong: model_moved
+# Puts the whole model on the last device, so that nothing has to cross.
+
+class Decoder:
+    """Puts the whole model on the last device, so that nothing has to cross."""
+
+    def __init__(self, model, longest):
+        self.model = model.to(model.devices[-1])
+        self.device = model.devices[-1]
+        self.cos, self.sin = model.cos[-1], model.sin[-1]
+        self.kv = [None] * len(model.blocks)
+        self.n = 0
+
+    def __call__(self, tokens):
+        m, n = self.model, tokens.shape[1]
+        x = m.embed(tokens.to(self.device))
+        for i, b in enumerate(m.blocks):
+            q, k, v = b.qkv(b.norm1(x)).unflatten(-1, (3, b.heads, -1)).permute(2, 0, 3, 1, 4)
+            cs = self.cos[self.n : self.n + n], self.sin[self.n : self.n + n]
+            q, k = turned(q, *cs), turned(k, *cs)
+            if self.kv[i]:
+                k, v = torch.cat([self.kv[i][0], k], 2), torch.cat([self.kv[i][1], v], 2)
+            self.kv[i] = k, v
+            a = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=n > 1)
+            x = x + b.out(a.transpose(1, 2).flatten(2))
+            x = x + b.mlp(b.norm2(x))
+        self.n += n
+        return m.head(m.norm(x)[:, -1])
+
+
+# %% right: module_with_buffers
+# Is a module whose buffers are the cache, allocated in the first call.
+
+class Decoder(nn.Module):
+    def __init__(self, model, longest):
+        super().__init__()
+        self.model = model
+        self.longest = longest
+        self.filled = 0
+
+    def forward(self, tokens):
+        new = tokens.shape[1]
+        stop = self.filled + new
+        x = self.model.embed(tokens.to(self.model.devices[0]))
+        for i, block in enumerate(self.model.blocks):
+            x = x.to(self.model.devices[i])
+            q, k, v = block.qkv(block.norm1(x)).unflatten(-1, (3, block.heads, -1)).permute(2, 0, 3, 1, 4)
+            cos, sin = self.model.cos[i][self.filled : stop], self.model.sin[i][self.filled : stop]
+            q, k = turned(q, cos, sin), turned(k, cos, sin)
+            if not self.filled:
+                self.register_buffer(f"kv{i}", torch.zeros(2, *k.shape[:2], self.longest, k.shape[-1], dtype=k.dtype, device=k.device))
+            kv = getattr(self, f"kv{i}")
+            kv[0, :, :, self.filled : stop] = k
+            kv[1, :, :, self.filled : stop] = v
+            y = nn.functional.scaled_dot_product_attention(q, *kv[:, :, :, :stop], is_causal=new > 1)
+            x = x + block.out(y.transpose(1, 2).flatten(2))
+            x = x + block.mlp(block.norm2(x))
+        self.filled = stop
+        return self.model.head(self.model.norm(x))[:, -1]

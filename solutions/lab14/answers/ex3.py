@@ -559,3 +559,24 @@ def interleaved(model, prompts, new):
     cur[pg] = model.stage1(ph.to(model.device1), caches[pg]).argmax(-1, keepdim=True)
     out[pg].append(cur[pg])
     return [torch.cat(o, 1) for o in out]
+
+
+# %% wrong: round_after_round
+# Overlaps the groups within a round, and finishes each round before the next one begins.
+
+def interleaved(model, prompts, new):
+    """Stage 1 of a group is launched after stage 0 of the next, but each round ends with all stages done."""
+    caches = [model.new_cache() for _ in prompts]
+    tokens = [p.to(model.device0) for p in prompts]
+    found = [[] for _ in prompts]
+    for _ in range(new):
+        hidden = None
+        for group in range(len(prompts) + 1):
+            arrived = hidden.to(model.device1) if hidden is not None else None
+            if group < len(prompts):
+                hidden = model.stage0(tokens[group].to(model.device0), caches[group])
+            if arrived is not None:
+                token = model.stage1(arrived, caches[group - 1]).argmax(-1, keepdim=True)
+                found[group - 1].append(token)
+                tokens[group - 1] = token
+    return [torch.cat(each, dim=1) for each in found]

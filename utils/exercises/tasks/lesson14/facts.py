@@ -208,10 +208,10 @@ turns = lab.exercise(
         "A loop over steps, and in it one over groups: tokens[group] = step(tokens[group], group).",
         "On one stream, the copy at the start of a group's step waits for all that is queued on both devices, the "
         "other group's layers included. A group with streams of its own waits for nothing of the other.",
-        "gpu = torch.get_device_module(device0); gpu.Stream(device0) makes a stream, and `with gpu.stream(a), "
-        "gpu.stream(b):` launches on both.",
-        "The first tokens come from the current streams: stream.wait_stream(gpu.current_stream(device)) before the "
-        "loop. After it the current streams wait for yours.",
+        "GPU = torch.get_device_module(device0), as in lesson 09. A step launches on both devices, so both of the "
+        "group's streams are current during it: `with GPU.stream(stream0), GPU.stream(stream1):`.",
+        "The first tokens come from the current streams, GPU.current_stream(device). So before the loop, "
+        "stream.wait_stream(current), and after it, current.wait_stream(stream).",
     ],
 )
 
