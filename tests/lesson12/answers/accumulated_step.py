@@ -112,3 +112,20 @@ def accumulated_step(model, optimizer, micro_batches, loss_fn, reduce_once, keep
     optimizer.step()
     for p in model.parameters():
         p.grad = None
+
+
+# %% right: waits_once
+# As PyTorch's docstring advises: only the last backward pass waits for reductions.
+
+
+def accumulated_step(model, optimizer, micro_batches, loss_fn, reduce_once, keep_weights):
+    left = len(micro_batches)
+    for x, y in micro_batches:
+        left -= 1
+        model.set_is_last_backward(left == 0)
+        model.set_requires_gradient_sync(left == 0 or not reduce_once)
+        model.set_reshard_after_backward(not keep_weights or left == 0)
+        loss = loss_fn(model(x), y)
+        loss.div(len(micro_batches)).backward()
+    optimizer.step()
+    optimizer.zero_grad()

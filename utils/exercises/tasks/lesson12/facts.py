@@ -121,12 +121,12 @@ def compare_steps(student, seed, count, reduce_once, keep_weights):
         told = student.run(accumulated, seed, count, reduce_once, keep_weights)[0]
         before, right = on_one_device(seed, 2, count)
         far = np.linalg.norm(told["after"] - right) / np.linalg.norm(right - before)
-        need(
-            far < 1e-3,
-            f"after two steps, the weights are off by {far:.0%} of the whole batch's change. Is each loss divided by "
-            "the number of micro-batches? Is zero_grad called once a step? Does the last backward pass reduce, and "
-            "free the gathered weights?",
+        ask = (
+            "Does the last backward pass reduce gradients and free the gathered weights?"
+            if reduce_once or keep_weights
+            else "Is each loss divided by the number of micro-batches, and is zero_grad called once a step?"
         )
+        need(far < 1e-3, f"after two steps, the weights are off by {far:.0%} of the whole batch's change. {ask}")
         return told["sent"]
 
 
@@ -148,8 +148,8 @@ def _(student):
             found = times(sent, "reduce_scatter")
             need(
                 found == right,
-                f"with reduce_once={reduce_once}, each layer's gradients are reduce-scattered {found:g} times in a "
-                f"step of 4 micro-batches (step {number}), not {right}.",
+                f"with reduce_once={reduce_once}, step {number} of 4 micro-batches makes {found:g} reduce-scatters "
+                f"per layer, not {right}.",
             )
 
 
@@ -159,7 +159,7 @@ def _(student):
         for number, sent in enumerate(compare_steps(student, 4, 4, True, keep_weights)):
             found = times(sent, "all_gather")
             need(
-                found == right,
-                f"with keep_weights={keep_weights}, each layer's weights are all-gathered {found:g} times in a step "
-                f"of 4 micro-batches (step {number}), not {right}.",
+                right <= found < right + 1,  # after set_is_last_backward(False), FSDP gathers one layer once more
+                f"with keep_weights={keep_weights}, step {number} of 4 micro-batches makes {found:g} all-gathers per "
+                f"layer, not {right}.",
             )
