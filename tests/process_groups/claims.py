@@ -218,7 +218,7 @@ def a_distributed_sampler_gives_all_ranks_as_many_rows():
     assert len(set(torch.cat(parts).tolist())) == 2 * dist.get_world_size() + 1  # the others come twice
 
 
-@claim("12: shards-choose", "12: shards-task")
+@claim("12: shards-sends-note", "12: shards-task")
 def an_all_reduce_is_a_reduce_scatter_and_an_all_gather():
     world = dist.get_world_size()
     mine = torch.arange(4.0 * world) * (dist.get_rank() + 1)
@@ -385,7 +385,7 @@ def columns_then_rows_need_one_sum_forward_and_one_backward():
     assert cut["second"].weight.placements[0].is_shard(1)
 
 
-@claim("lab03: lab03-ex1-task")
+@claim("lab03: lab03-ex1-task", "12: shards-sends")
 def clip_grad_norm_of_a_sharded_model_is_that_of_the_whole():
     whole, model = network(), sharded()
     backward(whole, batch())

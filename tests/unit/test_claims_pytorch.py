@@ -1323,7 +1323,7 @@ class Handle:
         return f"stream {len(self.priorities) - 1}"
 
 
-@claim("12: shards-read", "explanation 12/2")
+@claim("12: shards-read", "explanation 12/4")
 def fsdp_copies_in_and_gathers_on_streams_of_high_priority():
     handle = Handle()
     with pytest.MonkeyPatch.context() as patch:
@@ -1337,7 +1337,7 @@ def fsdp_copies_in_and_gathers_on_streams_of_high_priority():
     assert len({*high, streams.all_reduce_stream}) == 4
 
 
-@claim("12: shards-read", "explanation 12/2")
+@claim("12: shards-read", "explanation 12/4")
 def an_all_gather_waits_for_its_copy_in_and_for_the_copy_out_of_the_layer_before_the_last():
     """So the one of layer i + 1 needs nothing that layer i computes: a rolling prefetch, no pairs."""
     gather = inspect.getsource(_fsdp_collectives.foreach_all_gather)

@@ -64,6 +64,8 @@ def received(way: str, micro_batches: int) -> float:
             for last in [False] * (micro_batches - 1) + [True]:
                 if "last" in way:
                     model.set_requires_gradient_sync(last)
+                if "both passes" in way:
+                    model.set_reshard_after_backward(last)
                 with model.no_sync() if "no_sync" in way and not last else nullcontext():
                     model(torch.ones(2, WIDTH)).square().mean().backward()
     gathered, scattered, reduced = seen.bytes.values()
@@ -107,6 +109,7 @@ def precision() -> dict:
 
 
 WAYS = ("DDP", "DDP, no_sync", "FSDP", "FSDP, at the last", "FSDP, at the last, weights kept")
+WAYS += ("FSDP, at the last, weights kept in and after both passes",)
 
 
 def main() -> None:
@@ -135,7 +138,7 @@ def told():
 
 
 @pytest.mark.parametrize(
-    ("way", "bytes_each"), list(zip(WAYS, ((6, 48), (6, 6), (9, 72), (9, 51), (6, 27)), strict=True))
+    ("way", "bytes_each"), list(zip(WAYS, ((6, 48), (6, 6), (9, 72), (9, 51), (6, 27), (6, 6)), strict=True))
 )
 def test_what_a_step_of_one_and_of_eight_micro_batches_receives(told, way, bytes_each):
     assert told[way] == list(map(float, bytes_each))

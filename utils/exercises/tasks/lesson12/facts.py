@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from utils.exercises.facts import Lab, case, need
-from utils.exercises.tasks.lesson12.measured import WIDTH, on_one_device
+from utils.exercises.tasks.lesson12.measured import on_one_device
 
 lab = Lab("lesson12", "Shards of a model")
 
@@ -94,75 +94,6 @@ def _(student):
     )
 
 
-# --- a model that is never whole -----------------------------------------------------------------------------------
-
-fsdp = lab.exercise(
-    "sharded_model",
-    points=0,
-    title="A model that no rank ever holds whole",
-    hints=[
-        "with torch.device('meta'): model = make()",
-        "fully_shard(layer, mp_policy=policy) for each nn.Linear, then fully_shard(model, mp_policy=policy). "
-        "MixedPrecisionPolicy has param_dtype and reduce_dtype.",
-        "Then model.to_empty(device=gpu), and layer.reset_parameters() for each nn.Linear.",
-    ],
-)
-
-
-def built(lab):
-    from utils.exercises.tasks.lesson12.measured import building
-    from utils.exercises.tasks.on_ranks import on_ranks
-
-    return on_ranks(2, building, lab.sharded_model)
-
-
-LAYER = WIDTH * WIDTH + WIDTH  # parameters
-
-
-@fsdp.fact("every parameter is an initialized float32 shard on the rank's GPU")
-def _(student):
-    told = student.run(built)[0]
-    need(bool(told["parameters"]), f"it returned a {told['kind']}. Return the model.")
-    for name, is_sharded, kind, dtype, spread in told["parameters"]:
-        need(is_sharded, f"{name} is a plain parameter on {kind}: fully_shard has not reached it.")
-        need(kind != "meta", f"{name} is on the meta device and has no memory. Allocate it with to_empty(device=gpu).")
-        need(kind == "simgpu", f"{name} is on {kind}. The shards belong on `gpu`.")
-        need(dtype == "torch.float32", f"{name} is {dtype}. The policy computes in bfloat16; shards stay float32.")
-        drawn = spread is not None and 0.5 < spread * WIDTH**0.5 < 1.01
-        need(drawn, f"{name} does not look initialized: to_empty leaves whatever is in memory. Call reset_parameters.")
-
-
-@fsdp.fact("no rank holds the whole model while it is built")
-def _(student):
-    share = student.run(built)[0]["most"] / (3 * LAYER * 4)
-    need(
-        share < 0.8,
-        f"a rank held {share:.1f} times the bytes of the whole model. Is it built on the meta device, and does "
-        "to_empty come after fully_shard?",
-    )
-
-
-@fsdp.fact("layers are all-gathered one at a time in bfloat16, and gradients are reduced in float32")
-def _(student):
-    told = student.run(built)[0]
-    gathered = [size for name, size in told["sent"] if name == "all_gather"]
-    reduced = [size for name, size in told["sent"] if name == "reduce_scatter"]
-    need(
-        bool(gathered and reduced),
-        "a pass of this model lacks an all-gather or a reduce-scatter. Did fully_shard wrap the model?",
-    )
-    need(
-        len(gathered) >= 3,
-        f"{len(gathered)} all-gathers fetch all three layers. Call fully_shard on each nn.Linear before you call "
-        "it on the model.",
-    )
-    need(max(gathered) < LAYER * 4, "weights are all-gathered in float32. Which argument of the policy prevents that?")
-    need(
-        max(reduced) > LAYER * 2,
-        "gradients are reduced in bfloat16, which loses small ones. Which argument of the policy sets their dtype?",
-    )
-
-
 # --- several micro-batches -----------------------------------------------------------------------------------------
 
 several = lab.exercise(
@@ -170,44 +101,65 @@ several = lab.exercise(
     points=0,
     title="A step of several micro-batches",
     hints=[
-        "model.set_requires_gradient_sync(False) before a backward pass keeps its gradients on this rank.",
-        "Set it to True for the last micro-batch: number == len(micro_batches) - 1.",
-        "Divide each loss by len(micro_batches) before backward. Call torch.nn.utils.clip_grad_norm_ once, before "
-        "optimizer.step().",
+        "Set both switches before each micro-batch. last = number == len(micro_batches) - 1 tells which is the last.",
+        "model.set_requires_gradient_sync(last or not reduce_once). For set_reshard_after_backward it is keep_weights.",
+        "Divide each loss by len(micro_batches) before backward. Call zero_grad once, before the first micro-batch.",
     ],
 )
+MODEL = 2  # layers
 
 
-def accumulated(lab, seed, count, max_norm, steps):
+def accumulated(lab, seed, count, reduce_once, keep_weights):
     from utils.exercises.tasks.lesson12.measured import steps_with_micro_batches
     from utils.exercises.tasks.on_ranks import on_ranks
 
-    return on_ranks(2, steps_with_micro_batches, lab.accumulated_step, seed, count, max_norm, steps)
+    return on_ranks(2, steps_with_micro_batches, lab.accumulated_step, seed, count, reduce_once, keep_weights)
 
 
-def compare_steps(student, seed, count, max_norm, why):
-    with case(f"With {count} micro-batches and max_norm={max_norm:g}"):
-        told = student.run(accumulated, seed, count, max_norm, 2)
-        before, *after = on_one_device(seed, 2, count, max_norm, 2)
-        for step, right in enumerate(after):
-            far = np.linalg.norm(told[0]["after"][step] - right) / np.linalg.norm(right - before)
-            need(far < 1e-3, f"after step {step} the weights are off by {far:.0%} of the whole batch's change. {why}")
+def compare_steps(student, seed, count, reduce_once, keep_weights):
+    with case(f"With {count} micro-batches, reduce_once={reduce_once} and keep_weights={keep_weights}"):
+        told = student.run(accumulated, seed, count, reduce_once, keep_weights)[0]
+        before, right = on_one_device(seed, 2, count)
+        far = np.linalg.norm(told["after"] - right) / np.linalg.norm(right - before)
+        ask = (
+            "Does the last backward pass reduce gradients and free the gathered weights?"
+            if reduce_once or keep_weights
+            else "Is each loss divided by the number of micro-batches, and is zero_grad called once a step?"
+        )
+        need(far < 1e-3, f"after two steps, the weights are off by {far:.0%} of the whole batch's change. {ask}")
+        return told["sent"]
+
+
+def times(sent, kind):
+    """How often each layer's weights or gradients travel in a step."""
+    return sum(name == kind for name, _ in sent) / MODEL
 
 
 @several.fact("two steps give the same weights as one process with the whole batch")
 def _(student):
-    why = "Is each loss divided by the number of micro-batches, and is zero_grad called once a step?"
-    compare_steps(student, 1, 3, 1e6, why)
+    compare_steps(student, 1, 3, False, False)
+    compare_steps(student, 2, 4, True, True)
 
 
-@several.fact("gradients are clipped by the norm of the whole batch's gradient")
+@several.fact("with reduce_once, gradients are reduced after the last micro-batch only, and otherwise after each")
 def _(student):
-    why = "Clip once, after the last backward pass and before the optimizer's step."
-    compare_steps(student, 2, 4, 0.05, why)
+    for reduce_once, right in ((True, 1), (False, 4)):
+        for number, sent in enumerate(compare_steps(student, 3, 4, reduce_once, False)):
+            found = times(sent, "reduce_scatter")
+            need(
+                found == right,
+                f"with reduce_once={reduce_once}, step {number} of 4 micro-batches makes {found:g} reduce-scatters "
+                f"per layer, not {right}.",
+            )
 
 
-@several.fact("gradients are reduce-scattered once a step, after the last micro-batch")
+@several.fact("with keep_weights, weights are gathered once a step, and otherwise for each micro-batch")
 def _(student):
-    for number, sent in enumerate(student.run(accumulated, 3, 4, 1.0, 2)[0]["sent"]):
-        times = sum(name == "reduce_scatter" for name, _ in sent) / 2  # two layers
-        need(times == 1, f"in step {number} each layer's gradients are reduce-scattered {times:g} times.")
+    for keep_weights, right in ((True, 1), (False, 4)):
+        for number, sent in enumerate(compare_steps(student, 4, 4, True, keep_weights)):
+            found = times(sent, "all_gather")
+            need(
+                right <= found < right + 1,  # after set_is_last_backward(False), FSDP gathers one layer once more
+                f"with keep_weights={keep_weights}, step {number} of 4 micro-batches makes {found:g} all-gathers per "
+                f"layer, not {right}.",
+            )

@@ -5,13 +5,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
 from torch.nn.utils import parameters_to_vector
 
 from utils.exercises.facts.probes import array, fill, gradient_of
 from utils.observe.trace import record
-
-WIDTH = 128  # of the model that is sharded
 
 
 def place():
@@ -52,66 +49,38 @@ def vector(model):
     return np.concatenate([array(p).ravel() for p in model.parameters()])
 
 
-def three_layers():
-    layers = [nn.Linear(WIDTH, WIDTH) for _ in range(3)]
-    return nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
+def halves():
+    return nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 6))
 
 
-def building(sharded_model):
-    """What a rank holds at most while it builds the model, what its parameters are, and what a pass of it sends."""
-    gpu, module = place(), torch.get_device_module(place())
-    torch.manual_seed(0)  # the same on every rank, as DTensor asks for
-    before = module.memory_allocated(gpu)
-    module.reset_peak_memory_stats(gpu)
-    model = sharded_model(three_layers, gpu)
-    most = module.max_memory_allocated(gpu) - before
-    told = {"kind": type(model).__name__, "most": most, "parameters": [], "sent": [], "output": ""}
-    if not isinstance(model, nn.Module):
-        return told
-    for name, p in model.named_parameters():
-        sharded = isinstance(p, DTensor)
-        mine = p.to_local() if sharded else p
-        spread = None if mine.device.type == "meta" else np.abs(array(mine)).max().item()
-        told["parameters"].append([name, sharded, str(mine.device.type), str(p.dtype), spread])
-    if all(sharded and kind == "simgpu" for _, sharded, kind, _, _ in told["parameters"]):
-        with record() as timeline:
-            output = model(torch.ones(4, WIDTH, device=gpu))
-            output.float().square().mean().backward()
-        told["sent"], told["output"] = communication(timeline), str(output.dtype)
-    return told
-
-
-def steps_with_micro_batches(accumulated_step, seed, count, max_norm, steps):
-    """The whole weights after some steps on a share of the batch, and what each step has sent."""
+def steps_with_micro_batches(accumulated_step, seed, count, reduce_once, keep_weights):
+    """The whole weights after two steps on a share of the batch, and what each step has sent."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 6))
+    model = halves()
     fill(model, seed)
     model.to(place())
     for layer in (model[0], model[2]):
-        fully_shard(layer)
+        fully_shard(layer, reshard_after_forward=False)
     fully_shard(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    after, sent = [], []
-    for step in range(steps):
+    shards = list(model.parameters())
+    optimizer, sent = torch.optim.SGD(shards, lr=0.5), []
+    for step in range(2):
         x, y = (numbers(seed + 10 * step + which, ranks * count * 2, 6).chunk(ranks)[rank] for which in range(2))
         batches = [(a.to(place()), b.to(place())) for a, b in zip(x.chunk(count), y.chunk(count), strict=True)]
         with record() as timeline:
-            accumulated_step(model, optimizer, batches, nn.functional.mse_loss, max_norm)
-        after.append(np.concatenate([array(p.full_tensor()).ravel() for p in model.parameters()]))
+            accumulated_step(model, optimizer, batches, nn.functional.mse_loss, reduce_once, keep_weights)
         sent.append(communication(timeline))
-    return {"after": after, "sent": sent}
+    return {"after": np.concatenate([array(p.full_tensor()).ravel() for p in shards]), "sent": sent}
 
 
-def on_one_device(seed, ranks, count, max_norm, steps):
-    """The weights before and after each of the same steps, by one process with the whole batch."""
-    model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 6))
+def on_one_device(seed, ranks, count):
+    """The weights before and after two of the same steps, by one process with the whole batch."""
+    model = halves()
     fill(model, seed)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    yield vector(model)
-    for step in range(steps):
+    optimizer, before = torch.optim.SGD(model.parameters(), lr=0.5), vector(model)
+    for step in range(2):
         x, y = (numbers(seed + 10 * step + which, ranks * count * 2, 6) for which in range(2))
         optimizer.zero_grad()
         nn.functional.mse_loss(model(x), y).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
         optimizer.step()
-        yield vector(model)
+    return before, vector(model)

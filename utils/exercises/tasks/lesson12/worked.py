@@ -1,7 +1,5 @@
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.utils import vector_to_parameters
 
 
@@ -16,25 +14,12 @@ def sharded_step(model, shard, optimizer):
     vector_to_parameters(weights, model.parameters())
 
 
-def sharded_model(make, gpu):
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    with torch.device("meta"):
-        model = make()
-    layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
-    for layer in layers:
-        fully_shard(layer, mp_policy=policy)
-    fully_shard(model, mp_policy=policy)
-    model.to_empty(device=gpu)
-    for layer in layers:
-        layer.reset_parameters()
-    return model
-
-
-def accumulated_step(model, optimizer, micro_batches, loss_fn, max_norm):
+def accumulated_step(model, optimizer, micro_batches, loss_fn, reduce_once, keep_weights):
     optimizer.zero_grad()
     for number, (x, y) in enumerate(micro_batches):
-        model.set_requires_gradient_sync(number == len(micro_batches) - 1)
+        last = number == len(micro_batches) - 1
+        model.set_requires_gradient_sync(last or not reduce_once)
+        model.set_reshard_after_backward(last or not keep_weights)
         loss = loss_fn(model(x), y) / len(micro_batches)
         loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     optimizer.step()
