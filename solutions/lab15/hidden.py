@@ -33,7 +33,9 @@ def _(student):
     seen.compare_kept(student, "unfused block", [48, 6, 3, 80], (3, 7, 48), "bfloat16")
     seen.compare_kept(student, "recomputed block", [48, 6, 3, 80], (3, 7, 48), "bfloat16", device0)
     seen.compare_kept(student, "head", [24, 9], (2, 50, 24), "bfloat16", device1)
-    seen.need_left_alone(student, "recomputed block", [16, 2, 1, 32], (1, 4, 16))
+    seen.compare_kept(student, "stack", stack, (40, 12))
+    seen.compare_kept(student, "chunked gate", [16, 24], (5, 16))
+    seen.need_left_alone(student, "recomputed block", [16, 2, 1, 32], (1, 4, 16), frozen=2, mode="evaluation")
 
 
 @seen.ex3.fact("choose is also right for other tables")
@@ -49,6 +51,13 @@ def _(student):
             for name in chance.sample(names, count)
         }
         seen.compare_choice(student, table, chance.randrange(20, 60 * count))
+    seen.compare_choice(student, seen.table_of(seen.SHORT), 5)
+    kinds = ["relu", "tanh", "exp", "mean", "sum"]
+    table = {
+        f"aten.{name}": {"bytes": chance.randrange(5, 90), "seconds": chance.randrange(1, 90) / 10}
+        for name in (*names, *(f"{kind}.default" for kind in kinds))
+    }
+    seen.compare_choice(student, table, sum(each["bytes"] for each in table.values()) * 9 // 10)
 
 
 @seen.ex3.fact("contexts is also right with other operators, with none and with all, and on the other device")
@@ -57,15 +66,20 @@ def _(student):
     for saved in (
         ["aten.silu.default"],
         ["aten.mm.default", "aten.native_layer_norm.default", "aten.bmm.default"],
+        ["aten.bmm.default"],
+        ["aten.mul.Scalar"],
         [],
     ):
         seen.compare_policy(student, saved, sizes, 17, student.devices[1], steps=3)
 
 
-@seen.ex4.fact("the step is also right on the CPU and on the other device, and survives a larger scale there")
+@seen.ex4.fact(
+    "the step is also right with another model, on the CPU and on the other device, and survives a larger scale there"
+)
 def _(student):
-    seen.compare_mixed(student, "cpu", seed=8, steps=6, rows=20)
+    more_classes = [["Linear", 12, 32], ["GELU"], ["Linear", 32, 9]]
+    seen.compare_mixed(student, "cpu", seed=8, steps=6, rows=20, stack=more_classes)
     seen.compare_mixed(student, student.devices[1], seed=9, steps=3, clip=0.2, scale=4.0, junk=True)
-    with seen.with_scale(1024.0, 4, 0.05, "cpu"):
-        seen.need_precision(seen.ask_mixed(student, "cpu"))
+    seen.compare_mixed(student, "cpu", seed=3, steps=1, scale=1.0, clip=1e9, shrink=seen.LARGE)
+    seen.need_flood_survived(student, "cpu", seed=11, steps=8, flood=6, clip=1e9)
     seen.need_survival(student, "cpu", seed=10, scale=2.0**45, steps=45, clip=1e9)

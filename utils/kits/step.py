@@ -57,6 +57,18 @@ class LastTokenHead(nn.Module):
         return self.head(self.norm(x)[:, -1])
 
 
+class ChunkedGate(nn.Module):
+    """A gated MLP, without its output matrix, whose two matrices are the halves of one parameter."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2 * intermediate_size, hidden_size) / hidden_size**0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gate, up = self.weight.chunk(2)
+        return nn.functional.silu(nn.functional.linear(x, gate)) * nn.functional.linear(x, up)
+
+
 class Recomputed(nn.Module):
     """A block whose forward pass is computed again in the backward pass."""
 

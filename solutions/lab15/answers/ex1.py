@@ -530,6 +530,39 @@ def hfu(config, sequences, length, seconds, gpus, peak, recomputed):
     return mfu(config, sequences, length, seconds, gpus, peak)
 
 
+# %% wrong: whole_sequences_per_gpu
+# Gives each GPU sequences // gpus, and loses the remainder.
+
+def mfu(config, sequences, length, seconds, gpus, peak):
+    return hfu(config, sequences, length, seconds, gpus, peak, 0)
+
+
+def hfu(config, sequences, length, seconds, gpus, peak, recomputed):
+    h, layers = config["hidden_size"], config["num_hidden_layers"]
+    kv = h // config["num_attention_heads"] * config["num_key_value_heads"]
+    layer = 2 * h * h + 2 * h * kv + 3 * h * config["intermediate_size"]
+    flops = 6 * (layers * layer + h * config["vocab_size"]) + 12 * layers * h * length
+    flops += recomputed * (2 * layer + 4 * h * length)
+    tokens_per_gpu = sequences // gpus * length
+    return flops * tokens_per_gpu / (seconds * peak[config["torch_dtype"]]["dense"])
+
+
+# %% wrong: attention_recomputed_in_full
+# Counts a recomputed layer's attention for a whole step: the formula has 12.
+
+def mfu(config, sequences, length, seconds, gpus, peak):
+    return hfu(config, sequences, length, seconds, gpus, peak, 0)
+
+
+def hfu(config, sequences, length, seconds, gpus, peak, recomputed):
+    h, layers = config["hidden_size"], config["num_hidden_layers"]
+    kv = h // config["num_attention_heads"] * config["num_key_value_heads"]
+    layer = 2 * h * h + 2 * h * kv + 3 * h * config["intermediate_size"]
+    flops = 6 * (layers * layer + h * config["vocab_size"]) + 12 * layers * h * length
+    flops += recomputed * (2 * layer + 12 * h * length)
+    return flops * sequences * length / (seconds * gpus * peak[config["torch_dtype"]]["dense"])
+
+
 # %% right: operations_by_name
 # A dict of matrices by name, as in the model's state.
 

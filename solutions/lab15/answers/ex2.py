@@ -305,6 +305,122 @@ def kept_bytes(block, x):
     return sum(kept.values())
 
 
+# %% wrong: parameters_by_tensor_address
+# Compares the addresses at which tensors begin, so the second half of a weight is no weight.
+
+def kept_bytes(block, x):
+    kept = {}
+    parameters = {p.data_ptr() for p in block.parameters()}
+
+    def pack(tensor):
+        if tensor.data_ptr() not in parameters:
+            storage = tensor.untyped_storage()
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        block(x)
+    return sum(kept.values())
+
+
+# %% wrong: parameters_by_shape
+# Leaves out tensors with the shape of a parameter or its transpose. An activation may have that shape.
+
+def kept_bytes(block, x):
+    kept = {}
+    shapes = {tuple(p.shape) for p in block.parameters()} | {tuple(p.shape)[::-1] for p in block.parameters()}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if tuple(tensor.shape) not in shapes:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        block(x)
+    return sum(kept.values())
+
+
+# %% wrong: backward_and_clears
+# Runs backward, then clears the gradients, also those that were there before.
+
+def kept_bytes(block, x):
+    kept = {}
+    parameters = {p.untyped_storage().data_ptr() for p in block.parameters()}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        y = block(x)
+    y.sum().backward()
+    block.zero_grad()
+    x.grad = None
+    return sum(kept.values())
+
+
+# %% wrong: clears_gradients_first
+# Clears the gradients first, as a training step does.
+
+def kept_bytes(block, x):
+    kept = {}
+    parameters = {p.untyped_storage().data_ptr() for p in block.parameters()}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    block.zero_grad()
+    x.grad = None
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        y = block(x)
+    return sum(kept.values())
+
+
+# %% wrong: always_train
+# Turns training on to measure, and leaves it on for a block in evaluation mode.
+
+def kept_bytes(block, x):
+    kept = {}
+    parameters = {p.untyped_storage().data_ptr() for p in block.parameters()}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    block.train()
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        y = block(x)
+    return sum(kept.values())
+
+
+# %% wrong: eval_then_train
+# Turns dropout off to measure, then on again: masks are not counted.
+
+def kept_bytes(block, x):
+    kept = {}
+    parameters = {p.untyped_storage().data_ptr() for p in block.parameters()}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    block.eval()
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        y = block(x)
+    block.train()
+    return sum(kept.values())
+
+
 # %% right: keeps_the_tensors
 # Collects the tensors first, and looks at their storages afterwards.
 

@@ -575,6 +575,163 @@ def contexts(saved):
     return partial(create_selective_checkpoint_contexts, policy)
 
 
+# %% wrong: microseconds
+# Compares whole microseconds, so short operators are worth nothing.
+
+def choose(operators, cap):
+    best = None
+    for n in range(len(operators) + 1):
+        for names in itertools.combinations(operators, n):
+            if sum(operators[name]["bytes"] for name in names) <= cap:
+                again = sum(int(cost["seconds"] * 1e6) for name, cost in operators.items() if name not in names)
+                if best is None or again < best[0]:
+                    best = again, set(names)
+    return best[1]
+
+
+def contexts(saved):
+    def policy(context, operator, *args, **kwargs):
+        return CheckpointPolicy.MUST_SAVE if str(operator) in saved else CheckpointPolicy.MUST_RECOMPUTE
+
+    return partial(create_selective_checkpoint_contexts, policy)
+
+
+# %% wrong: rounds_to_microseconds
+# Rounds seconds to microseconds.
+
+def choose(operators, cap):
+    best = None
+    for n in range(len(operators) + 1):
+        for names in itertools.combinations(operators, n):
+            if sum(operators[name]["bytes"] for name in names) <= cap:
+                again = sum(round(cost["seconds"], 6) for name, cost in operators.items() if name not in names)
+                if best is None or again < best[0]:
+                    best = again, set(names)
+    return best[1]
+
+
+def contexts(saved):
+    def policy(context, operator, *args, **kwargs):
+        return CheckpointPolicy.MUST_SAVE if str(operator) in saved else CheckpointPolicy.MUST_RECOMPUTE
+
+    return partial(create_selective_checkpoint_contexts, policy)
+
+
+# %% wrong: at_most_seven
+# Tries sets of at most 7 operators.
+
+def choose(operators, cap):
+    best = None
+    for n in range(min(len(operators), 7) + 1):
+        for names in itertools.combinations(operators, n):
+            if sum(operators[name]["bytes"] for name in names) <= cap:
+                again = sum(cost["seconds"] for name, cost in operators.items() if name not in names)
+                if best is None or again < best[0]:
+                    best = again, set(names)
+    return best[1]
+
+
+def contexts(saved):
+    def policy(context, operator, *args, **kwargs):
+        return CheckpointPolicy.MUST_SAVE if str(operator) in saved else CheckpointPolicy.MUST_RECOMPUTE
+
+    return partial(create_selective_checkpoint_contexts, policy)
+
+
+# %% wrong: overloads_alike
+# Compares the operators' names without their overloads, so aten.mul.Scalar saves aten.mul.Tensor.
+
+def choose(operators, cap):
+    best = None
+    for n in range(len(operators) + 1):
+        for names in itertools.combinations(operators, n):
+            if sum(operators[name]["bytes"] for name in names) <= cap:
+                again = sum(cost["seconds"] for name, cost in operators.items() if name not in names)
+                if best is None or again < best[0]:
+                    best = again, set(names)
+    return best[1]
+
+
+def contexts(saved):
+    packets = {name.rpartition(".")[0] for name in saved}
+
+    def policy(context, operator, *args, **kwargs):
+        kept = str(operator).rpartition(".")[0] in packets
+        return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.MUST_RECOMPUTE
+
+    return partial(create_selective_checkpoint_contexts, policy)
+
+
+# %% wrong: starts_with_is_enough
+# Compares the beginnings of names, so aten.mul.Scalar saves aten.mul.Tensor.
+
+def choose(operators, cap):
+    best = None
+    for n in range(len(operators) + 1):
+        for names in itertools.combinations(operators, n):
+            if sum(operators[name]["bytes"] for name in names) <= cap:
+                again = sum(cost["seconds"] for name, cost in operators.items() if name not in names)
+                if best is None or again < best[0]:
+                    best = again, set(names)
+    return best[1]
+
+
+def contexts(saved):
+    stems = tuple(name.rsplit(".", 1)[0] for name in saved)
+
+    def policy(context, operator, *args, **kwargs):
+        return CheckpointPolicy.MUST_SAVE if str(operator).startswith(stems) else CheckpointPolicy.MUST_RECOMPUTE
+
+    return partial(create_selective_checkpoint_contexts, policy)
+
+
+# %% wrong: substring
+# Looks for the operator's short name in the names to save: mm is in bmm.
+
+def choose(operators, cap):
+    best = None
+    for n in range(len(operators) + 1):
+        for names in itertools.combinations(operators, n):
+            if sum(operators[name]["bytes"] for name in names) <= cap:
+                again = sum(cost["seconds"] for name, cost in operators.items() if name not in names)
+                if best is None or again < best[0]:
+                    best = again, set(names)
+    return best[1]
+
+
+def contexts(saved):
+    def policy(context, operator, *args, **kwargs):
+        name = str(operator).split(".")[1]
+        return CheckpointPolicy.MUST_SAVE if any(name in each for each in saved) else CheckpointPolicy.MUST_RECOMPUTE
+
+    return partial(create_selective_checkpoint_contexts, policy)
+
+
+# %% wrong: saved_is_emptied
+# Takes the names out of the caller's set.
+
+def choose(operators, cap):
+    best = None
+    for n in range(len(operators) + 1):
+        for names in itertools.combinations(operators, n):
+            if sum(operators[name]["bytes"] for name in names) <= cap:
+                again = sum(cost["seconds"] for name, cost in operators.items() if name not in names)
+                if best is None or again < best[0]:
+                    best = again, set(names)
+    return best[1]
+
+
+def contexts(saved):
+    names = []
+    while saved:
+        names.append(saved.pop())
+
+    def policy(context, operator, *args, **kwargs):
+        return CheckpointPolicy.MUST_SAVE if str(operator) in names else CheckpointPolicy.MUST_RECOMPUTE
+
+    return partial(create_selective_checkpoint_contexts, policy)
+
+
 # %% right: in_or_out_one_by_one
 # Decides for one operator after the other, by recursion, and gives PyTorch True or False.
 
@@ -675,3 +832,24 @@ def contexts(saved):
         library, operator, overload = name.split(".")
         found.append(getattr(getattr(getattr(torch.ops, library), operator), overload))
     return partial(create_selective_checkpoint_contexts, found)
+
+
+# %% right: a_list
+# Returns a list of names.
+
+def choose(operators, cap):
+    best = None
+    for n in range(len(operators) + 1):
+        for names in itertools.combinations(operators, n):
+            if sum(operators[name]["bytes"] for name in names) <= cap:
+                again = sum(cost["seconds"] for name, cost in operators.items() if name not in names)
+                if best is None or again < best[0]:
+                    best = again, set(names)
+    return sorted(best[1])
+
+
+def contexts(saved):
+    def policy(context, operator, *args, **kwargs):
+        return CheckpointPolicy.MUST_SAVE if str(operator) in saved else CheckpointPolicy.MUST_RECOMPUTE
+
+    return partial(create_selective_checkpoint_contexts, policy)

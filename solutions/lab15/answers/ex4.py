@@ -333,6 +333,105 @@ def train_step(model, optimizer, scaler, x, y, clip):
     return loss
 
 
+# %% wrong: zero_step_on_overflow
+# Sets gradients to zero when one is infinite, and steps anyway: momentum moves the weights.
+
+def train_step(model, optimizer, scaler, x, y, clip):
+    optimizer.zero_grad()
+    with torch.autocast(x.device.type, dtype=torch.float16):
+        logits = model(x)
+    loss = nn.functional.cross_entropy(logits.float(), y)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    if not all(torch.isfinite(p.grad).all() for p in model.parameters()):
+        optimizer.zero_grad(set_to_none=False)
+    nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    scaler.update()
+    return loss.detach()
+
+
+# %% wrong: float16_softmax
+# Takes the softmax of float16 logits in float16, and the loss of it in float32.
+
+def train_step(model, optimizer, scaler, x, y, clip):
+    optimizer.zero_grad()
+    with torch.autocast(x.device.type, dtype=torch.float16):
+        logits = model(x)
+    loss = nn.functional.nll_loss(logits.log_softmax(-1).float(), y)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), clip)
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()
+
+
+# %% wrong: bf16_logits_rounding
+# Rounds the logits to bfloat16 on the way to float32.
+
+def train_step(model, optimizer, scaler, x, y, clip):
+    optimizer.zero_grad()
+    with torch.autocast(x.device.type, dtype=torch.float16):
+        logits = model(x)
+    loss = nn.functional.cross_entropy(logits.bfloat16().float(), y)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), clip)
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()
+
+
+# %% wrong: default_dtype
+# Leaves autocast's dtype out. On the CPU it is bfloat16.
+
+def train_step(model, optimizer, scaler, x, y, clip):
+    optimizer.zero_grad()
+    with torch.autocast(x.device.type):
+        logits = model(x)
+    loss = nn.functional.cross_entropy(logits.float(), y)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), clip)
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()
+
+
+# %% wrong: sum_over_the_batch
+# Sums the loss over the batch.
+
+def train_step(model, optimizer, scaler, x, y, clip):
+    optimizer.zero_grad()
+    with torch.autocast(x.device.type, dtype=torch.float16):
+        logits = model(x)
+    loss = nn.functional.cross_entropy(logits.float(), y, reduction="sum")
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), clip)
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()
+
+
+# %% wrong: six_classes
+# Computes the cross-entropy by hand, with the number of classes of the model below.
+
+def train_step(model, optimizer, scaler, x, y, clip):
+    optimizer.zero_grad()
+    with torch.autocast(x.device.type, dtype=torch.float16):
+        logits = model(x)
+    chosen = (y.unsqueeze(1) == torch.arange(6, device=y.device)).float()
+    loss = -(logits.float().log_softmax(-1)[:, :6] * chosen).sum(-1).mean()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), clip)
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()
+
+
 # %% right: scaler_by_hand
 # Scales, looks for inf and skips by hand, and tells the scaler its new scale.
 
