@@ -218,7 +218,10 @@ def measured_counts(setting, way) -> tuple[float, int]:
 
 def compare_measured(student, setting, cap):
     """As compare_switches, and then beside FSDP2 on simulated ranks."""
-    way, found = compare_switches(student, setting, cap)
+    told = compare_switches(student, setting, cap)
+    if told is None:
+        return
+    way, found = told
     with case(told_setting(setting, cap)):
         received, held = measured_counts(tuple(setting), way)
         need(

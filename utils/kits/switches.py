@@ -21,8 +21,9 @@ def step_with_switches(
     memory = torch.get_device_module(gpu)
     with torch.device("meta"):
         model = nn.Sequential(*[nn.Linear(hidden, hidden, bias=False) for _ in range(layers)])
-    for part in (*model, model):
-        fully_shard(part, reshard_after_forward=reshard_after_forward)
+    for layer in model:
+        fully_shard(layer, reshard_after_forward=reshard_after_forward)
+    sharded = fully_shard(model, reshard_after_forward=reshard_after_forward)
     model.to_empty(device=gpu)
     optimizer = torch.optim.Adam(model.parameters())
     moved, most = 0.0, 0
@@ -32,8 +33,8 @@ def step_with_switches(
         with record(gpu) as timeline:
             for number in range(micro_batches):
                 last = number == micro_batches - 1
-                model.set_requires_gradient_sync(last or not reduce_once)
-                model.set_reshard_after_backward(last or not keep_weights)
+                sharded.set_requires_gradient_sync(last or not reduce_once)
+                sharded.set_reshard_after_backward(last or not keep_weights)
                 model(torch.ones(1, hidden, device=gpu)).square().mean().backward()
         moved, most = sum(received(timeline)), memory.max_memory_allocated(gpu)
         optimizer.step()
