@@ -7,7 +7,8 @@ looked at, for libraries need memory of their own there.
 
 import math
 from collections import Counter
-from itertools import cycle, permutations
+from functools import cache
+from itertools import cycle, permutations, product
 from typing import Any
 
 import numpy as np
@@ -46,170 +47,218 @@ def megabytes(size) -> str:
     return f"{size / 1e6:.2f} MB"
 
 
-# --- ex1: what fills a device ---------------------------------------------------------------------------------------
+# --- ex1: the switches of FSDP2 -------------------------------------------------------------------------------------
 
 ex1 = lab.exercise(
     "ex1",
     star=True,
-    title="What fills a device",
+    title="Choose the switches",
     hints=[
-        "Shard one parameter with 10 elements across 4 devices. How many elements does the largest shard have?",
-        "For each of the three kinds of memory, how many bytes does one element take, which techniques shard it, and "
-        "which parameters have it at all?",
-        "In mixed precision, the optimizer state has a third tensor. Which dtype do all three tensors have?",
+        "For one micro-batch with the default switches, in which passes is each layer all-gathered? Which of these "
+        "all-gathers does each switch save, and in which micro-batches?",
+        "What does a rank hold as shards, whatever the switches? Which switch makes gradients whole, and which "
+        "switches leave weights whole from one layer to the next?",
+        "There are only eight combinations. Compute received and held for each before you choose.",
+        "Of the combinations with held <= cap, return the one that receives the fewest bytes.",
     ],
 )
 
-KINDS = ("weights", "gradients", "optimizer state")
-TECHNIQUES = ("copies", "optimizer state", "gradients", "weights")  # each cuts one kind more than the one before
+SWITCHES = ("reshard_after_forward", "reduce_once", "keep_weights")
+COUNTS = ("received", "held")
+ALL_WAYS = list(product((True, False), (False, True), (False, True)))
+IN_FLIGHT = 1.5  # layers by which a peak may differ: the exercise counts layers in flight in whole numbers
 
 
-def ask_fills(lab, shapes, frozen, copies, technique, mixed):
-    import torch
-    from torch import nn
+def expected_counts(setting, way) -> tuple[float, float]:
+    """Bytes that a rank receives in a step, and those that it holds at the peak. `way`: a value for each switch."""
+    parameters, layers, count, steps = setting
+    reshard, once, keep = way
+    whole, others = 4 * parameters, (count - 1) / count
+    gathers = (1 if keep else steps) + (steps if reshard else 0)
+    gradients = whole if once else whole / count
+    weights = whole + 2 * whole / layers if keep or not reshard else 4 * whole / layers
+    return others * whole * (gathers + (1 if once else steps)), 3 * whole / count + gradients + weights
 
+
+def best_way(setting, cap):
+    fits = [way for way in ALL_WAYS if expected_counts(setting, way)[1] <= cap]
+    return min(fits, key=lambda way: expected_counts(setting, way), default=None)
+
+
+def ask_switches(lab, setting, cap):
     from utils.exercises.facts.probes import kind_of
 
-    parameters = [nn.Parameter(torch.zeros(shape), requires_grad=n >= frozen) for n, shape in enumerate(shapes)]
-    found = (
-        lab.what_fills(parameters, copies, technique, mixed) if mixed else lab.what_fills(parameters, copies, technique)
-    )
-    if not isinstance(found, dict):
-        return kind_of(found)
+    found = lab.choose_switches(*setting, cap)
+    if found is None or not isinstance(found, dict):
+        return None if found is None else kind_of(found)
     return {
-        key if isinstance(key, str) else kind_of(key): float(value)
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
+        key if isinstance(key, str) else kind_of(key): value
+        if isinstance(value, (bool, int, float))
         else kind_of(value)
         for key, value in found.items()
     }
 
 
-def measure_fills(lab, device, counts, mixed):
-    """What one device's part of a training holds, measured: of each kind, so many numbers in each tensor."""
-    import torch
-    from torch import nn
-
-    from utils.observe.devices import is_simulated
-
-    if not is_simulated(device):
-        return None
-    gpu, sizes = torch.get_device_module(device), []
-    low = torch.bfloat16 if mixed else torch.float32
-    before = gpu.memory_allocated(device)
-    weights = [torch.ones(n, dtype=low, device=device) for n in counts[0]]
-    sizes.append(gpu.memory_allocated(device) - before)
-    before = gpu.memory_allocated(device)
-    gradients = [torch.ones(n, dtype=low, device=device) for n in counts[1]]
-    sizes.append(gpu.memory_allocated(device) - before)
-    before = gpu.memory_allocated(device)
-    updated = [nn.Parameter(torch.ones(n, device=device)) for n in counts[2]]
-    extra = 0 if mixed else gpu.memory_allocated(device) - before  # these are the weights themselves, counted above
-    optimizer = torch.optim.Adam(updated)
-    for parameter in updated:
-        parameter.grad = torch.ones_like(parameter)
-    optimizer.step()
-    for parameter in updated:
-        parameter.grad = None
-    sizes.append(gpu.memory_allocated(device) - before - extra)
-    return sizes if weights or gradients or optimizer else None
+def told_setting(setting, cap) -> str:
+    names = ("parameters", "layers", "ranks", "micro_batches", "cap")
+    return "With " + ", ".join(f"{name}={value}" for name, value in zip(names, (*setting, cap), strict=True))
 
 
-def expected_fills(shapes, frozen, copies, technique, mixed):
-    """Of each kind, the numbers in each tensor on the fullest device; and their bytes in all."""
-    level = TECHNIQUES.index(technique)
-    whole = [math.prod(shape) for shape in shapes]
-    shards = [-(-count // copies) for count in whole]
-    trained = slice(frozen, None)
-    counts = [
-        shards if level >= 3 else whole,
-        (shards if level >= 2 else whole)[trained],
-        (shards if level >= 1 else whole)[trained],
-    ]
-    sizes = (2, 2, 12) if mixed else (4, 4, 8)
-    return counts, [size * sum(each) for size, each in zip(sizes, counts, strict=True)]
-
-
-def compare_fills(student, shapes, copies, *, frozen=0, mixed=False, techniques=TECHNIQUES):
-    for technique in techniques:
-        told = f"With parameters of shapes {', '.join(map(str, map(tuple, shapes)))}"
-        told += f" (frozen parameters: the first {frozen})" if frozen else ""
-        with case(f"{told}, copies={copies}, technique={technique!r}{', mixed=True' if mixed else ''}"):
-            found = student.run(ask_fills, [list(each) for each in shapes], frozen, copies, technique, mixed)
-            need(not isinstance(found, str), f"what_fills returned {found}. Return a dict.")
-            counts, sizes = expected_fills(shapes, frozen, copies, technique, mixed)
-            aligned = all(count * (2 if mixed else 4) % BLOCK == 0 for each in counts for count in each)
-            measured = student.run(measure_fills, student.devices[0], counts, mixed) if aligned else None
-            for kind, size in zip(KINDS, measured or sizes, strict=True):
-                need(kind in found, f"the returned dict has no key {kind!r}. Its keys: {', '.join(found) or 'none'}.")
-                need(
-                    not isinstance(found[kind], str),
-                    f"the value of {kind!r} is {found[kind]}. It must be a number of bytes.",
-                )
-                need(
-                    found[kind] == size,
-                    f"{kind!r} is {found[kind]:.0f} bytes instead of {size}{' (measured)' if measured else ''}. "
-                    f"{why_bytes(found[kind], kind, shapes, frozen, copies, technique, mixed)}".strip(),
-                )
-            extra = [key for key in found if key not in KINDS]
+def compare_switches(student, setting, cap):
+    """Returns what the student has chosen, and the numbers told for it."""
+    with case(told_setting(setting, cap)):
+        found, best = student.run(ask_switches, list(setting), cap), best_way(setting, cap)
+        if best is None:
+            need(found is None, "choose_switches returned a combination, but none fits. Return None.")
+            return None
+        need(found is not None, "choose_switches returned None, but a combination fits.")
+        need(not isinstance(found, str), f"choose_switches returned {found}. Return a dict, or None.")
+        for key in (*SWITCHES, *COUNTS):
+            need(key in found, f"the returned dict has no key {key!r}. Its keys: {', '.join(found) or 'none'}.")
+        for key in SWITCHES:
+            need(isinstance(found[key], bool), f"the value of {key!r} is {found[key]!r}. It must be True or False.")
+        for key in COUNTS:
+            number = isinstance(found[key], (int, float)) and not isinstance(found[key], bool)
+            need(number, f"the value of {key!r} is {found[key]!r}. It must be a number of bytes.")
+        way = tuple(found[key] for key in SWITCHES)
+        *first, last = (f"{switch}={value}" for switch, value in zip(SWITCHES, way, strict=True))
+        chosen = f"{', '.join(first)} and {last}"
+        for key, right, why in zip(COUNTS, expected_counts(setting, way), (why_received, why_held), strict=True):
             need(
-                not extra,
-                f"the returned dict also has {', '.join(map(repr, extra))}, which the exercise does not ask for.",
+                math.isclose(found[key], right, rel_tol=1e-9),
+                f"for {chosen}, {key!r} is {found[key]:,.0f} bytes, not {right:,.0f}. "
+                f"{why(found[key], right, setting, way)}".strip(),
             )
+        received, held = expected_counts(setting, way)
+        need(held <= cap, f"{chosen} does not fit: a rank holds {held:,.0f} bytes at its peak.")
+        fewest = expected_counts(setting, best)[0]
+        need(
+            received <= fewest,
+            f"{chosen} fits, but a rank receives {received:,.0f} bytes a step. Another combination that fits receives "
+            f"{fewest:,.0f}.",
+        )
+        return way, found
 
 
-def why_bytes(found, kind, shapes, frozen, copies, technique, mixed) -> str:
-    """The mistake that gives this number of bytes, where it is known."""
-    place, whole = KINDS.index(kind), [math.prod(shape) for shape in shapes]
-    each = ((2, 2, 12) if mixed else (4, 4, 8))[place]
-    counts, sizes = expected_fills(shapes, frozen, copies, technique, mixed)
-    of_others = {other: expected_fills(shapes, frozen, copies, other, mixed)[1][place] for other in TECHNIQUES}
-    if found == 0:
-        return f"Training also takes memory for the {kind}."
-    if found == sum(counts[place]):
-        return f"That is the number of elements. Each element takes {each} bytes."
-    if frozen and found == expected_fills(shapes, 0, copies, technique, mixed)[1][place]:
-        return "Frozen parameters have no gradient and no optimizer state."
-    if found in of_others.values():
-        sharded = sizes[place] < of_others["copies"]
-        return f"{technique!r} {'shards' if sharded else 'does not shard'} the {kind}. See the table."
-    if found == each * (sum(whole[:frozen]) + sum(-(-count // copies) for count in whole[frozen:])):
-        return "The weights of a frozen parameter are sharded like all other weights."
-    if mixed and place == 2 and found in [size * sum(counts[place]) for size in (2, 4, 8)]:
-        return f"With mixed=True, each element takes {each} bytes, in three float32 tensors."
-    if mixed and place == 0 and found > sizes[place]:
-        return "With mixed=True, all weights are bfloat16, including frozen ones."
-    return (
-        "Shard each parameter separately, and round the size of its largest shard up." if found < sizes[place] else ""
-    )
+def why_received(found, right, setting, way) -> str:
+    """The mistake that gives this number of bytes received, where it is known."""
+    parameters, _, count, steps = setting
+    reshard, once, keep = way
+    once_around = 4 * parameters * (count - 1) / count
+    reductions = 1 if once else steps
+    forward, backward = 1 if keep else steps, steps if reshard else 0
+
+    def is_(value) -> bool:
+        return math.isclose(found, value, rel_tol=1e-9)
+
+    if is_(right / 4):
+        return "That is a number of elements. A float32 number takes 4 bytes."
+    if is_(right * count / (count - 1)):
+        return "That includes the rank's own shard, which it does not receive."
+    if is_(right * count):
+        return "That is what all ranks receive together."
+    if backward == steps and not once and is_(2 * steps * once_around):
+        return "In each micro-batch, a layer's weights or gradients travel once more."
+    if backward and is_(once_around * (forward + reductions)):
+        return "All-gathers of the backward pass are missing."
+    if is_(once_around * (forward + backward)):
+        return "The reduce-scatters of the gradients are missing."
+    if is_(once_around * (forward + backward + (steps if once else 1))):
+        return f"With reduce_once={once}, how often are a layer's gradients reduced in a step?"
+    if is_(once_around * (1 + reshard + reductions)):
+        return f"How often is a layer all-gathered in {steps} micro-batches?"
+    if is_(2 * once_around) or is_(2 * reductions * once_around):
+        return "DDP's all-reduces receive that much, but FSDP also all-gathers weights."
+    if is_(once_around * (2 * steps + reductions)) or is_(once_around * (steps + backward + reductions)):
+        return "Some of these all-gathers find the weights whole already, and send nothing."
+    return "Count the all-gathers and the reduce-scatters of one layer in a step."
 
 
-WHOLE_BLOCKS = [(64, 128), (64, 64), (1024,)]  # also when cut in 2, 4 or 8, and with two bytes a number
+def why_held(found, right, setting, way) -> str:
+    """The mistake that gives this number of bytes held, where it is known."""
+    parameters, layers, count, _ = setting
+    reshard, once, keep = way
+    whole = 4 * parameters
+    shard, layer = whole / count, whole / layers
+    stays = keep or not reshard
+
+    def differs(by) -> bool:
+        return math.isclose(found - right, by, abs_tol=1e-6 * whole)
+
+    if math.isclose(found, right / 4, rel_tol=1e-9):
+        return "That is a number of elements. A float32 number takes 4 bytes."
+    if once and differs(shard - whole):
+        return (
+            "With reduce_once, gradients are not reduced until the last backward pass. What does a rank hold by then?"
+        )
+    if stays and (differs(-whole) or differs(2 * layer - whole)):
+        return f"With reshard_after_forward={reshard} and keep_weights={keep}, whole weights stay in memory."
+    if stays and differs(-shard):
+        return "A rank also keeps its shards while the weights are whole."
+    if differs(-2 * shard):
+        return "Adam's two moments are missing."
+    if differs(2 * (whole - shard)):
+        return "That includes Adam's moments of the whole model."
+    if differs((-2 if stays else -4) * layer):
+        return "Layers in flight are missing."
+    if once and differs(shard):
+        return "Gradients are either whole or in shards, not both at the peak."
+    return "Add up weights, gradients and Adam's moments, each whole or in shards, and the layers in flight."
 
 
-@ex1.fact("with 'copies', each device holds everything, and the bytes match a measurement on one device")
+@cache
+def measured_counts(setting, way) -> tuple[float, int]:
+    from utils.kits.switches import step_with_switches
+    from utils.ranks import ranks
+
+    parameters, layers, count, steps = setting
+    hidden = math.isqrt(parameters // layers)
+    return ranks(count, compute=False).run(step_with_switches, layers, hidden, steps, *way)[0]
+
+
+def compare_measured(student, setting, cap):
+    """As compare_switches, and then beside FSDP2 on simulated ranks."""
+    told = compare_switches(student, setting, cap)
+    if told is None:
+        return
+    way, found = told
+    with case(told_setting(setting, cap)):
+        received, held = measured_counts(tuple(setting), way)
+        need(
+            math.isclose(found["received"], received, rel_tol=1e-9),
+            f"'received' is {found['received']:,.0f} bytes, but FSDP2 on simulated ranks receives {received:,.0f}.",
+        )
+        need(
+            abs(found["held"] - held) <= IN_FLIGHT * 4 * setting[0] / setting[1],
+            f"'held' is {found['held']:,.0f} bytes, but FSDP2 on simulated ranks holds {held:,} at its peak.",
+        )
+
+
+HIDDEN = 192
+LAYER = 4 * HIDDEN**2  # its bytes
+TEN = (10 * HIDDEN**2, 10, 4, 4)  # parameters, layers, ranks, micro-batches
+
+
+@ex1.fact("with memory for everything, the switches receive the fewest bytes, and FSDP2 on four ranks agrees")
 def _(student):
-    compare_fills(student, WHOLE_BLOCKS, 4, techniques=TECHNIQUES[:1])
+    compare_measured(student, TEN, 100 * LAYER)
 
 
-@ex1.fact("each technique shards one more kind of memory, and the bytes match those measured on the fullest device")
+@ex1.fact("with little memory, the switches fit, and FSDP2 on four ranks agrees with the bytes and the peak")
 def _(student):
-    compare_fills(student, WHOLE_BLOCKS, 4)
-    compare_fills(student, WHOLE_BLOCKS, 2)
+    compare_measured(student, TEN, 20 * LAYER)
 
 
-@ex1.fact("the bytes are right in mixed precision")
+@ex1.fact("with a cap between these, no other combination that fits receives fewer bytes")
 def _(student):
-    compare_fills(student, WHOLE_BLOCKS, 4, mixed=True)
+    compare_switches(student, TEN, 25 * LAYER)
+    compare_switches(student, (4 * HIDDEN**2, 4, 4, 5), 12 * LAYER)
 
 
-@ex1.fact("the shard size of each parameter is rounded up separately")
+@ex1.fact("a combination that needs exactly the cap fits, and if none fits, the result is None")
 def _(student):
-    compare_fills(student, [(3, 5), (3,), (2,)], 4)
-
-
-@ex1.fact("a frozen parameter has weights, but no gradient and no optimizer state")
-def _(student):
-    compare_fills(student, WHOLE_BLOCKS, 4, frozen=1)
+    compare_switches(student, TEN, 59 * LAYER // 2)
+    compare_switches(student, TEN, 13 * LAYER)
 
 
 # --- ex2: column and row --------------------------------------------------------------------------------------------

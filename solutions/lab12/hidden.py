@@ -10,12 +10,18 @@ seen = visible("lab12")
 lab = seen.lab
 
 
-@seen.ex1.fact("the bytes are right for other shapes, one device, tiny parameters and frozen parameters")
+@seen.ex1.fact(
+    "the choice is right for other numbers of layers, ranks and micro-batches, and FSDP2 on three ranks agrees"
+)
 def _(student):
-    seen.compare_fills(student, [(17, 9), (9,), (9, 5), (5,)], 3, frozen=2, mixed=True)
-    seen.compare_fills(student, [(17, 9), (9,), (1,)], 64, mixed=True)
-    seen.compare_fills(student, [(17, 9), (9,), (1,)], 1, frozen=1)
-    seen.compare_fills(student, seen.WHOLE_BLOCKS, 8, frozen=2)
+    layer = seen.LAYER
+    compare, sixteen = seen.compare_switches, (16 * seen.HIDDEN**2, 16, 2, 2)
+    for cap in (35, 37, 41, 45, 49, 57, 65):
+        compare(student, sixteen, cap * layer)
+    for cap in (21, 23, 31, 37, 45):
+        compare(student, (12 * seen.HIDDEN**2, 12, 3, 7), cap * layer)
+    compare(student, (6_000_000_000, 60, 1000, 16), 30_000_000_000)
+    seen.compare_measured(student, (12 * seen.HIDDEN**2, 12, 3, 3), 29 * layer)
 
 
 @seen.ex2.fact("outputs and gradients are right on one, three and four devices, in another order and with other sizes")

@@ -1399,7 +1399,7 @@ def small_updates_are_lost_in_bfloat16():
     assert (torch.tensor(0.25).bfloat16() + 0.0003).item() == 0.25
 
 
-@claim("lab12: lab12-ex1-try")
+@claim("12: shards-fsdp")
 def a_tensor_on_meta_has_a_shape_and_no_memory():
     held, most = memory(lambda: torch.empty(10**9, device=META))
     assert (held, most) == (0, 0)
