@@ -7,7 +7,6 @@ looked at, for libraries need memory of their own there.
 
 import math
 from collections import Counter
-from functools import cache
 from itertools import cycle, permutations, product
 from typing import Any
 
@@ -66,7 +65,6 @@ ex1 = lab.exercise(
 SWITCHES = ("reshard_after_forward", "reduce_once", "keep_weights")
 COUNTS = ("received", "held")
 ALL_WAYS = list(product((True, False), (False, True), (False, True)))
-IN_FLIGHT = 1.5  # layers by which a peak may differ: the exercise counts layers in flight in whole numbers
 
 
 def expected_counts(setting, way) -> tuple[float, float]:
@@ -105,12 +103,11 @@ def told_setting(setting, cap) -> str:
 
 
 def compare_switches(student, setting, cap):
-    """Returns what the student has chosen, and the numbers told for it."""
+    """What the student has chosen and counted. That FSDP2 agrees with the counts, a test on simulated ranks says."""
     with case(told_setting(setting, cap)):
         found, best = student.run(ask_switches, list(setting), cap), best_way(setting, cap)
         if best is None:
-            need(found is None, "choose_switches returned a combination, but none fits. Return None.")
-            return None
+            return need(found is None, "choose_switches returned a combination, but none fits. Return None.")
         need(found is not None, "choose_switches returned None, but a combination fits.")
         need(not isinstance(found, str), f"choose_switches returned {found}. Return a dict, or None.")
         for key in (*SWITCHES, *COUNTS):
@@ -137,7 +134,6 @@ def compare_switches(student, setting, cap):
             f"{chosen} fits, but a rank receives {received:,.0f} bytes a step. Another combination that fits receives "
             f"{fewest:,.0f}.",
         )
-        return way, found
 
 
 def why_received(found, right, setting, way) -> str:
@@ -206,47 +202,19 @@ def why_held(found, right, setting, way) -> str:
     return "Add up weights, gradients and Adam's moments, each whole or in shards, and the layers in flight."
 
 
-@cache
-def measured_counts(setting, way) -> tuple[float, int]:
-    from utils.kits.switches import step_with_switches
-    from utils.ranks import ranks
-
-    parameters, layers, count, steps = setting
-    hidden = math.isqrt(parameters // layers)
-    return ranks(count, compute=False).run(step_with_switches, layers, hidden, steps, *way)[0]
-
-
-def compare_measured(student, setting, cap):
-    """As compare_switches, and then beside FSDP2 on simulated ranks."""
-    told = compare_switches(student, setting, cap)
-    if told is None:
-        return
-    way, found = told
-    with case(told_setting(setting, cap)):
-        received, held = measured_counts(tuple(setting), way)
-        need(
-            math.isclose(found["received"], received, rel_tol=1e-9),
-            f"'received' is {found['received']:,.0f} bytes, but FSDP2 on simulated ranks receives {received:,.0f}.",
-        )
-        need(
-            abs(found["held"] - held) <= IN_FLIGHT * 4 * setting[0] / setting[1],
-            f"'held' is {found['held']:,.0f} bytes, but FSDP2 on simulated ranks holds {held:,} at its peak.",
-        )
-
-
 HIDDEN = 192
 LAYER = 4 * HIDDEN**2  # its bytes
 TEN = (10 * HIDDEN**2, 10, 4, 4)  # parameters, layers, ranks, micro-batches
 
 
-@ex1.fact("with memory for everything, the switches receive the fewest bytes, and FSDP2 on four ranks agrees")
+@ex1.fact("with memory for everything, the switches receive the fewest bytes")
 def _(student):
-    compare_measured(student, TEN, 100 * LAYER)
+    compare_switches(student, TEN, 100 * LAYER)
 
 
-@ex1.fact("with little memory, the switches fit, and FSDP2 on four ranks agrees with the bytes and the peak")
+@ex1.fact("with little memory, the switches fit, and their bytes and peak are right")
 def _(student):
-    compare_measured(student, TEN, 20 * LAYER)
+    compare_switches(student, TEN, 20 * LAYER)
 
 
 @ex1.fact("with a cap between these, no other combination that fits receives fewer bytes")
