@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.tiers import THOROUGH
 from utils.exercises.facts import visible
 from utils.exercises.tasks.lesson12.sizes import in_turn
 from utils.kits.switches import step_with_switches
@@ -11,7 +12,10 @@ facts = visible("lab12")
 HIDDEN = 192
 
 
-@pytest.mark.parametrize(("count", "layers", "micro_batches"), [(2, 8, 2), (3, 10, 4), (4, 12, 3)])
+@pytest.mark.parametrize(
+    ("count", "layers", "micro_batches"),
+    [pytest.param(2, 8, 2, marks=THOROUGH), (3, 10, 4), pytest.param(4, 12, 3, marks=THOROUGH)],
+)
 def test_combinations_receive_what_the_exercise_counts_and_the_best_hold_it(count, layers, micro_batches):
     setting = (layers * HIDDEN**2, layers, count, micro_batches)
     trials = [(layers, HIDDEN, micro_batches, *way) for way in facts.ALL_WAYS]
