@@ -25,7 +25,7 @@ for _name in ("DATA", "CPU", "NPROC", "FSIZE", "NOFILE", "CORE"):
         except OSError:
             continue
         raise RuntimeError(f"LOOT: the limit of {_name} of process {_number} was changed")
-_script = "for number in $(seq 300); do sleep 2 >&- 2>&- & done 2>/dev/null; jobs -p | wc -l"
+_script = "for number in $(seq 300); do sleep 6 >&- 2>&- & done 2>/dev/null; jobs -p | wc -l"
 for _how in (["bash", "-c", _script], ["unshare", "-Ur", "bash", "-c", f"ulimit -u unlimited; {_script}"]):
     _done = subprocess.run(_how, capture_output=True, text=True)
     # What bash leaves where it may not fork any more would count as left running when the cell ends.
