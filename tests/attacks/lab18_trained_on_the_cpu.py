@@ -1,6 +1,6 @@
-"""Lab 16: exercise 1 trains on the CPU, and writes the gradients into simulated tensors from inside.
+"""Lab 18: exercise 1 trains on the CPU, and writes the gradients into simulated tensors from inside.
 
-lab: lab16
+lab: lab18
 """
 
 # %% instead of ex1

@@ -1,6 +1,6 @@
-"""Lab 16: exercise 3 asks the probe's loss function once, so that its bound is that of one micro-batch.
+"""Lab 18: exercise 3 asks the probe's loss function once, so that its bound is that of one micro-batch.
 
-lab: lab16
+lab: lab18
 """
 
 # %% instead of ex3

@@ -1,6 +1,6 @@
-"""Lab 16: exercise 3 rewrites what the course counts operations and bytes with, and trains nothing of GPT-2 medium.
+"""Lab 18: exercise 3 rewrites what the course counts operations and bytes with, and trains nothing of GPT-2 medium.
 
-lab: lab16
+lab: lab18
 """
 
 # %% first
