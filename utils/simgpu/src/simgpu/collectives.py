@@ -141,10 +141,16 @@ class Fabric:
         return latency + 2 * size / bandwidth  # up and down: each byte passes every link twice
 
     def _all_to_all(self, size: int) -> float:
-        """NCCL sends it as pairs: what goes to other nodes leaves by the network, the rest by the link."""
         per_node = self.ranks // self.nodes
         to_one = size / self.ranks
-        inside = (per_node - 1) * to_one / self.link.collective
-        outside = (self.ranks - per_node) * to_one / self.network.collective
+        return self.pairs_seconds((per_node - 1) * to_one, (self.ranks - per_node) * to_one)
+
+    def pairs_seconds(self, inside: float, outside: float) -> float:
+        """What it takes one GPU to exchange so many bytes with others of its node, and with other nodes' GPUs.
+
+        Each is the larger of what it sends and what it receives. NCCL makes an all-to-all of such pairs: what goes to
+        other nodes leaves by the network, the rest by the link.
+        """
         kind = "network" if self.nodes > 1 else self.link.kind
-        return PROTOCOLS["Simple"].ring_base + PROTOCOLS["Simple"].ring_step[kind] + max(inside, outside)
+        moving = max(inside / self.link.collective, outside / self.network.collective)
+        return PROTOCOLS["Simple"].ring_base + PROTOCOLS["Simple"].ring_step[kind] + moving

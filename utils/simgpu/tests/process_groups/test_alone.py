@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 import simgpu
 from simgpu import torch_private
 from simgpu.collectives import Fabric
+from simgpu.distributed.backend import SimBackend
 from simgpu.profiles import GPUS, LINKS, NETWORKS
 
 HERE = Path(__file__).parent
@@ -39,3 +42,21 @@ def test_one_rank_stands_for_four_that_do_the_same():
         "a share of each weight": [4.0] * 4,
         "steps": True,
     }
+
+
+def test_an_all_to_all_takes_as_long_as_its_busiest_way():
+    simgpu.enable(count=1, nodes=2, network="100G", compute=False)
+    of_four = {"group_rank": 0, "group_size": 4, "global_ranks_in_group": [0, 1, 2, 3]}
+    backend = SimBackend(SimpleNamespace(store=torch_private.fake_store(), timeout=None, **of_four))
+
+    def seconds(sent, received):
+        given, got = (torch.empty(sum(sizes), 1 << 18, device="simgpu:0") for sizes in (sent, received))
+        torch.simgpu.synchronize()
+        begin = simgpu.now()
+        backend.all_to_all_single(got, given, received, sent).wait()
+        torch.simgpu.synchronize()
+        return simgpu.now() - begin - GPUS["V100"].launch
+
+    over = Fabric(4, 2, LINKS["nvlink2"], NETWORKS["100G"]).pairs_seconds
+    assert seconds([1, 1, 5, 0], [1, 1, 1, 1]) == pytest.approx(over(1 << 20, 5 << 20))
+    assert seconds([9, 1, 0, 0], [9, 1, 5, 5]) == pytest.approx(over(1 << 20, 10 << 20)), "it receives more"

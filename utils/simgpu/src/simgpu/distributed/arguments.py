@@ -30,6 +30,12 @@ def bytes_in(tensors: Sequence[torch.Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
+def bytes_of_rows(tensor: torch.Tensor, counts: Sequence[int]) -> list[int]:
+    """The bytes of so many rows each, of those that `tensor` has."""
+    a_row = bytes_in([tensor]) // max(1, sum(counts))
+    return [count * a_row for count in counts]
+
+
 # --- in words -----------------------------------------------------------------------------------------------------
 
 

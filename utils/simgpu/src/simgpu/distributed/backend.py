@@ -19,6 +19,7 @@ from .arguments import (
     Contiguous,
     are_alike,
     bytes_in,
+    bytes_of_rows,
     dtype_name,
     fill_from,
     flattened,
@@ -235,7 +236,9 @@ class SimBackend(torch_private.Backend):
                 self._gloo.all_to_all_single(value, numbers_of(input).contiguous(), output_sizes, input_sizes).wait()
 
         # What each rank sends to which may differ, so shapes are no sign of a mistake.
-        return self._collective("all_to_all", [input], [output], data, dtype_name(input), shapes=False)
+        wanted, given = bytes_of_rows(output, sizes[0]), bytes_of_rows(input, sizes[1])
+        seconds = self._group.pairs_seconds(sent=given, received=wanted)
+        return self._collective("all_to_all", [input], [output], data, dtype_name(input), shapes=False, seconds=seconds)
 
     alltoall_base = all_to_all_single
 
@@ -252,7 +255,11 @@ class SimBackend(torch_private.Backend):
             for part, value in zip(outputs, got.split(sizes[0]), strict=True):
                 numbers_of(part).copy_(value.view_as(numbers_of(part)))
 
-        return self._collective("all_to_all", inputs, outputs, data, dtype_name(inputs[0]), shapes=False)
+        wanted, given = ([bytes_in([part]) for part in parts] for parts in (outputs, inputs))
+        seconds = self._group.pairs_seconds(sent=given, received=wanted)
+        return self._collective(
+            "all_to_all", inputs, outputs, data, dtype_name(inputs[0]), shapes=False, seconds=seconds
+        )
 
     def barrier(self, opts=None) -> SimWork:
         """All ranks' hosts and GPUs wait for the last."""
@@ -282,16 +289,19 @@ class SimBackend(torch_private.Backend):
 
     # --- what all collectives have in common ----------------------------------------------------------------------
 
-    def _collective(self, name, inputs, outputs, data, details="", *, times=1, shapes=True, called="") -> SimWork:
+    def _collective(
+        self, name, inputs, outputs, data, details="", *, times=1, shapes=True, called="", seconds=None
+    ) -> SimWork:
         """Launch a collective. `data` moves the numbers; `times` the bytes of `inputs` are the size of the whole.
 
-        It takes what `name` takes; `called` is what its caller knows it by, where that is something else.
+        It takes `seconds`, or what `name` takes; `called` is what its caller knows it by, where that is something else.
         """
         gpu, size = gpu_of([*inputs, *flattened(outputs)]), bytes_in(inputs) * times
         what = f"{called or name}({shapes_of(inputs) if shapes else ''}{', ' * bool(details and shapes)}{details})"
         ready, launched = self._group.ready(gpu, self._group.ways)
         ready = max(ready, self._group.free)
-        end = self._group.agreed(ready, what, gpu) + self._group.fabric.seconds(name, size)
+        seconds = self._group.fabric.seconds(name, size) if seconds is None else seconds
+        end = self._group.agreed(ready, what, gpu) + seconds
         self._group.take(gpu, self._group.ways, called or name, ready, end, size, launched, self._group.among)
         if are_known(inputs, outputs):
             with nullcontext() if self._group.alone else self._group.waiting.moving(what):

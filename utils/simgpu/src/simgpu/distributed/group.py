@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -55,6 +56,18 @@ class Group:
             return -1
         node = self.members[self.rank] // _per_node(_world())
         return gpu.index + node * count
+
+    def pairs_seconds(self, sent: Sequence[float], received: Sequence[float]) -> float:
+        """What this rank needs for so many bytes to each rank and from each rank, its own share aside."""
+        if self.ranks == 1:
+            return 0.0
+        per_node = _per_node(_world())
+        node = self.members[self.rank] // per_node
+        others = [rank for rank in range(self.ranks) if rank != self.rank]
+        near = [rank for rank in others if self.members[rank] // per_node == node]
+        far = [rank for rank in others if rank not in near]
+        inside, outside = (max(sum(each[rank] for rank in ranks) for each in (sent, received)) for ranks in (near, far))
+        return self.fabric.pairs_seconds(inside, outside)
 
     def take(self, gpu: Gpu, ways, name: str, ready: float, end: float, size: int, launched: float, among: str) -> None:
         self.free = max(self.free, end)
