@@ -9,6 +9,7 @@ import torch
 from tests.support.notebooks import ROOT
 from utils.exercises.facts import visible
 from utils.planner import Cluster, llama
+from utils.planner.models import Split
 
 lab13 = visible("lab13")
 SIZES = {
@@ -26,7 +27,7 @@ def test_a_layer_of_the_lab_is_what_the_planner_traces(name):
     told = lab13.MODELS[name]
     block = llama(layers=told["layers"], vocab_size=32000, **SIZES[size]).blocks[1]
     for tensor, layer in told["layer"].items():
-        one, eight = (block.traced(Cluster(GPUS[gpu]).gpu, rows, tensor, False) for rows in (1, 8))
+        one, eight = (block.traced(Cluster(GPUS[gpu]).gpu, rows, Split(tensor), False) for rows in (1, 8))
         forward, backward = ((seconds(eight, way) - seconds(one, way)) / 7 for way in ("forward", "backward"))
         fixed = seconds(one, "forward") + seconds(one, "backward") - forward - backward
         rounded = {"forward": forward, "backward": backward, "fixed": fixed}

@@ -12,9 +12,10 @@ from tests.support.tiers import THOROUGH
 from utils.common.errors import Problem
 from utils.planner import Cluster, Layout, estimate_layout, llama, mpt, nanotron, of_module, plan
 from utils.planner.estimate import BUFFERS, CONTEXT, cut_by_time
+from utils.planner.models import Split
 from utils.planner.replay import CHANNELS, Groups, Replay
 from utils.planner.simulating import simulate
-from utils.planner.trace import WAIT, Begin
+from utils.planner.trace import Begin, Collective, Wait
 
 SIZES = {
     "layers": 4,
@@ -156,7 +157,7 @@ def test_a_gpu_at_its_limit_of_power_trains_slower():
 
 def test_mpt_has_two_products_where_llama_has_three():
     ours, llamas = (make(layers=1, hidden_size=256, heads=4) for make in (mpt, llama))
-    numbers = [sum(p.numel() for p in each.blocks[1].make(1).parameters()) for each in (ours, llamas)]
+    numbers = [sum(p.numel() for p in each.blocks[1].make(Split()).parameters()) for each in (ours, llamas)]
     assert numbers == [12 * 256**2 + 2 * 256, 4 * 256**2 + 3 * 256 * 14336 + 2 * 256]
     assert estimate_layout(ours, Cluster("H100", 8), Layout(shard=8)).seconds > 0
 
@@ -168,26 +169,26 @@ def test_kernels_beside_a_collective_are_slower_and_what_follows_waits_for_it():
     talking = groups.tensor.seconds("all_gather", 2**30)
     for seconds in (talking / 2, talking * 2):  # of a kernel beside it, shorter and longer
         replay = Replay(gpu, groups)
-        replay.run([Begin("all_gather", 2**30), seconds, WAIT, 1.0])
+        replay.run([Begin("all_gather", 2**30), seconds, Wait("all_gather"), 1.0])
         assert replay.finish() == pytest.approx(max(talking, seconds * crowded) + 1.0)
 
 
 def test_nanotrons_layer_has_the_work_of_llamas_in_fewer_kernels():
     sizes = {"layers": 2, "hidden_size": 1024, "heads": 8, "intermediate_size": 4096, "length": 2048}
     gpu = GPUS["H100"]
-    ours, plain = (make(**sizes).blocks[1].traced(gpu, 2, 1, False) for make in (nanotron, llama))
+    ours, plain = (make(**sizes).blocks[1].traced(gpu, 2, Split(), False) for make in (nanotron, llama))
     assert ours.numbers == plain.numbers
     assert len(ours.forward) < len(plain.forward)
     assert sum(ours.forward) < sum(plain.forward)
     assert sum(ours.backward) < sum(plain.backward)
-    divided = nanotron(**sizes).blocks[1].traced(gpu, 2, 4, False)
+    divided = nanotron(**sizes).blocks[1].traced(gpu, 2, Split(4), False)
     assert divided.numbers - 2 * 1024 == (ours.numbers - 2 * 1024) / 4
     gathered = 2 * 2048 * 1024 * 2  # bytes of all tokens
     begun = [event for event in divided.forward if isinstance(event, Begin)]
     assert begun == [Begin("all_gather", gathered)] * 2
-    assert divided.forward.count(("reduce_scatter", gathered)) == 2
+    assert divided.forward.count(Collective("reduce_scatter", gathered)) == 2
     assert divided.backward.count(Begin("reduce_scatter", gathered)) == 2
-    assert divided.forward.count(WAIT) == 2
+    assert divided.forward.count(Wait("all_gather")) == 2
 
 
 def test_a_pipeline_between_nodes_launches_late_where_the_network_says_so(model):

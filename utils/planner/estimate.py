@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import torch
 
-from simgpu import PAIR, Fabric
+from simgpu import PAIR
 from simgpu.profiles import GpuProfile, LinkProfile
 from utils.schedules import Costs, Memory, Schedule, interleaved_1f1b, one_f_one_b
 from utils.schedules.clock import clock
 
 from .cluster import Cluster, timing
 from .layouts import Layout
-from .models import BlockSpec, Model
+from .models import BlockSpec, Model, Split
 from .optimizer import STATES, adamw
 from .replay import SHARE, WORK, Groups, Replay
-from .trace import Begin, Trace, Wait
+from .trace import Begin, Boundary, Trace, Unit, Wait
 
 KINDS = ("weights", "gradients", "optimizer", "activations", "temporary")
 CONTEXT = 2e9  # bytes of a GPU that are CUDA's and its kernels': 1 to 2 GB (The Ultra-Scale Playbook)
@@ -51,7 +51,7 @@ class Estimate:
 
     @property
     def reserve(self) -> float:
-        return CONTEXT + BUFFERS * sum(ranks > 1 for ranks in self.layout[:4])
+        return CONTEXT + BUFFERS * self.layout.groups
 
 
 def estimate_layout(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
@@ -90,25 +90,25 @@ def timed(model: Model, cluster: Cluster, found: Estimate) -> Estimate:
 def at_least(model: Model, cluster: Cluster, layout: Layout) -> float:
     """Seconds that a step takes at least, without a replay or a schedule being played.
 
-    A rank computes all its micro-batches and waits for the collectives of tensor parallelism between. Of a pipeline
-    the stages before it come before its first forward pass, and after its last backward pass.
+    A rank computes all its micro-batches and waits for the collectives between a block's kernels. Of a pipeline the
+    stages before it come before its first forward pass, and after its last backward pass.
     """
-    group = cluster.group(layout.tensor, 1)
-    each = [_in_a_row(blocks, group, cluster.gpu.launch) for blocks in _stages(model, cluster, layout)]
+    groups = _groups(layout, cluster)
+    each = [_in_a_row(blocks, groups, cluster.gpu.launch) for blocks in _stages(model, cluster, layout)]
     ranks = layout.pipeline
     return max(layout.micro_batches * sum(each[rank::ranks]) + sum(each[:rank]) for rank in range(ranks))
 
 
 @lru_cache(maxsize=4096)
-def _in_a_row(blocks: Blocks, group: Fabric, launch: float) -> float:
+def _in_a_row(blocks: Blocks, groups: Groups, launch: float) -> float:
     """Seconds of a micro-batch's kernels and collectives one after the other, or of a host that launches them."""
     known = {}
     for block in blocks:
         if id(block) not in known:
-            events = [one for one in (*block.forward, *block.backward) if not isinstance(one, Wait)]
+            events = [one for one in (*block.forward, *block.backward) if not isinstance(one, (Wait, Boundary))]
             # What goes on beside kernels may take no time.
             in_a_row = [one for one in events if not isinstance(one, Begin)]
-            seconds = sum(one if isinstance(one, float) else group.seconds(*one) for one in in_a_row)
+            seconds = sum(one if isinstance(one, float) else groups.seconds(one) for one in in_a_row)
             known[id(block)] = seconds, launch * len(events)
     return max(sum(known[id(block)][which] for block in blocks) for which in (0, 1))
 
@@ -187,41 +187,49 @@ def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
     ends = (model.blocks[0], model.blocks[-1]) if model.ends else ()
 
     def traced(block: BlockSpec) -> Trace:
-        return _traced(block, gpu, layout.rows, layout.tensor, "none" if block in ends else layout.recompute)
+        return _traced(block, gpu, layout.rows, layout.split, "none" if block in ends else layout.recompute)
 
     known = {block: traced(block) for block in set(model.blocks)}
     if layout.cut == "time" and layout.stages > 1:
-        group = cluster.group(layout.tensor, 1)
-        parts = cut_by_time(
-            model, layout.stages, {block: _in_a_row(Blocks((one,)), group, gpu.launch) for block, one in known.items()}
-        )
+        groups = _groups(layout, cluster)
+        seconds = {block: _in_a_row(Blocks((one,)), groups, gpu.launch) for block, one in known.items()}
+        parts = cut_by_time(model, layout.stages, seconds)
     else:
         parts = cut(model, layout.stages)
     return [Blocks(known[block] for block in part) for part in parts]
 
 
 @lru_cache(maxsize=4096)
-def _traced(block: BlockSpec, gpu: GpuProfile, rows: int, tensor: int, recompute: str) -> Trace:
+def _traced(block: BlockSpec, gpu: GpuProfile, rows: int, split: Split, recompute: str) -> Trace:
     if recompute != "full":
-        return block.traced(gpu, rows, tensor, recompute == "selective")
-    plain = block.traced(gpu, rows, tensor, False)
-    given = sum(each.numel() * each.element_size() for each in block.inputs(rows, tensor)[:1])
+        return block.traced(gpu, rows, split, recompute == "selective")
+    plain = block.traced(gpu, rows, split, False)
+    given = sum(each.numel() * each.element_size() for each in block.inputs(rows, split)[:1])
     # Backward it runs once more, with its input and the gradient of its output there.
     again = max(plain.backward_peak + given * (plain.kept < plain.forward_peak), plain.forward_peak + plain.output)
     return plain._replace(backward=plain.forward + plain.backward, kept=given, backward_peak=again)
 
 
 def _groups(layout: Layout, cluster: Cluster) -> Groups:
+    """A GPU's neighbours share its products, the next ones its sequence, then its weights; experts are cut first."""
+    tensor, context, experts = layout.split
     return Groups(
-        cluster.group(layout.data, layout.shard * layout.tensor),
-        cluster.group(layout.shard, layout.tensor),
-        cluster.group(layout.tensor, 1),
+        data=cluster.group(layout.data, layout.shards * tensor),
+        shard=cluster.group(layout.shards, tensor),
+        tensor=cluster.group(tensor, 1),
+        context=cluster.group(context, tensor),
+        experts=cluster.group(experts, tensor),
+        expert_shard=cluster.group(layout.shards // experts, tensor * experts),
     )
+
+
+def _sharers(layout: Layout, unit: Unit) -> int:
+    return layout.shards // (layout.experts if unit.group == "expert_shard" else 1)
 
 
 def _share(layout: Layout, blocks: Sequence[Trace]) -> int:
     """Weights that a GPU trains."""
-    return sum(-(-block.numbers // layout.shard) for block in blocks)
+    return sum(-(-unit.numbers // _sharers(layout, unit)) for block in blocks for unit in block.units)
 
 
 def _dtype(layout: Layout) -> torch.dtype:
@@ -286,9 +294,11 @@ def _links(layout: Layout, cluster: Cluster, talked: dict[str, float], sent: flo
         group = getattr(groups, name)
         passed = size * (group.ranks - 1) / group.ranks * (2 if name == "data" else 1)
         between = group.nodes / group.ranks if group.nodes > 1 else 0.0
+        if name == "experts" and group.nodes > 1:  # an all-to-all: of each GPU's bytes those for other nodes
+            between = (group.ranks - group.ranks // group.nodes) / (group.ranks - 1)
         moved["network"] += passed * between
         moved["link"] += passed * (1 - between)
-    way = cluster.way(layout.data * layout.shard * layout.tensor)
+    way = cluster.way(layout.data * layout.shards * layout.tensor)
     moved["network" if way is cluster.network else "link"] += sent
     return moved
 
@@ -449,7 +459,7 @@ def _in_passes(layout: Layout, parts: Sequence[Sequence[Trace]], in_flight: floa
     for last in (False, True) if waits else (True,):
         found = _worst_block(layout, blocks, before, waits, last)
         if several and not waits:  # the shares of the micro-batches before
-            found["gradients"] = sum(block.numbers for block in blocks) / layout.shard * SHARE
+            found["gradients"] = _share(layout, blocks) * SHARE
         worst = max(worst, found, key=_total)
     return worst
 
@@ -468,22 +478,27 @@ def _worst_block(layout: Layout, blocks, before: float, several: bool, last: boo
         block = blocks[number]
         kept -= block.kept
         own = whole[number] if comes_and_goes else 0
-        asked_for = whole[number - 1] if comes_and_goes and layout.shard > 1 and number else 0
-        being_reduced = blocks[number + 1].numbers * SHARE if layout.fsdp and last and number + 1 < len(blocks) else 0
+        asked_for = blocks[number - 1].units[0].numbers * WORK if comes_and_goes and layout.shards > 1 and number else 0
+        after = blocks[number + 1 : number + 2] if layout.fsdp and last else ()
+        being_reduced = sum(each.units[0].numbers * SHARE for each in after)
+        largest = max(unit.numbers for unit in block.units) * WORK if own and layout.shards > 1 else 0
         gradients = reduced + (waiting if layout.fsdp or several else 0.0)
         moments = [
-            (kept, block.forward_peak + held + (1 + (layout.shard > 1)) * own),
+            (kept, block.forward_peak + held + own + largest),
             (kept + block.kept, block.backward_peak - block.kept + held + own + asked_for + being_reduced),
         ]
         if layout.fsdp and last:
-            buffers = block.numbers * (SHARE + (0 if several else WORK) + SHARE / layout.shard)
-            moments.append((kept, buffers + held + asked_for))
+            for unit in block.units:
+                buffers = (
+                    unit.numbers * (SHARE + (0 if several else WORK)) + unit.numbers / _sharers(layout, unit) * SHARE
+                )
+                moments.append((kept, buffers + held + asked_for))
         for activations, temporary in moments:
             found = {"gradients": gradients, "activations": activations, "temporary": temporary}
             worst = max(worst, found, key=_total)
         if layout.fsdp and last:
             waiting -= block.numbers * summed if several else 0
-            reduced += block.numbers / layout.shard * SHARE
+            reduced += _share(layout, [block]) * SHARE
         elif not layout.fsdp and not several:
             reduced += block.numbers * WORK
     return worst

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from .cluster import Cluster
-from .models import Model
+from .models import Model, Split
 
 MOST_STAGES = 32  # that are searched
 RECOMPUTE = ("none", "selective", "full")
@@ -16,9 +16,10 @@ RECOMPUTE = ("none", "selective", "full")
 class Layout:
     """How many GPUs share what, and how the batch goes through.
 
-    `data` groups hold the same weights, each group's weights are cut over `shard` GPUs (FSDP2), each block's work over
-    `tensor` GPUs (with sequence parallelism), and the blocks over `pipeline` ranks with `chunks` stages each. A GPU has
-    `micro_batches` of `rows` rows a step. With `reshard` weights are gathered again
+    `data` groups hold the same weights, each group's weights are cut over `shard` x `context` GPUs (FSDP2), each row's
+    sequence over `context` GPUs, each block's work over `tensor` GPUs (with sequence parallelism), and the blocks over
+    `pipeline` ranks with `chunks` stages each. Of each group's GPUs `experts` share each layer's experts, whose weights
+    are cut over the others. A GPU has `micro_batches` of `rows` rows a step. With `reshard` weights are gathered again
     for every pass and each micro-batch's gradients reduced, else both once a step.
     `fsdp=False` is for one rank of everything but the pipeline: weights in bfloat16 as they are, nothing wrapped.
     """
@@ -35,10 +36,21 @@ class Layout:
     reshard: bool = True
     fsdp: bool = True
     cut: str = "layers"  # stages of as many layers each, or by "time": so that the slowest takes as little as it can
+    context: int = 1
+    experts: int = 1
 
     @property
     def gpus(self) -> int:
-        return self.data * self.shard * self.tensor * self.pipeline
+        return self.data * self.shards * self.tensor * self.pipeline
+
+    @property
+    def shards(self) -> int:
+        """How many GPUs a weight is cut over."""
+        return self.shard * self.context
+
+    @property
+    def split(self) -> Split:
+        return Split(self.tensor, self.context, self.experts)
 
     @property
     def batch(self) -> int:
@@ -49,39 +61,51 @@ class Layout:
         return self.pipeline * self.chunks
 
     def __str__(self) -> str:
-        parts = [f"{name} {count}" for name, count in zip(("data", "shard", "tensor"), self[:3], strict=True)]
+        shared = {"data": self.data, "shard": self.shard, "context": self.context, "tensor": self.tensor}
+        parts = [f"{name} {count}" for name, count in shared.items() if name != "context" or count > 1]
         schedule = f" {self.schedule}" + (f" x{self.chunks}" if self.chunks > 1 else "") if self.pipeline > 1 else ""
-        parts += [f"pipeline {self.pipeline}{schedule}", f"{self.micro_batches} x {self.rows} rows"]
-        kept = "" if self.reshard or self.shard == 1 else ", weights stay gathered"
-        return " x ".join(parts[:4]) + f", {parts[4]}, recompute {self.recompute}{kept}"
+        parts += [f"pipeline {self.pipeline}{schedule}"]
+        experts = f", experts over {self.experts}" if self.experts > 1 else ""
+        kept = "" if self.reshard or self.shards == 1 else ", weights stay gathered"
+        rows = f"{self.micro_batches} x {self.rows} rows"
+        return " x ".join(parts) + f"{experts}, {rows}, recompute {self.recompute}{kept}"
 
-    def __getitem__(self, which: slice) -> tuple:
-        return (self.data, self.shard, self.tensor, self.pipeline)[which]
+    @property
+    def groups(self) -> int:
+        """How many groups a GPU belongs to, beside itself."""
+        return sum(ranks > 1 for ranks in (self.data, self.shards, self.tensor, self.pipeline, *self.split[1:]))
 
 
-def layouts(model: Model, cluster: Cluster, batch: int, most_rows: int = 4) -> Iterator[Layout]:
+def layouts(
+    model: Model,
+    cluster: Cluster,
+    batch: int,
+    most_rows: int = 4,
+    contexts: Sequence[int] = (1,),
+    experts: Sequence[int] = (1,),
+) -> Iterator[Layout]:
     """All layouts that use every GPU and divide the batch; of micro-batches, 1, 2, 4, ... `most_rows` rows.
 
     Tensor parallelism stays in a node, and pipelines have no more than `MOST_STAGES` stages: others are not searched.
+    A sequence is cut over so many GPUs as `contexts` says, and a model's experts over so many as `experts` does.
     """
     for tensor in (each for each in _divisors(cluster.gpus) if each <= cluster.per_node):
         for pipeline in _divisors(cluster.gpus // tensor):
-            copies = cluster.gpus // tensor // pipeline
-            if batch % copies:
-                continue
-            for shard in _divisors(copies):
-                for rows in (2**power for power in range(most_rows.bit_length())):
-                    if rows <= most_rows and batch // copies % rows == 0:
-                        yield from _variants(
-                            Layout(
-                                copies // shard,
-                                shard,
-                                tensor,
-                                pipeline,
-                                rows=rows,
-                                micro_batches=batch // copies // rows,
-                            )
-                        )
+            for context in contexts:
+                copies, left = divmod(cluster.gpus // tensor // pipeline, context)
+                if not left and batch % copies == 0:
+                    for data, shard in ((copies // each, each) for each in _divisors(copies)):
+                        for among in experts if model.experts else (1,):
+                            if shard * context % among == 0:
+                                layout = Layout(data, shard, tensor, pipeline, context=context, experts=among)
+                                yield from _with_rows(layout, batch, most_rows)
+
+
+def _with_rows(layout: Layout, batch: int, most_rows: int) -> Iterator[Layout]:
+    each = batch // (layout.data * layout.shard)
+    for rows in (2**power for power in range(most_rows.bit_length())):
+        if rows <= most_rows and each % rows == 0:
+            yield from _variants(replace(layout, rows=rows, micro_batches=each // rows))
 
 
 def _variants(layout: Layout) -> Iterator[Layout]:
@@ -92,7 +116,7 @@ def _variants(layout: Layout) -> Iterator[Layout]:
         for schedule, chunks in ways:
             if layout.pipeline * chunks > MOST_STAGES:
                 continue
-            for reshard in reshards if layout.shard > 1 else reshards[-1:]:
+            for reshard in reshards if layout.shards > 1 else reshards[-1:]:
                 yield replace(layout, schedule=schedule, chunks=chunks, recompute=recompute, reshard=reshard)
 
 
@@ -104,8 +128,10 @@ def why_not(layout: Layout, model: Model, cluster: Cluster) -> str | None:
     """Why a layout makes no sense, in one line; None where it does."""
     if layout.tensor > cluster.per_node:
         return f"tensor parallelism of {layout.tensor} leaves the node of {cluster.per_node} GPUs"
-    if reason := model.why_not(layout.tensor):
+    if reason := model.why_not(layout.split):
         return reason
+    if layout.shards % layout.experts:
+        return f"expert parallelism of {layout.experts} does not divide {layout.shards} GPUs that share the weights"
     if layout.stages > model.layers:
         return f"{layout.stages} stages are more than the {model.layers} layers"
     if layout.chunks > 1 and layout.micro_batches % layout.pipeline:

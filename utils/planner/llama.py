@@ -25,12 +25,16 @@ def apply_rotary_emb(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(pairs * angles).flatten(3).type_as(x)
 
 
+def attend(query, key, value):
+    return scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
 class Attention(nn.Module):
     """`heads` and `kv_heads` are those of this GPU."""
 
     def __init__(self, width: int, heads: int, kv_heads: int, size: int):
         super().__init__()
-        self.size, self.repeats = size, heads // kv_heads
+        self.size, self.repeats, self.attend = size, heads // kv_heads, attend
         self.q, self.o = nn.Linear(width, heads * size, bias=False), nn.Linear(heads * size, width, bias=False)
         self.k, self.v = (nn.Linear(width, kv_heads * size, bias=False) for _ in range(2))
 
@@ -40,8 +44,7 @@ class Attention(nn.Module):
         if self.repeats > 1:
             k, v = (each.repeat_interleave(self.repeats, dim=2) for each in (k, v))
         q, k, v = (each.transpose(1, 2) for each in (q, k, v))
-        attended = scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.o(attended.transpose(1, 2).flatten(2))
+        return self.o(self.attend(q, k, v).transpose(1, 2).flatten(2))
 
 
 class Mlp(nn.Module):
@@ -55,10 +58,10 @@ class Mlp(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, width: int, heads: int, kv_heads: int, hidden: int, size: int):
+    def __init__(self, width: int, heads: int, kv_heads: int, hidden: int, size: int, mlp: nn.Module | None = None):
         super().__init__()
         self.norm1, self.norm2 = nn.RMSNorm(width, eps=1e-5), nn.RMSNorm(width, eps=1e-5)
-        self.attention, self.mlp = Attention(width, heads, kv_heads, size), Mlp(width, hidden)
+        self.attention, self.mlp = Attention(width, heads, kv_heads, size), mlp or Mlp(width, hidden)
 
     def forward(self, x, angles):
         x = x + self.attention(self.norm1(x), angles)

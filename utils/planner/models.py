@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -13,24 +14,34 @@ from simgpu.profiles import GpuProfile
 from utils.common.errors import Problem
 
 from . import llama as written
+from .context import RingAttention
+from .experts import RoutedMlp
 from .mpt_layer import MptLayer
 from .nanotron_layer import NanotronHead, NanotronLayer
-from .trace import Trace, record_collective, trace
+from .trace import Collective, ShardedApart, Trace, record_collective, trace
 
 Inputs = tuple[torch.Tensor, ...]
+
+
+class Split(NamedTuple):
+    """How many GPUs share a block's work: its products, its sequence, its experts."""
+
+    tensor: int = 1
+    context: int = 1
+    experts: int = 1
 
 
 @dataclass(frozen=True)
 class BlockSpec:
     """A part of a model. Blocks of equal `key` do the same.
 
-    `make(tensor)` is the module of one of so many GPUs that share it, `inputs(rows, tensor)` what it gets there, on
-    "meta", and `norms` how wide each of its norms is, whose gradients those GPUs add up.
+    `make(split)` is the module of one of the GPUs that share it, `inputs(rows, split)` what it gets there, on "meta",
+    and `norms` how wide each of its norms is, whose gradients the GPUs that share its products add up.
     """
 
     key: tuple
-    make: Callable[[int], nn.Module]
-    inputs: Callable[[int, int], Inputs]
+    make: Callable[[Split], nn.Module]
+    inputs: Callable[[int, Split], Inputs]
     norms: tuple[int, ...] = ()
 
     def __hash__(self) -> int:
@@ -40,17 +51,17 @@ class BlockSpec:
         return self.key == other.key
 
     @lru_cache(maxsize=4096)  # noqa: B019  blocks are few, and equal ones are one
-    def traced(self, gpu: GpuProfile, rows: int, tensor: int, selective: bool) -> Trace:
+    def traced(self, gpu: GpuProfile, rows: int, split: Split, selective: bool) -> Trace:
         """What it does with so many rows of the batch."""
 
         def make():
-            module = self.make(tensor).to(torch.bfloat16)
+            module = self.make(split).to(torch.bfloat16)
             return written.Selective(module) if selective else module
 
-        found = trace(make, self.inputs(rows, tensor), gpu)
-        if tensor == 1:
+        found = trace(make, self.inputs(rows, split), gpu)
+        if split.tensor == 1:
             return found
-        shared = tuple(each for width in self.norms for each in (gpu.shortest, ("all_reduce", 4 * width)))
+        shared = tuple(each for width in self.norms for each in (gpu.shortest, Collective("all_reduce", 4 * width)))
         return found._replace(backward=found.backward + shared)
 
 
@@ -58,8 +69,8 @@ class BlockSpec:
 class Model:
     """Blocks, of which the first and the last may be special and those between are layers.
 
-    `tokens` are what one row of the batch counts for, and `heads` what tensor parallelism has to divide, by name.
-    `sizes` are those that `llama` was given, None for other models.
+    `tokens` are what one row of the batch counts for, `divided` what tensor parallelism has to divide, by name, and
+    `experts` how many each layer has. `sizes` are those that `llama` was given, None for other models.
     """
 
     name: str
@@ -67,15 +78,25 @@ class Model:
     tokens: int
     divided: tuple[tuple[str, int], ...] | None = None
     sizes: tuple[tuple[str, int], ...] | None = None
+    experts: int = 0
 
-    def why_not(self, tensor: int) -> str | None:
-        """Why so many GPUs cannot share each block; None where they can."""
-        if tensor == 1:
-            return None
-        if self.divided is None:
+    def why_not(self, split: Split) -> str | None:
+        """Why GPUs cannot share each block so; None where they can."""
+        tensor, context, experts = split
+        if tensor > 1 and self.divided is None:
             return "tensor parallelism needs a model whose cut is known: this one is a plain nn.Module"
-        wrong = next((f"{name} ({count})" for name, count in self.divided if count % tensor), None)
-        return wrong and f"tensor parallelism of {tensor} does not divide the {wrong}"
+        wrong = next((f"{name} ({count})" for name, count in self.divided or () if count % tensor), None)
+        if wrong:
+            return f"tensor parallelism of {tensor} does not divide the {wrong}"
+        if context > 1 and self.sizes is None:
+            return "context parallelism needs a model of llama(...): how others attend is not known here"
+        if self.tokens % (2 * context * tensor) and context > 1:
+            return f"context parallelism of {context} does not divide {self.tokens} tokens into two chunks a GPU"
+        if experts > 1 and (not self.experts or self.experts % experts):
+            return f"expert parallelism of {experts} does not divide the {self.experts} experts"
+        if self.experts and tensor > 1:
+            return "tensor parallelism of experts is not estimated"
+        return None
 
     @property
     def layers(self) -> int:
@@ -99,8 +120,13 @@ def llama(
     vocab_size: int = 128256,
     length: int = 8192,
     name: str = "",
+    experts: int = 0,
+    per_token: int = 2,
 ) -> Model:
-    """A Llama-like model by its sizes. Problem, in one line, for sizes that make none."""
+    """A Llama-like model by its sizes. Problem, in one line, for sizes that make none.
+
+    With `experts` each layer has so many feed-forward networks, of which a token takes `per_token` (as Mixtral).
+    """
     kv_heads = heads if kv_heads is None else kv_heads
     sizes = {
         "layers": layers,
@@ -120,35 +146,52 @@ def llama(
         raise Problem(
             f"heads={heads} is no multiple of kv_heads={kv_heads}: heads share keys and values in equal groups"
         )
+    if isinstance(experts, bool) or not isinstance(experts, int) or experts < 0 or not 1 <= per_token <= (experts or 9):
+        raise Problem(
+            f"experts={experts!r}, per_token={per_token!r}: give none, or so many that a token has its choice"
+        )
     size = hidden_size // heads
 
-    def rows(count: int, tensor: int) -> torch.Tensor:
-        return torch.empty(count, length // tensor, hidden_size, dtype=torch.bfloat16, device="meta")
+    def rows(count: int, split: Split) -> torch.Tensor:
+        tokens = length // split.context // split.tensor
+        return torch.empty(count, tokens, hidden_size, dtype=torch.bfloat16, device="meta")
 
-    def words(count: int) -> torch.Tensor:
-        return torch.empty(count, length, dtype=torch.int64, device="meta")
+    def words(count: int, split: Split) -> torch.Tensor:
+        return torch.empty(count, length // split.context, dtype=torch.int64, device="meta")
 
-    angles = torch.empty(1, length, 1, size // 2, dtype=torch.complex64, device="meta")
+    def angles(split: Split) -> torch.Tensor:
+        return torch.empty(1, length // split.context, 1, size // 2, dtype=torch.complex64, device="meta")
+
+    def embedding(split: Split) -> nn.Module:
+        if split.tensor == 1:
+            return nn.Embedding(vocab_size, hidden_size)
+        return _Words(vocab_size // split.tensor, hidden_size, split.tensor)
+
     first = BlockSpec(
-        ("words", vocab_size, hidden_size, length),
-        lambda t: nn.Embedding(vocab_size, hidden_size) if t == 1 else _Words(vocab_size // t, hidden_size, t),
-        lambda count, t: (words(count),),
+        ("words", vocab_size, hidden_size, length), embedding, lambda count, split: (words(count, split),)
     )
 
-    def layer(t: int) -> nn.Module:
-        module = written.Layer(hidden_size, heads // t, kv_heads // t, intermediate_size // t, size)
+    def layer(split: Split) -> nn.Module:
+        t, mlp = split.tensor, None
+        if experts:
+            mlp = RoutedMlp(hidden_size, intermediate_size, experts, per_token, split.experts, _exchange(split.experts))
+            mlp.experts = ShardedApart(mlp.experts)
+        module = written.Layer(hidden_size, heads // t, kv_heads // t, intermediate_size // t, size, mlp)
+        if split.context > 1:
+            module.attention.attend = partial(_around, split.context)
         if t > 1:
             module.attention, module.mlp = _Shared(module.attention, t), _Shared(module.mlp, t)
         return module
 
     middle = BlockSpec(
-        ("layer", hidden_size, heads, kv_heads, intermediate_size, length),
+        ("layer", hidden_size, heads, kv_heads, intermediate_size, length, experts, per_token),
         layer,
-        lambda count, t: (rows(count, t), angles),
+        lambda count, split: (rows(count, split), angles(split)),
         (hidden_size, hidden_size),
     )
 
-    def head(t: int) -> nn.Module:
+    def head(split: Split) -> nn.Module:
+        t = split.tensor
         module = written.Head(hidden_size, vocab_size // t, _add_up if t > 1 else None)
         if t > 1:
             module.output = _Gathered(module.output, t)
@@ -157,7 +200,7 @@ def llama(
     last = BlockSpec(
         ("head", vocab_size, hidden_size, length),
         head,
-        lambda count, t: (rows(count, t), words(count)),
+        lambda count, split: (rows(count, split), words(count, split)),
         norms=(hidden_size,),
     )
     divided = (
@@ -168,8 +211,9 @@ def llama(
         ("tokens", length),
     )
     blocks = (first, *[middle] * layers, last)
-    made_of = tuple((sizes | {"vocab_size": vocab_size, "length": length}).items())
-    return Model(name or f"Llama-like, {layers} x {hidden_size}", blocks, length, divided, made_of)
+    routed = {"experts": experts, "per_token": per_token} if experts else {}
+    made_of = tuple((sizes | {"vocab_size": vocab_size, "length": length} | routed).items())
+    return Model(name or f"Llama-like, {layers} x {hidden_size}", blocks, length, divided, made_of, experts)
 
 
 def mpt(
@@ -187,7 +231,8 @@ def mpt(
     like = llama(layers, hidden_size, heads, None, 4 * hidden_size, vocab_size, length, name)
     size = hidden_size // heads
 
-    def layer(t: int) -> nn.Module:
+    def layer(split: Split) -> nn.Module:
+        t = split.tensor
         module = MptLayer(hidden_size, heads // t, 4 * hidden_size // t, size)
         if t > 1:
             module.attention, module.mlp = _Shared(module.attention, t), _Shared(module.mlp, t)
@@ -212,16 +257,37 @@ def nanotron(
     like = llama(layers, hidden_size, heads, None, intermediate_size, vocab_size, length, name)
     size = hidden_size // heads
 
-    def layer(t: int) -> nn.Module:
+    def layer(split: Split) -> nn.Module:
+        t = split.tensor
         return NanotronLayer(hidden_size, heads // t, intermediate_size // t, size, t)
 
-    def head(t: int) -> nn.Module:
+    def head(split: Split) -> nn.Module:
+        t = split.tensor
         return NanotronHead(hidden_size, vocab_size // t, t, _add_up if t > 1 else lambda x, _: x)
 
     middle = BlockSpec(("nanotron layer", *like.blocks[1].key), layer, like.blocks[1].inputs)
     last = BlockSpec(("nanotron head", *like.blocks[-1].key), head, like.blocks[-1].inputs)
     blocks = (like.blocks[0], *[middle] * layers, last)
     return replace(like, name=name or f"Nanotron's Llama, {layers} x {hidden_size}", blocks=blocks, sizes=None)
+
+
+def _around(context: int, query, key, value) -> torch.Tensor:
+    return RingAttention.apply(query, key, value, context)
+
+
+def _exchange(ranks: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    return _AllToAll.apply if ranks > 1 else lambda x: x
+
+
+class _AllToAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        record_collective("all_to_all", x.numel() * x.element_size(), "experts")
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return _AllToAll.forward(ctx, gradient)
 
 
 def _add_up(tensor: torch.Tensor, _) -> torch.Tensor:
@@ -343,14 +409,14 @@ def of_module(module: nn.Module, row: torch.Tensor, name: str = "") -> Model:
     return Model(name or type(module).__name__, tuple(blocks), row.shape[0] if row.dim() else 1)
 
 
-def _maker(part: nn.Module, is_last: bool) -> Callable[[int], nn.Module]:
+def _maker(part: nn.Module, is_last: bool) -> Callable[[Split], nn.Module]:
     import copy
 
-    return lambda tensor: _Mean(copy.deepcopy(part)) if is_last else copy.deepcopy(part)
+    return lambda split: _Mean(copy.deepcopy(part)) if is_last else copy.deepcopy(part)
 
 
-def _rows(row: torch.Tensor) -> Callable[[int, int], Inputs]:
-    return lambda count, tensor: (torch.empty(count, *row.shape[1:], dtype=row.dtype, device="meta"),)
+def _rows(row: torch.Tensor) -> Callable[[int, Split], Inputs]:
+    return lambda count, split: (torch.empty(count, *row.shape[1:], dtype=row.dtype, device="meta"),)
 
 
 def _as_input(row: torch.Tensor) -> torch.Tensor:

@@ -91,7 +91,7 @@ class _Column(torch.autograd.Function):
             return x @ weight.t()
         whole = _gather_beside(x, tensor)
         torch.mm(x.view(-1, width), weight.t())
-        record_wait()
+        record_wait("all_gather")
         rest = (tensor - 1) * rows * tokens
         for part in (rest // 2, rest - rest // 2):  # the tokens of GPUs before it, and after it
             if part:
@@ -106,10 +106,10 @@ class _Column(torch.autograd.Function):
             return gradient @ weight, _weights_gradient(gradient, x), None
         whole = _gather_beside(x, ctx.tensor)
         inputs = gradient @ weight
-        record_wait()
+        record_wait("all_gather")
         record_collective("reduce_scatter", _bytes(inputs), beside=True)
         weights = _weights_gradient(gradient, whole)
-        record_wait()
+        record_wait("reduce_scatter")
         return x.new_empty(x.shape), weights, None
 
 
@@ -137,10 +137,10 @@ class _Row(torch.autograd.Function):
             return gradient @ weight, _weights_gradient(gradient, x), None
         whole = _gather_beside(gradient, ctx.tensor)
         own = gradient @ weight
-        record_wait()
+        record_wait("all_gather")
         inputs = _gather_beside(own, ctx.tensor)
         weights = _weights_gradient(whole, x)
-        record_wait()
+        record_wait("all_gather")
         return inputs, weights, None
 
 

@@ -27,7 +27,7 @@ GIB, GB = 2**30, 1e9
 FEW_RUN = 4  # micro-batches of a simulated step
 STYLES = STYLE | {"optimizer": STYLE["optimizer state"]}
 RESERVE: dict[str, Any] = {"facecolor": "white", "linewidth": 0.5}
-SHORT = "D data, S shard, T tensor, P pipeline (x chunks), micro-batches x rows, recompute"
+SHORT = "D data, S shard, T tensor, C context, E experts, P pipeline (x chunks), micro-batches x rows, recompute"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,9 @@ class Plan:
     def _rows(self) -> pd.DataFrame:
         rows = [_row(each) for each in (*self.fits, *self.too_large)]
         rows += [_columns(layout) | {"reason": reason} for layout, reason in self.refused]
-        return pd.DataFrame(rows)
+        found = pd.DataFrame(rows)
+        unused = [name for name in ("context", "experts") if (found[name] == 1).all()]
+        return found.drop(columns=unused)
 
     def table(self, n: int | None = None, *, everything: bool = False) -> pd.DataFrame:
         """The n fastest layouts that fit, or all of them; with `everything` the others too, each with its reason."""
@@ -125,7 +127,8 @@ def plan(
     """Every layout of a training step of `batch` rows, estimated.
 
     `model` is one of `llama(...)`, or any nn.Module with `row`, one row of its batch. `limits` fix or bound fields of
-    layouts: `tensor=8`, `pipeline=(1, 2, 4)`, `recompute="full"`; `most_rows` is the largest micro-batch (4).
+    layouts: `tensor=8`, `pipeline=(1, 2, 4)`, `recompute="full"`; `most_rows` is the largest micro-batch (4). Sequences
+    are cut only where asked for, `context=(1, 2, 4)`.
     With `shards_in_node` no weights are sharded between nodes: `shard` x `tensor` is at most a node's GPUs, since the
     ranks of a `tensor` group are neighbours (docs/planner.md).
     With `only=5` the time is estimated of as many as it takes to know the 5 fastest, which is quick; the others that
@@ -140,13 +143,17 @@ def plan(
             raise Problem("a plain nn.Module needs `row`: one row of its batch, for its shape and dtype")
         model = of_module(model, row)
     begin = time.process_time()
-    found = list(layouts(model, cluster, batch, limits.pop("most_rows", 4)))
+    contexts = _several(limits.get("context", 1))
+    experts = _several(
+        limits.get("experts", [each for each in range(1, model.experts + 1) if model.experts % each == 0])
+    )
+    found = list(layouts(model, cluster, batch, limits.pop("most_rows", 4), contexts, experts))
     _require_fields(limits)
     found = [
         layout
         for layout in found
         if all(_allowed(getattr(layout, name), limit) for name, limit in limits.items())
-        and (not shards_in_node or layout.shard == 1 or layout.shard * layout.tensor <= cluster.per_node)
+        and (not shards_in_node or layout.shards == 1 or layout.shards * layout.tensor <= cluster.per_node)
     ]
     if not found:
         raise Problem(_nothing(cluster, batch, limits))
@@ -176,8 +183,12 @@ def _require_fields(limits) -> None:
         raise Problem(f"a layout has no {wrong[0]!r}. It has: {', '.join(known)}, and plan() most_rows")
 
 
+def _several(limit) -> Sequence:
+    return tuple(limit) if isinstance(limit, (tuple, list, set, range)) else (limit,)
+
+
 def _allowed(value, limit) -> bool:
-    return value in limit if isinstance(limit, (tuple, list, set, range)) else value == limit
+    return value in _several(limit)
 
 
 def _nothing(cluster: Cluster, batch: int, limits) -> str:
@@ -189,6 +200,8 @@ def _columns(layout: Layout) -> dict[str, object]:
     return {
         "data": layout.data,
         "shard": layout.shard,
+        "context": layout.context,
+        "experts": layout.experts,
         "tensor": layout.tensor,
         "pipeline": layout.pipeline,
         "schedule": (layout.schedule + (f" x{layout.chunks}" if layout.chunks > 1 else ""))
@@ -197,7 +210,7 @@ def _columns(layout: Layout) -> dict[str, object]:
         "micro-batches": layout.micro_batches,
         "rows": layout.rows,
         "recompute": layout.recompute,
-        "gathered": "each pass" if layout.reshard and layout.shard > 1 else "each step" if layout.shard > 1 else "",
+        "gathered": "each pass" if layout.reshard and layout.shards > 1 else "each step" if layout.shards > 1 else "",
     }
 
 
@@ -243,8 +256,9 @@ def _short(layout: Layout) -> str:
     pipeline = (
         f" P{layout.pipeline}" + (f"x{layout.chunks}" if layout.chunks > 1 else "") if layout.pipeline > 1 else ""
     )
-    gathered = "" if layout.reshard or layout.shard == 1 or layout.pipeline > 1 else " held"
+    more = "".join(f" {letter}{n}" for letter, n in (("C", layout.context), ("E", layout.experts)) if n > 1)
+    gathered = "" if layout.reshard or layout.shards == 1 or layout.pipeline > 1 else " held"
     return (
-        f"D{layout.data} S{layout.shard} T{layout.tensor}{pipeline} {layout.micro_batches}x{layout.rows} "
+        f"D{layout.data} S{layout.shard} T{layout.tensor}{more}{pipeline} {layout.micro_batches}x{layout.rows} "
         f"{layout.recompute}{gathered}"
     )

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from simgpu import Fabric
-from simgpu.profiles import GpuProfile
+from simgpu.profiles import LINKS, NETWORKS, GpuProfile
 
-from .trace import Begin, Event, Trace, Wait
+from .trace import Begin, Boundary, Collective, Event, Trace, Unit, Wait
 
 SHARE, WORK = 4, 2  # bytes of a weight as it is trained (float32), and as it is computed with (bfloat16)
 # Multiprocessors that NCCL's kernel holds while a collective goes on: one a channel, and 32 are its most (MAXCHANNELS,
@@ -23,12 +25,25 @@ SHARE, WORK = 4, 2  # bytes of a weight as it is trained (float32), and as it is
 CHANNELS = 32
 
 
-class Groups(NamedTuple):
-    """The groups that a GPU belongs to."""
+ALONE = Fabric(1, 1, LINKS["nvlink4"], NETWORKS["400G"])
 
-    data: Fabric
-    shard: Fabric
-    tensor: Fabric
+
+class Groups(NamedTuple):
+    """The groups that a GPU belongs to: `expert_shard` has those that hold the same experts' weights between them."""
+
+    data: Fabric = ALONE
+    shard: Fabric = ALONE
+    tensor: Fabric = ALONE
+    context: Fabric = ALONE
+    experts: Fabric = ALONE
+    expert_shard: Fabric = ALONE
+
+    def seconds(self, event: Collective | Begin) -> float:
+        """What a block's collective takes. One that only sends to the next rank waits for the slowest pair."""
+        group = getattr(self, event.group)
+        if event.name != "send":
+            return group.seconds(event.name, event.size)
+        return group.pairs_seconds(*((event.size, 0) if group.nodes == 1 else (0, event.size)))
 
     def ways(self, name: str) -> tuple[str, ...]:
         """What a group keeps busy: a ring over several nodes passes through the links of each, too."""
@@ -36,6 +51,37 @@ class Groups(NamedTuple):
         if group.nodes == 1:
             return ("link",)
         return ("network",) if group.ranks == group.nodes else ("link", "network")
+
+
+class Step(NamedTuple):
+    """Part of a block's pass: the unit that it needs from here on, what it does, whose gradients are done then."""
+
+    needed: Unit | None
+    events: tuple[Event, ...]
+    done: Unit | None
+
+
+@lru_cache(maxsize=4096)
+def _between_boundaries(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], ...]:
+    places = [number for number, event in enumerate(events) if isinstance(event, Boundary)]
+    ends = [0, *places, len(events)]
+    return tuple(events[begin:end] for begin, end in pairwise(ends))
+
+
+def forward_steps(block: Trace) -> list[Step]:
+    if len(block.units) == 1:
+        return [Step(block.units[0], block.forward, None)]
+    return [Step(unit, each, None) for unit, each in zip(block.units, _between_boundaries(block.forward), strict=True)]
+
+
+def backward_steps(block: Trace) -> list[Step]:
+    """Experts' weights are needed from the first boundary on, that of a recomputation if there is one, to the last."""
+    if len(block.units) == 1:
+        return [Step(block.units[0], block.backward, block.units[0])]
+    own, apart = block.units
+    before, *between, after = _between_boundaries(block.backward)
+    middle = tuple(event for part in between for event in part)
+    return [Step(own, before, None), Step(apart, middle, apart), Step(None, after, own)]
 
 
 class Replay:
@@ -52,8 +98,8 @@ class Replay:
         self.waiting: list[tuple[float, float]] = []  # kernels of the main stream that an urgent one may go before
         self.taken = 0.0  # when the weights of the layer before were in their place
         self.input_free = 0.0  # when the gradients that are being reduced may be given away
-        self.talked: dict[str, float] = {"data": 0.0, "shard": 0.0, "tensor": 0.0}
-        self._known: dict[tuple[str, int], float] = {}
+        self.talked: dict[str, float] = dict.fromkeys(Groups._fields, 0.0)
+        self._known: dict[Collective, float] = {}
 
     # --- one thing at a time --------------------------------------------------------------------------------------
 
@@ -62,8 +108,8 @@ class Replay:
         return self.gpu.shortest + size / (self.gpu.bandwidth * self.gpu.streams)
 
     def run(self, events: Iterable[Event]) -> None:
-        """Kernels on the main stream, and the collectives of tensor parallelism between them."""
-        begun, slower = 0.0, 1.0
+        """Kernels on the main stream, and the collectives of a block between them."""
+        begun, slower = {}, 1.0
         for event in events:
             if isinstance(event, float):
                 event *= slower
@@ -71,12 +117,13 @@ class Replay:
                 self.waiting.append((self.compute - event, self.compute))
             elif isinstance(event, Begin):
                 self.waiting.clear()
-                begun, slower = self.talk("tensor", self.compute, *event), self.crowded
+                begun[event.name] = self.talk(self.compute, Collective(*event))
+                slower = self.crowded if event.group == "tensor" else 1.0
             elif isinstance(event, Wait):
-                self.compute, slower = max(self.compute, begun), 1.0
-            else:
+                self.compute, slower = max(self.compute, begun[event.name]), 1.0
+            elif isinstance(event, Collective):
                 self.waiting.clear()  # the collective has been told when they end
-                self.compute = self.talk("tensor", self.compute, *event)
+                self.compute = self.talk(self.compute, event)
 
     def kernel(self, ready: float, seconds: float) -> float:
         """Launch a kernel on a stream that is ready then; returns its end."""
@@ -123,74 +170,77 @@ class Replay:
         self.gaps, self.compute, self.engine = gaps, before, max(self.engine, before)
         return end
 
-    def talk(self, group: str, ready: float, collective: str, size: int) -> float:
+    def talk(self, ready: float, event: Collective) -> float:
         """Launch a collective; returns its end."""
         self.host += self.gpu.launch
-        key = collective + group, size
-        if key not in self._known:
-            self._known[key] = getattr(self.groups, group).seconds(collective, size)
-        self.talked[group] += size
-        ways = self.groups.ways(group)
-        end = max(self.host, ready, *(self.free[way] for way in ways)) + self._known[key]
+        if event not in self._known:
+            self._known[event] = self.groups.seconds(event)
+        self.talked[event.group] += event.size
+        ways = self.groups.ways(event.group)
+        end = max(self.host, ready, *(self.free[way] for way in ways)) + self._known[event]
         self.free.update(dict.fromkeys(ways, end))
         return end
 
     # --- FSDP2 ----------------------------------------------------------------------------------------------------
 
-    def gather(self, block: Trace, backward: bool = False) -> float:
-        """Ask for a block's weights; returns when they have come. Backward it is launched on the main stream."""
-        ranks = self.groups.shard.ranks
+    def ranks(self, unit: Unit) -> int:
+        return getattr(self.groups, unit.group).ranks
+
+    def gather(self, unit: Unit, backward: bool = False) -> float:
+        """Ask for a unit's weights; returns when they have come. Backward it is launched on the main stream."""
+        ranks = self.ranks(unit)
         if ranks == 1 or not self.sharded:
             return 0.0
-        own, whole = block.numbers / ranks, block.numbers * WORK
+        own, whole = unit.numbers / ranks, unit.numbers * WORK
         if backward:
             self.compute = self.kernel(self.compute, self.moving(own * (SHARE + WORK)))
             ready = self.compute = self.kernel(self.compute, self.moving(2 * own * WORK))
         else:
             self.copies = self.urgent(self.copies, self.moving(own * (SHARE + WORK)))
             ready = self.copies = self.urgent(self.copies, self.moving(2 * own * WORK))
-        self.shard_free = self.talk("shard", max(ready, self.shard_free), "all_gather", whole)
+        self.shard_free = self.talk(max(ready, self.shard_free), Collective("all_gather", whole, unit.group))
         return self.shard_free
 
-    def take(self, block: Trace, arrival: float) -> None:
+    def take(self, unit: Unit, arrival: float) -> None:
         """Wait for the weights, and put them where they are used."""
         if not self.sharded:
             return
         self.compute = max(self.compute, arrival)
-        if self.groups.shard.ranks > 1:
-            self.compute = self.kernel(self.compute, self.moving(2 * block.numbers * WORK))
+        if self.ranks(unit) > 1:
+            self.compute = self.kernel(self.compute, self.moving(2 * unit.numbers * WORK))
             self.copies = max(self.copies, self.taken)
             self.taken = self.compute
             return
-        for count in block.weights:
+        for count in unit.weights:
             for _ in range(2):  # a cast, and a copy
                 self.compute = self.kernel(self.compute, self.moving(2 * count * WORK))
 
-    def reduce(self, block: Trace, accumulated: bool) -> None:
-        """Send a block's gradients to those who train its weights."""
+    def reduce(self, unit: Unit, accumulated: bool) -> None:
+        """Send a unit's gradients to those who train its weights."""
         if not self.sharded:
             return
         self.compute = max(self.compute, self.input_free)
-        whole = block.numbers * SHARE
-        self.compute = self.kernel(self.compute, self.moving(whole + block.numbers * (SHARE if accumulated else WORK)))
+        whole, ranks = unit.numbers * SHARE, self.ranks(unit)
+        self.compute = self.kernel(self.compute, self.moving(whole + unit.numbers * (SHARE if accumulated else WORK)))
         ready = max(self.compute, self.reducing)
-        if self.groups.shard.ranks > 1:
-            self.reducing = self.shard_free = self.talk("shard", max(ready, self.shard_free), "reduce_scatter", whole)
+        if ranks > 1:
+            reduced = self.talk(max(ready, self.shard_free), Collective("reduce_scatter", whole, unit.group))
+            self.reducing = self.shard_free = reduced
         else:
             self.reducing = self.kernel(ready, self.moving(2 * whole))
         self.input_free = self.reducing
         if self.groups.data.ranks > 1:
-            own = whole // self.groups.shard.ranks
-            self.data_free = self.talk("data", max(self.reducing, self.data_free), "all_reduce", own)
+            own = whole // ranks
+            self.data_free = self.talk(max(self.reducing, self.data_free), Collective("all_reduce", own, "data"))
 
-    def add_up(self, block: Trace) -> None:
+    def add_up(self, unit: Unit) -> None:
         """Add a share of gradients to those of the micro-batches before."""
-        for count in block.weights:
-            self.reducing = self.kernel(self.reducing, self.moving(3 * SHARE * count / self.groups.shard.ranks))
+        for count in unit.weights:
+            self.reducing = self.kernel(self.reducing, self.moving(3 * SHARE * count / self.ranks(unit)))
 
-    def accumulate(self, block: Trace, first: bool) -> None:
+    def accumulate(self, unit: Unit, first: bool) -> None:
         """Keep a micro-batch's gradients, in float32 where there are shares to be trained."""
-        for count in block.weights:
+        for count in unit.weights:
             if self.sharded:
                 size = 2 * SHARE * count if first else (2 * SHARE + WORK) * count
                 self.compute = self.kernel(self.compute, self.moving(size))
@@ -202,29 +252,31 @@ class Replay:
     def forward(self, blocks: Sequence[Trace], held: bool = False) -> None:
         self.wait_for_gradients()
         self.copies = max(self.copies, self.compute)  # weights may just have been trained
-        for block in blocks:
+        for unit, events, _ in (step for block in blocks for step in forward_steps(block)):
             if not held:
-                self.take(block, self.gather(block))
-            self.run(block.forward)
+                self.take(unit, self.gather(unit))
+            self.run(events)
 
     def backward(self, blocks: Sequence[Trace], *, held: bool, first: bool, last: bool) -> None:
-        """From the last block to the first; each asks for the weights of the next one before it begins.
+        """From the last block to the first; each unit asks for the weights of the next one before it begins.
 
         Where weights are `held` their gradients wait for the last micro-batch; else each is reduced at once.
         """
+        steps = [step for block in reversed(blocks) for step in backward_steps(block)]
+        wanted = [step.needed for step in steps if step.needed]
         arrival = None
-        for number in range(len(blocks) - 1, -1, -1):
-            block = blocks[number]
-            if not held:
-                self.take(block, self.gather(block, backward=True) if arrival is None else arrival)
-                arrival = self.gather(blocks[number - 1], backward=True) if number else None
-            self.run(block.backward)
-            if held and not (first and last):
-                self.accumulate(block, first)
-            if last or not held:
-                self.reduce(block, accumulated=held and not first)
+        for needed, events, done in steps:
+            if needed is not None and not held:
+                self.take(needed, self.gather(needed, backward=True) if arrival is None else arrival)
+                wanted.pop(0)
+                arrival = self.gather(wanted[0], backward=True) if wanted else None
+            self.run(events)
+            if done and held and not (first and last):
+                self.accumulate(done, first)
+            if done and (last or not held):
+                self.reduce(done, accumulated=held and not first)
                 if not (held or first):
-                    self.add_up(block)
+                    self.add_up(done)
 
     def wait_for_gradients(self) -> None:
         """What follows a backward pass waits until its gradients are reduced."""

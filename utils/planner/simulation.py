@@ -26,6 +26,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -40,6 +41,7 @@ from simgpu import torch_private
 from utils import schedules
 
 from .cluster import Cluster
+from .experts import RoutedMlp
 from .layouts import Layout
 from .llama import Head, Layer, kept_in_part
 
@@ -64,11 +66,11 @@ ENDS = {
 
 
 class Llama(nn.Module):
-    def __init__(self, sizes: dict[str, int], recompute: str, reduce=None):
+    def __init__(self, sizes: dict[str, int], recompute: str, reduce=None, experts=None):
         super().__init__()
         width, self.recompute = sizes["hidden_size"], recompute
         self.words = nn.Embedding(sizes["vocab_size"], width)
-        self.layers = nn.ModuleList(layer(sizes) for _ in range(sizes["layers"]))
+        self.layers = nn.ModuleList(layer(sizes, experts) for _ in range(sizes["layers"]))
         self.head = Head(width, sizes["vocab_size"], reduce)
 
     def forward(self, tokens, angles):
@@ -78,11 +80,31 @@ class Llama(nn.Module):
         return self.head(x, tokens)
 
 
-def layer(sizes: dict[str, int]) -> Layer:
-    heads = sizes["heads"]
-    return Layer(
-        sizes["hidden_size"], heads, sizes["kv_heads"], sizes["intermediate_size"], sizes["hidden_size"] // heads
-    )
+def layer(sizes: dict[str, int], group=None) -> Layer:
+    """A layer whose experts, if it has any, lie on the ranks of `group`, or all on this one."""
+    width, hidden, heads = sizes["hidden_size"], sizes["intermediate_size"], sizes["heads"]
+    mlp = None
+    if count := sizes.get("experts"):
+        ranks = 1 if group is None else group.size()
+        mlp = RoutedMlp(width, hidden, count, sizes["per_token"], ranks, lambda x: _AllToAll.apply(x, group))
+    return Layer(width, heads, sizes["kv_heads"], hidden, width // heads, mlp)
+
+
+class _AllToAll(torch.autograd.Function):
+    """Equal parts to and from each rank of a group."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        if group is None or group.size() == 1:
+            return x
+        got = torch.empty_like(x)
+        dist.all_to_all_single(got, x.contiguous(), group=group)
+        return got
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return _AllToAll.forward(ctx, gradient, ctx.group), None
 
 
 def through(each: nn.Module, x, angles, recompute: str):
@@ -92,10 +114,10 @@ def through(each: nn.Module, x, angles, recompute: str):
     return checkpoint(each, x, angles, use_reentrant=False, **more)
 
 
-def batch_of(rows: int, sizes: dict[str, int]):
-    size = sizes["hidden_size"] // sizes["heads"]
-    tokens = torch.zeros(rows, sizes["length"], dtype=torch.int64, device=GPU)
-    return tokens, torch.empty(1, sizes["length"], 1, size // 2, dtype=torch.complex64, device=GPU)
+def batch_of(rows: int, sizes: dict[str, int], context: int = 1):
+    size, length = sizes["hidden_size"] // sizes["heads"], sizes["length"] // context
+    tokens = torch.zeros(rows, length, dtype=torch.int64, device=GPU)
+    return tokens, torch.empty(1, length, 1, size // 2, dtype=torch.complex64, device=GPU)
 
 
 def second_step(step) -> dict[str, float]:
@@ -128,12 +150,11 @@ def on_ranks(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[st
     """A layout without a pipeline, by one rank that stands for all."""
     enable_cluster(cluster, layout.gpus, count=1)
     simgpu.keep_log(0)
-    dist.init_process_group("simccl", store=torch_private.fake_store(), rank=0, world_size=layout.gpus)
-    names = ("data", "shard", "tensor")
-    mesh = init_device_mesh("simgpu", (layout.data, layout.shard, layout.tensor), mesh_dim_names=names)
-    model: Any = laid_out(sizes, layout, mesh)  # with what fully_shard gives it
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    tokens, angles = batch_of(layout.rows, sizes)
+    rank = layout.gpus - 1 if layout.context > 1 else 0  # the last one has most blocks of attention to merge
+    dist.init_process_group("simccl", store=torch_private.fake_store(), rank=rank, world_size=layout.gpus)
+    model: Any = laid_out(sizes, layout)  # with what fully_shard gives it
+    optimizers = [torch.optim.AdamW(each, lr=1e-4) for each in of_one_mesh(model)]
+    tokens, angles = batch_of(layout.rows, sizes, layout.context)
 
     def step():
         for number in range(layout.micro_batches):
@@ -143,13 +164,31 @@ def on_ranks(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[st
                 model.set_requires_gradient_sync(last)
                 model.set_reshard_after_backward(last)
             model(tokens, angles).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
 
-    return second_step(step)
+    if layout.context == 1:
+        return second_step(step)
+    counts = (layout.gpus // layout.tensor // layout.context, layout.context, layout.tensor)
+    mesh = init_device_mesh("simgpu", counts, mesh_dim_names=("others", "context", "tensor"))
+    with context_parallel(mesh["context"]):
+        return second_step(step)
 
 
-def laid_out(sizes: dict[str, int], layout: Layout, mesh) -> Llama:
+def of_one_mesh(model: nn.Module) -> list[list[nn.Parameter]]:
+    """The parameters by the mesh that they are sharded over: an optimizer takes those of one."""
+    found: dict[Any, list[nn.Parameter]] = {}
+    for parameter in model.parameters():
+        found.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
+    return list(found.values())
+
+
+def laid_out(sizes: dict[str, int], layout: Layout) -> Llama:
+    names = ("data", "expert_shard", "experts", "tensor")
+    counts = (layout.data, layout.shards // layout.experts, layout.experts, layout.tensor)
+    mesh = init_device_mesh("simgpu", counts, mesh_dim_names=names)
+    mesh["expert_shard", "experts"]._flatten("shard")
     group = mesh["tensor"].get_group()
     operations = {"max": dist.ReduceOp.MAX, "sum": dist.ReduceOp.SUM}
 
@@ -158,14 +197,23 @@ def laid_out(sizes: dict[str, int], layout: Layout, mesh) -> Llama:
         return tensor
 
     with torch.device("meta"):
-        model = Llama(sizes, layout.recompute, reduce if layout.tensor > 1 else None)
+        experts = mesh["experts"].get_group()
+        model = Llama(sizes, layout.recompute, reduce if layout.tensor > 1 else None, experts)
     if layout.tensor > 1:
         parallelize_module(model, mesh["tensor"], ENDS)
         for each in model.layers:
             parallelize_module(each, mesh["tensor"], ATTENTION | MLP | NORMS)
-    over = mesh["data", "shard"] if layout.data > 1 else mesh["shard"]
+
+    def over(name: str):
+        return mesh["data", name] if layout.data > 1 else mesh[name]
+
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
-    shard = partial(fully_shard, mesh=over, mp_policy=policy, reshard_after_forward=layout.reshard)
+    shard = partial(fully_shard, mesh=over("shard"), mp_policy=policy, reshard_after_forward=layout.reshard)
+    # As torchtitan does: where a GPU has fewer experts than there are shards, each is cut in its width.
+    rows = Shard(sizes.get("experts", 0) // layout.experts % (layout.shards // layout.experts) > 0)
+    layers: Any = model.layers
+    for each in layers if sizes.get("experts") else ():
+        shard(each.mlp.experts, mesh=over("expert_shard"), shard_placement_fn=lambda _: rows)
     for part in (model.words, *model.layers, model.head, model):
         shard(part)
     return model.to_empty(device=GPU)

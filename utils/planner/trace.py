@@ -16,22 +16,45 @@ import simgpu
 from simgpu import torch_private
 from simgpu.profiles import GpuProfile
 
-Collective = tuple[str, int]  # its name, and the bytes of the whole
+
+class Collective(NamedTuple):
+    """Its name, the bytes of the whole, and the kind of group that it is among."""
+
+    name: str
+    size: int
+    group: str = "tensor"
 
 
 class Begin(NamedTuple):
-    """A collective that goes on beside the kernels up to the next `WAIT`."""
+    """A collective that goes on beside the kernels up to the `Wait` for it."""
 
-    collective: str
+    name: str
     size: int
+    group: str = "tensor"
 
 
 class Wait(NamedTuple):
-    """What follows waits for the last collective that began."""
+    """What follows waits for the last collective of this name that began."""
+
+    name: str
 
 
-WAIT = Wait()
-Event = float | Collective | Begin | Wait  # a kernel's seconds, or a collective
+class Boundary(NamedTuple):
+    """The weights that are sharded apart are needed from here on, or, backward, have their gradients."""
+
+
+Event = float | Collective | Begin | Wait | Boundary  # a float: a kernel's seconds
+
+
+class Unit(NamedTuple):
+    """Weights that FSDP gathers at once: the kind of group that shares them, and how many numbers each has here."""
+
+    group: str
+    weights: tuple[int, ...]
+
+    @property
+    def numbers(self) -> int:
+        return sum(self.weights)
 
 
 class Trace(NamedTuple):
@@ -47,11 +70,12 @@ class Trace(NamedTuple):
     forward_peak: int
     backward_peak: int
     output: int
-    weights: tuple[int, ...]  # how many numbers each has, on this GPU
+    units: tuple[Unit, ...]  # one, or another for weights between `Boundary` and `Boundary`
 
     @property
     def numbers(self) -> int:
-        return sum(self.weights)
+        """Of all weights, on this GPU."""
+        return sum(unit.numbers for unit in self.units)
 
 
 class KernelRecorder(torch_private.DispatchMode):
@@ -138,14 +162,38 @@ class _End(torch.autograd.Function):
 _watching: list[KernelRecorder] = []
 
 
-def record_collective(collective: str, size: int, beside: bool = False) -> None:
+def record_collective(name: str, size: int, group: str = "tensor", beside: bool = False) -> None:
     """A block's collective, of so many bytes together. What follows waits for it, or goes on `beside` it."""
-    _watching[-1].events.append(Begin(collective, size) if beside else (collective, size))
+    _watching[-1].events.append((Begin if beside else Collective)(name, size, group))
 
 
-def record_wait() -> None:
-    """What follows waits for the collective that goes on."""
-    _watching[-1].events.append(WAIT)
+def record_wait(name: str) -> None:
+    """What follows waits for the collective of this name that goes on."""
+    _watching[-1].events.append(Wait(name))
+
+
+class ShardedApart(nn.Module):
+    """A module whose weights are a unit of FSDP of their own, among the GPUs of `expert_shard`."""
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return _Border.apply(self.module(_Border.apply(x, True)), False)
+
+
+class _Border(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, is_entry):
+        if is_entry:
+            _watching[-1].events.append(Boundary())
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        _watching[-1].events.append(Boundary())
+        return gradient, None
 
 
 def record_kernel(size: int) -> None:
@@ -179,4 +227,8 @@ def trace(make: Callable[[], nn.Module], inputs: tuple[torch.Tensor, ...], gpu: 
     finally:
         _watching.pop()
     backward = watch.take_events()
-    return Trace(forward, backward, kept, forward_peak, watch.peak, size, tuple(w.numel() for w in weights))
+    apart = [w for each in module.modules() if isinstance(each, ShardedApart) for w in each.parameters()]
+    known = {id(w) for w in apart}
+    units = [Unit("shard", tuple(w.numel() for w in weights if id(w) not in known))]
+    units += [Unit("expert_shard", tuple(w.numel() for w in apart))] * bool(apart)
+    return Trace(forward, backward, kept, forward_peak, watch.peak, size, tuple(units))
