@@ -501,8 +501,26 @@ REFUSED = {
     "a subclass that moves": (lambda: torch.ones(2).as_subclass(Mine).to("cuda"), "cannot become Mine"),
     "a subclass that is made": (lambda: on("cuda").as_subclass(Mine), "cannot become Mine"),
     "a subclass as bitsandbytes has it": (lambda: Quantized(on("cuda")), "cannot become Quantized"),
-    "a flash kernel by its name": (
+    "a flash kernel by its name, in float32": (
         lambda: torch.ops.aten._scaled_dot_product_flash_attention(*[torch.ones(1, 1, 8, 8, device="cuda")] * 3),
+        "FlashAttention only support fp16 and bf16",
+    ),
+    "a flash kernel by its name, with dropout": (
+        lambda: torch.ops.aten._scaled_dot_product_flash_attention(
+            *[torch.ones(1, 1, 8, 8, device="cuda").half()] * 3, dropout_p=0.5
+        ),
+        "without dropout: call torch.nn.functional.scaled_dot_product_attention",
+    ),
+    "a memory-efficient kernel by its name, with a bias": (
+        lambda: torch.ops.aten._scaled_dot_product_efficient_attention(
+            *[torch.ones(1, 1, 8, 8, device="cuda")] * 4, True
+        ),
+        "without attn_bias, and not in float64",
+    ),
+    "cuDNN's attention by its name": (
+        lambda: torch.ops.aten._scaled_dot_product_cudnn_attention(
+            *[torch.ones(1, 1, 8, 8, device="cuda").half()] * 3, None, True
+        ),
         "Call torch.nn.functional.scaled_dot_product_attention",
     ),
     "attention of packed sequences": (packed_attention, "Call torch.nn.functional.scaled_dot_product_attention"),

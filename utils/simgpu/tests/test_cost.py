@@ -300,6 +300,56 @@ def test_attention_has_the_cpus_results_and_gradients(settings):
     torch.testing.assert_close(*results)
 
 
+@pytest.mark.parametrize(("dtype", "kernel"), [(torch.float32, "efficient"), (torch.bfloat16, "flash")])
+def test_blocks_of_attention_join_by_their_log_sum_exp(dtype, kernel):
+    """PyTorch's kernels for CUDA by their names: two blocks of keys, merged, and the gradients of one of them."""
+    simgpu.enable(count=1)
+    torch.manual_seed(0)
+    there = [torch.randn(2, heads, tokens, 8).to(dtype) for heads, tokens in ((4, 32), (2, 64), (2, 64))]
+    query, key, value = (tensor.to(DEVICE).requires_grad_() for tensor in there)
+    attend = getattr(torch.ops.aten, f"_scaled_dot_product_{kernel}_attention")
+    more = () if kernel == "flash" else (None, True)
+
+    def attended(begin, end):
+        out, sums, *_ = attend(query, key[:, :, begin:end], value[:, :, begin:end], *more)
+        return out, sums[..., None]
+
+    (first, sums), (second, others) = attended(0, 32), attended(32, 64)
+    merged = torch.lerp(first.float(), second.float(), torch.sigmoid(others - sums))
+    expected = functional.scaled_dot_product_attention(*(t.float() for t in there), enable_gqa=True)
+    torch.testing.assert_close(merged.detach().cpu(), expected, **CLOSE_IN[dtype])
+    torch.testing.assert_close(attended(0, 64)[0].detach().cpu().float(), expected, **CLOSE_IN[dtype])
+    whole = [tensor.float().requires_grad_() for tensor in there]
+    functional.scaled_dot_product_attention(*whole, enable_gqa=True).square().sum().backward()
+    attended(0, 64)[0].square().sum().backward()
+    for ours, theirs in zip((query, key, value), whole, strict=True):
+        torch.testing.assert_close(ours.grad.cpu().float(), theirs.grad, **CLOSE_IN[dtype])
+
+
+CLOSE_IN = {torch.float32: {"rtol": 1e-5, "atol": 1e-6}, torch.bfloat16: {"rtol": 0.05, "atol": 0.05}}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_block_of_attention_is_charged_as_attention(causal):
+    """As one kernel, which writes a number for each query more; whole sequences of this size are bound by products."""
+    on("A100")
+    query, key, value = (empty(8, 16, 1024, 64, dtype=torch.float16, requires_grad=True) for _ in range(3))
+    by_name = [
+        lambda: functional.scaled_dot_product_attention(query, key, value, is_causal=causal),
+        lambda: torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, 0.0, causal)[0],
+        lambda: torch.ops.aten._scaled_dot_product_efficient_attention(query, key, value, None, True, 0.0, causal)[0],
+    ]
+    took = []
+    for call in by_name:
+        [(_, forward)] = kernels(call)
+        out = call()
+        [(_, backward)] = kernels(lambda out=out: torch.autograd.grad(out, [query, key, value], torch.empty_like(out)))
+        took.append([forward, backward])
+    assert took[1] == pytest.approx(took[0], rel=0.1)
+    assert took[2] == pytest.approx(took[1], rel=0.01)
+    assert set(simgpu.unplanned()) == {"first call"}
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_attention_in_half_precision_keeps_scores_in_float32(dtype):
     simgpu.enable(count=2)

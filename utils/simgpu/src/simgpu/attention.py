@@ -12,7 +12,8 @@ from functools import cache
 
 import torch
 
-from . import refusals, torch_private
+from . import attention_blocks
+from .attention_blocks import for_each_query_head, in_float32, masked_scores
 
 aten = torch.ops.aten
 
@@ -20,24 +21,7 @@ SCHEMA = "Tensor query, Tensor key, Tensor value, Tensor? mask, float dropout, b
 
 
 def _weights(query, key, mask, causal, scale):
-    scores = query @ key.transpose(-2, -1) * scale
-    if causal:
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        scores = scores.masked_fill(~seen, float("-inf"))
-    if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype is torch.bool else scores + mask
-    return aten._safe_softmax(scores, -1)
-
-
-def _wide(*tensors):
-    """Half precision in float32, in which a GPU's kernel keeps scores, weights and sums."""
-    return [tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors]
-
-
-def _for_each_query_head(query, *shared):
-    """Keys and values with as many heads as the queries: with grouped queries several share one. A GPU copies none."""
-    times = query.shape[1] // shared[0].shape[1]
-    return shared if times == 1 else [tensor.repeat_interleave(times, dim=1) for tensor in shared]
+    return aten._safe_softmax(masked_scores(query, key, mask, causal, scale), -1)
 
 
 def _kept(weights, dropout, seed):
@@ -51,8 +35,8 @@ def _kept(weights, dropout, seed):
 def attention(query, key, value, mask, dropout, causal, scale):
     """(result, the seed of what dropout kept; empty without it)."""
     dtype = query.dtype
-    query, key, value = _wide(query, key, value)
-    key, value = _for_each_query_head(query, key, value)
+    query, key, value = in_float32(query, key, value)
+    key, value = for_each_query_head(query, key, value)
     weights = _weights(query, key, mask, causal, scale)
     seed = torch.empty(1 if dropout else 0, dtype=torch.long, device=query.device)
     if dropout:
@@ -63,8 +47,8 @@ def attention(query, key, value, mask, dropout, causal, scale):
 
 def attention_backward(gradient, query, key, value, mask, dropout, causal, scale, seed):
     dtype, shared = query.dtype, key.shape[1]
-    gradient, query, key, value = _wide(gradient, query, key, value)
-    key, value = _for_each_query_head(query, key, value)
+    gradient, query, key, value = in_float32(gradient, query, key, value)
+    key, value = for_each_query_head(query, key, value)
     weights = _weights(query, key, mask, causal, scale)
     of_weights = gradient @ value.transpose(-2, -1)
     dropped = weights
@@ -94,13 +78,13 @@ def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
 ):
     scale = query.shape[-1] ** -0.5 if scale is None else scale
+    if attention_blocks.are_shared(query, key, value):
+        return attention_blocks.attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if not _is_plain(query, key, value, attn_mask, enable_gqa):
         return aten._scaled_dot_product_attention_math(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )[0]
     if "torch.distributed.tensor" in sys.modules:
-        if torch_private.in_context_parallel():
-            raise RuntimeError(refusals.NO_CONTEXT_PARALLEL)
         _let_dtensor_shard_it()
     # Two operators, since what one keeps is known by the shapes of its arguments (`plans`).
     operator = torch.ops.simgpu.attention_with_dropout if dropout_p else torch.ops.simgpu.attention

@@ -26,6 +26,7 @@ import torch
 
 from . import (
     attention,
+    attention_blocks,
     torch_private,
 )
 from .profiles import GpuProfile
@@ -151,7 +152,8 @@ def work_of(packet, args, kwargs, out) -> Work:
     """
     results = list(tensors_in(out if isinstance(out, (list, tuple)) else [out]))
     moved = _moved(packet, args, kwargs, results)
-    formula = _flop_formulas().get(packet)
+    # PyTorch's formula counts what is causal whole.
+    formula = None if packet in ATTENTION_BLOCKS else _flop_formulas().get(packet)
     flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
     if packet.__name__.startswith(OF_LISTS):
         moved += _updated(packet, args)
@@ -405,6 +407,23 @@ def _attention_backward(args, results, moved) -> list[Kernel]:
     return [_attention(query, key, causal, 5, moved)]
 
 
+def _block_forward(causal_at: int):
+    """Attention with its log-sum-exp. Settings at the end that are PyTorch's own are left out of `args`."""
+    return lambda args, results, moved: [_attention(args[0], args[1], any(args[causal_at:][:1]), 2, moved)]
+
+
+def _block_backward(causal_at: int):
+    return lambda args, results, moved: [_attention(args[1], args[2], any(args[causal_at:][:1]), 5, moved)]
+
+
+ATTENTION_BLOCKS = {
+    attention_blocks.FLASH: _block_forward(causal_at=4),
+    attention_blocks.FLASH_BACKWARD: _block_backward(causal_at=11),
+    attention_blocks.EFFICIENT: _block_forward(causal_at=6),
+    attention_blocks.EFFICIENT_BACKWARD: _block_backward(causal_at=11),
+}
+
+
 def _encoder_layer(args, results, moved) -> Iterator[Kernel]:
     """nn.TransformerEncoderLayer in evaluation is one operator, of the kernels that its parts are."""
     source, width, heads, into_attention, _, out_of_attention, *_ = args
@@ -470,11 +489,13 @@ KERNELS: dict[object, Callable[..., Iterator[Kernel] | list[Kernel]]] = {
     aten._transformer_encoder_layer_fwd: _encoder_layer,
     **dict.fromkeys((getattr(torch.ops.simgpu, name) for name in attention.FORWARD), _attention_forward),
     torch.ops.simgpu.attention_backward: _attention_backward,
+    **ATTENTION_BLOCKS,
 }
 # Whose time depends on which of PyTorch's switches for float32.
 SWITCHES = {
     **dict.fromkeys((aten.mm, aten.bmm, aten.addmm, aten.baddbmm), "matmul"),
     **dict.fromkeys((getattr(torch.ops.simgpu, name) for name in (*attention.FORWARD, "attention_backward")), "matmul"),
+    **dict.fromkeys((attention_blocks.EFFICIENT, attention_blocks.EFFICIENT_BACKWARD), "matmul"),
     aten._transformer_encoder_layer_fwd: "matmul",
     **dict.fromkeys((aten.convolution, aten.convolution_backward), "conv"),
 }

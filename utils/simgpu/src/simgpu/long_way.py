@@ -95,6 +95,8 @@ def run_the_long_way(operator: Operator, args, kwargs, key: tuple | None = None)
             planned.append(None)
             continue
         tensor, plan = _result(value, given.get(written_one), given.get(viewed_one), gpu, args)
+        if type(value) is int and not single:  # beside tensors: a length, that their shapes say
+            plan = (OTHER, None, value, 0)
         made.append(tensor)
         planned.append(plan)
     work = work_of(operator.packet, values, named_values, out)

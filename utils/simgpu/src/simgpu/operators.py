@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from . import batch_norm, recurrent, refusals, torch_private
+from . import attention_blocks, batch_norm, recurrent, refusals, torch_private
 from .activations import WHOLE
 from .cost import SWITCHES
 from .random_numbers import draws
 
 aten = torch.ops.aten
 # What is computed in place of an operator that has no CPU kernel.
-SUBSTITUTES = recurrent.SUBSTITUTES | batch_norm.SUBSTITUTES
+SUBSTITUTES = attention_blocks.SUBSTITUTES | recurrent.SUBSTITUTES | batch_norm.SUBSTITUTES
 
 
 class Operator:

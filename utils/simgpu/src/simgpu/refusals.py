@@ -20,9 +20,25 @@ NO_COPIES_OF_CUDAS = (
     f"torch.cuda.comm copies inside CUDA's own C++, which {DEVICE_TYPE} cannot take part in: "
     "copy with x.to(device), cut with x.chunk(n)."
 )
-NO_CONTEXT_PARALLEL = (
-    f"{DEVICE_TYPE} has no ring of attention, and context_parallel would give each rank the whole sequence here. "
-    "Split the batch or the heads instead, or pass keys and values round yourself, with send and recv."
+PAST_THE_RING = (
+    "This call of attention goes past context_parallel, and sees this rank's part of the sequence only: its name was "
+    "imported before. Call torch.nn.functional.scaled_dot_product_attention by its whole name."
+)
+BACKWARD_PAST_THE_RING = (
+    "A backward pass after context_parallel has ended takes each rank's part of the sequence for the whole: "
+    "call backward() inside it."
+)
+NO_DROPOUT_IN_A_RING = (
+    "context_parallel keeps the seed of the first block's dropout only, and would take the gradients of other weights "
+    "than it dropped: pass dropout_p=0."
+)
+NO_DROPOUT_IN_KERNELS = (
+    f"{DEVICE_TYPE} has this kernel of attention without dropout: call "
+    "torch.nn.functional.scaled_dot_product_attention, which chooses a kernel."
+)
+NO_BIAS_IN_KERNELS = (
+    f"{DEVICE_TYPE} has this kernel of attention without attn_bias, and not in float64: call "
+    "torch.nn.functional.scaled_dot_product_attention, which chooses a kernel."
 )
 ONLY_THE_HOSTS = "Only dense CPU tensors can be pinned: leave out pin_memory=True for a tensor on a GPU."
 ONLY_THE_HOSTS_SIDE = (
@@ -49,6 +65,11 @@ NO_SCRIPTS = (
     f"TorchScript loads, saves and moves modules inside C++, which {DEVICE_TYPE} cannot take part in: keep the "
     "state_dict of the module that the script was made from, or load and run the script on the CPU."
 )
+
+
+def no_ring(of: str) -> str:
+    """Why a call of attention cannot be shared by ranks, which need a kernel that gives the log-sum-exp."""
+    return f"context_parallel has no ring, on CUDA neither, for {of}."
 
 
 def no_cuda(what: str) -> str:
@@ -123,7 +144,7 @@ def no_sparse(*args, **kwargs):
 
 
 ATTENTION_KERNELS = {
-    *(f"aten::_scaled_dot_product_{name}_attention" for name in ("flash", "efficient", "cudnn")),
+    "aten::_scaled_dot_product_cudnn_attention",
     *(f"aten::_{name}_attention_forward" for name in ("flash", "efficient", "cudnn")),
 }
 # Operators that make a dense tensor sparse.

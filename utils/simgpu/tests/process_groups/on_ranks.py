@@ -480,7 +480,8 @@ def overlap():
 
 
 def main(folder):
-    import sharded  # noqa: F401  more checks
+    import sequences_and_experts  # noqa: F401  more checks
+    import sharded  # noqa: F401
 
     simgpu.enable(count=WORLD, link="pcie3")
     torch.simgpu.set_device(RANK)

@@ -22,7 +22,6 @@ from torch.distributed.fsdp import (
 )
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.distributed.tensor import Shard
-from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
@@ -285,19 +284,6 @@ def block(batch_mesh, split_mesh):
 @check
 def sequence_parallel():
     return block(None, init_device_mesh("simgpu", (WORLD,)))
-
-
-@check
-def ring_of_attention():
-    """PyTorch's context_parallel is refused, in one line, and attention after it is as before."""
-    x = numbers(1, 2, 8 * WORLD, 8).to(device())
-    before = nn.functional.scaled_dot_product_attention(x, x, x).cpu()
-    try:
-        with context_parallel(init_device_mesh("simgpu", (WORLD,)), buffers=[x.clone()], buffer_seq_dims=[2]):
-            nn.functional.scaled_dot_product_attention(x, x, x)
-    except RuntimeError as refused:
-        return [str(refused), farthest([nn.functional.scaled_dot_product_attention(x, x, x)], [before])]
-    return ["not refused", 1.0]
 
 
 @check

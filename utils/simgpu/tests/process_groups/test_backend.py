@@ -27,7 +27,15 @@ CHEAP = (
     "tensor_parallel",
     "pipelines",
 )
-ON_FOUR = (*CHEAP, "sequence_parallel", "two_dimensions", "checkpoint_saved")
+SPLIT = (
+    "context_parallel_in_float32",
+    "context_parallel_in_bfloat16",
+    "ring_attention",
+    "ulysses",
+    "split_vocabulary",
+    "experts",
+)
+ON_FOUR = (*CHEAP, *SPLIT, "context_parallel_of_modules", "sequence_parallel", "two_dimensions", "checkpoint_saved")
 
 
 def forked(ranks):
@@ -207,12 +215,44 @@ def test_training_on_ranks_equals_training_on_the_whole_batch(two, four, what):
             assert max(numbers(each[what])) < CLOSE, each[what]
 
 
-def test_what_would_be_silently_whole_is_refused(two):
+def check_split(told, within):
+    """Differences of a check of sequences_and_experts.py, and what was counted beside its formula."""
+    parts = told["differences"]
+    for differences in parts.values() if isinstance(parts, dict) else [parts]:
+        assert max(differences) < within, parts
+    for name, (counted, formula) in told["counted"].items():
+        assert counted == formula, name
+
+
+@pytest.mark.parametrize("what", SPLIT)
+def test_a_split_sequence_vocabulary_or_experts_are_one_device(two, four, what):
+    for _, told in both(two, four):
+        for each in told:
+            check_split(each[what], 2e-2 if "bfloat16" in what else 1e-5)
+
+
+def test_context_parallel_of_modules_leaves_other_attention_alone(two, four):
+    for _, told in both(two, four):
+        for each in told:
+            assert max(each["context_parallel_of_modules"]) < CLOSE
+
+
+def test_context_parallel_refuses_what_would_be_silently_wrong(two):
     for told in two:
-        words, difference = told["ring_of_attention"]
-        assert "no ring of attention" in words
-        assert len(words.splitlines()) == 1
-        assert difference == 0
+        seen = told["context_parallel_refused"]
+        assert seen["after"] == 0
+        for name, words in {
+            "dropout": "pass dropout_p=0",
+            "mask": "leave it out",
+            "float64": "other numbers than float32, bfloat16 and float16",
+            "short": "a multiple of 64 on each rank",
+            "grouped": "take bfloat16, or repeat the keys",
+            "not grouped": "without enable_gqa=True",
+            "named": "goes past context_parallel",
+            "backward outside": "call backward() inside it",
+        }.items():
+            assert words in seen["words"][name], name
+            assert len(seen["words"][name].splitlines()) == 1
 
 
 def test_options_of_ddp(two):

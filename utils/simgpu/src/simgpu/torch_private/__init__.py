@@ -18,6 +18,7 @@ from .autograd import (
     when_backward_ends,
 )
 from .checkpoint import let_checkpoints_copy, when_imported
+from .context_parallel import attention_is_replaced, in_context_parallel, ring_is_balanced
 from .data_parallel import (
     let_ddp_cast,
     let_ddp_find_unused_parameters,
@@ -63,7 +64,6 @@ from .distributed import (
     fake_store,
     gloo,
     has_python_backends,
-    in_context_parallel,
     is_fake,
     keep_off_the_flight_recorder,
     keep_off_the_wrapper_of_groups,
@@ -106,6 +106,7 @@ __all__ = [
     "ReduceOp",
     "Work",
     "also_in_calls_back",
+    "attention_is_replaced",
     "await_in_backward",
     "being_compiled",
     "c10d",
@@ -159,6 +160,7 @@ __all__ = [
     "refuse_bytes_and_subclasses",
     "register_device_type",
     "require_tested_torch",
+    "ring_is_balanced",
     "root_store",
     "rounds_float32",
     "set_lazy_bits",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -108,14 +107,6 @@ def fake_store():
 def is_fake(store) -> bool:
     """Whether a group's store is one that no other process has."""
     return isinstance(root_store(store), c10d.FakeStore)
-
-
-def in_context_parallel() -> bool:
-    """Whether PyTorch's `context_parallel` is on, which sends its own operators of attention round a ring."""
-    module = sys.modules.get("torch.distributed.tensor.experimental._context_parallel._attention")
-    if module is None:
-        return False
-    return module.DTensor._op_dispatcher._custom_op_handlers is not module.existing_custom_ops
 
 
 _looking = threading.local()  # in `works`: the works of ours that were found behind one of PyTorch's
