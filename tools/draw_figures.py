@@ -231,6 +231,16 @@ QUESTIONS = [
         "lessons 01, 06 to 10",
     ),
     (
+        "Is one sequence too long\nfor one GPU's memory?",
+        "context parallelism: a ring\nof keys and values",
+        "lesson 16",
+    ),
+    (
+        "Does each token need only\na few of many experts?",
+        "expert parallelism, all-to-all\nwithin a node",
+        "lesson 17",
+    ),
+    (
         "More than one node, or\nseveral of these at once?",
         "plan it, then measure\nwhat the choice depends on",
         "lesson 13",
@@ -240,7 +250,7 @@ QUESTIONS = [
 
 def choose() -> str:
     """Which way for which model and machine: a question, its answer, and the lesson that has it."""
-    figure = Figure(figsize=(plots.WIDTH, 6), layout="constrained")
+    figure = Figure(figsize=(plots.WIDTH, 7.6), layout="constrained")
     axes = figure.subplots()
     style = {"ha": "center", "va": "center", "fontsize": 9}
     for row, (question, answer, lesson) in enumerate(QUESTIONS):

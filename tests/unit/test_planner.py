@@ -10,7 +10,7 @@ from simgpu import torch_private
 from simgpu.profiles import GPUS, NETWORKS
 from tests.support.tiers import THOROUGH
 from utils.common.errors import Problem
-from utils.planner import Cluster, Layout, estimate_layout, llama, mpt, nanotron, of_module, plan
+from utils.planner import Cluster, Layout, estimate_layout, llama, mpt, nanotron, of_module, plan, why_not
 from utils.planner.estimate import BUFFERS, CONTEXT, cut_by_time
 from utils.planner.models import Split
 from utils.planner.replay import CHANNELS, Groups, Replay
@@ -47,7 +47,12 @@ def test_it_comes_near_to_shapes_only_simulation(model):
         Layout(shard=4, tensor=8, rows=4),  # between nodes and within one: they don't wait for each other
         Layout(pipeline=2, micro_batches=4, fsdp=False, reshard=False),
     ]
-    for llama_like, asked in ((model, small_layouts), (wide, wide_layouts)):
+    long = llama(**SIZES | {"length": 16384})
+    long_layouts = [Layout(shard=2, context=4), Layout(context=2, recompute="full")]
+    routed = llama(**SIZES, experts=8)
+    routed_layouts = [Layout(shard=8, experts=4), Layout(data=2, shard=4, experts=2, recompute="full")]
+    cases = ((model, small_layouts), (wide, wide_layouts), (long, long_layouts), (routed, routed_layouts))
+    for llama_like, asked in cases:
         for layout, simulated in zip(asked, simulate(llama_like, Cluster("H100", 32), asked), strict=True):
             ours = estimate_layout(llama_like, Cluster("H100", layout.gpus), layout)
             assert ours.seconds == pytest.approx(simulated["seconds"], rel=0.1), layout
@@ -62,6 +67,51 @@ def test_memory_and_time_go_the_right_way(model):
     assert cost(model, recompute="full", rows=4).seconds > cost(model, rows=4).seconds
     assert cost(model, rows=8).seconds > cost(model, rows=4).seconds
     assert cost(model, tensor=2, rows=4).memory["weights"] < cost(model, rows=4).memory["weights"]
+
+
+def test_a_sequence_is_cut_and_so_are_its_activations_and_weights(model):
+    whole, cut = cost(model, shard=4), cost(model, shard=2, context=2)
+    assert cut.memory["activations"] == pytest.approx(whole.memory["activations"] / 2, rel=0.05)
+    assert cut.memory["optimizer"] == whole.memory["optimizer"], "weights are cut over the same four GPUs"
+    assert cut.layout.batch == whole.layout.batch / 2
+    assert cut.seconds * (1 - cut.waiting) < whole.seconds * (1 - whole.waiting), "kernels take less"
+
+
+def test_experts_are_gathered_less_the_more_gpus_share_them(model):
+    routed = llama(**SIZES, experts=8)
+    each_has_all, cut = cost(routed, shard=8), cost(routed, shard=8, experts=8)
+    assert cut.moved["link"] < each_has_all.moved["link"]
+    assert cut.memory["optimizer"] == pytest.approx(each_has_all.memory["optimizer"], rel=0.01)
+    tokens = 2 * SIZES["length"] * SIZES["hidden_size"] * 2  # bytes that two experts a token get
+    forward = routed.blocks[1].traced(GPUS["H100"], 1, Split(experts=8), False).forward
+    assert [event for event in forward if isinstance(event, Collective)] == [
+        Collective("all_to_all", tokens, "experts")
+    ] * 2
+
+
+def test_what_cannot_be_cut_is_refused_in_a_line(model):
+    routed, other = llama(**SIZES, experts=8), mpt(length=SIZES["length"])
+    for asked, fields, words in (
+        (other, {"context": 2}, "context parallelism needs a model of llama(...)"),
+        (model, {"context": 3}, "does not divide 2048 tokens into two chunks a GPU"),
+        (model, {"shard": 2, "experts": 2}, "does not divide the 0 experts"),
+        (routed, {"shard": 3, "experts": 3}, "does not divide the 8 experts"),
+        (routed, {"shard": 2, "experts": 4}, "does not divide 2 GPUs that share the weights"),
+        (routed, {"tensor": 2}, "tensor parallelism of experts is not estimated"),
+    ):
+        layout = Layout(**fields)
+        assert words in why_not(layout, asked, Cluster("H100", layout.gpus)), fields
+    with pytest.raises(Problem, match="per_token=9"):
+        llama(**SIZES, experts=8, per_token=9)
+
+
+def test_the_search_cuts_sequences_where_asked_and_experts_by_itself(model):
+    cut = plan(model, Cluster("H100", 8), 8, context=(1, 2), recompute="none", only=1)
+    assert {each.layout.context for each in (*cut.fits, *cut.too_large)} == {1, 2}
+    assert "context" in cut.table()
+    routed = plan(llama(**SIZES, experts=4), Cluster("H100", 8), 8, recompute="none", only=1)
+    assert {each.layout.experts for each in (*routed.fits, *routed.too_large)} == {1, 2, 4}
+    assert "context" not in routed.table()
 
 
 def test_more_micro_batches_and_chunks_shrink_the_bubble(model):

@@ -34,6 +34,7 @@ SIZES = {
     "vocab_size": 128256,
     "length": 4096,
 }
+EXPERTS = {"intermediate_size": 3584, "experts": 8, "per_token": 2}
 CASES: list[dict] = [
     # FSDP
     {"shard": 1},
@@ -72,6 +73,26 @@ CASES: list[dict] = [
     {"pipeline": 2, "schedule": "interleaved", "chunks": 2, "micro_batches": 4},
     {"pipeline": 4, "schedule": "interleaved", "chunks": 2, "micro_batches": 8},
     {"pipeline": 8, "micro_batches": 8, "per_node": 4},
+    # context parallelism, by PyTorch's own `context_parallel`
+    {"length": 32768, "shard": 8},
+    {"length": 32768, "shard": 4, "context": 2},
+    {"length": 32768, "shard": 2, "context": 4},
+    {"length": 32768, "context": 8},
+    {"length": 32768, "shard": 2, "context": 4, "tensor": 2},
+    {"length": 32768, "shard": 4, "context": 4, "per_node": 4},
+    {"length": 32768, "context": 8, "recompute": "full"},
+    # experts: eight a layer, each a quarter as wide
+    {**EXPERTS, "shard": 8},
+    {**EXPERTS, "shard": 8, "experts_over": 8},
+    {**EXPERTS, "shard": 8, "experts_over": 4, "rows": 2},
+    {**EXPERTS, "shard": 8, "experts_over": 2, "recompute": "full"},
+    {**EXPERTS, "shard": 8, "experts_over": 8, "recompute": "selective"},
+    {**EXPERTS, "shard": 16, "experts_over": 8, "micro_batches": 2},
+    {**EXPERTS, "shard": 16, "experts_over": 4},
+    {**EXPERTS, "shard": 16},
+    {**EXPERTS, "data": 2, "shard": 4, "experts_over": 4},
+    {**EXPERTS, "shard": 8, "experts_over": 8, "micro_batches": 3, "reshard": False},
+    {**EXPERTS, "length": 32768, "shard": 2, "context": 4, "experts_over": 8},
 ]
 
 
@@ -80,8 +101,9 @@ CASES: list[dict] = [
 
 def asked(case: dict) -> tuple[Model, Cluster, Layout]:
     """A case, with what is usual."""
-    sizes = {name: case.get(name, usual) for name, usual in SIZES.items()}
-    fields = {name: value for name, value in case.items() if name not in (*SIZES, "per_node")}
+    sizes = {name: case.get(name, usual) for name, usual in (SIZES | {"experts": 0, "per_token": 2}).items()}
+    fields = {name: value for name, value in case.items() if name not in (*sizes, "per_node", "experts_over")}
+    fields["experts"] = case.get("experts_over", 1)
     piped = fields.get("pipeline", 1) > 1
     layout = Layout(**({"reshard": not piped, "fsdp": not piped} | fields))
     return llama(**sizes), Cluster(gpus=layout.gpus, per_node=case.get("per_node", 8)), layout
@@ -113,7 +135,8 @@ def pairs() -> list[Pair]:
     found = []
     for case, ran in zip(CASES, simulated(), strict=True):
         ours = estimate_layout(*asked(case))
-        words = ", ".join(f"{name} {value}" for name, value in case.items())
+        words = ", ".join(f"{name} {value}" for name, value in case.items() if name not in EXPERTS)
+        words = f"{case['experts']} experts, {words}" if "experts" in case else words
         found.append(Pair(words, (ours.seconds, ran["seconds"]), (ours.peak, ran["bytes"])))
     return found
 
@@ -174,6 +197,66 @@ def beside_torchtitan() -> Iterator[str]:
     (one, theirs), (two, theirs_too) = (speeds[how] for how in list(speeds)[-2:])
     ratio, published = two / one, theirs_too / theirs
     yield f"\nInterleaved over 1F1B: published {published:.2f}, predicted {ratio:.2f} ({ratio / published - 1:+.0%})."
+
+
+# Of the same page: FSDP, context parallelism, torch.compile, float8. Layout, tokens a row, tokens a second a GPU, GiB.
+LONG = (
+    (Layout(shard=8, recompute="full"), 32768, 3890, 83.9),
+    (Layout(shard=4, context=2, recompute="full"), 65536, 2540, 84.2),
+    (Layout(shard=2, context=4, recompute="full"), 131072, 1071, 84.0),
+    (Layout(context=8, recompute="full"), 262144, 548, 84.5),
+)
+
+
+def beside_long() -> Iterator[str]:
+    yield "| tokens a row | layout | published tokens/s/GPU, GiB | predicted | |"
+    yield "| --- | --- | --- | --- | --- |"
+    first = None
+    for layout, length, speed, memory in LONG:
+        model = llama(**LLAMAS["8B"], vocab_size=128256, length=length)
+        ours = estimate_layout(model, Cluster(TITANS, layout.gpus), layout)
+        first = first or (ours.tokens_per_second, speed)
+        slower = (ours.tokens_per_second / first[0], speed / first[1])
+        gib = ours.peak / GIB
+        fits = "" if ours.reason is None else ", does not fit"
+        yield (
+            f"| {length:,} | {layout} | {speed:,} ({slower[1]:.0%}), {memory} | {ours.tokens_per_second:,.0f} "
+            f"({slower[0]:.0%}), {gib:.1f}{fits} | {ours.tokens_per_second / speed - 1:+.0%}, {gib / memory - 1:+.0%} |"
+        )
+
+
+MIXTRAL = dict(layers=32, hidden_size=4096, heads=32, kv_heads=8, intermediate_size=14336, vocab_size=32000)
+QWEN = dict(layers=48, hidden_size=2048, heads=32, kv_heads=4, intermediate_size=768, vocab_size=151936, head_size=128)
+_OF_FOUR = dict(pipeline=4, schedule="interleaved", chunks=8, micro_batches=16, reshard=False)
+# whose, model, experts, of which a token takes, layout, teraFLOP/s a GPU
+EXPERT_RUNS = (
+    ("Megatron Core, Mixtral 8x7B", MIXTRAL, 8, 2, Layout(shard=16, experts=8, **_OF_FOUR), 468),
+    ("NeMo AutoModel, Qwen3 30B", QWEN, 128, 8, Layout(shard=8, experts=8, rows=4, micro_batches=16), 277),
+)
+
+
+def flops_a_token(model: Model, length: int) -> float:
+    """Products of a forward and a backward pass, 6 a weight that a token meets, and half of all pairs of tokens."""
+    sizes = dict(model.sizes or ())
+    width, size = sizes["hidden_size"], sizes["head_size"]
+    attention = 2 * (sizes["heads"] + sizes["kv_heads"]) * size * width
+    each = attention + 3 * width * sizes["intermediate_size"] * sizes["per_token"] + width * sizes["experts"]
+    pairs = 2 * sizes["heads"] * size * length / 2 * 2
+    return 3 * (sizes["layers"] * (2 * each + pairs) + 2 * width * sizes["vocab_size"])
+
+
+def beside_experts() -> Iterator[str]:
+    yield "| run | GPUs | layout | published TFLOP/s/GPU | predicted | | GiB |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for whose, sizes, experts, per_token, layout, published in EXPERT_RUNS:
+        model = llama(**sizes, length=4096, experts=experts, per_token=per_token)
+        ours = estimate_layout(model, Cluster("H100", layout.gpus), layout)
+        found = ours.tokens_per_second * flops_a_token(model, 4096) / 1e12
+        fits = "" if ours.reason is None else ": does not fit"
+        yield (
+            f"| {whose} | {layout.gpus} | {layout} | {published} | {found:.0f} | {found / published - 1:+.0%} | "
+            f"{ours.peak / GIB:.1f}{fits} |"
+        )
 
 
 # billions of weights, heads, width, layers, tensor, pipeline, GPUs, batch, teraFLOP/s a GPU; micro-batch, chunks
@@ -316,6 +399,8 @@ def page() -> str:
     parts = {
         "SIMULATION": beside_simulation,
         "TORCHTITAN": beside_torchtitan,
+        "LONG": beside_long,
+        "EXPERTS": beside_experts,
         "MEGATRON": beside_megatron,
         "ZERO3": beside_zero3,
         "MOSAIC": beside_mosaic,

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy, scaled_dot_product_attention, silu
+from torch.nn import functional
+from torch.nn.functional import cross_entropy, silu
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import simgpu
@@ -26,7 +27,7 @@ def apply_rotary_emb(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
 
 
 def attend(query, key, value):
-    return scaled_dot_product_attention(query, key, value, is_causal=True)
+    return functional.scaled_dot_product_attention(query, key, value, is_causal=True)  # its name may be replaced
 
 
 class Attention(nn.Module):

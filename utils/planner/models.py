@@ -122,10 +122,12 @@ def llama(
     name: str = "",
     experts: int = 0,
     per_token: int = 2,
+    head_size: int | None = None,
 ) -> Model:
     """A Llama-like model by its sizes. Problem, in one line, for sizes that make none.
 
-    With `experts` each layer has so many feed-forward networks, of which a token takes `per_token` (as Mixtral).
+    With `experts` each layer has so many feed-forward networks, of which a token takes `per_token` (as Mixtral). A
+    head is `hidden_size` / `heads` wide, or `head_size`.
     """
     kv_heads = heads if kv_heads is None else kv_heads
     sizes = {
@@ -138,10 +140,12 @@ def llama(
     for what, number in (sizes | {"vocab_size": vocab_size, "length": length}).items():
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise Problem(f"{what}={number!r}: give a whole number, 1 or more")
-    if hidden_size % (2 * heads):
+    if head_size is None and hidden_size % (2 * heads):
         raise Problem(
             f"hidden_size={hidden_size} is no even multiple of heads={heads}: rotary positions turn pairs of numbers"
         )
+    if head_size is not None and (head_size < 2 or head_size % 2):
+        raise Problem(f"head_size={head_size!r}: give an even number, since rotary positions turn pairs of numbers")
     if heads % kv_heads:
         raise Problem(
             f"heads={heads} is no multiple of kv_heads={kv_heads}: heads share keys and values in equal groups"
@@ -150,7 +154,7 @@ def llama(
         raise Problem(
             f"experts={experts!r}, per_token={per_token!r}: give none, or so many that a token has its choice"
         )
-    size = hidden_size // heads
+    size = head_size or hidden_size // heads
 
     def rows(count: int, split: Split) -> torch.Tensor:
         tokens = length // split.context // split.tensor
@@ -184,7 +188,7 @@ def llama(
         return module
 
     middle = BlockSpec(
-        ("layer", hidden_size, heads, kv_heads, intermediate_size, length, experts, per_token),
+        ("layer", hidden_size, heads, kv_heads, intermediate_size, length, experts, per_token, size),
         layer,
         lambda count, split: (rows(count, split), angles(split)),
         (hidden_size, hidden_size),
@@ -211,9 +215,11 @@ def llama(
         ("tokens", length),
     )
     blocks = (first, *[middle] * layers, last)
-    routed = {"experts": experts, "per_token": per_token} if experts else {}
-    made_of = tuple((sizes | {"vocab_size": vocab_size, "length": length} | routed).items())
-    return Model(name or f"Llama-like, {layers} x {hidden_size}", blocks, length, divided, made_of, experts)
+    sizes |= {"vocab_size": vocab_size, "length": length, "head_size": size}
+    sizes |= {"experts": experts, "per_token": per_token} if experts else {}
+    return Model(
+        name or f"Llama-like, {layers} x {hidden_size}", blocks, length, divided, tuple(sizes.items()), experts
+    )
 
 
 def mpt(

@@ -87,7 +87,7 @@ def layer(sizes: dict[str, int], group=None) -> Layer:
     if count := sizes.get("experts"):
         ranks = 1 if group is None else group.size()
         mlp = RoutedMlp(width, hidden, count, sizes["per_token"], ranks, lambda x: _AllToAll.apply(x, group))
-    return Layer(width, heads, sizes["kv_heads"], hidden, width // heads, mlp)
+    return Layer(width, heads, sizes["kv_heads"], hidden, sizes["head_size"], mlp)
 
 
 class _AllToAll(torch.autograd.Function):
@@ -114,8 +114,8 @@ def through(each: nn.Module, x, angles, recompute: str):
     return checkpoint(each, x, angles, use_reentrant=False, **more)
 
 
-def batch_of(rows: int, sizes: dict[str, int], context: int = 1):
-    size, length = sizes["hidden_size"] // sizes["heads"], sizes["length"] // context
+def batch_of(rows: int, sizes: dict[str, int]):
+    size, length = sizes["head_size"], sizes["length"]
     tokens = torch.zeros(rows, length, dtype=torch.int64, device=GPU)
     return tokens, torch.empty(1, length, 1, size // 2, dtype=torch.complex64, device=GPU)
 
@@ -154,7 +154,7 @@ def on_ranks(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[st
     dist.init_process_group("simccl", store=torch_private.fake_store(), rank=rank, world_size=layout.gpus)
     model: Any = laid_out(sizes, layout)  # with what fully_shard gives it
     optimizers = [torch.optim.AdamW(each, lr=1e-4) for each in of_one_mesh(model)]
-    tokens, angles = batch_of(layout.rows, sizes, layout.context)
+    tokens, angles = batch_of(layout.rows, sizes)
 
     def step():
         for number in range(layout.micro_batches):
@@ -172,7 +172,7 @@ def on_ranks(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[st
         return second_step(step)
     counts = (layout.gpus // layout.tensor // layout.context, layout.context, layout.tensor)
     mesh = init_device_mesh("simgpu", counts, mesh_dim_names=("others", "context", "tensor"))
-    with context_parallel(mesh["context"]):
+    with context_parallel(mesh["context"], buffers=[tokens, angles], buffer_seq_dims=[1, 1]):
         return second_step(step)
 
 
