@@ -42,6 +42,17 @@ CHECKS = {  # what a check runs, and on how many ranks
         BOTH,
     ),
     "two_dimensions": ("The same on a mesh of two dimensions, with FSDP2 over the rows (2 x 2)", (4,)),
+    "context_parallel_in_float32": (
+        "`context_parallel`: keys and values gathered or passed round, balanced (zig-zag) or not, causal or not: "
+        "outputs and gradients; its bytes and each rank's operations are those of the formulas",
+        BOTH,
+    ),
+    "context_parallel_in_bfloat16": ("The same in bfloat16, with grouped queries, against float32", BOTH),
+    "context_parallel_of_modules": ("The same as a plan for modules", BOTH),
+    "ring_attention": ("Ring attention in plain PyTorch, in order and zig-zag: outputs, gradients, bytes", BOTH),
+    "ulysses": ("Ulysses (heads for tokens by all-to-all): outputs, gradients, bytes", BOTH),
+    "split_vocabulary": ("`loss_parallel`: loss, gradient of the logits, bytes", BOTH),
+    "experts": ("Experts on all ranks, uneven all-to-alls: outputs, gradients, bytes", BOTH),
     "checkpoint_loaded": (
         "`torch.distributed.checkpoint`, saved on 4 ranks, loaded on 2: weights, and the next step of Adam",
         (2,),
@@ -68,6 +79,9 @@ def differences(name: str, told) -> Iterator[float]:
     """The numbers among what a check has told that are differences."""
     if name == "pipelines":
         told = [difference for difference, _ in told.values()]
+    elif isinstance(told, dict) and "differences" in told:
+        told = told["differences"]
+        told = told.values() if isinstance(told, dict) else [told]
     elif isinstance(told, dict):
         told = [value for key, value in told.items() if key not in ("buffer", "gradients differed before", "output")]
     for value in told:
