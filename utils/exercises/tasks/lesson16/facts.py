@@ -161,6 +161,11 @@ def compare_ring(student, count, seed, causal=False):
         told, whole = student.run(run_ring, count, seed, tokens, causal), on_one_device(seed, tokens, causal)
         for rank, one in enumerate(told):
             right = [(rank - step) % count for step in range(count)]
+            need(
+                not one["one_tensor"],
+                f"rank {rank} receives into the tensor that it is sending, so the next rank may get either's keys. "
+                "Receive into another one.",
+            )
             calls = len(one["told"])
             need(calls == count, f"rank {rank} calls attend {calls} times. It needs one call for each rank's keys.")
             need(

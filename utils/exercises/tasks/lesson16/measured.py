@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -31,7 +32,8 @@ def block(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor 
 
 
 def ring_on_a_rank(ring_attention: Callable, seed: int, tokens: int, causal: bool) -> dict:
-    """This rank's output, the ranks whose keys `attend` was told that it gets, and the bytes that this rank sends."""
+    """This rank's output, the ranks whose keys `attend` was told that it gets, the bytes that this rank sends, and
+    whether it receives into a tensor that it is sending."""
     rank, count = dist.get_rank(), dist.get_world_size()
     gpu, told, n = torch.device("simgpu", rank), [], tokens // count
     q, k, v = (each.chunk(count, 2)[rank].to(gpu) for each in sequence(seed, tokens))
@@ -41,12 +43,23 @@ def ring_on_a_rank(ring_attention: Callable, seed: int, tokens: int, causal: boo
         queries, keys = (torch.arange(n, device=gpu) + n * owner for owner in (rank, source))
         return block(q, k, v, keys <= queries[:, None] if causal else None)
 
-    with record(gpu) as timeline:
+    start, one_tensor = dist.batch_isend_irecv, []
+
+    def watched(messages):
+        sent, received = (
+            {each.tensor.untyped_storage().data_ptr() for each in messages if each.op is op}
+            for op in (dist.isend, dist.irecv)
+        )
+        one_tensor.append(bool(sent & received))
+        return start(messages)
+
+    with record(gpu) as timeline, patch.object(dist, "batch_isend_irecv", watched):
         found = ring_attention(q, k, v, attend, merge)
     if not isinstance(found, torch.Tensor):
         raise TypeError(f"ring_attention returned {type(found).__name__}. Return a tensor.")
     sent = [e.bytes for e in timeline.events if e.kind == "comm" and e.name != "recv"]
-    return {"out": array(found), "told": told, "sent": sum(sent), "given": k.nbytes + v.nbytes}
+    given = k.nbytes + v.nbytes
+    return {"out": array(found), "told": told, "sent": sum(sent), "given": given, "one_tensor": any(one_tensor)}
 
 
 def ring_seconds(ring_attention: Callable, tokens: int) -> float:
