@@ -51,15 +51,15 @@ def run_merge(lab, seed, shift, hidden):
     if len(found) != 2 or not all(isinstance(part, torch.Tensor) for part in found):
         return {"kind": f"{len(found)} values: " + ", ".join(map(kind_of, found))}
     changed = any(not torch.equal(a, b) for a, b in zip(given, [p for both in blocks for p in both], strict=True))
-    weighted = sum(out * lse for out, lse in blocks) / sum(lse for _, lse in blocks)
+    (out, lse1), (out2, lse2) = blocks
     return {
         "kind": "",
         "changed": changed,
         "found": [array(part) for part in found],
         "right": [array(right), array(lse)],
         "mean": array(mean),
-        "weighted": array(weighted),
-        "sum": array(blocks[0][0] + blocks[1][0]),
+        "weighted": array((out * lse1 + out2 * lse2) / (lse1 + lse2)),
+        "sum": array(out + out2),
     }
 
 
@@ -210,6 +210,6 @@ def _(student):
     found, least = student.run(run_seconds, LONG, MACHINE), least_seconds()
     need(
         found <= 1.1 * least,
-        f"on the simulated clock, {LONG} tokens on four H100s over 400G take {found * 1e3:.1f} ms, but {least * 1e3:.1f} "
-        "ms are possible. Start the message before attend, and wait for it afterwards.",
+        f"on the simulated clock, {LONG} tokens on four H100s over 400G take {found * 1e3:.1f} ms, but "
+        f"{least * 1e3:.1f} ms are possible. Start the message before attend, and wait for it afterwards.",
     )

@@ -11,17 +11,16 @@ def merge(out, lse, out2, lse2):
 
 def ring_attention(q, k, v, attend, merge):
     rank, count = dist.get_rank(), dist.get_world_size()
-    now, works = torch.stack((k, v)), []
+    now, done = torch.stack((k, v)), []  # the output and log-sum-exp of all blocks until now
     for step in range(count):
+        coming, works = torch.empty_like(now), []
         if step < count - 1:
-            coming = torch.empty_like(now)
             send = dist.P2POp(dist.isend, now, (rank + 1) % count)
             receive = dist.P2POp(dist.irecv, coming, (rank - 1) % count)
             works = dist.batch_isend_irecv([send, receive])
         block = attend(q, *now, (rank - step) % count)
-        out, lse = merge(out, lse, *block) if step else block
-        if step < count - 1:
-            for work in works:
-                work.wait()
-            now = coming
-    return out
+        done = merge(*done, *block) if done else block
+        for work in works:
+            work.wait()
+        now = coming
+    return done[0]
