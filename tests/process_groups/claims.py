@@ -23,7 +23,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.debug import CommDebugMode
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, loss_parallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
@@ -393,6 +393,23 @@ def clip_grad_norm_of_a_sharded_model_is_that_of_the_whole():
     norms = [nn.utils.clip_grad_norm_(each.parameters(), 1e-3) for each in (whole, model)]
     torch.testing.assert_close(norms[1].full_tensor(), norms[0])
     close(gradients(model), gradients(whole))
+
+
+@claim("16: attend-loss", "explanation 16/1")
+def a_loss_of_sharded_logits_makes_three_all_reduces_and_gathers_nothing():
+    torch.manual_seed(0)
+    head, x, y = nn.Linear(8, 12, bias=False), torch.randn(6, 8), torch.randint(12, (6,))
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+    cut = parallelize_module(copy.deepcopy(head), mesh, ColwiseParallel(use_local_output=False))
+    with loss_parallel():
+        logits, losses = cut(x), []
+        forward = collectives(lambda: losses.append(nn.functional.cross_entropy(logits, y)))
+        losses[0].backward()
+    assert list(forward.values()) == [3], forward
+    assert "all_reduce" in next(iter(forward))
+    expected = nn.functional.cross_entropy(head(x), y)
+    expected.backward()
+    close([losses[0].full_tensor(), cut.weight.grad.full_tensor()], [expected, head.weight.grad])
 
 
 def main(folder):
