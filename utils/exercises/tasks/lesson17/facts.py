@@ -1,4 +1,4 @@
-"""The facts about lesson 17's tasks: rows go to their experts, come back in order, and gradients take their way."""
+"""The facts about lesson 17's tasks: rows go to their experts, come back in order, and gradients return."""
 
 import numpy as np
 
@@ -169,7 +169,7 @@ def _(student):
 gradients = lab.exercise(
     "AllToAll",
     points=0,
-    title="Gradients take the way back",
+    title="Gradients return to their rows",
     hints=[
         "Row i of the output came from another rank's row. That rank needs row i of the gradient.",
         "So backward is an all-to-all, too, with send and receive swapped: gradient.new_empty has sum(ctx.send) rows.",

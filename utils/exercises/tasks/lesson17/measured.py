@@ -1,4 +1,4 @@
-"""What the facts about lesson 17's tasks measure on a rank, with the student's functions. All returns are plain data."""
+"""What the facts about lesson 17's tasks measure on a rank, with what the student wrote. All returns are plain data."""
 
 from __future__ import annotations
 

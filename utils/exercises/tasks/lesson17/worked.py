@@ -26,7 +26,7 @@ class AllToAll(torch.autograd.Function):
         return received
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
         # A row's gradient takes its row's way back.
         returned = gradient.new_empty(sum(ctx.send), *gradient.shape[1:])
         dist.all_to_all_single(returned, gradient.contiguous(), ctx.send, ctx.receive, group=ctx.group)
