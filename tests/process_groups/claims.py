@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional as differentiable
 from torch import nn
+from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.distributed.tensor import DTensor
@@ -410,6 +411,28 @@ def a_loss_of_sharded_logits_makes_three_all_reduces_and_gathers_nothing():
     expected = nn.functional.cross_entropy(head(x), y)
     expected.backward()
     close([losses[0].full_tensor(), cut.weight.grad.full_tensor()], [expected, head.weight.grad])
+
+
+@claim("17: experts-exchange-run", "explanation 17/3")
+def all_to_all_single_fills_a_tensor_without_gradients():
+    rows = torch.ones(4, 3, requires_grad=True)
+    received = torch.empty(4, 3)
+    dist.all_to_all_single(received, rows * 2.0, [2, 2], [2, 2])
+    assert not received.requires_grad
+    assert received.grad_fn is None
+
+
+@claim("17: experts-gradient-task", "17: experts-own")
+def the_gradient_of_an_all_to_all_is_one_with_splits_swapped():
+    rank = dist.get_rank()
+    send, receive = ([1, 3], [1, 2]) if rank == 0 else ([2, 0], [3, 0])
+    rows = torch.ones(sum(send), 3, requires_grad=True)
+    received = all_to_all_single_autograd(rows, receive, send, dist.group.WORLD)
+    gradient = 10.0 * rank + torch.arange(sum(receive))[:, None].expand(-1, 3)
+    received.backward(gradient)
+    back = torch.empty(sum(send), 3)
+    dist.all_to_all_single(back, gradient.contiguous(), send, receive)
+    torch.testing.assert_close(rows.grad, back)
 
 
 def main(folder):

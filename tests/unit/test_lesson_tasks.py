@@ -33,7 +33,8 @@ def findings(lesson, name, source):
     """What is found about an answer to a task, which is run as its cell would be."""
     simgpu.enable(count=2)
     namespace = {"__name__": "__main__"}
-    exec(compile("import torch\nfrom torch import nn\n" + source, "<cell 1>", "exec"), namespace)
+    imports = "import torch\nimport torch.distributed as dist\nfrom torch import nn\n"
+    exec(compile(imports + source, "<cell 1>", "exec"), namespace)
     return judge(load_lab(lesson).exercises[name], LocalStudent(namespace, ["simgpu:0", "simgpu:1"]))
 
 

@@ -102,3 +102,16 @@ def test_what_there_is_not_is_refused_in_a_line():
         ring_of(2).seconds("all_sum", 4)
     with pytest.raises(ValueError, match="kind='string' is none of nvlink, pcie, network"):
         LinkProfile("x", 1e9, "here", kind="string")
+
+
+@pytest.mark.parametrize("nodes", [1, 64])
+def test_a_collective_takes_the_fastest_of_its_algorithms(nodes):
+    fabric = ring_of(8 * nodes, nodes=nodes)
+    for size in SIZES:
+        ways = fabric.by_algorithm("all_reduce", size)
+        assert set(ways) == {"ring", "tree"}
+        assert fabric.seconds("all_reduce", size) == min(ways.values())
+        assert set(fabric.by_algorithm("all_gather", size)) == {"ring"}
+    small, large = (fabric.by_algorithm("all_reduce", size) for size in (4_096, 2**32))
+    assert large["ring"] < large["tree"]
+    assert (small["tree"] < small["ring"]) == (nodes > 1)

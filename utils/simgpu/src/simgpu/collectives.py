@@ -91,10 +91,17 @@ class Fabric:
             return 0.0
         if collective == "all_to_all":
             return self._all_to_all(size)
-        ways = [self._ring(collective, size, protocol) for protocol in self._protocols()]
+        return min(self.by_algorithm(collective, size).values())
+
+    def by_algorithm(self, collective: str, size: int) -> dict[str, float]:
+        """Seconds of a collective of at least two ranks, by algorithm, each with its fastest protocol.
+
+        An all-to-all has none to choose from.
+        """
+        ways = {"ring": min(self._ring(collective, size, protocol) for protocol in self._protocols())}
         if collective == "all_reduce":
-            ways += [self._tree(size, protocol) for protocol in self._protocols()]
-        return min(ways)
+            ways["tree"] = min(self._tree(size, protocol) for protocol in self._protocols())
+        return ways
 
     def _protocols(self) -> list[str]:
         # NCCL trusts LL128 on NVLink only.
