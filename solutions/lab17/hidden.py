@@ -26,7 +26,13 @@ def _(student):
 
 @seen.ex2.fact("crossover is also right in other networks and for many ranks")
 def _(student):
-    for ranks, latency, gigabits in ((5, 3e-6, 100), (7, 1e-6, 25.5), (1000, 2e-6, 800), (64, 7e-6, 200), (1, 1e-6, 10)):
+    for ranks, latency, gigabits in (
+        (5, 3e-6, 100),
+        (7, 1e-6, 25.5),
+        (1000, 2e-6, 800),
+        (64, 7e-6, 200),
+        (1, 1e-6, 10),
+    ):
         seen.compare_crossover(student, ranks, latency, gigabits)
 
 

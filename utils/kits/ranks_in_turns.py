@@ -102,8 +102,8 @@ def in_turns(main: Callable, ranks: int, *, sent: list[Sent] | None = None) -> l
             name, own = thing
             if members.setdefault(name, own) != own:
                 raise ValueError(
-                    f"rank {rank} makes the group {own} where another rank makes {members[name]}. Every rank must call "
-                    "new_group for every group, also those without it, in the same order"
+                    f"rank {rank} makes the group {own} where another one makes {members[name]}. Call new_group on "
+                    "every rank for every group, also for those without the rank, in the same order"
                 )
         elif what == "collective":
             return take_part(rank, *thing)
@@ -159,15 +159,18 @@ def in_turns(main: Callable, ranks: int, *, sent: list[Sent] | None = None) -> l
 
 
 def _told(waits, ended, calls, members) -> str:
-    words = []
+    """Which ranks wait in which call, and for which."""
+    waiting: dict[tuple[str, tuple[int, ...]], list[int]] = defaultdict(list)
     for rank, (what, which) in sorted(waits.items()):
         if what == "recv":
-            missing, does = [which[0]], "recv"
+            waiting["recv", (which[0],)].append(rank)
         else:
-            missing = [one for one in members[which[0]] if one not in calls[which]]
-            does = calls[which][rank].kind
-        ends = " and ".join(f"rank {one}, which has ended" if one in ended else f"rank {one}" for one in missing)
-        words.append(f"in {does}, rank {rank} waits for {ends}")
+            missing = tuple(one for one in members[which[0]] if one not in calls[which])
+            waiting[calls[which][rank].kind, missing].append(rank)
+    words = []
+    for (call, missing), own in waiting.items():
+        ends = [f"{one}, which has ended" if one in ended else str(one) for one in missing]
+        words.append(f"in {call}, rank {' and '.join(map(str, own))} waits for rank {' and '.join(ends)}")
     return "; ".join(words)
 
 
