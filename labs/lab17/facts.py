@@ -346,7 +346,6 @@ def need_bytes(sent: list, layer: Layer, row: int):
     away = int(rows.sum() - rows.trace())
     # by, source, to, bytes, whether they are whole numbers
     floats = sum(size for _, _, _, size, counts in sent if not counts)
-    wholes = sum(size for _, _, _, size, counts in sent if counts)
     most = 4 * away * row
     if floats > most:
         padded = rows.max() * layer.ranks * (layer.ranks - 1)
@@ -363,13 +362,6 @@ def need_bytes(sent: list, layer: Layer, row: int):
             f"the ranks send each other {floats:,.0f} bytes of floating point, but {away} rows that go to another "
             f"rank and back, forward and backward, are {most:,} bytes. {why}",
         )
-    experts, ranks = len(layer.experts), layer.ranks
-    allowed = 8 * (ranks * ranks * (experts + ranks) + 4 * away)
-    need(
-        wholes <= allowed,
-        f"the ranks send each other {wholes:,.0f} bytes of integers. The counts of rows for each expert need fewer "
-        f"than {allowed:,}.",
-    )
 
 
 @ex1.fact("on two ranks with an expert each, outputs and gradients are those of one device, and the bytes are right")
@@ -404,10 +396,12 @@ ex2 = lab.exercise(
 
 
 def ask_crossover(lab, fabric):
+    import numpy as np
+
     from utils.exercises.facts.probes import called, kind_of
 
     found, changed = called(lab.crossover, fabric)
-    if isinstance(found, bool) or not isinstance(found, (int, float)):
+    if isinstance(found, bool) or not isinstance(found, (int, float, np.number)):
         return {"wrong": f"crossover returned {kind_of(found)}. Return a number of bytes."}
     return {"found": float(found), "changed": changed}
 
@@ -455,6 +449,10 @@ def why_crossover(found: float, ranks: int, latency: float, gigabits: float) -> 
         (right / 1e6, "The latency is in seconds."),
         (right / 1e9, "gigabits are 10^9 bits a second."),
         (crossing(ranks, latency, rate, levels=log), "A tree has whole levels: round log2 up."),
+        (
+            crossing(ranks, latency, rate, levels=round(log)),
+            "A tree has whole levels: round log2 up, not to the nearest.",
+        ),
         (crossing(ranks, latency, rate, levels=math.floor(log)), "A tree has whole levels: round log2 up, not down."),
         (crossing(ranks, latency, rate, steps=ranks), "A ring of P ranks has P - 1 steps in each of its two rounds."),
         (right / 2, "The steps of both rounds and of both ways cost latency, as their bytes cost time."),
@@ -546,13 +544,15 @@ SMALL = (
 
 
 def ask_placement(lab, tokens, per_node, expert_seconds, network_seconds):
+    import numpy as np
+
     from utils.exercises.facts.probes import called, kind_of
 
     found, changed = called(lab.place_experts, tokens, per_node, expert_seconds, network_seconds)
     if not isinstance(found, (list, tuple)):
         return {"wrong": f"place_experts returned {kind_of(found)}. Return a list with the rank of each expert."}
     for rank in found:
-        if isinstance(rank, bool) or not isinstance(rank, int):
+        if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)):
             return {"wrong": f"place_experts returned a list that contains {kind_of(rank)}. Put in each expert's rank."}
     return {"found": [int(rank) for rank in found], "changed": changed}
 
@@ -752,7 +752,7 @@ def need_groups(rank, groups, per_node, ranks):
 
 def compare_sum(rank, found, inputs, total, per_node):
     mine = found["x"]
-    if np.array_equal(mine, total):
+    if mine.shape == total.shape and np.allclose(mine, total, rtol=1e-5, atol=1e-5):
         return
     ranks = len(inputs)
     first, place = rank - rank % per_node, rank % per_node
@@ -775,7 +775,7 @@ def compare_sum(rank, found, inputs, total, per_node):
             mine.shape != value.shape or not np.allclose(mine, value),
             f"x is not the sum over all ranks on rank {rank}. {why}",
         )
-    wrong = np.flatnonzero((mine != total).ravel())
+    wrong = np.flatnonzero(~np.isclose(mine, total, rtol=1e-5, atol=1e-5).ravel())
     why = "Is each shard the sum over all nodes, and does each rank get the shards of all ranks of its node?"
     if len(wrong) < total.size and wrong[0] >= total.size // per_node * per_node:
         why = "Only the last elements, where the group's size does not divide their number, are wrong."

@@ -19,7 +19,17 @@ def _(student):
 
 @seen.ex1.fact("x may need no gradient, and there may be no tokens at all for a rank and its experts")
 def _(student):
-    seen.compare_experts(student, [4, 3], 4, 2, seed=12, first_layer=True, words=" and an x that needs no gradient")
+    seen.compare_experts(student, [4, 3], 4, 2, seed=12, first_layer=True, words=", and x needs no gradient")
+    seen.compare_experts(
+        student,
+        [4, 3],
+        2,
+        1,
+        seed=15,
+        bias=[-50, 0],
+        first_layer=True,
+        words=", all to expert 1, and x needs no gradient",
+    )
     seen.compare_experts(student, [0, 5, 4, 0], 8, 2, seed=13, bias=[0, 0, 0, 0, -50, -50, -50, -50])
     seen.compare_experts(student, [0, 0], 2, 1, seed=14)
 

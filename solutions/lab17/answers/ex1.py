@@ -114,47 +114,6 @@ def expert_layer(x, router, experts, top_k):
     return torch.zeros_like(x).index_add(0, pairs // top_k, weighted)
 
 
-# %% wrong: sorted_the_wrong_way
-# Undoes a sorting by applying it once more.
-
-class Exchange(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, rows, send, receive):
-        ctx.splits = send, receive
-        got = rows.new_empty(sum(receive), rows.shape[1])
-        dist.all_to_all_single(got, rows.contiguous(), receive, send)
-        return got
-
-    @staticmethod
-    def backward(ctx, gradient):
-        send, receive = ctx.splits
-        back = gradient.new_empty(sum(send), gradient.shape[1])
-        dist.all_to_all_single(back, gradient.contiguous(), send, receive)
-        return back, None, None
-
-
-def expert_layer(x, router, experts, top_k):
-    ranks, each = dist.get_world_size(), len(experts)
-    weights, chosen = router(x).softmax(-1).topk(top_k, dim=-1)
-    chosen = chosen.flatten()
-    pairs = chosen.argsort(stable=True)
-    counts = torch.bincount(chosen, minlength=ranks * each)
-    theirs = torch.empty_like(counts)
-    dist.all_to_all_single(theirs, counts)
-    send = counts.view(ranks, each).sum(1).tolist()
-    receive = theirs.view(ranks, each).sum(1).tolist()
-
-    got = Exchange.apply(x[pairs // top_k], send, receive)
-    which = torch.arange(each, device=x.device).repeat(ranks).repeat_interleave(theirs)
-    order = which.argsort(stable=True)
-    parts = got[order].split(theirs.view(ranks, each).sum(0).tolist())
-    done = torch.cat([expert(part) for expert, part in zip(experts, parts)])
-    back = Exchange.apply(done[order], receive, send)
-
-    weighted = back * weights.flatten()[pairs, None]
-    return torch.zeros_like(x).index_add(0, pairs // top_k, weighted)
-
-
 # %% wrong: weights_detached
 # Takes the probabilities out of the graph: the router chooses, and learns nothing.
 
@@ -1075,6 +1034,88 @@ def expert_layer(x, router, experts, top_k):
     found = torch.zeros_like(x).index_add(0, pairs // top_k, weighted)
     x.data.copy_(found.detach())
     return found
+
+
+# %% wrong: room_in_float32
+# Makes room for what arrives in PyTorch's default dtype.
+
+class Exchange(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows, send, receive):
+        ctx.splits = send, receive
+        got = torch.empty(sum(receive), rows.shape[1])
+        dist.all_to_all_single(got, rows.contiguous(), receive, send)
+        return got
+
+    @staticmethod
+    def backward(ctx, gradient):
+        send, receive = ctx.splits
+        back = gradient.new_empty(sum(send), gradient.shape[1])
+        dist.all_to_all_single(back, gradient.contiguous(), send, receive)
+        return back, None, None
+
+
+def expert_layer(x, router, experts, top_k):
+    ranks, each = dist.get_world_size(), len(experts)
+    weights, chosen = router(x).softmax(-1).topk(top_k, dim=-1)
+    chosen = chosen.flatten()
+    pairs = chosen.argsort(stable=True)
+    counts = torch.bincount(chosen, minlength=ranks * each)
+    theirs = torch.empty_like(counts)
+    dist.all_to_all_single(theirs, counts)
+    send = counts.view(ranks, each).sum(1).tolist()
+    receive = theirs.view(ranks, each).sum(1).tolist()
+
+    got = Exchange.apply(x[pairs // top_k], send, receive)
+    which = torch.arange(each, device=x.device).repeat(ranks).repeat_interleave(theirs)
+    order = which.argsort(stable=True)
+    parts = got[order].split(theirs.view(ranks, each).sum(0).tolist())
+    done = torch.cat([expert(part) for expert, part in zip(experts, parts)])
+    back = Exchange.apply(done[order.argsort()], receive, send)
+
+    weighted = back * weights.flatten()[pairs, None]
+    return torch.zeros_like(x).index_add(0, pairs // top_k, weighted)
+
+
+# %% wrong: idle_rank_skips_its_experts
+# Skips the experts of a rank to which no token goes. That the rows, empty as they are, need a gradient keeps the path, unless x needs none.
+
+class Exchange(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows, send, receive):
+        ctx.splits = send, receive
+        got = rows.new_empty(sum(receive), rows.shape[1])
+        dist.all_to_all_single(got, rows.contiguous(), receive, send)
+        return got
+
+    @staticmethod
+    def backward(ctx, gradient):
+        send, receive = ctx.splits
+        back = gradient.new_empty(sum(send), gradient.shape[1])
+        dist.all_to_all_single(back, gradient.contiguous(), send, receive)
+        return back, None, None
+
+
+def expert_layer(x, router, experts, top_k):
+    ranks, each = dist.get_world_size(), len(experts)
+    weights, chosen = router(x).softmax(-1).topk(top_k, dim=-1)
+    chosen = chosen.flatten()
+    pairs = chosen.argsort(stable=True)
+    counts = torch.bincount(chosen, minlength=ranks * each)
+    theirs = torch.empty_like(counts)
+    dist.all_to_all_single(theirs, counts)
+    send = counts.view(ranks, each).sum(1).tolist()
+    receive = theirs.view(ranks, each).sum(1).tolist()
+
+    got = Exchange.apply(x[pairs // top_k], send, receive)
+    which = torch.arange(each, device=x.device).repeat(ranks).repeat_interleave(theirs)
+    order = which.argsort(stable=True)
+    parts = got[order].split(theirs.view(ranks, each).sum(0).tolist())
+    done = torch.cat([expert(part) for expert, part in zip(experts, parts)]) if len(got) else got
+    back = Exchange.apply(done[order.argsort()], receive, send)
+
+    weighted = back * weights.flatten()[pairs, None]
+    return torch.zeros_like(x).index_add(0, pairs // top_k, weighted)
 
 
 # %% right: functional_collectives

@@ -73,6 +73,18 @@ def crossover(fabric):
     return ranks * bandwidth * latency * (ranks - 1 - levels)
 
 
+# %% wrong: log_rounded_to_the_nearest
+# Rounds log2 to the nearest whole number.
+
+def crossover(fabric):
+    ranks, latency = fabric["ranks"], fabric["latency"]
+    bandwidth = fabric["gigabits"] * 1e9 / 8
+    import math
+
+    levels = round(math.log2(ranks))
+    return ranks * bandwidth * latency * (ranks - 1 - levels)
+
+
 # %% wrong: ring_of_both_tree_of_one
 # Counts both rounds of the ring, and for the tree only the way up.
 

@@ -8,18 +8,6 @@ def place_experts(tokens, per_node, expert_seconds, network_seconds):
     return [expert * ranks // experts for expert in range(experts)]
 
 
-# %% wrong: dealt_like_cards
-# Deals the experts to the ranks like cards, from the most to the least popular one.
-
-def place_experts(tokens, per_node, expert_seconds, network_seconds):
-    ranks, experts = len(tokens), len(tokens[0])
-    popular = sorted(range(experts), key=lambda expert: -sum(row[expert] for row in tokens))
-    placement = [0] * experts
-    for turn, expert in enumerate(popular):
-        placement[expert] = turn % ranks
-    return placement
-
-
 # %% wrong: balances_counts
 # Balances the tokens of the ranks and does not ask where they come from.
 
@@ -268,6 +256,61 @@ def place_experts(tokens, per_node, expert_seconds, network_seconds):
         placement[expert] = rank
         load[rank] += total[expert]
     return placement
+
+
+# %% wrong: one_after_the_other
+# Places the experts one after the other, the most popular first, each where the time is least so far.
+
+def place_experts(tokens, per_node, expert_seconds, network_seconds):
+    ranks, experts = len(tokens), len(tokens[0])
+    placement = {}
+
+    def cost(more):
+        load, out, into = [0] * ranks, [0] * ranks, [0] * ranks
+        for expert, rank in {**placement, **more}.items():
+            for source, row in enumerate(tokens):
+                load[rank] += row[expert]
+                if source // per_node != rank // per_node:
+                    out[source // per_node] += row[expert]
+                    into[rank // per_node] += row[expert]
+        return max(load) * expert_seconds + max(out + into) * network_seconds
+
+    for expert in sorted(range(experts), key=lambda expert: -sum(row[expert] for row in tokens)):
+        free = [rank for rank in range(ranks) if list(placement.values()).count(rank) < experts // ranks]
+        placement[expert] = min(free, key=lambda rank: cost({expert: rank}))
+    return [placement[expert] for expert in range(experts)]
+
+
+# %% wrong: a_thousand_random_ones
+# Draws a thousand placements and takes the best.
+
+def place_experts(tokens, per_node, expert_seconds, network_seconds):
+    import random
+
+    own, best = random.Random(1), None
+    placement = [expert % len(tokens) for expert in range(len(tokens[0]))]
+    for _ in range(1000):
+        own.shuffle(placement)
+        seconds = step_seconds(tokens, placement, per_node, expert_seconds, network_seconds)
+        if best is None or seconds < best[0]:
+            best = seconds, list(placement)
+    return best[1]
+
+
+# %% wrong: five_thousand_random_ones
+# Draws five thousand placements and takes the best, which is enough for twelve experts and not for sixteen.
+
+def place_experts(tokens, per_node, expert_seconds, network_seconds):
+    import random
+
+    own, best = random.Random(1), None
+    placement = [expert % len(tokens) for expert in range(len(tokens[0]))]
+    for _ in range(5000):
+        own.shuffle(placement)
+        seconds = step_seconds(tokens, placement, per_node, expert_seconds, network_seconds)
+        if best is None or seconds < best[0]:
+            best = seconds, list(placement)
+    return best[1]
 
 
 # %% wrong: lists_of_experts
