@@ -29,6 +29,7 @@ from simgpu.torch_private import Work, each_thread_has_its_groups, keep_off_the_
 from utils.exercises.ledger import adding_to
 
 BACKEND = "in_turns"
+PROCESS_GROUP: Any = dist.ProcessGroup  # what its methods are given depends on PyTorch's version
 REDUCE = {
     "SUM": lambda these: reduce(torch.add, these),
     "AVG": lambda these: reduce(torch.add, these) / len(these),
@@ -296,7 +297,7 @@ class _Done(Work):
         return future
 
 
-class _Group(dist.ProcessGroup):
+class _Group(PROCESS_GROUP):
     """A rank's view of a group: it asks for what torch.distributed calls."""
 
     def __init__(self, ask: Callable, name: str, ranks: list[int], rank: int):
@@ -392,7 +393,11 @@ class _Group(dist.ProcessGroup):
 
 
 def _all(works: list[_Done], result) -> _Done:
-    return _Done(lambda: [work.wait() for work in works] and None, result)
+    def finish() -> None:
+        for work in works:
+            work.wait()
+
+    return _Done(finish, result)
 
 
 def _op(opts) -> str:
