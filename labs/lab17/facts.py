@@ -83,7 +83,7 @@ def run_experts(lab, hidden, experts, top_k, inputs, gradients, seed, bias, doub
         router = build([["Linear", hidden, experts]])
         fill(router, seed)
         with torch.no_grad():
-            router[0].bias.copy_(torch.tensor(bias))
+            [*router.parameters()][1].copy_(torch.tensor(bias))
         own = [
             build([["Linear", hidden, sizes[expert]], ["Tanh"], ["Linear", sizes[expert], hidden]])
             for expert in range(rank * each, rank * each + each)
@@ -134,7 +134,7 @@ class Layer:
         self.router = build([["Linear", hidden, experts]])
         fill(self.router, seed)
         with torch.no_grad():
-            self.router[0].bias.copy_(torch.tensor(bias))
+            [*self.router.parameters()][1].copy_(torch.tensor(bias))
         self.experts = [build([["Linear", hidden, size], ["Tanh"], ["Linear", size, hidden]]) for size in sizes]
         for place, layer in enumerate(self.experts):
             fill(layer, seed + 1 + place)
@@ -735,7 +735,7 @@ def compare_levels(student, nodes, per_node, shape, *, seed=3, dtype="float32", 
     ranks, size = nodes * per_node, math.prod(shape)
     numbers = np.random.default_rng(seed)
     inputs = [numbers.integers(-8, 9, size=shape).astype(dtype) for _ in range(ranks)]  # sums are exact
-    total = sum(inputs)
+    total = np.sum(inputs, axis=0, dtype=dtype)
     words = f"{dtype} tensor of shape {tuple(shape)}{', not contiguous,' if transposed else ''}"
     with case(f"On {counted(nodes, 'node')} of {counted(per_node, 'rank')} with a {words}"):
         given = [np.ascontiguousarray(each.T) if transposed else each for each in inputs]

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional  # before there are groups: its functions keep the default group of that moment
+from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]  # it is documented there
 
 from simgpu.torch_private import Work, each_thread_has_its_groups, keep_off_the_flight_recorder, new_world, swap_world
 from utils.exercises.ledger import adding_to
@@ -69,7 +70,7 @@ def in_turns(main: Callable, ranks: int, *, sent: list[Sent] | None = None) -> l
     worlds = [new_world() for _ in range(ranks)]
     note = adding_to([] if sent is None else sent)
     results: list = [None] * ranks
-    store = dist.HashStore()
+    store = HashStore()
     members: dict[str, list[int]] = {}
     calls: dict[tuple[str, int], dict[int, _Call]] = defaultdict(dict)  # by group and number of the call: by rank
     numbers: dict[tuple[str, int], int] = defaultdict(int)  # of a group's calls, by rank
