@@ -139,16 +139,6 @@ def crossover(fabric):
     return ranks * bandwidth * latency * (ranks - 1 - levels)
 
 
-# %% wrong: microseconds
-# Takes the latency for microseconds.
-
-def crossover(fabric):
-    ranks, latency = fabric["ranks"], fabric["latency"] * 1e-6
-    bandwidth = fabric["gigabits"] * 1e9 / 8
-    levels = (ranks - 1).bit_length()
-    return ranks * bandwidth * latency * (ranks - 1 - levels)
-
-
 # %% right: solved_by_numbers
 # Halves an interval until both times are the same.
 

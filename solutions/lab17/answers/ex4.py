@@ -383,6 +383,33 @@ def two_level_all_reduce(x, in_node, between):
     x.copy_(padded[: len(flat)].view_as(x))
 
 
+# %% wrong: room_in_float32
+# Makes room for the padded tensor in PyTorch's default dtype.
+
+def node_groups(per_node):
+    ranks, own = dist.get_world_size(), [None, None]
+    nodes = [list(range(first, first + per_node)) for first in range(0, ranks, per_node)]
+    places = [list(range(place, ranks, per_node)) for place in range(per_node)]
+    for kind, all_of_them in enumerate((nodes, places)):
+        for members in all_of_them:
+            group = dist.new_group(members)
+            if dist.get_rank() in members:
+                own[kind] = group
+    return own
+
+
+def two_level_all_reduce(x, in_node, between):
+    each = dist.get_world_size(in_node)
+    flat = x.flatten()
+    padded = torch.zeros(-(-len(flat) // each) * each)
+    padded[: len(flat)] = flat
+    shard = padded.new_empty(len(padded) // each)
+    dist.reduce_scatter_tensor(shard, padded, group=in_node)
+    dist.all_reduce(shard, group=between)
+    dist.all_gather_into_tensor(padded, shard, group=in_node)
+    x.copy_(padded[: len(flat)].view_as(x))
+
+
 # %% wrong: returned_not_written
 # Returns the sum and leaves x as it was.
 
