@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ def listed(words: Sequence) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def tolerance(right) -> dict[str, float]:
+def tolerance(right) -> dict[str, Any]:
     return {"rtol": 1e-9, "atol": 1e-11} if right.dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-5}
 
 
