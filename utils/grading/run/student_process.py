@@ -35,6 +35,8 @@ EARLY = (
     ),
     *(
         "utils.kits.mailbox",
+        "utils.kits.experts",
+        "utils.kits.ranks_in_turns",
         "utils.exercises.ledger",
         "utils.models.gpt",
         "utils.kits.decoding",

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import cache, partial, wraps
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -223,3 +224,24 @@ def _let_futures_ask() -> None:
             return ask(future)
 
         setattr(torch._C.Future, name, wraps(ask)(first_complete))
+
+
+def new_world() -> Any:
+    """What torch.distributed knows of a process that has no process group yet."""
+    names = {"default_pg": None, "group_count": 0, "comms": []}
+    tables = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag")
+    for table in (*tables, "pg_coalesce_state", "pg_flight_recorder_hooks"):
+        names[table] = {}
+    return SimpleNamespace(**names)
+
+
+def swap_world(world: Any) -> Any:
+    """Let torch.distributed know this from now on, in all threads; what it knew before."""
+    groups: Any = torch.distributed.distributed_c10d
+    before, groups._world = groups._world, world
+    return before
+
+
+def each_thread_has_its_groups(own: bool) -> None:
+    """Whether a thread finds only the groups by name that it has made."""
+    c10d._set_thread_isolation_mode(own)

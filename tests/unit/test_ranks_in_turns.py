@@ -1,0 +1,223 @@
+"""Ranks that are threads, connected by torch.distributed: collectives do what they say, a deadlock is said at once."""
+
+import sys
+import threading
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch.distributed.device_mesh import init_device_mesh
+
+from utils.kits.ranks_in_turns import Sent, Stuck, in_turns
+
+RANKS = 4
+
+
+def numbers(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float32)
+
+
+def all_reduced(rank):
+    x = numbers(1.0, rank)
+    dist.all_reduce(x)
+    return x.tolist()
+
+
+def maximum(rank):
+    x = numbers(rank)
+    dist.all_reduce(x, op=dist.ReduceOp.MAX)
+    return x.item()
+
+
+def mean_later(rank):
+    x = numbers(rank)
+    work = dist.all_reduce(x, op=dist.ReduceOp.AVG, async_op=True)
+    work.wait()
+    return x.item()
+
+
+def gathered(rank):
+    found = [torch.empty(2) for _ in range(RANKS)]
+    dist.all_gather(found, numbers(rank, -rank))
+    flat = torch.empty(2 * RANKS)
+    dist.all_gather_into_tensor(flat, numbers(rank, -rank))
+    assert torch.cat(found).equal(flat)
+    return flat[2:4].tolist()
+
+
+def scattered(rank):
+    own, again = torch.empty(2), torch.empty(2)
+    dist.reduce_scatter_tensor(own, torch.arange(8.0) + rank)
+    dist.reduce_scatter(again, list((torch.arange(8.0) + rank).split(2)))
+    assert own.equal(again)
+    return own.tolist()
+
+
+def uneven(rank):
+    """Rank r sends s + 1 rows to rank s."""
+    got = torch.empty(RANKS * (rank + 1))
+    dist.all_to_all_single(got, numbers(*[rank] * 10), [rank + 1] * RANKS, [1, 2, 3, 4])
+    return got.tolist()
+
+
+def lists(rank):
+    got = [torch.empty(rank) for _ in range(RANKS)]
+    dist.all_to_all(got, [numbers(*[rank] * other) for other in range(RANKS)])
+    return torch.cat(got).tolist()
+
+
+def rooted(rank):
+    x = numbers(rank)
+    dist.broadcast(x, src=2)
+    dist.reduce(x, dst=1)
+    found = [torch.empty(1) for _ in range(RANKS)] if rank == 3 else None
+    dist.gather(x, found, dst=3)
+    own = torch.empty(1)
+    dist.scatter(own, [each + 1 for each in found] if found else None, src=3)
+    return own.item()
+
+
+def neighbors(rank):
+    got = torch.empty(1)
+    left, right = (rank - 1) % RANKS, (rank + 1) % RANKS
+    operations = [dist.P2POp(dist.irecv, got, left), dist.P2POp(dist.isend, numbers(rank), right)]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    return got.item()
+
+
+def objects(rank):
+    found = [None] * RANKS
+    dist.all_gather_object(found, {"rank": rank})
+    return [one["rank"] for one in found]
+
+
+def groups(rank):
+    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("node", "place"))
+    x, y, z = numbers(rank), numbers(rank), numbers(rank)
+    dist.all_reduce(x, group=pairs[rank // 2])
+    dist.all_reduce(y, group=mesh.get_group("node"))
+    dist.all_reduce(z, group=dist.new_group([0, 1] if rank < 2 else [2, 3], use_local_synchronization=True))
+    return x.item(), y.item(), z.item()
+
+
+@pytest.mark.parametrize(
+    ("main", "right"),
+    [
+        (all_reduced, [[4.0, 6.0]] * 4),
+        (maximum, [3.0] * 4),
+        (mean_later, [1.5] * 4),
+        (gathered, [[1.0, -1.0]] * 4),
+        (scattered, [[6.0, 10.0], [14.0, 18.0], [22.0, 26.0], [30.0, 34.0]]),
+        (uneven, [[float(source) for source in range(4) for _ in range(rank + 1)] for rank in range(4)]),
+        (lists, [[float(source) for source in range(4) for _ in range(rank)] for rank in range(4)]),
+        (rooted, [3.0, 9.0, 3.0, 3.0]),
+        (neighbors, [3.0, 0.0, 1.0, 2.0]),
+        (objects, [[0, 1, 2, 3]] * 4),
+        (groups, [(1.0, 2.0, 1.0), (1.0, 4.0, 1.0), (5.0, 2.0, 5.0), (5.0, 4.0, 5.0)]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_collective_does_what_it_says_and_nothing_is_left(main, right):
+    threads, hook = threading.active_count(), sys.excepthook
+    assert in_turns(main, RANKS) == right
+    assert not dist.is_initialized()
+    assert (threading.active_count(), sys.excepthook) == (threads, hook)
+
+
+def test_gradients_go_back_through_an_all_to_all():
+    def main(rank):
+        x = torch.ones(3, requires_grad=True)
+        got = functional.all_to_all_single_autograd(x, [1 + rank] * 2, [1, 2], dist.group.WORLD)
+        (got * (rank + 1)).sum().backward()
+        return x.grad.tolist()
+
+    assert in_turns(main, 2) == [[1.0, 2.0, 2.0]] * 2
+
+
+def test_a_result_is_there_when_it_was_waited_for_and_not_before():
+    def main(rank):
+        x = numbers(rank)
+        work = dist.all_reduce(x, async_op=True)
+        before = x.item()
+        work.wait()
+        return before, x.item()
+
+    assert in_turns(main, 2)[0] == (0.0, 1.0)
+
+
+def test_what_passes_is_noted():
+    def main(rank):
+        got = torch.empty(1 + rank, 2)
+        send = [0, 1] if rank == 0 else [1, 1]
+        dist.all_to_all_single(got, torch.zeros(sum(send), 2), [0, 1] if rank == 0 else [1, 1], send)
+        dist.all_reduce(torch.ones(5, dtype=torch.long))
+        if rank == 0:
+            dist.send(torch.ones(3), 1)
+        else:
+            dist.recv(torch.empty(3), 0)
+
+    sent = []
+    in_turns(main, 2, sent=sent)
+    assert sent == [
+        Sent("all_to_all", 1, 0, 8, False),
+        Sent("all_to_all", 0, 1, 8, False),
+        Sent("all_reduce", 0, 1, 40.0, True),
+        Sent("all_reduce", 1, 0, 40.0, True),
+        Sent("send", 0, 1, 12, False),
+    ]
+
+
+def one_does_not_come(rank):
+    if rank != 1:
+        dist.all_reduce(numbers(1.0))
+
+
+def both_receive(rank):
+    dist.recv(torch.empty(1), 1 - rank)
+
+
+def different_calls(rank):
+    x = numbers(1.0)
+    dist.all_reduce(x) if rank else dist.broadcast(x, src=0)
+
+
+def different_splits(rank):
+    dist.all_to_all_single(torch.empty(2), torch.ones(2), [1, 1], [2, 0])
+
+
+def different_sizes(rank):
+    dist.all_reduce(torch.ones(rank + 1))
+
+
+def own_group_only(rank):
+    dist.all_reduce(numbers(1.0), group=dist.new_group([rank]))
+
+
+def fails(rank):
+    if rank == 1:
+        raise KeyError("lost")
+    dist.barrier()
+
+
+@pytest.mark.parametrize(
+    ("main", "ranks", "error", "words"),
+    [
+        (one_does_not_come, 3, Stuck, "in all_reduce, rank 0 and 2 waits for rank 1, which has ended"),
+        (both_receive, 2, Stuck, "in recv, rank 0 waits for rank 1; in recv, rank 1 waits for rank 0"),
+        (different_calls, 2, RuntimeError, "rank 0 calls broadcast and rank 1 calls all_reduce"),
+        (different_splits, 2, ValueError, r"rank 0 sends \[2\] to rank 0, which expects \[1\]"),
+        (different_sizes, 2, ValueError, r"rank 0 gives \[1\] and rank 1 gives \[2\]"),
+        (own_group_only, 2, ValueError, r"rank 1 makes the group \[1\] where another one makes \[0\]"),
+        (fails, 2, KeyError, "lost"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_cannot_end_is_said(main, ranks, error, words):
+    threads = threading.active_count()
+    with pytest.raises(error, match=words):
+        in_turns(main, ranks)
+    assert threading.active_count() == threads
+    assert in_turns(all_reduced, 2) == [[2.0, 1.0]] * 2, "the next run is not disturbed"

@@ -1,0 +1,447 @@
+"""Ranks without processes: each is a thread, one works at a time, and torch.distributed connects them.
+
+    def main(rank):
+        ...                   # torch.distributed as on any rank: collectives, sends, new groups; tensors on the CPU
+
+    results = in_turns(main, ranks=4)
+
+A rank works until it has to wait; then the next one that can goes on. So a run is the same every time, takes
+milliseconds, and it is known at once when none can go on: `Stuck` says who waits for what. A collective is done when
+all ranks of its group have called it. What passes between ranks is noted (`Sent`): bytes of an all-to-all, a send, a
+scatter or a gather go to the rank that they are for, and those of the others around a ring, in the order of the group.
+"""
+
+from __future__ import annotations
+
+import _thread
+import sys
+from collections import defaultdict, deque
+from collections.abc import Callable
+from functools import reduce
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn.functional  # before there are groups: its functions keep the default group of that moment
+from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]  # it is documented there
+
+from simgpu.torch_private import Work, each_thread_has_its_groups, keep_off_the_flight_recorder, new_world, swap_world
+from utils.exercises.ledger import adding_to
+
+BACKEND = "in_turns"
+PROCESS_GROUP: Any = dist.ProcessGroup  # what its methods are given depends on PyTorch's version
+REDUCE = {
+    "SUM": lambda these: reduce(torch.add, these),
+    "AVG": lambda these: reduce(torch.add, these) / len(these),
+    "MAX": lambda these: reduce(torch.maximum, these),
+    "MIN": lambda these: reduce(torch.minimum, these),
+    "PRODUCT": lambda these: reduce(torch.mul, these),
+}
+
+
+class Stuck(RuntimeError):
+    """No rank can go on."""
+
+
+class Sent(NamedTuple):
+    """Bytes that one rank has passed to another, the operation that did it, and whether these are whole numbers."""
+
+    by: str
+    source: int
+    to: int
+    bytes: float
+    counts: bool
+
+
+class _Call(NamedTuple):
+    """What a rank gives to a collective: tensors that it sends, tensors that are written, and what it says besides."""
+
+    kind: str
+    inputs: list[torch.Tensor]
+    outputs: list[torch.Tensor]
+    more: Any
+
+
+def in_turns(main: Callable, ranks: int, *, sent: list[Sent] | None = None) -> list:
+    """What `main(rank)` returns on each of so many ranks. What a rank raises is raised here, and ends the others."""
+    # All that decides is in this frame. A rank holds two queues: one to ask through, one to be answered through.
+    asked, answers = ([SimpleQueue() for _ in range(ranks)] for _ in range(2))
+    worlds = [new_world() for _ in range(ranks)]
+    note = adding_to([] if sent is None else sent)
+    results: list = [None] * ranks
+    store = HashStore()
+    members: dict[str, list[int]] = {}
+    calls: dict[tuple[str, int], dict[int, _Call]] = defaultdict(dict)  # by group and number of the call: by rank
+    numbers: dict[tuple[str, int], int] = defaultdict(int)  # of a group's calls, by rank
+    posted: dict[tuple, deque[torch.Tensor]] = defaultdict(deque)
+    done: set[tuple[str, int]] = set()
+    waits: dict[int, tuple[str, Any]] = {}
+    ended: set[int] = set()
+    failure: BaseException | None = None
+
+    def can_go_on(rank: int) -> bool:
+        if rank in ended:
+            return False
+        if failure is not None or rank not in waits:
+            return True
+        what, which = waits[rank]
+        return bool(posted[which]) if what == "recv" else which in done
+
+    def take_part(rank: int, name: str, call: _Call) -> tuple[str, int]:
+        key = name, numbers[name, rank]
+        numbers[name, rank] += 1
+        calls[key][rank] = call
+        if len(calls[key]) == len(members[name]):
+            group = members[name]
+            _do(group, [calls[key][one] for one in group], note)
+            done.add(key)
+        return key
+
+    def answer_to(rank: int, what: str, thing: Any) -> Any:
+        """What a rank is told at once."""
+        if what == "group":
+            name, own = thing
+            if members.setdefault(name, own) != own:
+                raise ValueError(
+                    f"rank {rank} makes the group {own} where another one makes {members[name]}. Call new_group on "
+                    "every rank for every group, also for those without the rank, in the same order"
+                )
+        elif what == "collective":
+            return take_part(rank, *thing)
+        elif what == "send":
+            to, name, tag, tensor = thing
+            posted[rank, to, name, tag].append(tensor)
+            note(Sent("send", rank, to, tensor.nbytes, not tensor.is_floating_point()))
+        return None
+
+    before, hook = swap_world(worlds[0]), sys.excepthook
+    each_thread_has_its_groups(True)
+    try:
+        for rank in range(ranks):
+            # A thread of `threading` would show to the others what it was given.
+            _thread.start_new_thread(_work, (main, rank, ranks, store, asked[rank], answers[rank]))
+        rank, answer = 0, None
+        while True:
+            swap_world(worlds[rank])
+            answers[rank].put((failure, answer))
+            answer = None
+            what, thing = asked[rank].get()
+            if what in ("wait", "recv"):
+                waits[rank] = what, thing
+            elif what in ("return", "raise"):
+                ended.add(rank)
+                if what == "return":
+                    results[rank] = thing
+                else:
+                    failure = failure or thing
+            else:
+                try:
+                    answer = answer_to(rank, what, thing)
+                except Exception as error:
+                    failure = failure or error
+            if len(ended) == ranks:
+                break
+            # A rank works until it has to wait. Then the next one that can goes on, counted from this one.
+            if not can_go_on(rank):
+                order = [(rank + 1 + n) % ranks for n in range(ranks)]
+                if not any(map(can_go_on, order)):
+                    failure = Stuck(f"no rank can go on: {_told(waits, ended, calls, members)}")
+                rank = next(filter(can_go_on, order))
+            what, which = waits.pop(rank, ("", None))
+            if what == "recv" and failure is None:
+                answer = posted[which].popleft()
+    finally:
+        each_thread_has_its_groups(False)
+        swap_world(before)
+        sys.excepthook = hook  # each process group replaces it, to name its rank
+    if failure is not None:
+        raise failure
+    return results
+
+
+def _told(waits, ended, calls, members) -> str:
+    """Which ranks wait in which call, and for which."""
+    waiting: dict[tuple[str, tuple[int, ...]], list[int]] = defaultdict(list)
+    for rank, (what, which) in sorted(waits.items()):
+        if what == "recv":
+            waiting["recv", (which[0],)].append(rank)
+        else:
+            missing = tuple(one for one in members[which[0]] if one not in calls[which])
+            waiting[calls[which][rank].kind, missing].append(rank)
+    words = []
+    for (call, missing), own in waiting.items():
+        ends = [f"{one}, which has ended" if one in ended else str(one) for one in missing]
+        words.append(f"in {call}, rank {' and '.join(map(str, own))} waits for rank {' and '.join(ends)}")
+    return "; ".join(words)
+
+
+def _do(group: list[int], calls: list[_Call], note: Callable) -> None:
+    """A collective whose calls are all there: write the outputs, and note what was passed."""
+    kinds = {call.kind: rank for call, rank in zip(reversed(calls), reversed(group), strict=True)}
+    if len(kinds) > 1:
+        told = " and ".join(f"rank {rank} calls {kind}" for kind, rank in sorted(kinds.items(), key=lambda one: one[1]))
+        raise RuntimeError(f"in the same group, {told}")
+    kind, count = calls[0].kind, len(group)
+    inputs = [[each.detach().clone() for each in call.inputs] for call in calls]
+    whole = [sum(each.nbytes for each in own) for own in inputs]
+    counts = not any(each.is_floating_point() for own in inputs for each in own)
+
+    def sends(source: int, to: int, size: float) -> None:
+        if source != to and size:
+            note(Sent(kind, group[source], group[to], size, counts))
+
+    def around(sizes: list[float]) -> None:
+        for source, size in enumerate(sizes):
+            sends(source, (source + 1) % count, size)
+
+    if kind == "all_reduce":
+        _alike(group, inputs, kind)
+        for n in range(len(inputs[0])):
+            value = REDUCE[calls[0].more]([own[n] for own in inputs])
+            for call in calls:
+                _write(call.outputs[n], value)
+        around([2 * (count - 1) * size / count for size in whole])
+    elif kind == "all_gather":
+        _alike(group, inputs, kind)
+        for call in calls:
+            for output, own in zip(call.outputs, inputs, strict=True):
+                _write(output, own[0])
+        around([(count - 1) * size for size in whole])
+    elif kind == "reduce_scatter":
+        _alike(group, inputs, kind)
+        for place, call in enumerate(calls):
+            _write(call.outputs[0], REDUCE[calls[0].more]([own[place] for own in inputs]))
+        around([(count - 1) * size / count for size in whole])
+    elif kind == "all_to_all":
+        for place, call in enumerate(calls):
+            for source, output in enumerate(call.outputs):
+                given = inputs[source][place]
+                if given.numel() != output.numel():
+                    raise ValueError(
+                        f"in all_to_all, rank {group[source]} sends {list(given.shape)} to rank {group[place]}, which "
+                        f"expects {list(output.shape)}"
+                    )
+                _write(output, given.reshape(output.shape))
+                sends(source, place, given.nbytes)
+    elif kind == "broadcast":
+        for place, call in enumerate(calls):
+            for output, value in zip(call.outputs, inputs[calls[0].more], strict=True):
+                _write(output, value)
+            if (place + 1) % count != calls[0].more:
+                sends(place, (place + 1) % count, whole[calls[0].more])
+    elif kind == "reduce":
+        root, op = calls[0].more
+        _alike(group, inputs, kind)
+        _write(calls[root].outputs[0], REDUCE[op]([own[0] for own in inputs]))
+        for place in range(count):
+            if place != root:
+                sends(place, (place + 1) % count, whole[place])
+    elif kind == "gather":
+        root = calls[0].more
+        for place, own in enumerate(inputs):
+            _write(calls[root].outputs[place], own[0])
+            sends(place, root, own[0].nbytes)
+    elif kind == "scatter":
+        root = calls[0].more
+        for place, call in enumerate(calls):
+            _write(call.outputs[0], inputs[root][place])
+            sends(root, place, inputs[root][place].nbytes)
+
+
+def _alike(group: list[int], inputs: list[list[torch.Tensor]], kind: str) -> None:
+    shapes = [[(each.numel(), each.dtype) for each in own] for own in inputs]
+    for rank, own, shape in zip(group, inputs, shapes, strict=True):
+        if shape != shapes[0]:
+            told = [", ".join(str(list(each.shape)) for each in one) for one in (inputs[0], own)]
+            raise ValueError(f"in {kind}, rank {group[0]} gives {told[0]} and rank {rank} gives {told[1]}")
+
+
+def _write(output: torch.Tensor, value: torch.Tensor) -> None:
+    if output.numel() != value.numel() or output.dtype != value.dtype:
+        raise ValueError(
+            f"a tensor of {list(output.shape)} {output.dtype} is to receive {list(value.shape)} {value.dtype}"
+        )
+    with torch.no_grad():
+        output.detach().copy_(value.reshape(output.shape))
+
+
+class _Stopped(BaseException):
+    """Ends a rank where another one has failed."""
+
+
+class _Done(Work):
+    """A call that was made: `wait` until it is done."""
+
+    def __init__(self, finish: Callable[[], None], result):
+        super().__init__()
+        self._finish, self._result = finish, result
+
+    def wait(self, timeout=None) -> bool:
+        finish, self._finish = self._finish, lambda: None
+        finish()
+        return True
+
+    def is_completed(self) -> bool:
+        return True
+
+    def is_success(self) -> bool:
+        return True
+
+    def result(self):
+        return self._result
+
+    def get_future(self):
+        self.wait()
+        future = torch.futures.Future()
+        future.set_result(self._result)
+        return future
+
+
+class _Group(PROCESS_GROUP):
+    """A rank's view of a group: it asks for what torch.distributed calls."""
+
+    def __init__(self, ask: Callable, name: str, ranks: list[int], rank: int):
+        super().__init__(rank, len(ranks))
+        self._ask, self._name, self._ranks, self._own = ask, name, ranks, rank
+        ask("group", (name, ranks))
+
+    def getBackendName(self) -> str:
+        return BACKEND
+
+    def _get_backend(self, device) -> _Group:
+        return self
+
+    def size(self) -> int:
+        return len(self._ranks)
+
+    @property
+    def group_name(self) -> str:
+        return self._name
+
+    def _together(self, kind: str, inputs, outputs, more=None, result=None) -> _Done:
+        key = self._ask("collective", (self._name, _Call(kind, list(inputs), list(outputs), more)))
+        return _Done(lambda: self._ask("wait", key), outputs if result is None else result)
+
+    def allreduce(self, tensors, opts=None):
+        return self._together("all_reduce", tensors, tensors, _op(opts))
+
+    def allreduce_coalesced(self, tensors, opts=None):
+        return self.allreduce(tensors, opts)
+
+    def broadcast(self, tensors, opts):
+        return self._together("broadcast", tensors, tensors, opts.rootRank)
+
+    def reduce(self, tensors, opts):
+        return self._together("reduce", tensors, tensors, (opts.rootRank, _op(opts)))
+
+    def allgather(self, outputs, inputs, opts=None):
+        return self._together("all_gather", inputs, outputs[0], result=outputs)
+
+    def all_gather_single(self, output, tensor, opts=None):
+        pieces = output.reshape(-1).tensor_split(self.size()) if output.is_contiguous() else output.chunk(self.size())
+        return self._together("all_gather", [tensor], pieces, result=[output])
+
+    def all_gather_single_coalesced(self, outputs, inputs, opts=None):
+        return _all([self.all_gather_single(*both) for both in zip(outputs, inputs, strict=True)], outputs)
+
+    def reduce_scatter(self, outputs, inputs, opts=None):
+        return self._together("reduce_scatter", inputs[0], outputs, _op(opts))
+
+    def reduce_scatter_single(self, output, tensor, opts=None):
+        return self._together("reduce_scatter", _equal(tensor, self.size()), [output], _op(opts))
+
+    def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
+        return _all([self.reduce_scatter_single(*both, opts) for both in zip(outputs, inputs, strict=True)], outputs)
+
+    def all_to_all_single(self, output, tensor, output_splits, input_splits, opts=None):
+        for which, splits in ((output, output_splits), (tensor, input_splits)):
+            if splits and (len(splits) != self.size() or sum(splits) != len(which)):
+                raise ValueError(f"split sizes {list(splits)} for {len(which)} rows and {self.size()} ranks")
+        inputs, outputs = (
+            which.split(list(splits)) if splits else _equal(which, self.size())
+            for which, splits in ((tensor, input_splits), (output, output_splits))
+        )
+        return self._together("all_to_all", inputs, outputs, result=[output])
+
+    def alltoall(self, outputs, inputs, opts=None):
+        return self._together("all_to_all", inputs, outputs)
+
+    def gather(self, outputs, inputs, opts):
+        return self._together("gather", inputs, outputs[0] if outputs else [], opts.rootRank)
+
+    def scatter(self, outputs, inputs, opts):
+        return self._together("scatter", inputs[0] if inputs else [], outputs, opts.rootRank)
+
+    def barrier(self, opts=None):
+        return self._together("barrier", [], [])
+
+    def send(self, tensors, dst, tag=0):
+        [tensor] = tensors
+        own = self._ranks[self._own], self._ranks[dst]
+        self._ask("send", (own[1], self._name, tag, tensor.detach().clone()))
+        return _Done(lambda: None, tensors)
+
+    def recv(self, tensors, src, tag=0):
+        [tensor] = tensors
+        key = self._ranks[src], self._ranks[self._own], self._name, tag
+        return _Done(lambda: _write(tensor, self._ask("recv", key)), tensors)
+
+    # Their names before PyTorch 2.15.
+    alltoall_base, _allgather_base, _reduce_scatter_base = all_to_all_single, all_gather_single, reduce_scatter_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+
+def _all(works: list[_Done], result) -> _Done:
+    def finish() -> None:
+        for work in works:
+            work.wait()
+
+    return _Done(finish, result)
+
+
+def _op(opts) -> str:
+    return next(name for name in REDUCE if opts is None or opts.reduceOp == getattr(dist.ReduceOp, name))
+
+
+def _equal(tensor: torch.Tensor, count: int) -> list[torch.Tensor]:
+    if len(tensor) % count:
+        raise ValueError(f"{len(tensor)} rows do not divide into {count} equal pieces")
+    return list(tensor.split(len(tensor) // count)) if len(tensor) else [tensor] * count
+
+
+def _work(main: Callable, rank: int, ranks: int, store, asked: SimpleQueue, answers: SimpleQueue) -> None:
+    """What a rank's thread does."""
+
+    def ask(what: str, thing: object = None) -> object:
+        asked.put((what, thing))
+        failure, answer = answers.get()
+        if failure is not None:
+            raise _Stopped
+        return answer
+
+    failure, _ = answers.get()
+    what, thing = "return", None
+    try:
+        if failure is None:
+            _making.ask = ask
+            dist.init_process_group(BACKEND, store=store, rank=rank, world_size=ranks)
+            thing = main(rank)
+    except _Stopped:
+        pass
+    except BaseException as error:
+        what, thing = "raise", error
+    asked.put((what, thing))
+
+
+_making = _thread._local()
+
+
+def _made(options, _) -> _Group:
+    ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
+    return _Group(_making.ask, options.group_id, ranks, options.group_rank)
+
+
+dist.Backend.register_backend(BACKEND, _made, extended_api=True, devices=["cpu"])
+keep_off_the_flight_recorder(BACKEND)
