@@ -21,11 +21,16 @@ DEADLOCK = (
     "receive first, or begin both with dist.batch_isend_irecv and wait then."
 )
 ENDED = "A rank waits for another one that has ended: does each rank make the same calls, as often and in the same order?"
+NO_MESSAGE = (
+    "Ranks wait for messages that have not been sent. Not all ranks can receive first, and each message needs the rank "
+    "that sends it and the rank that receives it to name each other."
+)
 NOT_GATHERED = "A collective needs all ranks: does each rank make the same calls, in the same order?"
 IN_USE = "Receive into a new tensor, and keep the one that you send as it is until its wait() has returned."
 LIKELY = {
     "has ended": ENDED,
     "until rank": DEADLOCK,
+    "for a message from rank": NO_MESSAGE,
     "no rank can go on": NOT_GATHERED,
     "Tensors must be contiguous": "Slices, transposed tensors and gradients may not be contiguous. Send a contiguous one.",
     "tensor that it is": IN_USE,
@@ -136,6 +141,14 @@ def mistaken_rings(whole: np.ndarray, ranks: int, rank: int) -> Iterator[tuple[s
         "The blocks are weighed by exp(lse), but the sum is not divided by the sum of these weights.",
         (torch.stack(outputs) * weights.exp()).sum(0),
     )
+    merged = "Merged blocks have the log-sum-exp of all of them, torch.logaddexp: keep that for the next merge."
+    for kept in (0, 1):  # the first block's log-sum-exp, or the last one's
+        output, lse = outputs[0], lses[0]
+        for more, more_lse in zip(outputs[1:], lses[1:], strict=True):
+            both = torch.logaddexp(lse, more_lse)
+            output = output * (lse - both).exp() + more * (more_lse - both).exp()
+            lse = (lse, more_lse)[kept]
+        yield merged, output
     for count in range(1, ranks):
         some = order[:count]
         yield (
@@ -145,6 +158,20 @@ def mistaken_rings(whole: np.ndarray, ranks: int, rank: int) -> Iterator[tuple[s
     yield (
         "This rank's own block counts twice.",
         attention(mine, torch.cat([*keys, keys[rank]], 2), torch.cat([*values, values[rank]], 2)),
+    )
+    again = [order[0], *[order[1 % ranks]] * (ranks - 1)]
+    yield (
+        "Each step brings the block of the rank before. A rank passes on what it has received, not its own block.",
+        attention(mine, torch.cat([keys[n] for n in again], 2), torch.cat([values[n] for n in again], 2)),
+    )
+    yield "The values are this rank's own, whatever keys arrive.", attention(mine, k, torch.cat([values[rank]] * ranks, 2))
+    yield "The values are multiplied with the wrong keys' shares.", attention(mine, torch.cat([keys[rank]] * ranks, 2), v)
+    mask = torch.ones(mine.shape[2], k.shape[2], dtype=torch.bool)
+    first = rank * mine.shape[2]
+    mask[:, first : first + mine.shape[2]] = torch.ones(mine.shape[2], mine.shape[2]).tril().bool()
+    yield (
+        "A causal mask hides keys of this rank's own block. This attention has no mask.",
+        nn.functional.scaled_dot_product_attention(mine, k, v, attn_mask=mask),
     )
     yield "The scores are not divided by the root of the numbers per head.", attention(mine * mine.shape[-1] ** 0.5, k, v)
     yield "A causal mask hides keys. This attention has no mask.", causal_part(q, k, v, ranks, rank)
@@ -165,11 +192,13 @@ def why_gradient(found, contributions, name, rank, ranks) -> str:
     for n in range(ranks):
         if n != rank and alike(found, total[n]):
             return f"It is that of rank {n}'s {name}. In the backward pass, gradients travel the opposite way."
+    forwards = [contributions[(rank - step) % ranks][(rank - 2 * step) % ranks] for step in range(ranks)]
+    if alike(found, sum(forwards)):
+        return "Gradients are sent onwards, like the blocks. In the backward pass, they travel the opposite way."
     if alike(found, ranks * total[rank]):
         return f"It is {ranks} times too large."
-    for n in range(ranks):
-        if n != rank and alike(found, own + sum(contributions[rank][m] for m in range(ranks) if m != rank)):
-            return "It has the parts of this rank's queries for all blocks. Each part belongs to the block's owner."
+    if alike(found, sum(contributions[rank])):
+        return "It has the parts of this rank's queries for all blocks. Send each part back to the block's owner."
     for other in range(ranks):
         if alike(found, total[rank] - contributions[other][rank]):
             return f"The part of rank {other}'s queries is missing."
@@ -208,7 +237,10 @@ def compare_ring_output(found, right, whole, ranks, rank):
     )
     need_same_dtype(found, right, "the output")
     if not alike(found, right):
-        why = the_first(mistaken_rings(whole, ranks, rank), found)
+        why = "" if np.isfinite(found).all() else (
+            "It is not finite. A tensor that is being received has its values after wait()."
+        )
+        why = why or the_first(mistaken_rings(whole, ranks, rank), found)
         why = why or "Does each block come with its own log-sum-exp, and is the merged one used for the next block?"
         need(False, f"the output of rank {rank} is not that of one device. {why}")
 
