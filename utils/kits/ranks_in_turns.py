@@ -176,8 +176,10 @@ class _Post:
             if isinstance(work, _Send) and isinstance(other, _Send):
                 continue
             if _overlap(work.tensor, other.tensor):
-                word = "receives into a tensor that it is sending" if isinstance(other, _Send) else (
-                    f"{'sends' if isinstance(work, _Send) else 'receives into'} a tensor that it is receiving"
+                word = (
+                    "receives into a tensor that it is sending"
+                    if isinstance(other, _Send)
+                    else (f"{'sends' if isinstance(work, _Send) else 'receives into'} a tensor that it is receiving")
                 )
                 raise InUse(f"rank {rank} {word}, and has not waited for that.")
         self.active[rank].append(work)
@@ -387,9 +389,7 @@ class RanksInTurns(dist.ProcessGroup):
         """`compute(given)`: from each rank's inputs, in order, the tensors that this rank's outputs get."""
         _contiguous(inputs)
         number, self._calls = self._calls, self._calls + 1
-        whole = self._post.together.setdefault(
-            (self._name, number), _Together(self._post, call, self._members)
-        )
+        whole = self._post.together.setdefault((self._name, number), _Together(self._post, call, self._members))
         if whole.call != call:
             raise ValueError(f"rank {self._me} calls {call}, and another rank calls {whole.call} at the same place")
         with _disable_current_modes():
