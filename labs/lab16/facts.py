@@ -332,7 +332,7 @@ def need_ring_way(calls, rank, ranks, block):
     )
 
 
-@ex1.fact("in the forward pass, each rank sends P − 1 blocks of keys and values to the next rank, and nothing else")
+@ex1.fact("in the forward pass, each rank sends P - 1 blocks of keys and values to the next rank, and nothing else")
 def _(student):
     need_ring_bytes(student, 4, (1, 2, 3, 4))
 
@@ -426,11 +426,11 @@ def mistaken_positions(rank, ranks, length) -> Iterator[tuple[str, np.ndarray]]:
         np.arange(rank * each, (rank + 1) * each),
     )
     yield (
-        "The second chunk comes first. Rank r holds chunk r and then chunk 2P − 1 − r.",
+        "The second chunk comes first. Rank r holds chunk r and then chunk 2P - 1 - r.",
         np.concatenate([chunks[2 * ranks - 1 - rank], chunks[rank]]),
     )
     yield (
-        "The second chunk is chunk r + P. It should be chunk 2P − 1 − r: who has an early one has a late one, too.",
+        "The second chunk is chunk r + P. It should be chunk 2P - 1 - r: who has an early one has a late one, too.",
         np.concatenate([chunks[rank], chunks[ranks + rank]]),
     )
     yield "They are every P-th token. Take two chunks of tokens in a row.", np.arange(rank, length, ranks)
@@ -448,7 +448,7 @@ def why_positions(found: list[np.ndarray], length: int) -> str:
     for words in each[-1]:
         if all(np.array_equal(one.get(words, found[0]), mine) for one, mine in zip(each, found, strict=True)):
             return words
-    return "Rank r holds chunk r and then chunk 2P − 1 − r of the first `length` tokens."
+    return "Rank r holds chunk r and then chunk 2P - 1 - r of the first `length` tokens."
 
 
 def compare_inputs(student, ranks, length, rows=2, width=3, seed=0):
@@ -676,16 +676,16 @@ ex3 = lab.exercise(
     points=2,
     title="A loss without the logits",
     hints=[
-        "The loss of a token is log(sum of exp(logits)) − logit of the target. Which of the two needs all ranks?",
+        "The loss of a token is log(sum of exp(logits)) - logit of the target. Which of the two needs all ranks?",
         "Subtract the largest logit of all ranks. Does the result depend on that number? Then it needs no gradient.",
         "Only one rank has the target's column. Let the other ranks add 0.",
-        "total = mine.detach().clone(), all-reduced: then total + (mine − mine.detach()) has the values of all ranks and "
+        "total = mine.detach().clone(), all-reduced: then total + (mine - mine.detach()) has the values of all ranks and "
         "the gradient of yours.",
     ],
     likely={
         **LIKELY,
-        "out of bounds": "A target may be on another rank, or be −100. Which column do you pick then?",
-        "out of range": "A target may be on another rank, or be −100. Which column do you pick then?",
+        "out of bounds": "A target may be on another rank, or be -100. Which column do you pick then?",
+        "out of range": "A target may be on another rank, or be -100. Which column do you pick then?",
         "in-place operation": "A tensor that autograd needs is changed. All-reduce a detached copy.",
         "does not require grad": "No tensor on the way to the loss has a gradient. The values come from all ranks, and the "
         "gradient comes by this rank's own part.",
@@ -738,10 +738,10 @@ def mistaken_losses(logits, targets, ranks, rank) -> Iterator[tuple[str, torch.T
 
     yield "It is the sum over tokens. Return their mean.", ((lse - picked) * counts).sum()
     if not counts.all():
-        yield "Tokens with the target −100 count. Leave them out of the sum.", (lse - picked).mean()
-        yield "Tokens with the target −100 count. Leave them out of the sum.", (lse - picked * counts).mean()
+        yield "Tokens with the target -100 count. Leave them out of the sum.", (lse - picked).mean()
+        yield "Tokens with the target -100 count. Leave them out of the sum.", (lse - picked * counts).mean()
         shifted = lse - logits.amax(1)
-        missing = "Tokens with the target −100 count. Leave the logarithm of their sums out, too."
+        missing = "Tokens with the target -100 count. Leave the logarithm of their sums out, too."
         yield missing, (shifted - (picked - logits.amax(1)) * counts).sum() / counts.sum()
         yield missing, (lse - picked * counts).sum() / counts.sum()
         yield (
@@ -825,7 +825,7 @@ def mistaken_loss_gradients(logits, targets, ranks, rank, right) -> Iterator[tup
     yield "The gradient of the target's logit is missing.", (share * counts[:, None] / count)[:, mine]
     yield "The gradient of the logarithm of the sum is missing.", (-one / count)[:, mine]
     yield "It is not divided by the number of tokens that count.", right * count
-    yield "Tokens with the target −100 have a gradient. It should be 0.", ((share - one) / count)[:, mine]
+    yield "Tokens with the target -100 have a gradient. It should be 0.", ((share - one) / count)[:, mine]
     local = logits.chunk(ranks, 1)[rank].softmax(1)
     yield (
         "The exponentials are divided by this rank's sum. Divide by that of all ranks.",
@@ -852,7 +852,7 @@ def compare_loss(
     if shift is not None:
         logits = (logits + np.repeat(shift, vocabulary // ranks)).astype(dtype)
     told_shift = "" if shift is None else ", logits up to " + f"{np.abs(logits).max():,.0f}"
-    words = f"With {ranks} ranks and {tokens} tokens" + (f", {ignored} of them with the target −100" if ignored else "")
+    words = f"With {ranks} ranks and {tokens} tokens" + (f", {ignored} of them with the target -100" if ignored else "")
     with case(words + told_shift + ("" if dtype == "float64" else f", in {dtype}")):
         run = student.run(run_loss, logits, targets, ranks, scale)
         for told in run:
@@ -904,7 +904,7 @@ def _(student):
     compare_loss(student, 4, 6, 20, seed=1)
 
 
-@ex3.fact("tokens with the target −100 do not count")
+@ex3.fact("tokens with the target -100 do not count")
 def _(student):
     compare_loss(student, 2, 6, 12, ignored=2, seed=2)
 

@@ -40,6 +40,8 @@ EARLY = (
         "utils.kits.decoding",
         "utils.kits.step",
         "utils.kits.small_cluster",
+        "utils.kits.ranks_in_turns",
+        "utils.kits.sharded",
         "utils.schedules",
         "utils.exercises.facts.reference",
     ),
