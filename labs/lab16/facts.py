@@ -17,7 +17,8 @@ from utils.exercises.facts import Lab, case, need
 lab = Lab("lab16", "Attention over several GPUs")
 
 DEADLOCK = (
-    "All ranks wait for each other. A send ends when the other rank receives, so not all ranks can send first: let some "
+    "All ranks wait for each other. A send ends when the other rank receives, so not all ranks can send first: "
+    "let some "
     "receive first, or begin both with dist.batch_isend_irecv and wait then."
 )
 ENDED = (
@@ -34,7 +35,7 @@ LIKELY = {
     "until rank": DEADLOCK,
     "for a message from rank": NO_MESSAGE,
     "no rank can go on": NOT_GATHERED,
-    "Tensors must be contiguous": "Slices, transposed tensors and gradients may not be contiguous. Send a contiguous one.",
+    "Tensors must be contiguous": "Slices, transposed tensors and gradients may not be contiguous: .contiguous().",
     "tensor that it is": IN_USE,
     "while it was being sent": IN_USE,
 }
@@ -80,7 +81,8 @@ ex1 = lab.exercise(
         "What is it for the gradient?",
         "Two blocks of outputs o1, o2 with log-sum-exps s1, s2: the log-sum-exp of both is torch.logaddexp(s1, s2). "
         "What share of all exponentials has the first block?",
-        "dist.batch_isend_irecv takes a list of dist.P2POp(dist.isend, tensor, rank) and dist.P2POp(dist.irecv, tensor, "
+        "dist.batch_isend_irecv takes a list of dist.P2POp(dist.isend, tensor, rank) and "
+        "dist.P2POp(dist.irecv, tensor, "
         "rank). It returns works to wait for.",
     ],
     likely=LIKELY,
@@ -199,7 +201,9 @@ def why_gradient(found, contributions, name, rank, ranks) -> str:
     total = [sum(each[n] for each in contributions) for n in range(ranks)]
     own = contributions[rank][rank]
     if alike(found, own):
-        return f"It has the part of this rank's queries only. Other ranks used this {name}, too: send their gradients back."
+        return (
+            f"It has the part of this rank's queries only. Other ranks use this {name}, too: send their gradients back."
+        )
     for n in range(ranks):
         if n != rank and alike(found, total[n]):
             return f"It is that of rank {n}'s {name}. In the backward pass, gradients travel the opposite way."
@@ -225,7 +229,7 @@ def compare_ring(student, ranks, shape, *, backward=True, seed=0, dtype="float64
     whole[:2] *= 2  # so that the shares of the blocks differ
     with case(f"With {ranks} ranks and {tokens} tokens on each" + ("" if dtype == "float64" else f", in {dtype}")):
         run = student.run(run_ring, whole, ranks, backward, pull)
-        for rank, told in enumerate(run):
+        for told in run:
             need("wrong" not in told, f"ring_attention returned {told.get('wrong')}. Return a tensor.")
         q, k, v = [torch.from_numpy(each).requires_grad_() for each in whole.copy()]
         right = attention(q, k, v)
@@ -299,7 +303,8 @@ def need_ring_bytes(student, ranks, shape, seed=0):
             size = sum(wire for _, _, wire, _ in told["backward"])
             need(
                 size <= (2 * ranks - 1) * block,
-                f"in the backward pass, rank {rank} sends {size:,} bytes: {size / block:g} blocks of keys and values. At "
+                f"in the backward pass, rank {rank} sends {size:,} bytes: {size / block:g} blocks of keys and "
+                "values. At "
                 f"most {2 * ranks - 1} are allowed.",
             )
 
@@ -309,7 +314,8 @@ def need_ring_way(calls, rank, ranks, block):
     others = sorted({name for name, bytes_, _, _ in calls if name != "send" and bytes_})
     need(
         not others,
-        f"in the forward pass, rank {rank} calls {', '.join(others)}. Pass blocks around the ring, so that no rank has all.",
+        f"in the forward pass, rank {rank} calls {', '.join(others)}. Pass blocks around the ring, so that no "
+        "rank has all.",
     )
     if size != (ranks - 1) * block:
         why = ""
@@ -365,7 +371,8 @@ def need_ring_memory(student, ranks=8, width=64, seed=5):
             compare_ring_output(told["output"], right[rank].numpy(), whole, ranks, rank)
             need(
                 told["peak"] < (ranks - 1) * block,
-                f"rank {rank} holds up to {told['peak'] / block:.1f} blocks of keys and values besides its own: those of "
+                f"rank {rank} holds up to {told['peak'] / block:.1f} blocks of keys and values besides its own: "
+                "those of "
                 "all ranks. Free each block when the next one has come.",
             )
 
@@ -384,7 +391,8 @@ ex2 = lab.exercise(
     hints=[
         "Write down the positions of each rank for 2 ranks and 8 tokens, and for each pair of ranks the square of who "
         "may see whom.",
-        "A token's label and its rotary angles belong to its position in the whole sequence. Choose positions first, and "
+        "A token's label and its rotary angles belong to its position in the whole sequence. Choose positions "
+        "first, and "
         "index everything by them.",
         "If the owner's rank is smaller, its first chunk comes before both of yours. Where is its second one?",
         "in_order: the first halves of all ranks are in order. The second halves are, too, from the last rank to the "
@@ -578,7 +586,8 @@ def compare_square(rank, owner, rows, columns, mask, ranks, length):
         seen = "attends to" if found[row, column] else "does not attend to"
         need(
             False,
-            f"{where}the query at position {queries[row]} {seen} the key at position {keys[column]}. A query attends to "
+            f"{where}the query at position {queries[row]} {seen} the key at position {keys[column]}. A query "
+            "attends to "
             f"keys at its own position and before it.{why}",
         )
     limit = each * each if owner == rank else each * each // 2
@@ -659,7 +668,8 @@ def compare_zigzag(student, ranks, length, rows=2, seed=0):
             need(same(gradient, run["gradients"].get(name)), f"the gradient of {name} is not that of one device.")
         need(
             len(set(run["pairs"])) == 1,
-            f"the ranks compute {', '.join(map(str, run['pairs']))} pairs of query and key. They should be equally many.",
+            f"the ranks compute {', '.join(map(str, run['pairs']))} pairs of query and key. They should be "
+            "equally many.",
         )
 
 
@@ -679,7 +689,8 @@ ex3 = lab.exercise(
         "The loss of a token is log(sum of exp(logits)) - logit of the target. Which of the two needs all ranks?",
         "Subtract the largest logit of all ranks. Does the result depend on that number? Then it needs no gradient.",
         "Only one rank has the target's column. Let the other ranks add 0.",
-        "total = mine.detach().clone(), all-reduced: then total + (mine - mine.detach()) has the values of all ranks and "
+        "total = mine.detach().clone(), all-reduced: then total + (mine - mine.detach()) has the values of all "
+        "ranks and "
         "the gradient of yours.",
     ],
     likely={
@@ -687,7 +698,7 @@ ex3 = lab.exercise(
         "out of bounds": "A target may be on another rank, or be -100. Which column do you pick then?",
         "out of range": "A target may be on another rank, or be -100. Which column do you pick then?",
         "in-place operation": "A tensor that autograd needs is changed. All-reduce a detached copy.",
-        "does not require grad": "No tensor on the way to the loss has a gradient. The values come from all ranks, and the "
+        "does not require grad": "No tensor on the way to the loss has a gradient. Values come from all ranks, and the "
         "gradient comes by this rank's own part.",
         "leaf Variable": "logits is changed. All-reduce a detached copy.",
     },
@@ -767,7 +778,7 @@ def mistaken_losses(logits, targets, ranks, rank) -> Iterator[tuple[str, torch.T
             lambda r: counts,
         ),
         (
-            "Targets in the first column of a rank are found on no rank. Rank r has the token ids from r × V / P on.",
+            "Targets in the first column of a rank are found on no rank. Rank r has the token ids from r * V / P on.",
             lambda r: (kept - r * width).clamp(0, width - 1),
             lambda r: (kept > r * width) & (kept < (r + 1) * width) & counts,
         ),
@@ -817,7 +828,8 @@ def mistaken_loss_gradients(logits, targets, ranks, rank, right) -> Iterator[tup
     mine = slice(rank * width, (rank + 1) * width)
     count = counts.sum()
     yield (
-        f"It is {ranks} times too large. The loss is the same number on each rank: its gradient comes once, not from all.",
+        f"It is {ranks} times too large. The loss is the same number on each rank: its gradient comes once, not "
+        "from all.",
         ranks * right,
     )
     yield f"It is {ranks} times too small.", right / ranks
@@ -950,13 +962,16 @@ ex4 = lab.exercise(
     points=3,
     title="A block along the sequence",
     hints=[
-        "Draw the block's tensors and write beside each whether a rank has all tokens or its own. Where does one become "
+        "Draw the block's tensors and write beside each whether a rank has all tokens or its own. Where does "
+        "one become "
         "the other?",
         "All-gather: each rank's part is used on all ranks. So the gradients of all ranks for this part are added up, "
         "and each rank gets its own part: which collective is that?",
-        "Reduce-scatter: a part of the sum has the same gradient on each of the ranks that added to it. Which collective "
+        "Reduce-scatter: a part of the sum has the same gradient on each of the ranks that added to it. Which "
+        "collective "
         "takes the parts of the gradient to all ranks?",
-        "weight: forward it is just used. In the backward pass, each rank's gradient is that of its own tokens. Write an "
+        "weight: forward it is just used. In the backward pass, each rank's gradient is that of its own "
+        "tokens. Write an "
         "autograd.Function whose forward pass does nothing.",
     ],
     likely={
@@ -1039,7 +1054,7 @@ class WholeBlock:
         """Of each rank's part; `outputs_of`: only its tokens' outputs have a gradient."""
         loss = (self.output(only) * self.upstream).chunk(self.ranks, 1)
         loss = sum(each.sum() for n, each in enumerate(loss) if outputs_of in (None, n))
-        found = torch.autograd.grad(loss, [self.x, *self.weights, *self.columns, *self.rows])  # pyright: ignore
+        found = torch.autograd.grad(loss, [self.x, *self.weights, *self.columns, *self.rows])
         p = self.ranks
         return {
             "x": list(found[0].chunk(p, 1)),
@@ -1093,14 +1108,15 @@ def why_block_gradient(name: str, found, block: WholeBlock, right: list[torch.Te
         each = block.gradients()["weight"]
         if same(each[rank], found):
             return "It is that of this rank's tokens only. Add it up over the ranks."
-        if alike(found, (sum(each) / p).numpy()):  # pyright: ignore
+        if alike(found, (sum(each) / p).numpy()):
             return "It is averaged over the ranks. Add it up."
-        if alike(found, sum(block.gradients(only=rank)["weight"]).numpy()):  # pyright: ignore
+        if alike(found, sum(block.gradients(only=rank)["weight"]).numpy()):
             return (
-                "It has the part that comes through this rank's products only, of all tokens. Let each rank compute the "
+                "It has the part that comes through this rank's products only, of all tokens. Let each rank "
+                "compute the "
                 "norm of its own tokens, and add up then."
             )
-    if name in ("column", "row") and same(sum(right), found):  # pyright: ignore
+    if name in ("column", "row") and same(sum(right), found):
         return "It is added up over the ranks, but each rank has another part of this weight."
     if same(right[rank] * p, found):
         return f"It is {p} times too large. Is it added up once too often?"
@@ -1112,7 +1128,7 @@ def why_block_gradient(name: str, found, block: WholeBlock, right: list[torch.Te
                 "It has the part that comes through this rank's products only. The backward pass of an all-gather is a "
                 "reduce-scatter: the gradients of all ranks are added up."
             )
-        if name == "weight" and alike(found, sum(block.gradients(only=n)["weight"][n] for n in range(p)).numpy()):  # pyright: ignore
+        if name == "weight" and alike(found, sum(block.gradients(only=n)["weight"][n] for n in range(p)).numpy()):
             return "The backward pass of an all-gather is a reduce-scatter: the gradients of all ranks are added up."
         pulls = block.upstream.chunk(p, 1)[rank]
         if name == "x" and same(right[rank] - pulls, found):
@@ -1152,7 +1168,8 @@ def compare_block(student, ranks, shape, *, inner="gelu", features=5, seed=0, dt
             right = output.chunk(ranks, 1)[rank].numpy()
             need(
                 told["output"].shape == right.shape,
-                f"the output of rank {rank} has the shape {told['output'].shape}, but should have that of x: {right.shape}.",
+                f"the output of rank {rank} has the shape {told['output'].shape}, but should have that of x: "
+                f"{right.shape}.",
             )
             need_same_dtype(told["output"], right, "the output")
             if not alike(told["output"], right):
@@ -1214,7 +1231,8 @@ def need_block_bytes(student, ranks, shape, seed=0, **more):
                 if size > limit:
                     need(
                         False,
-                        f"in the {way} pass, rank {rank} sends {size:,} bytes, but an all-gather and a reduce-scatter of "
+                        f"in the {way} pass, rank {rank} sends {size:,} bytes, but an all-gather and a "
+                        "reduce-scatter of "
                         f"the tokens send {2 * unit:,}. {why_block_bytes(calls, unit, way)}",
                     )
 
@@ -1242,8 +1260,10 @@ def need_block_memory(student, ranks=8, shape=(2, 4, 32), features=4, seed=7):
         for rank, told in enumerate(run):
             need(
                 told["kept"] <= limit,
-                f"after the forward pass, rank {rank} holds {told['kept'] / whole:.1f} times the bytes of all tokens' hidden "
-                f"states besides x, and {limit / whole:.1f} times are enough. Compute the norm of this rank's tokens, gather "
+                f"after the forward pass, rank {rank} holds {told['kept'] / whole:.1f} times the bytes of all "
+                "tokens' hidden "
+                f"states besides x, and {limit / whole:.1f} times are enough. Compute the norm of this rank's "
+                "tokens, gather "
                 "its result, and keep no other tensor with all tokens.",
             )
 

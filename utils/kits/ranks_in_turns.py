@@ -12,6 +12,9 @@ messages have: a send ends when the other rank receives, a tensor that is being 
 being received has its numbers after `wait()`.
 """
 
+# PyTorch calls a group's methods by position, and by other names in other versions.
+# pyright: reportIncompatibleMethodOverride=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import _thread
@@ -32,7 +35,6 @@ from torch.utils._pytree import tree_leaves
 from utils.exercises.ledger import adding_to
 
 BACKEND = "in_turns"
-OVERLAP = "This is a mistake with real GPUs, too: a send may read its tensor until it ends."
 
 
 class NoneGoesOn(RuntimeError):
@@ -44,7 +46,7 @@ class InUse(RuntimeError):
 
 
 class Sent(NamedTuple):
-    """What a rank has given to a call: its rank, the call's name, bytes of its input, ranks of the group, and to whom."""
+    """What a rank has given to a call: the rank, the call, bytes of its input, ranks of the group, and to whom."""
 
     rank: int
     call: str
@@ -580,5 +582,6 @@ def _begin_group(post: _Post, rank: int) -> None:
     group, _ = distributed_c10d._new_process_group_helper(
         post.ranks, rank, [], dist.Backend(BACKEND), post.store, name, timeout=dist.default_pg_timeout
     )
+    assert isinstance(group, RanksInTurns)
     distributed_c10d._update_default_pg(group)
     distributed_c10d._world.pg_group_ranks[group] = {n: n for n in range(post.ranks)}
