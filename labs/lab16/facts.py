@@ -5,7 +5,7 @@ A probe runs beside the student's code and tells plain data; the fact judges it 
 compared with those of one device, and bytes are those that the ranks have sent.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,10 @@ def the_first(candidates: Iterator[tuple[str, Any]], found: np.ndarray) -> str:
         if alike(found, right.detach().numpy() if isinstance(right, torch.Tensor) else right):
             return words
     return ""
+
+
+def added(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
+    return torch.stack(list(tensors)).sum(0)
 
 
 def need_same_dtype(found: np.ndarray, right: np.ndarray, what: str):
@@ -135,7 +139,7 @@ def mistaken_rings(whole: np.ndarray, ranks: int, rank: int) -> Iterator[tuple[s
     yield "It is the attention over this rank's own keys only. Is what arrives used?", outputs[0]
     yield average, torch.stack(outputs).mean(0)
     yield average, running
-    yield "It is the sum of the blocks' outputs. Weigh each block by its share of the exponentials.", sum(outputs)
+    yield "It is the sum of the blocks' outputs. Weigh each block by its share of the exponentials.", added(outputs)
     weights = torch.stack(lses)
     yield (
         "The blocks are weighed by lse. The weights are shares of the exponentials: exp(lse).",
@@ -807,7 +811,7 @@ def mistaken_losses(logits, targets, ranks, rank) -> Iterator[tuple[str, torch.T
         mean(lse + largest - picked),
     )
     own = [part.amax(1) for part in parts]
-    mixed = sum((part - most[:, None]).exp().sum(1) for part, most in zip(parts, own, strict=True))
+    mixed = added((part - most[:, None]).exp().sum(1) for part, most in zip(parts, own, strict=True))
     words = "Each rank subtracts its own largest logit. Sums can be added up only if all ranks subtract the same one."
     yield words, mean(mixed.log() + largest - picked)
     yield words, mean(mixed.log() + own[rank] - picked)
@@ -1053,7 +1057,7 @@ class WholeBlock:
     def gradients(self, only: int | None = None, outputs_of: int | None = None) -> dict[str, list[torch.Tensor]]:
         """Of each rank's part; `outputs_of`: only its tokens' outputs have a gradient."""
         loss = (self.output(only) * self.upstream).chunk(self.ranks, 1)
-        loss = sum(each.sum() for n, each in enumerate(loss) if outputs_of in (None, n))
+        loss = added(each.sum() for n, each in enumerate(loss) if outputs_of in (None, n))
         found = torch.autograd.grad(loss, [self.x, *self.weights, *self.columns, *self.rows])
         p = self.ranks
         return {
@@ -1108,15 +1112,15 @@ def why_block_gradient(name: str, found, block: WholeBlock, right: list[torch.Te
         each = block.gradients()["weight"]
         if same(each[rank], found):
             return "It is that of this rank's tokens only. Add it up over the ranks."
-        if alike(found, (sum(each) / p).numpy()):
+        if same(added(each) / p, found):
             return "It is averaged over the ranks. Add it up."
-        if alike(found, sum(block.gradients(only=rank)["weight"]).numpy()):
+        if same(added(block.gradients(only=rank)["weight"]), found):
             return (
                 "It has the part that comes through this rank's products only, of all tokens. Let each rank "
                 "compute the "
                 "norm of its own tokens, and add up then."
             )
-    if name in ("column", "row") and same(sum(right), found):
+    if name in ("column", "row") and same(added(right), found):
         return "It is added up over the ranks, but each rank has another part of this weight."
     if same(right[rank] * p, found):
         return f"It is {p} times too large. Is it added up once too often?"
@@ -1128,7 +1132,7 @@ def why_block_gradient(name: str, found, block: WholeBlock, right: list[torch.Te
                 "It has the part that comes through this rank's products only. The backward pass of an all-gather is a "
                 "reduce-scatter: the gradients of all ranks are added up."
             )
-        if name == "weight" and alike(found, sum(block.gradients(only=n)["weight"][n] for n in range(p)).numpy()):
+        if name == "weight" and same(added(block.gradients(only=n)["weight"][n] for n in range(p)), found):
             return "The backward pass of an all-gather is a reduce-scatter: the gradients of all ranks are added up."
         pulls = block.upstream.chunk(p, 1)[rank]
         if name == "x" and same(right[rank] - pulls, found):

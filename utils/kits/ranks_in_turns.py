@@ -14,6 +14,7 @@ being received has its numbers after `wait()`.
 
 # PyTorch calls a group's methods by position, and by other names in other versions.
 # pyright: reportIncompatibleMethodOverride=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportPrivateImportUsage=false
 
 from __future__ import annotations
 
@@ -160,7 +161,7 @@ class _Post:
         self.together: dict[tuple, _Together] = {}
         self.works: list = []  # kept: C++ knows them, too
 
-    def wait(self, rank: int, ready: Callable[[], bool], words: str) -> None:
+    def wait(self, rank: int, ready: Callable[[], bool], words: object) -> None:
         """Return when `ready()`, while the other ranks work."""
         if not ready():
             self._asked[rank].put(("wait", ready, words))
