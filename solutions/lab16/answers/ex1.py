@@ -257,42 +257,6 @@ def ring_attention(q, k, v):
     return output / dist.get_world_size()
 
 
-# %% wrong: running_average
-# Averages each new block with what it has, so the last block weighs half.
-
-class Shift(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, block):
-        return passed_on(block, 1)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return passed_on(gradient, -1)
-
-
-def passed_on(block, step):
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    block = block.contiguous()
-    received = torch.empty_like(block)
-    works = dist.batch_isend_irecv([
-        dist.P2POp(dist.isend, block, (rank + step) % ranks),
-        dist.P2POp(dist.irecv, received, (rank - step) % ranks),
-    ])
-    for work in works:
-        work.wait()
-    return received
-
-
-def ring_attention(q, k, v):
-    output, lse = attend(q, k, v)
-    block = torch.stack([k, v])
-    for _ in range(dist.get_world_size() - 1):
-        block = Shift.apply(block)
-        more, more_lse = attend(q, block[0], block[1])
-        output = (output + more) / 2
-    return output
-
-
 # %% wrong: sum_of_blocks
 # Adds up the outputs of the blocks.
 
@@ -363,44 +327,6 @@ def ring_attention(q, k, v):
         more, more_lse = attend(q, block[0], block[1])
         output = (output * lse + more * more_lse) / (lse + more_lse)
         lse = lse + more_lse
-    return output
-
-
-# %% wrong: lse_of_the_last_block
-# Keeps the log-sum-exp of the last block in place of the merged one.
-
-class Shift(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, block):
-        return passed_on(block, 1)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return passed_on(gradient, -1)
-
-
-def passed_on(block, step):
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    block = block.contiguous()
-    received = torch.empty_like(block)
-    works = dist.batch_isend_irecv([
-        dist.P2POp(dist.isend, block, (rank + step) % ranks),
-        dist.P2POp(dist.irecv, received, (rank - step) % ranks),
-    ])
-    for work in works:
-        work.wait()
-    return received
-
-
-def ring_attention(q, k, v):
-    output, lse = attend(q, k, v)
-    block = torch.stack([k, v])
-    for _ in range(dist.get_world_size() - 1):
-        block = Shift.apply(block)
-        more, more_lse = attend(q, block[0], block[1])
-        both = torch.logaddexp(lse, more_lse)
-        output = output * (lse - both).exp() + more * (more_lse - both).exp()
-        lse = more_lse
     return output
 
 
@@ -511,44 +437,6 @@ def ring_attention(q, k, v):
     output, lse = attend(q, k, v)
     block = torch.stack([k, v])
     for _ in range(dist.get_world_size() - 2):
-        block = Shift.apply(block)
-        more, more_lse = attend(q, block[0], block[1])
-        both = torch.logaddexp(lse, more_lse)
-        output = output * (lse - both).exp() + more * (more_lse - both).exp()
-        lse = both
-    return output
-
-
-# %% wrong: own_block_twice
-# Starts with the own block and meets it again after a whole round.
-
-class Shift(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, block):
-        return passed_on(block, 1)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return passed_on(gradient, -1)
-
-
-def passed_on(block, step):
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    block = block.contiguous()
-    received = torch.empty_like(block)
-    works = dist.batch_isend_irecv([
-        dist.P2POp(dist.isend, block, (rank + step) % ranks),
-        dist.P2POp(dist.irecv, received, (rank - step) % ranks),
-    ])
-    for work in works:
-        work.wait()
-    return received
-
-
-def ring_attention(q, k, v):
-    output, lse = attend(q, k, v)
-    block = torch.stack([k, v])
-    for _ in range(dist.get_world_size()):
         block = Shift.apply(block)
         more, more_lse = attend(q, block[0], block[1])
         both = torch.logaddexp(lse, more_lse)
@@ -793,82 +681,6 @@ def ring_attention(q, k, v):
     for _ in range(dist.get_world_size() - 1):
         block = Shift.apply(block)
         more, more_lse = attend(q, block[1], block[2])
-        both = torch.logaddexp(lse, more_lse)
-        output = output * (lse - both).exp() + more * (more_lse - both).exp()
-        lse = both
-    return output
-
-
-# %% wrong: keys_only
-# Sends the keys around and takes its own values for all of them.
-
-class Shift(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, block):
-        return passed_on(block, 1)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return passed_on(gradient, -1)
-
-
-def passed_on(block, step):
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    block = block.contiguous()
-    received = torch.empty_like(block)
-    works = dist.batch_isend_irecv([
-        dist.P2POp(dist.isend, block, (rank + step) % ranks),
-        dist.P2POp(dist.irecv, received, (rank - step) % ranks),
-    ])
-    for work in works:
-        work.wait()
-    return received
-
-
-def ring_attention(q, k, v):
-    output, lse = attend(q, k, v)
-    block = k
-    for _ in range(dist.get_world_size() - 1):
-        block = Shift.apply(block)
-        more, more_lse = attend(q, block, v)
-        both = torch.logaddexp(lse, more_lse)
-        output = output * (lse - both).exp() + more * (more_lse - both).exp()
-        lse = both
-    return output
-
-
-# %% wrong: causal_mask
-# Adds a causal mask that nothing asked for.
-
-class Shift(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, block):
-        return passed_on(block, 1)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return passed_on(gradient, -1)
-
-
-def passed_on(block, step):
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    block = block.contiguous()
-    received = torch.empty_like(block)
-    works = dist.batch_isend_irecv([
-        dist.P2POp(dist.isend, block, (rank + step) % ranks),
-        dist.P2POp(dist.irecv, received, (rank - step) % ranks),
-    ])
-    for work in works:
-        work.wait()
-    return received
-
-
-def ring_attention(q, k, v):
-    output, lse = attend(q, k, v, torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril())
-    block = torch.stack([k, v])
-    for _ in range(dist.get_world_size() - 1):
-        block = Shift.apply(block)
-        more, more_lse = attend(q, block[0], block[1])
         both = torch.logaddexp(lse, more_lse)
         output = output * (lse - both).exp() + more * (more_lse - both).exp()
         lse = both

@@ -91,29 +91,6 @@ def in_order(parts, dim):
     return torch.cat([one for one, _ in halves] + [two for _, two in halves[::-1]], dim)
 
 
-# %% wrong: late_chunk_reversed
-# Turns the late chunk around, as a zig-zag goes back.
-
-def rank_inputs(tokens, cos, sin, rank, ranks):
-    chunks = torch.arange(tokens.shape[1] - 1).chunk(2 * ranks)
-    positions = torch.cat([chunks[rank], chunks[2 * ranks - 1 - rank].flip(0)])
-    return tokens[:, positions], tokens[:, positions + 1], positions, cos[positions], sin[positions]
-
-
-def visible(rank, owner, ranks, length):
-    each = length // ranks
-    if owner == rank:
-        return slice(0, each), slice(0, each), torch.ones(each, each, dtype=torch.bool).tril()
-    if owner < rank:
-        return slice(0, each), slice(0, each // 2), None
-    return slice(each // 2, each), slice(0, each), None
-
-
-def in_order(parts, dim):
-    halves = [part.chunk(2, dim) for part in parts]
-    return torch.cat([one for one, _ in halves] + [two for _, two in halves[::-1]], dim)
-
-
 # %% wrong: positions_forgotten
 # Shards the tokens and counts positions from 0 on each rank.
 
@@ -161,52 +138,6 @@ def in_order(parts, dim):
     return torch.cat([one for one, _ in halves] + [two for _, two in halves[::-1]], dim)
 
 
-# %% wrong: rotary_of_all
-# Returns the whole rotary tables.
-
-def rank_inputs(tokens, cos, sin, rank, ranks):
-    chunks = torch.arange(tokens.shape[1] - 1).chunk(2 * ranks)
-    positions = torch.cat([chunks[rank], chunks[2 * ranks - 1 - rank]])
-    return tokens[:, positions], tokens[:, positions + 1], positions, cos, sin
-
-
-def visible(rank, owner, ranks, length):
-    each = length // ranks
-    if owner == rank:
-        return slice(0, each), slice(0, each), torch.ones(each, each, dtype=torch.bool).tril()
-    if owner < rank:
-        return slice(0, each), slice(0, each // 2), None
-    return slice(each // 2, each), slice(0, each), None
-
-
-def in_order(parts, dim):
-    halves = [part.chunk(2, dim) for part in parts]
-    return torch.cat([one for one, _ in halves] + [two for _, two in halves[::-1]], dim)
-
-
-# %% wrong: rotary_in_a_row
-# Shards the rotary tables in a row, and the tokens in zig-zag.
-
-def rank_inputs(tokens, cos, sin, rank, ranks):
-    chunks = torch.arange(tokens.shape[1] - 1).chunk(2 * ranks)
-    positions = torch.cat([chunks[rank], chunks[2 * ranks - 1 - rank]])
-    return tokens[:, positions], tokens[:, positions + 1], positions, cos.chunk(ranks)[rank], sin.chunk(ranks)[rank]
-
-
-def visible(rank, owner, ranks, length):
-    each = length // ranks
-    if owner == rank:
-        return slice(0, each), slice(0, each), torch.ones(each, each, dtype=torch.bool).tril()
-    if owner < rank:
-        return slice(0, each), slice(0, each // 2), None
-    return slice(each // 2, each), slice(0, each), None
-
-
-def in_order(parts, dim):
-    halves = [part.chunk(2, dim) for part in parts]
-    return torch.cat([one for one, _ in halves] + [two for _, two in halves[::-1]], dim)
-
-
 # %% wrong: labels_from_the_shard
 # Shifts the shard by one to get labels: where a chunk ends, the label is wrong.
 
@@ -237,29 +168,6 @@ def rank_inputs(tokens, cos, sin, rank, ranks):
     chunks = torch.arange(tokens.shape[1] - 1).chunk(2 * ranks)
     positions = torch.cat([chunks[rank], chunks[2 * ranks - 1 - rank]])
     return tokens[:, positions], tokens[:, positions], positions, cos[positions], sin[positions]
-
-
-def visible(rank, owner, ranks, length):
-    each = length // ranks
-    if owner == rank:
-        return slice(0, each), slice(0, each), torch.ones(each, each, dtype=torch.bool).tril()
-    if owner < rank:
-        return slice(0, each), slice(0, each // 2), None
-    return slice(each // 2, each), slice(0, each), None
-
-
-def in_order(parts, dim):
-    halves = [part.chunk(2, dim) for part in parts]
-    return torch.cat([one for one, _ in halves] + [two for _, two in halves[::-1]], dim)
-
-
-# %% wrong: positions_from_one
-# Counts positions from 1.
-
-def rank_inputs(tokens, cos, sin, rank, ranks):
-    chunks = torch.arange(tokens.shape[1] - 1).chunk(2 * ranks)
-    positions = torch.cat([chunks[rank], chunks[2 * ranks - 1 - rank]])
-    return tokens[:, positions], tokens[:, positions + 1], positions + 1, cos[positions], sin[positions]
 
 
 def visible(rank, owner, ranks, length):
@@ -449,29 +357,6 @@ def visible(rank, owner, ranks, length):
     if owner < rank:
         return slice(each // 2, each), slice(0, each), None
     return slice(0, each), slice(0, each // 2), None
-
-
-def in_order(parts, dim):
-    halves = [part.chunk(2, dim) for part in parts]
-    return torch.cat([one for one, _ in halves] + [two for _, two in halves[::-1]], dim)
-
-
-# %% wrong: mask_of_numbers
-# Returns a mask with 0 and minus infinity, to be added to the scores.
-
-def rank_inputs(tokens, cos, sin, rank, ranks):
-    chunks = torch.arange(tokens.shape[1] - 1).chunk(2 * ranks)
-    positions = torch.cat([chunks[rank], chunks[2 * ranks - 1 - rank]])
-    return tokens[:, positions], tokens[:, positions + 1], positions, cos[positions], sin[positions]
-
-
-def visible(rank, owner, ranks, length):
-    each = length // ranks
-    if owner == rank:
-        return slice(0, each), slice(0, each), torch.full((each, each), float("-inf")).triu(1)
-    if owner < rank:
-        return slice(0, each), slice(0, each // 2), None
-    return slice(each // 2, each), slice(0, each), None
 
 
 def in_order(parts, dim):

@@ -51,23 +51,6 @@ def sharded_cross_entropy(logits, targets):
     return ((sums.log() - target) * counts).sum() / counts.sum()
 
 
-# %% wrong: own_maximum_undone
-# Subtracts its own largest logit and multiplies it back before the sum: this overflows, too.
-
-def sharded_cross_entropy(logits, targets):
-    first = dist.get_rank() * logits.shape[1]
-    largest = logits.detach().amax(1)
-    shifted = logits - largest[:, None]
-    here = (targets >= first) & (targets < first + logits.shape[1])
-    picked = logits.gather(1, (targets - first).where(here, 0)[:, None])[:, 0].where(here, 0)
-    mine = torch.stack([shifted.exp().sum(1) * largest.exp(), picked])
-    total = mine.detach().clone()
-    dist.all_reduce(total)
-    sums, target = total + (mine - mine.detach())
-    counts = targets != -100
-    return ((sums.log() - target) * counts).sum() / counts.sum()
-
-
 # %% wrong: maximum_with_a_gradient
 # Leaves the largest logit in autograd: the rank that has it gets a gradient for it.
 
@@ -107,39 +90,6 @@ def sharded_cross_entropy(logits, targets):
     return ((sums.log() - target) * counts).sum() / counts.sum()
 
 
-# %% wrong: gradient_divided_by_ranks
-# Divides the gradient by the number of ranks, as in data parallelism.
-
-class ShardedCrossEntropy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, logits, targets):
-        first = dist.get_rank() * logits.shape[1]
-        largest = logits.amax(1)
-        dist.all_reduce(largest, dist.ReduceOp.MAX)
-        shares = (logits - largest[:, None]).exp()
-        sums = shares.sum(1)
-        here = (targets >= first) & (targets < first + logits.shape[1])
-        column = (targets - first).where(here, 0)
-        picked = logits.gather(1, column[:, None])[:, 0].where(here, 0)
-        dist.all_reduce(sums)
-        dist.all_reduce(picked)
-        counts = targets != -100
-        shares = shares / sums[:, None]
-        ctx.save_for_backward(shares, here, column, counts)
-        return ((sums.log() + largest - picked) * counts).sum() / counts.sum()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        shares, here, column, counts = ctx.saved_tensors
-        found = shares.clone()
-        found[torch.arange(len(column)), column] -= here.to(found.dtype)
-        return gradient / dist.get_world_size() * found * (counts / counts.sum())[:, None].to(found.dtype), None
-
-
-def sharded_cross_entropy(logits, targets):
-    return ShardedCrossEntropy.apply(logits, targets)
-
-
 # %% wrong: no_gradient_through_the_sum
 # All-reduces detached sums, so the gradient of the logarithm is lost.
 
@@ -172,25 +122,6 @@ def sharded_cross_entropy(logits, targets):
     total = mine.detach().clone()
     dist.all_reduce(total)
     sums, target = total
-    counts = targets != -100
-    return ((sums.log() - target) * counts).sum() / counts.sum()
-
-
-# %% wrong: all_reduce_in_autograd
-# All-reduces a tensor that autograd needs, in place.
-
-def sharded_cross_entropy(logits, targets):
-    first = dist.get_rank() * logits.shape[1]
-    largest = logits.detach().amax(1)
-    dist.all_reduce(largest, dist.ReduceOp.MAX)
-    shifted = logits - largest[:, None]
-    here = (targets >= first) & (targets < first + logits.shape[1])
-    picked = shifted.gather(1, (targets - first).where(here, 0)[:, None])[:, 0].where(here, 0)
-    mine = torch.stack([shifted.exp().sum(1), picked])
-    sums, target = shifted.exp().sum(1), picked.detach().clone()
-    with torch.no_grad():
-        dist.all_reduce(sums)
-        dist.all_reduce(target)
     counts = targets != -100
     return ((sums.log() - target) * counts).sum() / counts.sum()
 
@@ -241,24 +172,6 @@ def sharded_cross_entropy(logits, targets):
     shifted = logits - largest[:, None]
     here = (targets >= first) & (targets < first + logits.shape[1])
     picked = shifted.gather(1, (targets - first)[:, None])[:, 0].where(here, 0)
-    mine = torch.stack([shifted.exp().sum(1), picked])
-    total = mine.detach().clone()
-    dist.all_reduce(total)
-    sums, target = total + (mine - mine.detach())
-    counts = targets != -100
-    return ((sums.log() - target) * counts).sum() / counts.sum()
-
-
-# %% wrong: clamped_column
-# Clamps the column into its range and adds up what all ranks then pick.
-
-def sharded_cross_entropy(logits, targets):
-    first = dist.get_rank() * logits.shape[1]
-    largest = logits.detach().amax(1)
-    dist.all_reduce(largest, dist.ReduceOp.MAX)
-    shifted = logits - largest[:, None]
-    here = (targets >= first) & (targets < first + logits.shape[1])
-    picked = shifted.gather(1, (targets - first).clamp(0, logits.shape[1] - 1)[:, None])[:, 0]
     mine = torch.stack([shifted.exp().sum(1), picked])
     total = mine.detach().clone()
     dist.all_reduce(total)
@@ -370,24 +283,6 @@ class ShardedCrossEntropy(torch.autograd.Function):
 
 def sharded_cross_entropy(logits, targets):
     return ShardedCrossEntropy.apply(logits, targets)
-
-
-# %% wrong: sum_over_tokens
-# Returns the sum over tokens.
-
-def sharded_cross_entropy(logits, targets):
-    first = dist.get_rank() * logits.shape[1]
-    largest = logits.detach().amax(1)
-    dist.all_reduce(largest, dist.ReduceOp.MAX)
-    shifted = logits - largest[:, None]
-    here = (targets >= first) & (targets < first + logits.shape[1])
-    picked = shifted.gather(1, (targets - first).where(here, 0)[:, None])[:, 0].where(here, 0)
-    mine = torch.stack([shifted.exp().sum(1), picked])
-    total = mine.detach().clone()
-    dist.all_reduce(total)
-    sums, target = total + (mine - mine.detach())
-    counts = targets != -100
-    return ((sums.log() - target) * counts).sum()
 
 
 # %% wrong: maximum_not_added
