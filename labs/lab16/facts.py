@@ -637,12 +637,6 @@ def compare_order(student, ranks, shape, dim, seed=0):
         need(np.array_equal(found, whole), f"in_order does not return the sequence in its order. {why}")
 
 
-@ex2.fact("in_order() undoes the zig-zag")
-def _(student):
-    compare_order(student, 2, (1, 8, 2), 1)
-    compare_order(student, 4, (1, 2, 16, 3), 2)
-
-
 def run_zigzag(lab, tokens, ranks):
     import torch
 
@@ -677,8 +671,10 @@ def compare_zigzag(student, ranks, length, rows=2, seed=0):
         )
 
 
-@ex2.fact("a causal model on 2 and 4 ranks has the loss and the gradients of one device")
+@ex2.fact("in_order() undoes the zig-zag, and a causal model has the loss and the gradients of one device")
 def _(student):
+    compare_order(student, 2, (1, 8, 2), 1)
+    compare_order(student, 4, (1, 2, 16, 3), 2)
     compare_zigzag(student, 2, 8)
     compare_zigzag(student, 4, 16)
 
@@ -693,9 +689,8 @@ ex3 = lab.exercise(
         "The loss of a token is log(sum of exp(logits)) - logit of the target. Which of the two needs all ranks?",
         "Subtract the largest logit of all ranks. Does the result depend on that number? Then it needs no gradient.",
         "Only one rank has the target's column. Let the other ranks add 0.",
-        "total = mine.detach().clone(), all-reduced: then total + (mine - mine.detach()) has the values of all "
-        "ranks and "
-        "the gradient of yours.",
+        "Let total be the all-reduced, detached copy of your part: then total + (mine - mine.detach()) has the values "
+        "of all ranks and the gradient of yours.",
     ],
     likely={
         **LIKELY,

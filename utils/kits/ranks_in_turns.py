@@ -30,9 +30,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves
 
+from simgpu import torch_private
 from utils.exercises.ledger import adding_to
 
 BACKEND = "in_turns"
@@ -72,8 +71,7 @@ def in_turns(main: Callable, ranks: int, *, sent: list[Sent] | None = None) -> l
         return rank not in ended and (failure is not None or rank not in waits or waits[rank][0]())
 
     before, distributed_c10d._world = distributed_c10d._world, _Worlds()
-    isolated = torch._C._distributed_c10d._set_thread_isolation_mode
-    isolated(True)
+    torch_private.let_threads_name_groups(True)
     try:
         for rank in range(ranks):
             _thread.start_new_thread(_work, (main, rank, post, torch.is_grad_enabled()))
@@ -97,7 +95,7 @@ def in_turns(main: Callable, ranks: int, *, sent: list[Sent] | None = None) -> l
             rank = next(filter(can_go_on, order))
             waits.pop(rank, None)
     finally:
-        isolated(False)
+        torch_private.let_threads_name_groups(False)
         distributed_c10d._world = before
     if failure is not None:
         raise failure
@@ -114,7 +112,7 @@ def made_by(function: Callable) -> tuple[Any, int, int]:
         return found, living.now(), living.peak
 
 
-class _Living(TorchDispatchMode):
+class _Living(torch_private.DispatchMode):
     """Counts the bytes of the tensors that operators make."""
 
     def __init__(self):
@@ -142,7 +140,11 @@ class _Living(TorchDispatchMode):
 
 
 def _storages(values) -> list[torch.UntypedStorage]:
-    return [value.untyped_storage() for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
+    if isinstance(values, torch.Tensor):
+        return [values.untyped_storage()]
+    if isinstance(values, dict):
+        values = list(values.values())
+    return [one for each in values for one in _storages(each)] if isinstance(values, (list, tuple)) else []
 
 
 class _Stopped(BaseException):
@@ -212,13 +214,13 @@ class _Send(dist.Work):
     def __init__(self, post: _Post, rank: int, other: int, key: tuple, tensor: torch.Tensor):
         super().__init__()
         self.post, self.rank, self.other, self.tensor = post, rank, other, tensor
-        with _disable_current_modes():
+        with torch_private.unseen_by_modes():
             self.as_it_was = tensor.clone()
         self.key = key
         self.received = False
 
     def need_unchanged(self) -> None:
-        with _disable_current_modes():
+        with torch_private.unseen_by_modes():
             same = _same_bytes(self.as_it_was, self.tensor)
         if not same:
             raise InUse(f"rank {self.rank} has changed a tensor while it was being sent to rank {self.other}.")
@@ -258,7 +260,7 @@ class _Receive(dist.Work):
             assert self.send is not None
             self.send.need_unchanged_if_active()
             self.post.active[self.rank].remove(self)
-            with torch.no_grad(), _disable_current_modes():
+            with torch.no_grad(), torch_private.unseen_by_modes():
                 self.tensor.copy_(self.send.as_it_was)
             self.tensor = NOTHING
         return True
@@ -299,7 +301,7 @@ class _Part(dist.Work):
         missing = lambda: [rank for rank in whole.ranks if rank not in whole.given]  # noqa: E731
         whole.post.wait(self.rank, lambda: whole.done, _LazyWords(whole.call, missing))
         if self._fill is not None:
-            with torch.no_grad(), _disable_current_modes():
+            with torch.no_grad(), torch_private.unseen_by_modes():
                 self._fill()
             self._fill = None  # others may free what it fills
         return True
@@ -364,7 +366,7 @@ class RanksInTurns(dist.ProcessGroup):
         other = self._members[src]
         work = _Receive(self._post, self._me, other, (self._name, other, self._me, tag), tensor.detach())
         self._post.begin(self._me, work)
-        with _disable_current_modes():
+        with torch_private.unseen_by_modes():
             _spoil(work.tensor)
         return self._match(self._post.receives, work)
 
@@ -395,7 +397,7 @@ class RanksInTurns(dist.ProcessGroup):
         whole = self._post.together.setdefault((self._name, number), _Together(self._post, call, self._members))
         if whole.call != call:
             raise ValueError(f"rank {self._me} calls {call}, and another rank calls {whole.call} at the same place")
-        with _disable_current_modes():
+        with torch_private.unseen_by_modes():
             whole.given[self._me] = tuple(one.detach().clone() for one in inputs)
         shapes = [one.shape for one in inputs]
         for rank, given in whole.given.items():
@@ -557,6 +559,7 @@ def _new_group(store, rank: int, size: int, timeout) -> RanksInTurns:
     return RanksInTurns(_here.post, _here.rank, members, f"{name}, {_here.groups if name == 'all' else ''}")
 
 
+torch_private.keep_off_the_flight_recorder(BACKEND)
 dist.Backend.register_backend(BACKEND, _new_group, devices=["cpu"])
 
 
@@ -577,7 +580,7 @@ def _work(main: Callable, rank: int, post: _Post, grad: bool) -> None:
 
 
 def _begin_group(post: _Post, rank: int) -> None:
-    torch._C._distributed_c10d._set_thread_isolation_mode(True)
+    torch_private.let_threads_name_groups(True)
     _here.post, _here.rank = post, rank
     name = distributed_c10d._process_group_name([], use_hashed_name=False)
     group, _ = distributed_c10d._new_process_group_helper(

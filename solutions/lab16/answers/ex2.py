@@ -432,6 +432,30 @@ def in_order(parts, dim):
     return torch.cat([one for one, _ in halves] + [two for _, two in halves[::-1]], 1)
 
 
+# %% wrong: sequence_never_first
+# Thinks that a sequence is dimension 1 or 2, and never dimension 0.
+
+def rank_inputs(tokens, cos, sin, rank, ranks):
+    chunks = torch.arange(tokens.shape[1] - 1).chunk(2 * ranks)
+    positions = torch.cat([chunks[rank], chunks[2 * ranks - 1 - rank]])
+    return tokens[:, positions], tokens[:, positions + 1], positions, cos[positions], sin[positions]
+
+
+def visible(rank, owner, ranks, length):
+    each = length // ranks
+    if owner == rank:
+        return slice(0, each), slice(0, each), torch.ones(each, each, dtype=torch.bool).tril()
+    if owner < rank:
+        return slice(0, each), slice(0, each // 2), None
+    return slice(each // 2, each), slice(0, each), None
+
+
+def in_order(parts, dim):
+    halves = [part.chunk(2, dim) for part in parts]
+    chunks = [one for one, _ in halves] + [two for _, two in reversed(halves)]
+    return torch.cat(chunks, 2) if dim == 2 else torch.cat(chunks, 1)
+
+
 # %% right: by_positions
 # Indexes and masks by positions, and sorts by them at the end.
 
