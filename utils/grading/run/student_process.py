@@ -42,6 +42,8 @@ EARLY = (
         "utils.kits.decoding",
         "utils.kits.step",
         "utils.kits.small_cluster",
+        "utils.kits.blocking_ranks",
+        "utils.kits.sharded",
         "utils.schedules",
         "utils.exercises.facts.reference",
     ),
