@@ -26,7 +26,7 @@ def apply_rotary_emb(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(pairs * angles).flatten(3).type_as(x)
 
 
-def attend(query, key, value):
+def _causal(query, key, value):
     return functional.scaled_dot_product_attention(query, key, value, is_causal=True)  # its name may be replaced
 
 
@@ -35,7 +35,7 @@ class Attention(nn.Module):
 
     def __init__(self, width: int, heads: int, kv_heads: int, size: int):
         super().__init__()
-        self.size, self.repeats, self.attend = size, heads // kv_heads, attend
+        self.size, self.repeats, self.attend = size, heads // kv_heads, _causal
         self.q, self.o = nn.Linear(width, heads * size, bias=False), nn.Linear(heads * size, width, bias=False)
         self.k, self.v = (nn.Linear(width, kv_heads * size, bias=False) for _ in range(2))
 
