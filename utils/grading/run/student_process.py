@@ -40,6 +40,7 @@ EARLY = (
         "utils.kits.decoding",
         "utils.kits.step",
         "utils.kits.small_cluster",
+        "utils.kits.recipe",
         "utils.schedules",
         "utils.exercises.facts.reference",
     ),
