@@ -44,6 +44,7 @@ EARLY = (
         "utils.kits.small_cluster",
         "utils.kits.blocking_ranks",
         "utils.kits.sharded",
+        "utils.kits.recipe",
         "utils.schedules",
         "utils.exercises.facts.reference",
     ),
