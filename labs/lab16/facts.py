@@ -1,8 +1,8 @@
 """Lab 16's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
 A probe runs beside the student's code and tells plain data; the fact judges it here. Ranks are threads that take turns
-(utils/kits/blocking_ranks.py), with torch.distributed's own calls, so no process is started. Values and gradients are
-compared with those of one device, and bytes are those that the ranks have sent.
+(utils/kits/ranks_in_turns.py, in its strict mode), with torch.distributed's own calls, so no process is started.
+Values and gradients are compared with those of one device, and bytes are those that the ranks have sent.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -98,26 +98,26 @@ def run_ring(lab, whole, ranks, backward, upstream):
     import torch
 
     from utils.exercises.facts.probes import array, kind_of
-    from utils.kits.blocking_ranks import on_blocking_ranks
+    from utils.kits.ranks_in_turns import in_turns
     from utils.kits.sharded import calls_of
 
     parts, pulls = np.split(whole, ranks, axis=3), np.split(upstream, ranks, axis=2)
-    sent = []
+    called = []
 
     def main(rank):
         mine = [torch.from_numpy(part.copy()).requires_grad_() for part in parts[rank]]
         output = lab.ring_attention(*mine)
         if not isinstance(output, torch.Tensor):
             return {"wrong": kind_of(output)}
-        told = {"output": array(output), "forward": calls_of(rank, sent), "backward": [], "gradients": []}
+        told = {"output": array(output), "forward": calls_of(rank, called), "backward": [], "gradients": []}
         if backward:
             (output * torch.from_numpy(pulls[rank].copy())).sum().backward()
-            told["backward"] = calls_of(rank, sent)[len(told["forward"]) :]
+            told["backward"] = calls_of(rank, called)[len(told["forward"]) :]
             told["gradients"] = [None if each.grad is None else array(each.grad) for each in mine]
         told["given"] = [array(each) for each in mine]
         return told
 
-    return on_blocking_ranks(main, ranks, sent=sent)
+    return in_turns(main, ranks, called=called, strict=True)
 
 
 def attention(q, k, v):
@@ -352,7 +352,8 @@ def hold_ring(lab, whole, ranks):
     import torch
 
     from utils.exercises.facts.probes import array
-    from utils.kits.blocking_ranks import made_by, on_blocking_ranks
+    from utils.kits.ranks_in_turns import in_turns
+    from utils.kits.sharded import made_by
 
     parts = np.split(whole, ranks, axis=3)
 
@@ -362,7 +363,7 @@ def hold_ring(lab, whole, ranks):
             output, _, peak = made_by(lambda: lab.ring_attention(*mine))
         return {"output": array(output), "peak": peak}
 
-    return on_blocking_ranks(main, ranks)
+    return in_turns(main, ranks, strict=True)
 
 
 def need_ring_memory(student, ranks=8, width=64, seed=5):
@@ -709,25 +710,25 @@ def run_loss(lab, logits, targets, ranks, scale):
     import torch
 
     from utils.exercises.facts.probes import array, kind_of
-    from utils.kits.blocking_ranks import on_blocking_ranks
+    from utils.kits.ranks_in_turns import in_turns
     from utils.kits.sharded import calls_of
 
-    parts, sent = np.split(logits, ranks, axis=1), []
+    parts, called = np.split(logits, ranks, axis=1), []
 
     def main(rank):
         mine, wanted = torch.from_numpy(parts[rank].copy()).requires_grad_(), torch.from_numpy(targets.copy())
         loss = lab.sharded_cross_entropy(mine, wanted)
         if not isinstance(loss, torch.Tensor):
             return {"wrong": kind_of(loss)}
-        told = {"loss": array(loss), "forward": calls_of(rank, sent)}
+        told = {"loss": array(loss), "forward": calls_of(rank, called)}
         if loss.numel() == 1:
             (loss.sum() * scale).backward()
         told["gradient"] = None if mine.grad is None else array(mine.grad)
-        told["backward"] = calls_of(rank, sent)[len(told["forward"]) :]
+        told["backward"] = calls_of(rank, called)[len(told["forward"]) :]
         told["changed"] = not np.array_equal(array(mine), parts[rank]) or not np.array_equal(array(wanted), targets)
         return told
 
-    return on_blocking_ranks(main, ranks, sent=sent)
+    return in_turns(main, ranks, called=called, strict=True)
 
 
 def loss_of(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -985,8 +986,8 @@ def run_block(lab, x, weight, columns, rows, ranks, inner, upstream, calls):
     import torch
 
     from utils.exercises.facts.probes import array, kind_of
-    from utils.kits.blocking_ranks import made_by, on_blocking_ranks
-    from utils.kits.sharded import calls_of
+    from utils.kits.ranks_in_turns import in_turns
+    from utils.kits.sharded import calls_of, made_by
 
     def attention(h):
         q, k, v = torch.chunk(h, 3, -1)
@@ -994,27 +995,27 @@ def run_block(lab, x, weight, columns, rows, ranks, inner, upstream, calls):
 
     between = {"gelu": torch.nn.functional.gelu, "attention": attention}[inner]
     parts, pulls = np.split(x, ranks, axis=1), np.split(upstream, ranks, axis=1)
-    sent = []
+    called = []
 
     def main(rank):
         given = [parts[rank], weight, columns[rank], rows[rank]]
         mine = [torch.from_numpy(each.copy()).requires_grad_() for each in given]
         told = {}
         for _ in range(calls):
-            before = len(calls_of(rank, sent))
+            before = len(calls_of(rank, called))
             output, kept, _ = made_by(lambda: lab.sequence_parallel(*mine, between))
             if not isinstance(output, torch.Tensor):
                 return {"wrong": kind_of(output)}
-            forward = calls_of(rank, sent)[before:]
+            forward = calls_of(rank, called)[before:]
             told |= {"output": array(output), "kept": kept, "forward": forward}
             if output.shape == mine[0].shape:
                 (output * torch.from_numpy(pulls[rank].copy())).sum().backward()
-            told["backward"] = calls_of(rank, sent)[before + len(forward) :]
+            told["backward"] = calls_of(rank, called)[before + len(forward) :]
         told["gradients"] = [None if each.grad is None else array(each.grad) for each in mine]
         told["changed"] = [not np.array_equal(array(one), other) for one, other in zip(mine, given, strict=True)]
         return told
 
-    return on_blocking_ranks(main, ranks, sent=sent)
+    return in_turns(main, ranks, called=called, strict=True)
 
 
 def causal(h):

@@ -1,7 +1,10 @@
 """Ranks that are threads, connected by torch.distributed: collectives do what they say, a deadlock is said at once."""
 
+import contextlib
 import sys
 import threading
+import traceback
+import weakref
 
 import pytest
 import torch
@@ -9,7 +12,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
 
-from utils.kits.ranks_in_turns import Sent, Stuck, in_turns
+from utils.kits.ranks_in_turns import Called, InUse, Sent, Stuck, in_turns
 
 RANKS = 4
 
@@ -145,7 +148,7 @@ def test_a_result_is_there_when_it_was_waited_for_and_not_before():
         work.wait()
         return before, x.item()
 
-    assert in_turns(main, 2)[0] == (0.0, 1.0)
+    assert in_turns(main, 2) == [(0.0, 1.0), (1.0, 1.0)]
 
 
 def test_what_passes_is_noted():
@@ -206,7 +209,7 @@ def fails(rank):
     ("main", "ranks", "error", "words"),
     [
         (one_does_not_come, 3, Stuck, "in all_reduce, rank 0 and 2 waits for rank 1, which has ended"),
-        (both_receive, 2, Stuck, "in recv, rank 0 waits for rank 1; in recv, rank 1 waits for rank 0"),
+        (both_receive, 2, Stuck, "rank 0 waits for a message from rank 1; rank 1 waits for a message from rank 0"),
         (different_calls, 2, RuntimeError, "rank 0 calls broadcast and rank 1 calls all_reduce"),
         (different_splits, 2, ValueError, r"rank 0 sends \[2\] to rank 0, which expects \[1\]"),
         (different_sizes, 2, ValueError, r"rank 0 gives \[1\] and rank 1 gives \[2\]"),
@@ -221,3 +224,163 @@ def test_what_cannot_end_is_said(main, ranks, error, words):
         in_turns(main, ranks)
     assert threading.active_count() == threads
     assert in_turns(all_reduced, 2) == [[2.0, 1.0]] * 2, "the next run is not disturbed"
+
+
+# --- strict=True: the rules of NCCL and of large messages ---
+
+
+def passed_around(rank):
+    """To the next rank by a batch, and back by sends of which one comes first."""
+    got, back = torch.empty(2), torch.empty(2)
+    left, right = (rank - 1) % RANKS, (rank + 1) % RANKS
+    operations = [dist.P2POp(dist.isend, numbers(rank, rank), right), dist.P2POp(dist.irecv, got, left)]
+    works = dist.batch_isend_irecv(operations)
+    early = got.isnan().all().item()
+    for work in works:
+        work.wait()
+    if rank % 2:
+        dist.send(got, left)
+        dist.recv(back, right)
+    else:
+        dist.recv(back, right)
+        dist.send(got, left)
+    return early, got.tolist(), back.tolist()
+
+
+def test_strict_messages_arrive_and_a_buffer_has_nothing_before_its_wait():
+    assert in_turns(passed_around, RANKS, strict=True) == [
+        (True, [(rank - 1.0) % RANKS] * 2, [float(rank)] * 2) for rank in range(RANKS)
+    ]
+
+
+def test_calls_are_noted_with_what_a_rank_gives():
+    def main(rank):
+        dist.all_reduce(torch.ones(5))
+        if rank == 0:
+            dist.send(torch.ones(3), 1)
+        else:
+            dist.recv(torch.empty(3), 0)
+
+    called = []
+    in_turns(main, 2, called=called, strict=True)
+    assert called == [
+        Called(0, "all_reduce", 20, 2),
+        Called(1, "all_reduce", 20, 2),
+        Called(0, "send", 12, 2, 1),
+    ]
+
+
+def test_what_was_sent_and_waited_for_is_not_kept():
+    def main(rank):
+        got = torch.empty(100)
+        with_tensor = torch.ones(100)
+        kept = weakref.ref(with_tensor), weakref.ref(got)
+        works = [dist.isend(with_tensor, 1 - rank), dist.irecv(got, 1 - rank)]
+        for work in works:
+            work.wait()
+        dist.barrier()
+        del got, with_tensor
+        return [one() is None for one in kept]
+
+    assert in_turns(main, 2, strict=True) == [[True, True]] * 2
+
+
+def all_send_first(rank):
+    dist.send(numbers(rank), 1 - rank)
+    dist.recv(torch.empty(1), 1 - rank)
+
+
+def only_one_receives(rank):
+    if rank:
+        dist.recv(torch.empty(1), 0)
+
+
+def receives_into_what_it_sends(rank):
+    x = numbers(rank)
+    dist.isend(x, 1 - rank)
+    dist.irecv(x, 1 - rank)
+
+
+def sends_what_it_receives(rank):
+    x = torch.empty(4)
+    dist.irecv(x[:3], 1 - rank)
+    dist.isend(x[2:], 1 - rank)
+
+
+def changes_before_it_waits(rank):
+    x, got = numbers(rank), torch.empty(1)
+    work, other = dist.isend(x, 1 - rank), dist.irecv(got, 1 - rank)
+    x += 1
+    work.wait()
+    other.wait()
+
+
+def changes_and_never_waits(rank):
+    x = numbers(rank)
+    if rank:
+        dist.recv(torch.empty(1), 0)
+    else:
+        dist.isend(x, 1)
+        x += 1
+
+
+def goes_on_after_a_mistake(rank):
+    with contextlib.suppress(InUse):
+        changes_before_it_waits(rank)
+
+
+def transposed(rank):
+    x = torch.ones(2, 3).T
+    dist.recv(torch.empty(3, 2), 0) if rank else dist.send(x, 1)
+
+
+def transposed_to_all(rank):
+    dist.all_reduce(torch.ones(2, 3).T)
+
+
+def other_dtype(rank):
+    dist.recv(torch.empty(2, 3, dtype=torch.float64), 0) if rank else dist.send(torch.ones(2, 3), 1)
+
+
+@pytest.mark.parametrize(
+    ("main", "error", "words"),
+    [
+        (all_send_first, Stuck, "rank 0 waits until rank 1 receives; rank 1 waits until rank 0 receives"),
+        (only_one_receives, Stuck, "rank 1 waits for a message from rank 0, which has ended"),
+        (receives_into_what_it_sends, InUse, "rank 0 receives into a tensor that it is sending"),
+        (sends_what_it_receives, InUse, "rank 0 sends a tensor that it is receiving"),
+        (changes_before_it_waits, InUse, "rank 0 has changed a tensor while it was being sent to rank 1"),
+        (changes_and_never_waits, InUse, "rank 0 has changed a tensor while it was being sent to rank 1"),
+        (goes_on_after_a_mistake, InUse, "rank 0 has changed a tensor"),
+        (transposed, ValueError, "must be contiguous"),
+        (transposed_to_all, ValueError, "must be contiguous"),
+        (other_dtype, ValueError, "rank 0 sends 2 x 3 of float32, and rank 1 receives it into 2 x 3 of float64"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_strict_messages_forbid_is_said(main, error, words):
+    with pytest.raises(error, match=words):
+        in_turns(main, 2, strict=True)
+    assert in_turns(all_reduced, 2, strict=True) == [[2.0, 1.0]] * 2, "the next run is not disturbed"
+
+
+@pytest.mark.parametrize("main", [all_send_first, changes_before_it_waits])
+def test_messages_that_are_not_strict_may_go_first(main):
+    in_turns(main, 2)
+
+
+def test_a_mistake_is_raised_at_its_line_and_shows_nothing_of_the_others():
+    def main(rank):
+        try:
+            receives_into_what_it_sends(rank)
+        except InUse as error:
+            names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+            seen.append(names)
+            raise
+
+    seen = []
+    with pytest.raises(InUse):
+        in_turns(main, 2, strict=True)
+    [names] = seen
+    assert names[:2] == ["main", "receives_into_what_it_sends"]
+    assert names[-1] == "ask", "the frame of in_turns is not in the rank's traceback"

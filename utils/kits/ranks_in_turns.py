@@ -9,6 +9,9 @@ A rank works until it has to wait; then the next one that can goes on. So a run 
 milliseconds, and it is known at once when none can go on: `Stuck` says who waits for what. A collective is done when
 all ranks of its group have called it. What passes between ranks is noted (`Sent`): bytes of an all-to-all, a send, a
 scatter or a gather go to the rank that they are for, and those of the others around a ring, in the order of the group.
+
+`strict=True` has the rules of NCCL and of large messages: a send ends when the other rank receives, a tensor that is
+being sent may not change, one that is being received has no values before `wait()`, and tensors are contiguous.
 """
 
 from __future__ import annotations
@@ -54,6 +57,20 @@ class Sent(NamedTuple):
     counts: bool
 
 
+class InUse(RuntimeError):
+    """A tensor has been used while it was being sent or received."""
+
+
+class Called(NamedTuple):
+    """What a rank has given to a call: the rank, the call, bytes of its input, ranks of the group, and to whom."""
+
+    rank: int
+    call: str
+    bytes: int
+    ranks: int
+    to: int | None = None
+
+
 class _Call(NamedTuple):
     """What a rank gives to a collective: tensors that it sends, tensors that are written, and what it says besides."""
 
@@ -63,38 +80,46 @@ class _Call(NamedTuple):
     more: Any
 
 
-def in_turns(main: Callable, ranks: int, *, sent: list[Sent] | None = None) -> list:
-    """What `main(rank)` returns on each of so many ranks. What a rank raises is raised here, and ends the others."""
+def in_turns(
+    main: Callable, ranks: int, *, sent: list[Sent] | None = None, called: list[Called] | None = None, strict=False
+) -> list:
+    """What `main(rank)` returns on each of so many ranks. What a rank raises is raised here, and ends the others.
+
+    What passes is noted in `sent`, and each rank's call in `called`, with what the rank gives to it.
+    """
     # All that decides is in this frame. A rank holds two queues: one to ask through, one to be answered through.
     asked, answers = ([SimpleQueue() for _ in range(ranks)] for _ in range(2))
     worlds = [new_world() for _ in range(ranks)]
-    note = adding_to([] if sent is None else sent)
+    note, note_call = (adding_to([] if notes is None else notes) for notes in (sent, called))
     results: list = [None] * ranks
     store = HashStore()
     members: dict[str, list[int]] = {}
     calls: dict[tuple[str, int], dict[int, _Call]] = defaultdict(dict)  # by group and number of the call: by rank
     numbers: dict[tuple[str, int], int] = defaultdict(int)  # of a group's calls, by rank
-    posted: dict[tuple, deque[torch.Tensor]] = defaultdict(deque)
+    writes: dict[tuple[tuple[str, int], int], list[_Write]] = {}  # by call and rank: for when it has waited
+    messages = _Messages(strict)
     done: set[tuple[str, int]] = set()
-    waits: dict[int, tuple[str, Any]] = {}
+    waits: dict[int, Any] = {}
     ended: set[int] = set()
     failure: BaseException | None = None
+    blamed: int | None = None  # the rank that raises the failure itself
 
     def can_go_on(rank: int) -> bool:
         if rank in ended:
             return False
-        if failure is not None or rank not in waits:
-            return True
-        what, which = waits[rank]
-        return bool(posted[which]) if what == "recv" else which in done
+        return failure is not None or rank not in waits or waits[rank] in done or waits[rank] in messages.ended
 
     def take_part(rank: int, name: str, call: _Call) -> tuple[str, int]:
+        if strict:
+            _need_contiguous(call.inputs)
+        note_call(Called(rank, call.kind, sum(each.nbytes for each in call.inputs), len(members[name])))
         key = name, numbers[name, rank]
         numbers[name, rank] += 1
         calls[key][rank] = call
         if len(calls[key]) == len(members[name]):
-            group = members[name]
-            _do(group, [calls[key][one] for one in group], note)
+            group, together = members[name], calls.pop(key)
+            for one, own in zip(group, _done([(one, together[one]) for one in group], note), strict=True):
+                writes[key, one] = own
             done.add(key)
         return key
 
@@ -109,10 +134,34 @@ def in_turns(main: Callable, ranks: int, *, sent: list[Sent] | None = None) -> l
                 )
         elif what == "collective":
             return take_part(rank, *thing)
-        elif what == "send":
-            to, name, tag, tensor = thing
-            posted[rank, to, name, tag].append(tensor)
-            note(Sent("send", rank, to, tensor.nbytes, not tensor.is_floating_point()))
+        elif what in ("send", "recv"):
+            other, name, tag, tensor = thing
+            message = messages.begin(what, rank, other, tensor)
+            if what == "send":
+                note(Sent("send", rank, other, tensor.nbytes, not tensor.is_floating_point()))
+                note_call(Called(rank, "send", tensor.nbytes, len(members[name]), other))
+            messages.match(message, (name, tag))
+            return message.number
+        elif what == "return":
+            results[rank] = thing
+            messages.need_unchanged(rank)
+        return None
+
+    def finish(rank: int, which: Any) -> None:
+        """After a wait: what has come is written."""
+        if which in messages.ended:
+            messages.finish(which)
+        for write in writes.pop((which, rank), ()):
+            _write(*write)
+
+    def trying(step: Callable, *arguments: Any) -> Any:
+        nonlocal failure, blamed
+        try:
+            return step(*arguments)
+        except Exception as error:
+            if failure is None:
+                # A traceback would show this frame to the rank. By its own one, the learner finds the line.
+                failure, blamed = error.with_traceback(None), rank if strict else None
         return None
 
     before, hook = swap_world(worlds[0]), sys.excepthook
@@ -124,33 +173,29 @@ def in_turns(main: Callable, ranks: int, *, sent: list[Sent] | None = None) -> l
         rank, answer = 0, None
         while True:
             swap_world(worlds[rank])
-            answers[rank].put((failure, answer))
-            answer = None
+            stop = None if failure is None else failure if rank == blamed else _Stopped()
+            answers[rank].put((stop, answer))
+            answer = blamed = stop = None
             what, thing = asked[rank].get()
-            if what in ("wait", "recv"):
-                waits[rank] = what, thing
-            elif what in ("return", "raise"):
+            if what in ("return", "raise"):
                 ended.add(rank)
-                if what == "return":
-                    results[rank] = thing
-                else:
-                    failure = failure or thing
+            if what == "wait":
+                waits[rank] = thing
+            elif what == "raise":
+                failure = failure or thing
             else:
-                try:
-                    answer = answer_to(rank, what, thing)
-                except Exception as error:
-                    failure = failure or error
+                answer = trying(answer_to, rank, what, thing)
             if len(ended) == ranks:
                 break
             # A rank works until it has to wait. Then the next one that can goes on, counted from this one.
             if not can_go_on(rank):
                 order = [(rank + 1 + n) % ranks for n in range(ranks)]
                 if not any(map(can_go_on, order)):
-                    failure = Stuck(f"no rank can go on: {_told(waits, ended, calls, members)}")
+                    failure = Stuck(f"no rank can go on: {_told(waits, ended, calls, members, messages)}")
                 rank = next(filter(can_go_on, order))
-            what, which = waits.pop(rank, ("", None))
-            if what == "recv" and failure is None:
-                answer = posted[which].popleft()
+            which = waits.pop(rank, None)
+            if which is not None and failure is None:
+                trying(finish, rank, which)
     finally:
         each_thread_has_its_groups(False)
         swap_world(before)
@@ -160,24 +205,132 @@ def in_turns(main: Callable, ranks: int, *, sent: list[Sent] | None = None) -> l
     return results
 
 
-def _told(waits, ended, calls, members) -> str:
+class _Message:
+    """A send or a receive."""
+
+    def __init__(self, what: str, rank: int, other: int, tensor: torch.Tensor, number: int):
+        self.what, self.rank, self.other, self.tensor, self.number = what, rank, other, tensor.detach(), number
+        self.numbers = self.tensor.clone() if what == "send" else None  # those that are sent
+        self.send: _Message | None = None  # where this is a receive: the one that it has met
+
+
+class _Messages:
+    """Sends and receives of all ranks."""
+
+    def __init__(self, strict: bool):
+        self.ended: set[int] = set()  # numbers of those that need not wait any longer
+        self.unwaited: dict[int, _Message] = {}
+        self._strict, self._count = strict, 0
+        self._alone: dict[tuple, dict[str, deque[_Message]]] = defaultdict(lambda: {"send": deque(), "recv": deque()})
+
+    def begin(self, what: str, rank: int, other: int, tensor: torch.Tensor) -> _Message:
+        self._count += 1
+        message = _Message(what, rank, other, tensor, self._count)
+        if self._strict:
+            _need_contiguous([tensor])
+            self._need_free(message)
+            if what == "recv":
+                message.tensor.fill_(float("nan") if tensor.is_floating_point() else 0)
+        self.unwaited[message.number] = message
+        return message
+
+    def match(self, message: _Message, by: tuple) -> None:
+        ends = (message.rank, message.other) if message.what == "send" else (message.other, message.rank)
+        if message.what == "send" and not self._strict:
+            self.ended.add(message.number)
+        alone = self._alone[*ends, *by]
+        alone[message.what].append(message)
+        while alone["send"] and alone["recv"]:
+            send, receive = alone["send"].popleft(), alone["recv"].popleft()
+            assert send.numbers is not None
+            if (send.numbers.numel(), send.numbers.dtype) != (receive.tensor.numel(), receive.tensor.dtype):
+                raise ValueError(
+                    f"rank {send.rank} sends {_kind(send.numbers)}, and rank {receive.rank} receives it into "
+                    f"{_kind(receive.tensor)}"
+                )
+            self._need_unchanged(send)
+            receive.send = send
+            self.ended |= {send.number, receive.number}
+
+    def finish(self, number: int) -> None:
+        message = self.unwaited[number]
+        send = message.send or message
+        self._need_unchanged(send)
+        if message.send:
+            assert send.numbers is not None
+            _write(message.tensor, send.numbers)
+        del self.unwaited[number], message.tensor  # others may free it
+
+    def need_unchanged(self, rank: int) -> None:
+        """At the end of a rank: what it has sent is as it was."""
+        for message in self.unwaited.values():
+            if message.rank == rank and message.what == "send":
+                self._need_unchanged(message)
+
+    def _need_unchanged(self, send: _Message) -> None:
+        if self._strict and send.number in self.unwaited and not _same_bytes(send.numbers, send.tensor):
+            raise InUse(f"rank {send.rank} has changed a tensor while it was being sent to rank {send.other}.")
+
+    def _need_free(self, message: _Message) -> None:
+        for other in self.unwaited.values():
+            sends = message.what == "send"
+            if other.rank != message.rank or (sends and other.what == "send"):
+                continue
+            if _overlap(message.tensor, other.tensor):
+                words = f"{'sends' if sends else 'receives into'} a tensor that it is "
+                words += "sending" if other.what == "send" else "receiving"
+                raise InUse(f"rank {message.rank} {words}, and has not waited for that.")
+
+    def words(self, number: int, ended: set[int]) -> str:
+        message = self.unwaited[number]
+        other = f"rank {message.other}"
+        why = f"until {other} receives" if message.what == "send" else f"for a message from {other}"
+        return f"rank {message.rank} waits {why}" + (", which has ended" if message.other in ended else "")
+
+
+def _same_bytes(a, b) -> bool:
+    return torch.equal(a.view(torch.uint8), b.view(torch.uint8)) if a.dim() else torch.equal(a, b)
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr():
+        return False
+    return a.data_ptr() < b.data_ptr() + b.nbytes and b.data_ptr() < a.data_ptr() + a.nbytes
+
+
+def _need_contiguous(tensors: list[torch.Tensor]) -> None:
+    if not all(each.is_contiguous() for each in tensors):
+        raise ValueError("Tensors must be contiguous: call .contiguous() before you send")
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    shape = " x ".join(map(str, tensor.shape)) or "one number"
+    return f"{shape} of {str(tensor.dtype).removeprefix('torch.')}"
+
+
+def _told(waits, ended, calls, members, messages) -> str:
     """Which ranks wait in which call, and for which."""
     waiting: dict[tuple[str, tuple[int, ...]], list[int]] = defaultdict(list)
-    for rank, (what, which) in sorted(waits.items()):
-        if what == "recv":
-            waiting["recv", (which[0],)].append(rank)
+    words = []
+    for rank, which in sorted(waits.items()):
+        if which in messages.unwaited:
+            words.append(messages.words(which, ended))
         else:
             missing = tuple(one for one in members[which[0]] if one not in calls[which])
             waiting[calls[which][rank].kind, missing].append(rank)
-    words = []
     for (call, missing), own in waiting.items():
         ends = [f"{one}, which has ended" if one in ended else str(one) for one in missing]
         words.append(f"in {call}, rank {' and '.join(map(str, own))} waits for rank {' and '.join(ends)}")
     return "; ".join(words)
 
 
-def _do(group: list[int], calls: list[_Call], note: Callable) -> None:
-    """A collective whose calls are all there: write the outputs, and note what was passed."""
+_Write = tuple[torch.Tensor, torch.Tensor]  # an output, and the value that it gets
+
+
+def _done(given: list[tuple[int, _Call]], note: Callable) -> list[list[_Write]]:
+    """A collective whose calls are all there: what each rank is to write. What was passed is noted."""
+    group, calls = [rank for rank, _ in given], [call for _, call in given]
+    writes: list[list[_Write]] = [[] for _ in calls]
     kinds = {call.kind: rank for call, rank in zip(reversed(calls), reversed(group), strict=True)}
     if len(kinds) > 1:
         told = " and ".join(f"rank {rank} calls {kind}" for kind, rank in sorted(kinds.items(), key=lambda one: one[1]))
@@ -199,54 +352,53 @@ def _do(group: list[int], calls: list[_Call], note: Callable) -> None:
         _alike(group, inputs, kind)
         for n in range(len(inputs[0])):
             value = REDUCE[calls[0].more]([own[n] for own in inputs])
-            for call in calls:
-                _write(call.outputs[n], value)
+            for own, call in zip(writes, calls, strict=True):
+                own.append((call.outputs[n], value))
         around([2 * (count - 1) * size / count for size in whole])
     elif kind == "all_gather":
         _alike(group, inputs, kind)
-        for call in calls:
-            for output, own in zip(call.outputs, inputs, strict=True):
-                _write(output, own[0])
+        for place, call in enumerate(calls):
+            writes[place] += [(output, own[0]) for output, own in zip(call.outputs, inputs, strict=True)]
         around([(count - 1) * size for size in whole])
     elif kind == "reduce_scatter":
         _alike(group, inputs, kind)
         for place, call in enumerate(calls):
-            _write(call.outputs[0], REDUCE[calls[0].more]([own[place] for own in inputs]))
+            writes[place].append((call.outputs[0], REDUCE[calls[0].more]([own[place] for own in inputs])))
         around([(count - 1) * size / count for size in whole])
     elif kind == "all_to_all":
         for place, call in enumerate(calls):
             for source, output in enumerate(call.outputs):
-                given = inputs[source][place]
-                if given.numel() != output.numel():
+                value = inputs[source][place]
+                if value.numel() != output.numel():
                     raise ValueError(
-                        f"in all_to_all, rank {group[source]} sends {list(given.shape)} to rank {group[place]}, which "
+                        f"in all_to_all, rank {group[source]} sends {list(value.shape)} to rank {group[place]}, which "
                         f"expects {list(output.shape)}"
                     )
-                _write(output, given.reshape(output.shape))
-                sends(source, place, given.nbytes)
+                writes[place].append((output, value))
+                sends(source, place, value.nbytes)
     elif kind == "broadcast":
         for place, call in enumerate(calls):
-            for output, value in zip(call.outputs, inputs[calls[0].more], strict=True):
-                _write(output, value)
+            writes[place] += zip(call.outputs, inputs[calls[0].more], strict=True)
             if (place + 1) % count != calls[0].more:
                 sends(place, (place + 1) % count, whole[calls[0].more])
     elif kind == "reduce":
         root, op = calls[0].more
         _alike(group, inputs, kind)
-        _write(calls[root].outputs[0], REDUCE[op]([own[0] for own in inputs]))
+        writes[root].append((calls[root].outputs[0], REDUCE[op]([own[0] for own in inputs])))
         for place in range(count):
             if place != root:
                 sends(place, (place + 1) % count, whole[place])
     elif kind == "gather":
         root = calls[0].more
         for place, own in enumerate(inputs):
-            _write(calls[root].outputs[place], own[0])
+            writes[root].append((calls[root].outputs[place], own[0]))
             sends(place, root, own[0].nbytes)
     elif kind == "scatter":
         root = calls[0].more
         for place, call in enumerate(calls):
-            _write(call.outputs[0], inputs[root][place])
+            writes[place].append((call.outputs[0], inputs[root][place]))
             sends(root, place, inputs[root][place].nbytes)
+    return writes
 
 
 def _alike(group: list[int], inputs: list[list[torch.Tensor]], kind: str) -> None:
@@ -349,7 +501,8 @@ class _Group(PROCESS_GROUP):
         return self._together("reduce_scatter", inputs[0], outputs, _op(opts))
 
     def reduce_scatter_single(self, output, tensor, opts=None):
-        return self._together("reduce_scatter", _equal(tensor, self.size()), [output], _op(opts))
+        flat = tensor.view(-1) if tensor.is_contiguous() else tensor
+        return self._together("reduce_scatter", _equal(flat, self.size()), [output], _op(opts))
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
         return _all([self.reduce_scatter_single(*both, opts) for both in zip(outputs, inputs, strict=True)], outputs)
@@ -377,15 +530,15 @@ class _Group(PROCESS_GROUP):
         return self._together("barrier", [], [])
 
     def send(self, tensors, dst, tag=0):
-        [tensor] = tensors
-        own = self._ranks[self._own], self._ranks[dst]
-        self._ask("send", (own[1], self._name, tag, tensor.detach().clone()))
-        return _Done(lambda: None, tensors)
+        return self._message("send", tensors, dst, tag)
 
     def recv(self, tensors, src, tag=0):
+        return self._message("recv", tensors, src, tag)
+
+    def _message(self, what: str, tensors, other: int, tag: int) -> _Done:
         [tensor] = tensors
-        key = self._ranks[src], self._ranks[self._own], self._name, tag
-        return _Done(lambda: _write(tensor, self._ask("recv", key)), tensors)
+        number = self._ask(what, (self._ranks[other], self._name, tag, tensor))
+        return _Done(lambda: self._ask("wait", number), [])
 
     # Their names before PyTorch 2.15.
     alltoall_base, _allgather_base, _reduce_scatter_base = all_to_all_single, all_gather_single, reduce_scatter_single
@@ -402,7 +555,10 @@ def _all(works: list[_Done], result) -> _Done:
 
 
 def _op(opts) -> str:
-    return next(name for name in REDUCE if opts is None or opts.reduceOp == getattr(dist.ReduceOp, name))
+    for name in REDUCE:
+        if opts is None or opts.reduceOp == getattr(dist.ReduceOp, name):
+            return name
+    raise ValueError(f"ranks in turns cannot reduce by {opts.reduceOp}")
 
 
 def _equal(tensor: torch.Tensor, count: int) -> list[torch.Tensor]:
@@ -416,15 +572,15 @@ def _work(main: Callable, rank: int, ranks: int, store, asked: SimpleQueue, answ
 
     def ask(what: str, thing: object = None) -> object:
         asked.put((what, thing))
-        failure, answer = answers.get()
-        if failure is not None:
-            raise _Stopped
+        stop, answer = answers.get()
+        if stop is not None:
+            raise stop
         return answer
 
-    failure, _ = answers.get()
+    stop, _ = answers.get()
     what, thing = "return", None
     try:
-        if failure is None:
+        if stop is None:
             _making.ask = ask
             dist.init_process_group(BACKEND, store=store, rank=rank, world_size=ranks)
             thing = main(rank)

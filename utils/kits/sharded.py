@@ -1,29 +1,35 @@
-"""What lab 16 measures its answers with: bytes on the wire, and a small causal model whose sequence is sharded."""
+"""What lab 16 measures its answers with: bytes on the wire and of new tensors, and a small causal model.
+
+The model's sequence is sharded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from utils.kits.blocking_ranks import SentCall
+from simgpu.torch_private import DispatchMode
+from utils.kits.ranks_in_turns import Called
 from utils.models.gpt import turned
 
 VOCABULARY, HIDDEN, HEADS = 50, 16, 2
 
 
-def sent_by(rank: int, sent: Iterable[SentCall]) -> int:
+def sent_by(rank: int, called: Iterable[Called]) -> int:
     """The bytes that a rank sends where collectives go around a ring, as in lesson 11."""
-    return sum(on_the_wire(one) for one in sent if one.rank == rank)
+    return sum(on_the_wire(one) for one in called if one.rank == rank)
 
 
-def calls_of(rank: int, sent: Iterable[SentCall]) -> list[list]:
+def calls_of(rank: int, called: Iterable[Called]) -> list[list]:
     """[call, bytes of its input, bytes on the wire, to which rank] of each call of a rank, as plain data."""
-    return [[one.call, one.bytes, on_the_wire(one), one.to] for one in sent if one.rank == rank]
+    return [[one.call, one.bytes, on_the_wire(one), one.to] for one in called if one.rank == rank]
 
 
-def on_the_wire(one: SentCall) -> int:
+def on_the_wire(one: Called) -> int:
     others = one.ranks - 1
     if one.call == "all_gather":
         return one.bytes * others
@@ -32,6 +38,51 @@ def on_the_wire(one: SentCall) -> int:
     if one.call == "all_reduce":
         return 2 * one.bytes * others // one.ranks
     return one.bytes
+
+
+def made_by(function: Callable) -> tuple[Any, int, int]:
+    """What `function()` returns, the bytes of new tensors that are left, and the most that there were at a time.
+
+    Tensors that this rank had before do not count. Those that autograd keeps do.
+    """
+    with _Living() as living:
+        found = function()
+        return found, living.now(), living.peak
+
+
+class _Living(DispatchMode):
+    """Counts the bytes of the tensors that operators make."""
+
+    def __init__(self):
+        super().__init__()
+        self.peak = 0
+        self._made: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._others: dict[int, StorageWeakRef] = {}  # those that were there before
+
+    def now(self) -> int:
+        self._made = {key: one for key, one in self._made.items() if not one[0].expired()}
+        self._others = {key: one for key, one in self._others.items() if not one.expired()}
+        return sum(size for _, size in self._made.values())
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.now()
+        for storage in _storages((args, kwargs)):
+            if storage._cdata not in self._made:
+                self._others[storage._cdata] = StorageWeakRef(storage)
+        found = func(*args, **(kwargs or {}))
+        for storage in _storages(found):
+            if storage._cdata not in self._others:
+                self._made[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
+        self.peak = max(self.peak, self.now())
+        return found
+
+
+def _storages(values) -> list[torch.UntypedStorage]:
+    if isinstance(values, torch.Tensor):
+        return [values.untyped_storage()]
+    if isinstance(values, dict):
+        values = list(values.values())
+    return [one for each in values for one in _storages(each)] if isinstance(values, (list, tuple)) else []
 
 
 def _weights() -> dict[str, torch.Tensor]:

@@ -42,7 +42,6 @@ EARLY = (
         "utils.kits.decoding",
         "utils.kits.step",
         "utils.kits.small_cluster",
-        "utils.kits.blocking_ranks",
         "utils.kits.sharded",
         "utils.kits.recipe",
         "utils.schedules",

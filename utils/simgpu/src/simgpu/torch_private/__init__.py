@@ -50,7 +50,6 @@ from .dispatch import (
     parts_of,
     rounds_float32,
     set_lazy_bits,
-    unseen_by_modes,
     without_autocast,
 )
 from .distributed import (
@@ -72,7 +71,6 @@ from .distributed import (
     kernel_of_collectives,
     kernel_of_fsdp,
     let_gloo_take_gpus,
-    let_threads_name_groups,
     let_works_answer,
     never_free,
     new_world,
@@ -152,7 +150,6 @@ __all__ = [
     "let_names_mean_the_current_device",
     "let_optimizers_update_all_at_once",
     "let_storages_count_numbers",
-    "let_threads_name_groups",
     "let_works_answer",
     "make_wrapper",
     "mode_counters",
@@ -176,7 +173,6 @@ __all__ = [
     "tensor_text",
     "torch_version",
     "translating",
-    "unseen_by_modes",
     "weak_storage",
     "when_backward_ends",
     "when_imported",

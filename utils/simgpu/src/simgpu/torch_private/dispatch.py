@@ -12,8 +12,6 @@ from torch.utils import _python_dispatch
 AUTOCAST_KEY = "AutocastPrivateUse1"
 # A context that sees every operator which runs inside it.
 DispatchMode = _python_dispatch.TorchDispatchMode
-# A context in which no such context sees what runs.
-unseen_by_modes = _python_dispatch._disable_current_modes
 
 
 def operator_schema(func):

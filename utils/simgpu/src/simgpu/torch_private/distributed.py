@@ -28,11 +28,6 @@ def has_python_backends() -> bool:
     return c10d is not None and torch_version() >= FIRST_WITH_PYTHON_BACKENDS
 
 
-def let_threads_name_groups(own: bool) -> None:
-    """Whether each thread has names of groups of its own, as where threads stand for ranks."""
-    c10d._set_thread_isolation_mode(own)
-
-
 def keep_off_the_flight_recorder(name: str) -> None:
     """Tell PyTorch that groups of the backend `name` record themselves.
 
