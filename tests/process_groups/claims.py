@@ -413,7 +413,7 @@ def a_loss_of_sharded_logits_makes_three_all_reduces_and_gathers_nothing():
     close([losses[0].full_tensor(), cut.weight.grad.full_tensor()], [expected, head.weight.grad])
 
 
-@claim("17: experts-exchange-run", "explanation 17/3")
+@claim("17: experts-exchange-run", "explanation 17/2")
 def all_to_all_single_fills_a_tensor_without_gradients():
     rows = torch.ones(4, 3, requires_grad=True)
     received = torch.empty(4, 3)
