@@ -750,16 +750,16 @@ def better_swap(tokens, given, placement) -> tuple[int, int, float] | None:
 
 def why_slow(tokens, given, found, known) -> str:
     """The part of the time that has been looked at too little."""
-    (experts, network), (least, there) = parts(tokens, given, found), parts(tokens, given, known)
-    if better_swap(tokens, given, found):
-        for why, time in wrong_times(tokens, given).items():
-            if time(found) < time(known) and all(time(found) <= time(other) for _, _, other in swapped(found)):
-                return why
-    if experts + network <= 1.2 * (least + there) and (pair := better_swap(tokens, given, found)):
+    (experts, network), (computing, there) = parts(tokens, given, found), parts(tokens, given, known)
+    for why, time in wrong_times(tokens, given).items():
+        least = min(time(known), *(time(other) for _, _, other in swapped(found)))
+        if time(found) <= least * (1 + 1e-9):
+            return why
+    if experts + network <= 1.2 * (computing + there) and (pair := better_swap(tokens, given, found)):
         return f"To swap experts {pair[0]} and {pair[1]} alone saves {pair[2]:.0%}. Search on."
-    if experts <= 1.1 * least and network > there:
+    if experts <= 1.1 * computing and network > there:
         return "The ranks' tokens are balanced. Which nodes do the tokens come from?"
-    if network <= 1.1 * there and experts > least:
+    if network <= 1.1 * there and experts > computing:
         return "Few tokens cross the network, but the rank with the most tokens decides, too."
     return "Both parts count, each with its seconds, and in each the busiest decides."
 
