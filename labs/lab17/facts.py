@@ -6,7 +6,7 @@ A probe runs beside the student's code and tells plain data; the fact judges it 
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -38,6 +38,11 @@ def close(mine, right) -> bool:
     return mine.shape == right.shape and bool(np.allclose(mine, right, **tolerance(right)))
 
 
+def rounded(mine, right) -> bool:
+    """Right up to rounding, in bfloat16 or better."""
+    return mine.shape == right.shape and right.size > 0 and bool(abs(mine - right).max() < 0.01 * abs(right).max())
+
+
 # --- ex1: dispatch and combine --------------------------------------------------------------------------------------
 
 ex1 = lab.exercise(
@@ -62,7 +67,8 @@ ex1 = lab.exercise(
         "different dtypes": "Make room for what arrives in the dtype of x.",
         "split sizes": "Output splits say how many rows come from each rank, input splits how many go there. "
         "Backward, the two are exchanged.",
-        "equal pieces": "Without split sizes, every rank gets the same number of rows. Give both lists.",
+        "equal pieces": "Without split sizes, every rank gets the same number of rows. Rows need both lists. "
+        "The counts need a number for each expert of all ranks, also for one without tokens (minlength).",
         "which expects": "The split sizes do not fit together: what a rank sends is not what the other one expects. "
         "Exchange the counts.",
         "does not require grad": "The output has no path back. dist.all_to_all_single does not tell autograd what it "
@@ -145,14 +151,16 @@ class Layer:
         self.inputs = [torch.from_numpy(each).to(dtype).requires_grad_() for each in inputs]
         self.gradients = [torch.from_numpy(each).to(dtype) for each in gradients]
 
-    def probabilities(self, x) -> tuple[torch.Tensor, torch.Tensor]:
-        top = self.router(x).softmax(-1).topk(self.top_k, dim=-1)
+    def probabilities(self, x, over=-1) -> tuple[torch.Tensor, torch.Tensor]:
+        top = self.router(x).softmax(over).topk(self.top_k, dim=-1)
         return top.values, top.indices
 
-    def output(self, x, way="") -> torch.Tensor:
-        """The right one, or what a mistake makes of it."""
-        weights, chosen = self.probabilities(x)
-        if way == "unweighted":
+    def output(self, x, way: str | tuple = "") -> torch.Tensor:
+        """The right one, or what a mistake makes of it. A tuple has a factor for each choice."""
+        weights, chosen = self.probabilities(x, 0 if way == "softmax over the tokens" else -1)
+        if isinstance(way, tuple):
+            weights = weights * torch.tensor(way)
+        elif way == "unweighted":
             weights = torch.ones_like(weights)
         elif way == "renormalized":
             weights = weights / weights.sum(-1, keepdim=True)
@@ -162,8 +170,6 @@ class Layer:
             weights = torch.ones_like(weights) / self.top_k
         elif way == "detached":
             weights = weights.detach()
-        elif way == "first choice":
-            weights = weights * (torch.arange(self.top_k) == 0)
         elif way == "first expert of the rank":
             chosen = chosen // self.each * self.each
         elif way == "dealt like cards":
@@ -231,6 +237,14 @@ def compare_experts(
         need_bytes(run["sent"], layer, hidden * (8 if double else 4))
 
 
+WEIGHTS = {
+    "unweighted": "They are not multiplied by the router's probabilities.",
+    "mean": "They are means of the experts' outputs. Multiply each by its probability.",
+    "renormalized": "The probabilities of the chosen experts are divided by their sum. Use those of the softmax over "
+    "all experts as they are.",
+    "softmax of the chosen logits": "The softmax is over the chosen experts. It must be over all experts.",
+    "softmax over the tokens": "The softmax is over the tokens. It must be over the experts, the last dimension.",
+}
 OTHER_EXPERTS = {
     "first expert of the rank": "All rows of a rank go through its first expert. Each rank has several.",
     "dealt like cards": "Rows go to other experts than their tokens chose: rank r has the experts r n to r n + n - 1.",
@@ -245,25 +259,22 @@ def compare_output(rank: int, mine: np.ndarray, layer: Layer):
         right = layer.output(x).numpy()
         if close(mine, right):
             return
-        ways = ("unweighted", "mean", "renormalized", "softmax of the chosen logits", "first choice", *OTHER_EXPERTS)
-        like = [way for way in ways if close(mine, layer.output(x, way).numpy())]
+        first = tuple(float(choice == 0) for choice in range(layer.top_k))
+        like = [way for way in (*WEIGHTS, first, *OTHER_EXPERTS) if close(mine, layer.output(x, way).numpy())]
+        some = [layer.output(x, way).numpy() for way in itertools.product((0.0, 1.0), repeat=layer.top_k)]
     wrong = [token for token in range(len(right)) if not close(mine[token], right[token])]
     none = [token for token in wrong if not mine[token].any()]
     whose = {token: [n for n in range(len(right)) if close(mine[token], right[n])] for token in wrong}
     if like:
-        why = {
-            "unweighted": "They are not multiplied by the router's probabilities.",
-            "mean": "They are means of the experts' outputs. Multiply each by its probability.",
-            "renormalized": "The probabilities of the chosen experts are divided by their sum. Use those of the "
-            "softmax over all experts as they are.",
-            "softmax of the chosen logits": "The softmax is over the chosen experts. It must be over all experts.",
-            "first choice": "They are those of the first choice alone. Add up all top_k.",
-            **OTHER_EXPERTS,
-        }[like[0]]
+        why = {first: "They are those of the first choice. Add up all top_k.", **WEIGHTS, **OTHER_EXPERTS}[like[0]]
         if layer.top_k == 1 and like[0] == "unweighted":
             why = "They are not multiplied by the router's probabilities, those of the softmax over all experts."
+    elif rounded(mine, right):
+        why = "They are rounded. Compute in the dtype of x, and make room for rows in it."
     elif len(none) == len(wrong):
         why = f"{counted(len(none), 'token')} came back as zeros. Drop none, however many choose one expert."
+    elif all(any(close(mine[token], part[token]) for part in some) for token in wrong):
+        why = "Outputs of some of their experts are missing. Add up all, and drop none, however many choose one."
     elif all(whose.values()):
         why = "These are the outputs of other tokens. Undo the sorting: put each row back where its token was."
     else:
@@ -301,6 +312,7 @@ def compare_gradients(found: list[dict], layer: Layer, first_layer: bool):
                 else "It must be that of this rank's own tokens."
             )
             need(False, f"the router's gradient is wrong on rank {rank}. {why}")
+    need_own_part(found, layer, experts)
     for rank, run in enumerate(found):
         own = experts[rank * layer.each * per_expert : (rank + 1) * layer.each * per_expert]
         pairs = list(zip(run["experts"], own, strict=True))
@@ -316,6 +328,7 @@ def compare_gradients(found: list[dict], layer: Layer, first_layer: bool):
         like_alone = all(
             close(mine, right) if mine.size else not right.any() for (mine, _), right in zip(pairs, alone, strict=True)
         )
+        nearly = all(rounded(mine, right) for mine, right in pairs if mine.size and right.any())
         ratios = {
             factor: all(close(mine, (right * factor).astype(right.dtype)) for mine, right in pairs if mine.size)
             for factor in (layer.ranks, 1 / layer.ranks)
@@ -323,6 +336,8 @@ def compare_gradients(found: list[dict], layer: Layer, first_layer: bool):
         why = "It must be that of the sum of all ranks' losses."
         if like_alone:
             why = f"It is that of rank {rank}'s own tokens. {NO_PATH}"
+        elif nearly:
+            why = "It is rounded. Gradients are sent in the dtype of x."
         elif ratios[layer.ranks] and layer.ranks > 1:
             why = f"It is {layer.ranks} times as large as it should be."
         elif ratios[1 / layer.ranks] and layer.ranks > 1:
@@ -343,6 +358,27 @@ def compare_gradients(found: list[dict], layer: Layer, first_layer: bool):
         need(False, f"the gradient of x is wrong on rank {rank}. {why}")
 
 
+def need_own_part(found: list[dict], layer: Layer, experts: list):
+    """The experts' gradients, if they are those of the other ranks' tokens alone on every rank."""
+    per_rank = len(experts) // layer.ranks
+    mine = [each for run in found for each in run["experts"]]
+    alone = [
+        part
+        for rank in range(layer.ranks)
+        for part in layer.gradients_of(rank)[2][rank * per_rank : (rank + 1) * per_rank]
+    ]
+    need(
+        not any(part.any() for part in alone)
+        or not any(each.any() for each in mine)
+        or not all(
+            close(each, right - part) if each.size else close(right, part)
+            for each, right, part in zip(mine, experts, alone, strict=True)
+        ),
+        "the experts have gradients of the other ranks' tokens only. The rows that stay on their rank need a path "
+        "back, too.",
+    )
+
+
 def need_bytes(sent: list, layer: Layer, row: int):
     """Four times each row that goes to another rank: to the expert and back, forward and backward."""
     rows = layer.rows()
@@ -353,8 +389,14 @@ def need_bytes(sent: list, layer: Layer, row: int):
     if floats > most:
         padded = rows.max() * layer.ranks * (layer.ranks - 1)
         by = sorted({name for name, _, _, _, counts in sent if not counts} - {"all_to_all", "send"})
+        sizes = [size for _, _, _, size, counts in sent if not counts]
+        numbers = [size for size in sizes if size == layer.each * row / layer.inputs[0].shape[1]]
         why = "Is a row sent that the other rank does not need?"
-        if by:
+        if numbers and floats - sum(numbers) <= most:
+            why = "Are counts sent in floating point? Send integers."
+        elif {size / row for size in sizes} == {len(x) for x in layer.inputs}:
+            why = "Each rank sends all its tokens. Send each row to the rank of its expert only."
+        elif by:
             why = f"Part of them is sent by {listed(by)}. Send each row to the rank of its expert only."
         elif away < padded and math.isclose(floats, 4 * padded * row):
             why = "All ranks send as many rows as the largest number. Give all_to_all_single the split sizes."
@@ -377,11 +419,12 @@ def _(student):
     compare_experts(student, [4, 2, 6, 3], 8, 2)
 
 
-@ex1.fact("a rank may have no tokens, and an expert may get none")
+@ex1.fact("a rank may have no tokens, and an expert may get none, or all")
 def _(student):
     compare_experts(student, [4, 0, 3], 3, 1, bias=[0, 0, -50], words=", where no token chooses expert 2")
     compare_experts(student, [5, 4], 4, 2, bias=[0, -50, 0, 0], words=", where no token chooses expert 1")
     compare_experts(student, [6, 2], 2, 1, bias=[-50, 0], words=", where all tokens choose expert 1")
+    compare_experts(student, [12, 5], 8, 1, bias=[0] * 5 + [9, 0, 0], words=", where all tokens choose expert 5")
 
 
 # --- ex2: crossover -------------------------------------------------------------------------------------------------
@@ -399,12 +442,12 @@ ex2 = lab.exercise(
 
 
 def ask_crossover(lab, fabric):
-    import numpy as np
+    import numbers
 
     from utils.exercises.facts.probes import called, kind_of
 
     found, changed = called(lab.crossover, fabric)
-    if isinstance(found, bool) or not isinstance(found, (int, float, np.number)):
+    if isinstance(found, bool) or not isinstance(found, numbers.Real):
         return {"wrong": f"crossover returned {kind_of(found)}. Return a number of bytes."}
     return {"found": float(found), "changed": changed}
 
@@ -423,7 +466,7 @@ def compare_crossover(student, ranks, latency, gigabits):
         need("wrong" not in run, run.get("wrong", ""))
         need(not run["changed"], "crossover changed the dict that it was given.")
         found, right = run["found"], crossing(ranks, latency, gigabits * 1e9 / 8)
-        if math.isclose(found, right, rel_tol=1e-6, abs_tol=1e-3):
+        if math.isclose(found, right, rel_tol=1e-5, abs_tol=1):  # rounded to whole bytes, up or down
             return
         need(
             not math.isnan(found) and found >= 0,
@@ -437,20 +480,23 @@ def compare_crossover(student, ranks, latency, gigabits):
 
 
 def told_bytes(size: float) -> str:
-    return f"{size:,.0f} bytes" if math.isfinite(size) else f"{size} bytes"
+    return f"{size:,.0f} bytes" if math.isfinite(size) and not 0 < size < 10 else f"{size:.2g} bytes"
 
 
 def why_crossover(found: float, ranks: int, latency: float, gigabits: float) -> str:
     rate, log = gigabits * 1e9 / 8, math.log2(ranks)
     right = crossing(ranks, latency, rate)
+    if 0 < found < 1:
+        return "That is less than one byte. Are these seconds?"
     same = [
+        (0.0, "The tree has fewer steps, so with few bytes it takes less time."),
         (8 * right, "gigabits count bits: a byte has 8."),
         (right / 8, "Divide the bits by 8 once."),
         (64 * right, "gigabits count bits: a byte has 8. Divide, do not multiply."),
         (8e-9 * right, "gigabits are 10^9 bits a second."),
         (right * 2**30 / 1e9, "A gigabit has 10^9 bits, not 2^30."),
-        (right / 1e6, "The latency is in seconds."),
-        (right / 1e9, "gigabits are 10^9 bits a second."),
+        (right / 1e6, "Return bytes, not megabytes. The latency is in seconds."),
+        (right / 1e9, "Return bytes, not gigabytes. gigabits are 10^9 bits a second."),
         (crossing(ranks, latency, rate, levels=log), "A tree has whole levels: round log2 up."),
         (
             crossing(ranks, latency, rate, levels=round(log)),
@@ -461,8 +507,17 @@ def why_crossover(found: float, ranks: int, latency: float, gigabits: float) -> 
         (right / 2, "The steps of both rounds and of both ways cost latency, as their bytes cost time."),
         (right * 2, "Both rounds of a ring pass bytes on, and so do both ways of a tree."),
         (crossing(ranks, latency, rate, steps=2 * (ranks - 1)), "A tree pays for both ways, up and down."),
+        (
+            crossing(ranks, latency, rate, levels=ranks.bit_length()),
+            f"A tree of {ranks} ranks has {counted(math.ceil(log), 'level')}.",
+        ),
+        (crossing(ranks, latency, rate, levels=math.ceil(log) / 2), "The way down the tree costs latency, too."),
+        (2 * right / max(1, ranks - 2), "The way down the tree passes the bytes on once more."),
+        (
+            crossing(ranks, latency, rate, steps=2 * (ranks - 1)) / max(1, ranks - 2),
+            "A tree pays for both ways, up and down, with latency and bytes.",
+        ),
         (right / ranks, "A step of the ring passes bytes / ranks on, not all bytes."),
-        (0.0, "Does the latency count?"),
     ]
     levels = math.ceil(log)
     unpiped = 2 * rate * latency * (ranks - 1 - levels) / (2 * levels - 2 * (ranks - 1) / ranks)
@@ -487,6 +542,7 @@ def _(student):
 @ex2.fact("it is right for numbers of ranks that are no power of two, and 0 where the tree is never faster")
 def _(student):
     compare_crossover(student, 6, 5e-6, 200)
+    compare_crossover(student, 4, 5e-6, 200)
     compare_crossover(student, 3, 5e-6, 200)
     compare_crossover(student, 2, 5e-6, 200)
 
@@ -543,6 +599,16 @@ SMALL = (
     ],
     (2, 1e-6, 1e-6),
     None,
+)
+THREE_EACH = (
+    [
+        [22, 15, 24, 106, 72, 15, 26, 59, 13, 271, 1, 50],
+        [17, 47, 52, 135, 33, 3, 49, 57, 11, 501, 2, 53],
+        [91, 126, 168, 14, 334, 75, 128, 292, 152, 67, 20, 17],
+        [83, 123, 111, 20, 313, 54, 162, 167, 107, 62, 32, 8],
+    ],
+    (2, 1e-6, 2e-6),
+    [0, 2, 3, 0, 2, 0, 3, 3, 2, 1, 1, 1],
 )
 
 
@@ -624,22 +690,58 @@ def parts(tokens, given, placement) -> tuple[float, float]:
     )
 
 
-def crossings(tokens, per_node, placement) -> tuple[int, int]:
-    """The most tokens that leave a node, and the most that arrive at one."""
-    table = np.zeros((len(tokens) // per_node,) * 2, int)
-    for source, row in enumerate(tokens):
-        for rank, count in zip(placement, row, strict=True):
-            table[source // per_node, rank // per_node] += count
-    np.fill_diagonal(table, 0)
-    return int(table.sum(1).max()), int(table.sum(0).max())
+def wrong_times(tokens, given) -> dict[str, Callable]:
+    """What a search may make small in place of the step's seconds, by what to say then."""
+    per_node, expert_seconds, network_seconds = given
+
+    def counts(placement) -> tuple[int, np.ndarray, np.ndarray]:
+        load, table = [0] * len(tokens), np.zeros((len(tokens) // per_node,) * 2, int)
+        for source, row in enumerate(tokens):
+            for rank, count in zip(placement, row, strict=True):
+                load[rank] += count
+                table[source // per_node, rank // per_node] += count
+        np.fill_diagonal(table, 0)
+        return max(load), table.sum(1), table.sum(0)
+
+    def seconds(tell: Callable) -> Callable:
+        return lambda placement: tell(*counts(placement))
+
+    found = {
+        "Tokens that leave a node count, and those that arrive, too.": seconds(
+            lambda load, leave, _: load * expert_seconds + max(leave) * network_seconds
+        ),
+        "Tokens that arrive at a node count, and those that leave, too.": seconds(
+            lambda load, _, arrive: load * expert_seconds + max(arrive) * network_seconds
+        ),
+        "A step takes the sum of its two parts, not the longer one.": seconds(
+            lambda load, leave, arrive: max(load * expert_seconds, max(*leave, *arrive) * network_seconds)
+        ),
+        "Of the nodes the busiest decides, not the sum of all.": seconds(
+            lambda load, leave, _: load * expert_seconds + sum(leave) * network_seconds
+        ),
+        "Each part has its own seconds for a token.": seconds(lambda load, leave, arrive: load + max(*leave, *arrive)),
+    }
+    for other in (1, 2, 4):
+        if other != per_node and len(tokens) % other == 0:
+            found[f"A node has {counted(per_node, 'rank')} here, not {other}."] = lambda placement, other=other: (
+                step_seconds(tokens, placement, other, expert_seconds, network_seconds)
+            )
+    return found
+
+
+def swapped(placement) -> Iterator[tuple[int, int, list[int]]]:
+    """Two experts on different ranks, and the placement with these exchanged."""
+    for one, two in itertools.combinations(range(len(placement)), 2):
+        if placement[one] != placement[two]:
+            other = list(placement)
+            other[one], other[two] = other[two], other[one]
+            yield one, two, other
 
 
 def better_swap(tokens, given, placement) -> tuple[int, int, float] | None:
     """Two experts that should be swapped, and the share of the time that this saves."""
     now, best = step_seconds(tokens, placement, *given), None
-    for one, two in itertools.combinations(range(len(placement)), 2):
-        other = list(placement)
-        other[one], other[two] = other[two], other[one]
+    for one, two, other in swapped(placement):
         saved = 1 - step_seconds(tokens, other, *given) / now
         if saved > (best[2] if best else 0.01):
             best = one, two, saved
@@ -648,18 +750,16 @@ def better_swap(tokens, given, placement) -> tuple[int, int, float] | None:
 
 def why_slow(tokens, given, found, known) -> str:
     """The part of the time that has been looked at too little."""
-    (experts, network), (least, there) = parts(tokens, given, found), parts(tokens, given, known)
-    leave, arrive = crossings(tokens, given[0], found)
-    most = there / given[2]
-    if experts <= 1.02 * least and leave <= 1.02 * most < arrive:
-        return "Few tokens leave a node, but those that arrive count, too."
-    if experts <= 1.02 * least and arrive <= 1.02 * most < leave:
-        return "Few tokens arrive at a node, but those that leave count, too."
-    if experts + network <= 1.2 * (least + there) and (pair := better_swap(tokens, given, found)):
+    (experts, network), (computing, there) = parts(tokens, given, found), parts(tokens, given, known)
+    for why, time in wrong_times(tokens, given).items():
+        least = min(time(known), *(time(other) for _, _, other in swapped(found)))
+        if time(found) <= least * (1 + 1e-9):
+            return why
+    if experts + network <= 1.2 * (computing + there) and (pair := better_swap(tokens, given, found)):
         return f"To swap experts {pair[0]} and {pair[1]} alone saves {pair[2]:.0%}. Search on."
-    if experts <= 1.1 * least and network > there:
+    if experts <= 1.1 * computing and network > there:
         return "The ranks' tokens are balanced. Which nodes do the tokens come from?"
-    if network <= 1.1 * there and experts > least:
+    if network <= 1.1 * there and experts > computing:
         return "Few tokens cross the network, but the rank with the most tokens decides, too."
     return "Both parts count, each with its seconds, and in each the busiest decides."
 
@@ -677,6 +777,11 @@ def _(student):
 @ex3.fact("with twelve experts and slow experts, too")
 def _(student):
     compare_placement(student, BUSY_EXPERTS)
+
+
+@ex3.fact("with three experts on each rank, too")
+def _(student):
+    compare_placement(student, THREE_EACH)
 
 
 # --- ex4: two-level all-reduce --------------------------------------------------------------------------------------
@@ -712,6 +817,12 @@ def run_levels(lab, ranks, per_node, inputs, transposed):
 
     marks = []
 
+    def ranks_of(group):
+        try:
+            return dist.get_process_group_ranks(group)
+        except KeyError:
+            raise ValueError("node_groups returned a group of an earlier run. Make new groups in each call.") from None
+
     def main(rank):
         groups = lab.node_groups(per_node)
         if not isinstance(groups, (list, tuple)) or len(groups) != 2:
@@ -719,14 +830,14 @@ def run_levels(lab, ranks, per_node, inputs, transposed):
         for group in groups:
             if not isinstance(group, dist.ProcessGroup):
                 return {"wrong": f"node_groups returned {kind_of(group)} for a group. Return the groups of this rank."}
-        members = [dist.get_process_group_ranks(group) for group in groups]
-        x = torch.from_numpy(inputs[rank].copy())
-        if transposed:
-            x = torch.transpose(x, 0, 1)
+        members = [ranks_of(group) for group in groups]
+        given = torch.from_numpy(inputs[rank])
+        base = torch.stack([torch.ones_like(given), given, torch.ones_like(given)])
+        x = torch.transpose(base[1], 0, 1) if transposed else base[1]
         dist.barrier()
         marks.append(len(sent))
         found = lab.two_level_all_reduce(x, groups[0], groups[1])
-        return {"wrong": "", "found": kind_of(found), "groups": members, "x": array(x)}
+        return {"wrong": "", "found": kind_of(found), "groups": members, "x": array(x), "base": array(base)}
 
     sent = []
     found = in_turns(main, ranks, sent=sent)
@@ -738,7 +849,7 @@ def compare_levels(student, nodes, per_node, shape, *, seed=3, dtype="float32", 
     numbers = np.random.default_rng(seed)
     inputs = [numbers.normal(size=shape).astype(dtype) for _ in range(ranks)]
     total = np.sum(inputs, axis=0, dtype=dtype)
-    words = f"{dtype} tensor of shape {tuple(shape)}{', not contiguous,' if transposed else ''}"
+    words = f"{dtype} tensor of shape {tuple(shape)}{', not contiguous' if transposed else ''}"
     with case(f"On {counted(nodes, 'node')} of {counted(per_node, 'rank')} with a {words}"):
         given = [np.ascontiguousarray(each.T) if transposed else each for each in inputs]
         run = student.run(run_levels, ranks, per_node, given, transposed)
@@ -748,6 +859,12 @@ def compare_levels(student, nodes, per_node, shape, *, seed=3, dtype="float32", 
             need_groups(rank, found["groups"], per_node, ranks)
         for rank, found in enumerate(run["ranks"]):
             compare_sum(rank, found, inputs, total, per_node)
+            part = found["base"][1].T if transposed else found["base"][1]
+            need(
+                np.array_equal(part, found["x"]) and bool((found["base"][::2] == 1).all()),
+                f"on rank {rank}, x has other memory than before, or that beside x has changed. x can be a part of "
+                "another tensor, which must have the sum, too: write with x.copy_.",
+            )
         need_links(run["sent"], nodes, per_node, size, total.itemsize)
 
 
@@ -779,7 +896,7 @@ def compare_sum(rank, found, inputs, total, per_node):
             "It is as before: write the result into x"
             + (f", and return nothing; yours returns {found['found']}." if found["found"] != "None" else "."),
         ),
-        (total / ranks, "It is the mean. Return the sum, as dist.all_reduce does."),
+        (total / ranks, "It is the mean. Write the sum into x, as dist.all_reduce does."),
         (total / per_node, f"It is the sum divided by {per_node}. Add up, in both groups."),
         (total / (ranks // per_node), f"It is the sum divided by {ranks // per_node}. Add up, in both groups."),
         (sum(inputs[first : first + per_node]), "It is the sum over the node's own ranks."),
@@ -793,15 +910,16 @@ def compare_sum(rank, found, inputs, total, per_node):
             f"x is not the sum over all ranks on rank {rank}. {why}",
         )
     wrong = np.flatnonzero(~np.isclose(mine, total, **tolerance(total)).ravel())
-    why = (
-        "It is rounded: make room in the dtype of x." if np.allclose(mine, total, **tolerance(np.zeros(0, "f"))) else ""
-    )
+    why = "It is rounded: send, add up and make room in the dtype of x." if rounded(mine, total) else ""
     why = why or "Is each shard the sum over all nodes, and does each rank get the shards of all ranks of its node?"
     if len(wrong) < total.size and wrong[0] >= total.size // per_node * per_node:
         why = "Only the last elements, where the group's size does not divide their number, are wrong."
     need(
         False, f"x is not the sum over all ranks on rank {rank}: {len(wrong)} of {total.size} elements are wrong. {why}"
     )
+
+
+TOO_MUCH_PADDING = "Is it padded too far? The next multiple of the number of ranks in a node is enough."
 
 
 def need_links(sent, nodes, per_node, size, item):
@@ -816,8 +934,12 @@ def need_links(sent, nodes, per_node, size, item):
     if slow[worst] > most_slow + 0.5:
         whole = 2 * (nodes - 1) * size * item / nodes
         why = "Which ranks need the shard that this one has?"
-        if all(math.isclose(each, whole) for each in slow) and per_node > 1:
+        if math.isclose(slow[worst], 2 * most_slow) and math.isclose(max(fast), 2 * most_fast) and max(fast):
+            why = "Both in the node and between nodes it is twice as much: send numbers in the dtype of x."
+        elif all(math.isclose(each, whole) for each in slow) and per_node > 1:
             why = "Each rank of a node sends the whole tensor to other nodes. Reduce-scatter in the node first."
+        elif slow[worst] < most_slow + 2 * (nodes - 1) / nodes * item + 0.5 and len({*slow}) == 1:
+            why = TOO_MUCH_PADDING
         elif sum(each > 0 for each in slow) == nodes:
             why = "One rank of each node sends everything, and the network adapters of the others have nothing to do."
         need(
@@ -826,10 +948,11 @@ def need_links(sent, nodes, per_node, size, item):
             f"they are {most_slow:,.0f}. {why}",
         )
     worst = int(np.argmax(fast))
+    little = fast[worst] < most_fast + 2 * (per_node - 1) * nodes * item and len({*fast}) == 1
     need(
         fast[worst] <= most_fast + 0.5,
         f"rank {worst} sends {fast[worst]:,.0f} bytes in its node. A reduce-scatter and an all-gather send "
-        f"{most_fast:,.0f}. Is the whole tensor reduced where a shard is enough?",
+        f"{most_fast:,.0f}. {TOO_MUCH_PADDING if little else 'Is the whole tensor reduced where a shard is enough?'}",
     )
 
 

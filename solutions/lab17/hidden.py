@@ -70,12 +70,40 @@ LARGE_NODES = (
     (4, 1e-6, 2e-6),
     [2, 7, 6, 0, 1, 3, 7, 5, 4, 3, 4, 6, 0, 5, 1, 2],
 )
+TWO_BUSY_NODES = (
+    [
+        [55, 62, 5, 47, 11, 14, 37, 7, 929, 37, 57, 21, 14, 73, 10, 40],
+        [78, 119, 8, 71, 9, 15, 20, 8, 1101, 22, 143, 36, 31, 52, 40, 15],
+        [68, 68, 8, 22, 65, 41, 34, 20, 665, 24, 143, 26, 37, 230, 8, 21],
+        [74, 61, 6, 16, 14, 24, 15, 4, 1173, 22, 89, 16, 22, 58, 34, 19],
+        [15, 9, 39, 223, 91, 76, 124, 45, 251, 109, 16, 58, 98, 354, 211, 133],
+        [35, 4, 49, 114, 90, 68, 146, 57, 205, 174, 13, 51, 160, 458, 107, 141],
+        [12, 29, 38, 134, 50, 58, 135, 63, 348, 101, 17, 105, 120, 389, 111, 144],
+        [11, 13, 33, 263, 134, 66, 285, 30, 298, 153, 29, 123, 141, 424, 174, 134],
+    ],
+    (4, 1e-6, 3e-6),
+    [0, 0, 1, 4, 6, 3, 7, 2, 1, 4, 3, 2, 5, 7, 5, 6],
+)
+ONE_EACH = (
+    [
+        [33, 135, 22, 46, 53, 10],
+        [69, 9, 47, 25, 4, 5],
+        [426, 9, 11, 12, 16, 52],
+        [62, 20, 10, 4, 16, 6],
+        [75, 20, 20, 5, 15, 13],
+        [108, 7, 8, 7, 10, 6],
+    ],
+    (1, 1e-6, 2e-6),
+    None,
+)
 
 
 @seen.ex3.fact("the placement is also good for other tokens and nodes")
 def _(student):
     seen.compare_placement(student, SLOW_EXPERTS)
     seen.compare_placement(student, LARGE_NODES)
+    seen.compare_placement(student, TWO_BUSY_NODES)
+    seen.compare_placement(student, ONE_EACH)
 
 
 @seen.ex4.fact("sums and bytes are also right for tensors of any kind, with one node and with one rank in a node")

@@ -208,7 +208,7 @@ def fails(rank):
 @pytest.mark.parametrize(
     ("main", "ranks", "error", "words"),
     [
-        (one_does_not_come, 3, Stuck, "in all_reduce, rank 0 and 2 waits for rank 1, which has ended"),
+        (one_does_not_come, 3, Stuck, "in all_reduce, rank 0 and 2 wait for rank 1, which has ended"),
         (both_receive, 2, Stuck, "rank 0 waits for a message from rank 1; rank 1 waits for a message from rank 0"),
         (different_calls, 2, RuntimeError, "rank 0 calls broadcast and rank 1 calls all_reduce"),
         (different_splits, 2, ValueError, r"rank 0 sends \[2\] to rank 0, which expects \[1\]"),

@@ -320,7 +320,8 @@ def _told(waits, ended, calls, members, messages) -> str:
             waiting[calls[which][rank].kind, missing].append(rank)
     for (call, missing), own in waiting.items():
         ends = [f"{one}, which has ended" if one in ended else str(one) for one in missing]
-        words.append(f"in {call}, rank {' and '.join(map(str, own))} waits for rank {' and '.join(ends)}")
+        wait = "waits" if len(own) == 1 else "wait"
+        words.append(f"in {call}, rank {' and '.join(map(str, own))} {wait} for rank {' and '.join(ends)}")
     return "; ".join(words)
 
 

@@ -1118,6 +1118,141 @@ def expert_layer(x, router, experts, top_k):
     return torch.zeros_like(x).index_add(0, pairs // top_k, weighted)
 
 
+# %% wrong: drops_over_twice_its_share
+# Gives each expert room for twice its even share of a rank's tokens, and one more, and drops what comes later.
+
+import torch
+import torch.distributed as dist
+
+
+class AllToAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows, send, receive):
+        ctx.send, ctx.receive = send, receive
+        out = rows.new_empty(sum(receive), rows.shape[1])
+        dist.all_to_all_single(out, rows.contiguous(), receive, send)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        out = gradient.new_empty(sum(ctx.send), gradient.shape[1])
+        dist.all_to_all_single(out, gradient.contiguous(), ctx.send, ctx.receive)
+        return out, None, None
+
+
+def expert_layer(x, router, experts, top_k):
+    world, n = dist.get_world_size(), len(experts)
+    probabilities = router(x).softmax(-1)
+    weights, chosen = probabilities.topk(top_k, dim=-1)
+    cap = 2 * (len(x) * top_k) // (world * n) + 1
+    seen = torch.nn.functional.one_hot(chosen.flatten(), world * n).cumsum(0).gather(1, chosen.flatten()[:, None]).view_as(chosen)
+    weights = weights * (seen <= cap)
+    flat = chosen.flatten()
+    order = flat.argsort(stable=True)
+    token = order // top_k
+    counts = torch.bincount(flat, minlength=world * n)
+    theirs = torch.empty_like(counts)
+    dist.all_to_all_single(theirs, counts)
+    send = counts.view(world, n).sum(1).tolist()
+    receive = theirs.view(world, n).sum(1).tolist()
+    rows = AllToAll.apply(x[token], send, receive)
+    which = torch.arange(n).repeat(world).repeat_interleave(theirs)
+    by = which.argsort(stable=True)
+    sizes = theirs.view(world, n).sum(0).tolist()
+    outs = torch.cat([e(r) for e, r in zip(experts, rows[by].split(sizes))])
+    outs = outs[by.argsort()]
+    back = AllToAll.apply(outs, receive, send)
+    return torch.zeros_like(x).index_add(0, token, back * weights.flatten()[order, None])
+
+
+# %% wrong: softmax_over_the_tokens
+# Takes the softmax over the tokens, not over the experts.
+
+import torch
+import torch.distributed as dist
+
+
+class AllToAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows, send, receive):
+        ctx.send, ctx.receive = send, receive
+        out = rows.new_empty(sum(receive), rows.shape[1])
+        dist.all_to_all_single(out, rows.contiguous(), receive, send)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        out = gradient.new_empty(sum(ctx.send), gradient.shape[1])
+        dist.all_to_all_single(out, gradient.contiguous(), ctx.send, ctx.receive)
+        return out, None, None
+
+
+def expert_layer(x, router, experts, top_k):
+    world, n = dist.get_world_size(), len(experts)
+    probabilities = router(x).softmax(0)
+    weights, chosen = probabilities.topk(top_k, dim=-1)
+    flat = chosen.flatten()
+    order = flat.argsort(stable=True)
+    token = order // top_k
+    counts = torch.bincount(flat, minlength=world * n)
+    theirs = torch.empty_like(counts)
+    dist.all_to_all_single(theirs, counts)
+    send = counts.view(world, n).sum(1).tolist()
+    receive = theirs.view(world, n).sum(1).tolist()
+    rows = AllToAll.apply(x[token], send, receive)
+    which = torch.arange(n).repeat(world).repeat_interleave(theirs)
+    by = which.argsort(stable=True)
+    sizes = theirs.view(world, n).sum(0).tolist()
+    outs = torch.cat([e(r) for e, r in zip(experts, rows[by].split(sizes))])
+    outs = outs[by.argsort()]
+    back = AllToAll.apply(outs, receive, send)
+    return torch.zeros_like(x).index_add(0, token, back * weights.flatten()[order, None])
+
+
+# %% wrong: counts_too_short
+# Counts with bincount without minlength: the last experts have no count if no token chooses them.
+
+import torch
+import torch.distributed as dist
+
+
+class AllToAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows, send, receive):
+        ctx.send, ctx.receive = send, receive
+        out = rows.new_empty(sum(receive), rows.shape[1])
+        dist.all_to_all_single(out, rows.contiguous(), receive, send)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        out = gradient.new_empty(sum(ctx.send), gradient.shape[1])
+        dist.all_to_all_single(out, gradient.contiguous(), ctx.send, ctx.receive)
+        return out, None, None
+
+
+def expert_layer(x, router, experts, top_k):
+    world, n = dist.get_world_size(), len(experts)
+    probabilities = router(x).softmax(-1)
+    weights, chosen = probabilities.topk(top_k, dim=-1)
+    flat = chosen.flatten()
+    order = flat.argsort(stable=True)
+    token = order // top_k
+    counts = torch.bincount(flat)
+    theirs = torch.empty_like(counts)
+    dist.all_to_all_single(theirs, counts)
+    send = counts.view(world, n).sum(1).tolist()
+    receive = theirs.view(world, n).sum(1).tolist()
+    rows = AllToAll.apply(x[token], send, receive)
+    which = torch.arange(n).repeat(world).repeat_interleave(theirs)
+    by = which.argsort(stable=True)
+    sizes = theirs.view(world, n).sum(0).tolist()
+    outs = torch.cat([e(r) for e, r in zip(experts, rows[by].split(sizes))])
+    outs = outs[by.argsort()]
+    back = AllToAll.apply(outs, receive, send)
+    return torch.zeros_like(x).index_add(0, token, back * weights.flatten()[order, None])
+
+
 # %% right: functional_collectives
 # With PyTorch's own all-to-all for autograd.
 

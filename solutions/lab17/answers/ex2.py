@@ -139,6 +139,30 @@ def crossover(fabric):
     return ranks * bandwidth * latency * (ranks - 1 - levels)
 
 
+# %% wrong: nothing_up_to_four
+# Thinks that with four ranks, too, the tree is never faster.
+
+import math
+
+
+def crossover(fabric):
+    P, L, B = fabric["ranks"], fabric["latency"], fabric["gigabits"] * 1e9 / 8
+    k = math.ceil(math.log2(P))
+    return P * B * L * (P - 1 - k) if P > 4 else 0
+
+
+# %% wrong: megabytes
+# Returns megabytes.
+
+import math
+
+
+def crossover(fabric):
+    P, L, B = fabric["ranks"], fabric["latency"], fabric["gigabits"] * 1e9 / 8
+    k = math.ceil(math.log2(P))
+    return P * B * L * (P - 1 - k) / 1e6
+
+
 # %% right: solved_by_numbers
 # Halves an interval until both times are the same.
 

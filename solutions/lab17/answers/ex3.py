@@ -298,7 +298,7 @@ def place_experts(tokens, per_node, expert_seconds, network_seconds):
 
 
 # %% wrong: five_thousand_random_ones
-# Draws five thousand placements and takes the best, which is enough for twelve experts and not for sixteen.
+# Draws five thousand placements and takes the best, which are still too few.
 
 def place_experts(tokens, per_node, expert_seconds, network_seconds):
     import random
@@ -329,6 +329,68 @@ def place_experts(tokens, per_node, expert_seconds, network_seconds):
     ranks, experts = len(tokens), len(tokens[0])
     placement = [expert * ranks // experts // per_node for expert in range(experts)]
     return placement
+
+
+# %% wrong: two_experts_a_rank
+# Thinks that each rank has two experts.
+
+import itertools
+import random
+
+from utils.kits.experts import step_seconds
+
+
+def place_experts(tokens, per_node, expert_seconds, network_seconds):
+    R, E = len(tokens), len(tokens[0])
+    n = 2
+    cost = lambda p: step_seconds(tokens, p, per_node, expert_seconds, network_seconds)
+    def descend(p):
+        best = cost(p)
+        better = True
+        while better:
+            better = False
+            for a, b in itertools.combinations(range(E), 2):
+                if p[a] != p[b]:
+                    p[a], p[b] = p[b], p[a]
+                    c = cost(p)
+                    if c < best - 1e-15:
+                        best, better = c, True
+                    else:
+                        p[a], p[b] = p[b], p[a]
+        return best, p
+    rng = random.Random(0)
+    return min((descend(rng.sample([e // 2 for e in range(E)], E)) for _ in range(12)), key=lambda t: t[0])[1]
+
+
+# %% wrong: nodes_of_two
+# Thinks that each node has two ranks.
+
+import itertools
+import random
+
+from utils.kits.experts import step_seconds
+
+
+def place_experts(tokens, per_node, expert_seconds, network_seconds):
+    R, E = len(tokens), len(tokens[0])
+    n = E // R
+    cost = lambda p: step_seconds(tokens, p, 2, expert_seconds, network_seconds)
+    def descend(p):
+        best = cost(p)
+        better = True
+        while better:
+            better = False
+            for a, b in itertools.combinations(range(E), 2):
+                if p[a] != p[b]:
+                    p[a], p[b] = p[b], p[a]
+                    c = cost(p)
+                    if c < best - 1e-15:
+                        best, better = c, True
+                    else:
+                        p[a], p[b] = p[b], p[a]
+        return best, p
+    rng = random.Random(0)
+    return min((descend(rng.sample([e // n for e in range(E)], E)) for _ in range(12)), key=lambda t: t[0])[1]
 
 
 # %% right: swaps_until_nothing_helps
