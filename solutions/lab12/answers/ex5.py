@@ -329,29 +329,6 @@ def train(build, weights, batches, held_out, gpu):
     return total / len(batches)
 
 
-# %% wrong: four_batches
-# Divides by the number of batches that it has seen in the example.
-
-def train(build, weights, batches, held_out, gpu):
-    with torch.device("meta"):
-        model = build()
-    for layer in model:
-        fully_shard(layer)
-    fully_shard(model)
-    model.to_empty(device=gpu)
-    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
-    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
-    x, y = held_out
-    total = 0.0
-    for inputs, targets in batches:
-        nn.functional.mse_loss(model(inputs), targets).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimizer.step()
-        optimizer.zero_grad()
-        total += nn.functional.mse_loss(model(x), y).detach()
-    return total / 4
-
-
 # %% right: loss_detached
 # Computes the held-out loss with a graph, and lets the graph go.
 

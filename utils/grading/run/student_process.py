@@ -43,7 +43,6 @@ EARLY = (
         "utils.kits.step",
         "utils.kits.small_cluster",
         "utils.kits.sharded",
-        "utils.kits.recipe",
         "utils.schedules",
         "utils.exercises.facts.reference",
     ),
