@@ -7,7 +7,7 @@ looked at, for libraries need memory of their own there.
 
 import math
 from collections import Counter
-from itertools import cycle, pairwise, permutations, product
+from itertools import cycle, permutations, product
 from typing import Any
 
 import numpy as np
@@ -1291,94 +1291,3 @@ def _(student):
         for f, b, s, h in zip(told["forward"], told["backward"], told["start"], run["held"], strict=True)
     )
     return 100 * fullest / whole
-
-
-# --- ex5: a recipe that leaks ---------------------------------------------------------------------------------------
-
-ex5 = lab.exercise(
-    "ex5",
-    star=True,
-    title="Mend a recipe that leaks",
-    hints=[
-        "leaky has five mistakes: how it builds, when it creates the optimizer, what it clips by, what it keeps after "
-        "a step, and what it adds up.",
-        "Lesson 12 builds on the meta device, shards, and calls to_empty. set_model_state_dict with "
-        "full_state_dict=True then fills the shards.",
-        "fully_shard replaces parameters by DTensors. An optimizer that was created before has the old ones.",
-        "nn.utils.clip_grad_norm_ takes DTensors, and gathers a norm, not the gradients.",
-        "A loss keeps its graph, and the graph keeps the activations. A held-out loss needs no graph: use "
-        "torch.no_grad(), and add up .item().",
-    ],
-)
-RECIPE = (16, 128, 4, 1)  # layers, hidden, steps, seed
-ALIKE = 5e-5  # of a loss
-GROWN = 0.25  # of the activations of a forward pass: what a rank may hold more before each batch
-
-
-def most_held(ranks, layers, hidden) -> float:
-    """Bytes per parameter: shards of weights, gradients and momentum, six layers, and a forward pass's activations."""
-    from utils.kits.recipe import SAMPLES
-
-    return 12 / ranks + 24 / layers + 4 * SAMPLES / hidden
-
-
-def run_recipe(lab, ranks, recipe):
-    from utils.kits.recipe import watched_alone
-
-    return watched_alone(ranks, lab.train, *recipe)
-
-
-def compare_losses(student, recipe):
-    from utils.kits.recipe import one_process
-
-    loss, right, steps = student.run(run_recipe, 1, recipe)[0], one_process(*recipe), recipe[2]
-
-    def is_(value) -> bool:
-        return math.isclose(loss, value, rel_tol=ALIKE)
-
-    mistakes = {
-        "That is the loss of the first weights: which parameters does the optimizer have?": {"lr": 0.0},
-        "Clip the norm of the gradients before the step.": {"clip": math.inf},
-    }
-    why = [words for words, mistake in mistakes.items() if is_(one_process(*recipe, **mistake))]
-    why += ["Return the mean of the losses, not their sum."] if is_(steps * right) else []
-    why += ["Is the gradients' norm clipped, and is the result a number?"] if math.isnan(loss) else []
-    why += ["Does the model begin with `weights`? Are gradients cleared, and is each loss computed after the step?"]
-    need(is_(right), f"train returned {loss:.4f}, but one process without shards has {right:.4f}. {why[0]}")
-
-
-def need_mended(student, ranks, recipe):
-    from utils.kits.recipe import SAMPLES
-
-    layers, hidden, *_ = recipe
-    _, held, most = student.run(run_recipe, ranks, recipe)
-    cap, activations = most_held(ranks, layers, hidden), 4 * SAMPLES / hidden
-    with case(f"On {ranks} ranks, with {layers} layers, in bytes per parameter"):
-        need(len(held) == recipe[2], "iterate once over `batches`: for x, y in batches.")
-        need(
-            most[0] <= cap,
-            f"a rank holds {most[0]:.1f} before the first batch, and may hold {cap:.1f}. The whole model takes 4. "
-            "Where is it built, and when is it sharded?",
-        )
-        grown = max(b - a for a, b in pairwise(held[1:]))
-        need(
-            grown <= GROWN * activations,
-            f"a rank holds {grown:.2f} more with each batch. The activations of a forward pass take "
-            f"{activations:.2f}: what keeps the graph of each held-out loss?",
-        )
-        need(
-            max(most) <= cap,
-            f"a rank holds {max(most):.1f} in a step, and may hold {cap:.1f}. Which weights or gradients are whole "
-            "there, and how many layers at a time? Between the steps it holds "
-            f"{max(held[1:]):.1f}, and its shards take {12 / ranks:.1f}.",
-        )
-
-
-@ex5.fact("on one rank, the mean loss is that of one process without shards")
-def _(student):
-    compare_losses(student, RECIPE)
-
-
-@ex5.fact("on eight ranks, each holds its shards, a few layers and one pass's activations (simulated devices)")
-def _(student):
-    need_mended(student, 8, RECIPE)
