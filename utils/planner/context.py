@@ -35,7 +35,8 @@ class RingAttention(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, *gradients):
+        (gradient,) = gradients
         query, key, value, _, _ = ctx.saved_tensors
         context, wide = ctx.context, torch.float32
         of_query, of_key, of_value = (torch.zeros_like(each, dtype=wide) for each in (query, key, value))

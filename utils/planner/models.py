@@ -292,8 +292,8 @@ class _AllToAll(torch.autograd.Function):
         return torch.empty_like(x)
 
     @staticmethod
-    def backward(ctx, gradient):
-        return _AllToAll.forward(ctx, gradient)
+    def backward(ctx, *gradients):
+        return _AllToAll.forward(ctx, *gradients)
 
 
 def _add_up(tensor: torch.Tensor, _) -> torch.Tensor:

@@ -55,7 +55,7 @@ class Plan:
         rows = [_row(each) for each in (*self.fits, *self.too_large)]
         rows += [_columns(layout) | {"reason": reason} for layout, reason in self.refused]
         found = pd.DataFrame(rows)
-        unused = [name for name in ("context", "experts") if (found[name] == 1).all()]
+        unused = [name for name in ("context", "experts") if set(found[name]) == {1}]
         return found.drop(columns=unused)
 
     def table(self, n: int | None = None, *, everything: bool = False) -> pd.DataFrame:

@@ -253,7 +253,7 @@ class Replay:
         self.wait_for_gradients()
         self.copies = max(self.copies, self.compute)  # weights may just have been trained
         for unit, events, _ in (step for block in blocks for step in forward_steps(block)):
-            if not held:
+            if unit is not None and not held:
                 self.take(unit, self.gather(unit))
             self.run(events)
 

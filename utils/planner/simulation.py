@@ -103,8 +103,8 @@ class _AllToAll(torch.autograd.Function):
         return got
 
     @staticmethod
-    def backward(ctx, gradient):
-        return _AllToAll.forward(ctx, gradient, ctx.group), None
+    def backward(ctx, *gradients):
+        return _AllToAll.forward(ctx, *gradients, ctx.group), None
 
 
 def through(each: nn.Module, x, angles, recompute: str):

@@ -191,9 +191,9 @@ class _Border(torch.autograd.Function):
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, *gradients):
         _watching[-1].events.append(Boundary())
-        return gradient, None
+        return *gradients, None
 
 
 def record_kernel(size: int) -> None:
