@@ -257,7 +257,8 @@ def compare_ring(student, ranks, shape, *, backward=True, seed=0, dtype="float64
         q, k, v = [torch.from_numpy(each).requires_grad_() for each in whole.copy()]
         right = attention(q, k, v)
         for rank, told in enumerate(run):
-            compare_ring_output(told["output"], right.chunk(ranks, 2)[rank].detach().numpy(), whole, ranks, rank)
+            own = right.chunk(ranks, 2)[rank].detach().numpy()
+            compare_ring_output(told["output"], own, whole, ranks, rank, large=scale > 2)
         for rank, told in enumerate(run):
             unchanged = all(
                 np.array_equal(mine, part)
@@ -269,7 +270,7 @@ def compare_ring(student, ranks, shape, *, backward=True, seed=0, dtype="float64
         return run
 
 
-def compare_ring_output(found, right, whole, ranks, rank):
+def compare_ring_output(found, right, whole, ranks, rank, *, large=False):
     need(
         found.shape == right.shape,
         f"the output of rank {rank} has the shape {found.shape} instead of {right.shape}, that of q.",
@@ -279,11 +280,10 @@ def compare_ring_output(found, right, whole, ranks, rank):
         why = (
             ""
             if np.isfinite(found).all()
-            else (
-                "It is not finite. A tensor that is being received has its values after wait(). exp(lse) overflows if "
-                "scores are large: torch.logaddexp does not."
-            )
+            else ("It is not finite. A tensor that is being received has its values after wait().")
         )
+        if large:
+            why = "Exponentials overflow: exp(lse) is infinite. Subtract a maximum first, as torch.logaddexp does."
         why = why or the_first(mistaken_rings(whole, ranks, rank), found)
         why = why or "Does each block come with its own log-sum-exp, and is the merged one used for the next block?"
         need(False, f"the output of rank {rank} is not that of one device. {why}")
@@ -885,7 +885,10 @@ def mistaken_loss_gradients(logits, targets, ranks, rank, right) -> Iterator[tup
         ranks * right,
     )
     yield f"It is {ranks} times too small.", right / ranks
-    yield "It is 0.", 0 * right
+    words = "It is 0."
+    if not one[:, mine].any():
+        words += " The sum of the exponentials has a gradient on each rank, also where all targets are on other ranks."
+    yield words, 0 * right
     yield "The gradient of the target's logit is missing.", (share * counts[:, None] / count)[:, mine]
     yield "The gradient of the logarithm of the sum is missing.", (-one / count)[:, mine]
     yield "It is not divided by the number of tokens that count.", right * count
@@ -1182,6 +1185,21 @@ def mistaken_blocks(block: WholeBlock, rank: int) -> Iterator[tuple[str, torch.T
                 "Are the tokens gathered in the order of the ranks, along dimension 1, and scattered as well?",
                 x + whole.chunk(p, 1)[rank],
             )
+    by_rank = torch.cat(normed.chunk(p, 1), 0).reshape(normed.shape)
+    products = added(block.partial(by_rank, n) for n in range(p))
+    for one in (products.reshape(p, *x.shape)[rank], products.chunk(p, 1)[rank]):
+        yield (
+            "The tokens are gathered along dimension 0 and reshaped, so they are mixed up. Dimension 1 is that of the "
+            "tokens.",
+            x + one,
+        )
+    local = zip(normed.chunk(p, 1), block.columns, strict=True)
+    features = torch.cat([block.between(nn.functional.linear(*each)) for each in local], 1)
+    products = added(nn.functional.linear(features, row) for row in block.rows)
+    yield (
+        "Each token goes through the first weight of its own rank only. Gather the tokens before the first product.",
+        x + products.chunk(p, 1)[rank],
+    )
     yield (
         "The norm of the tokens is added to the sum. Add x itself.",
         partials.sum(0) + normed.chunk(p, 1)[rank],
