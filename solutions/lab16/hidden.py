@@ -36,10 +36,10 @@ def _(student):
     seen.need_ring_bytes(student, 1, (1, 2, 3, 4), seed=2)
     seen.compare_ring(student, 2, (2, 3, 1, 2), seed=3, dtype="float32")
     seen.compare_ring(student, 3, (2, 2, 3, 4), seed=4, strided=True)
+    compare_two_rings(student)
 
 
-@seen.ex1.fact("two calls before one backward() have the gradients of both")
-def _(student):
+def compare_two_rings(student):
     [whole] = seen.numbers_for((3, 1, 2, 6, 4), seed=5)
     q, k, v = given = [torch.from_numpy(each).requires_grad_() for each in whole.copy()]
     (seen.attention(q, k, v).square().sum() + seen.attention(k, v, q).sum()).backward()
@@ -69,6 +69,7 @@ def _(student):
     seen.compare_loss(student, 2, 4, 8, ignored=1, shift=[300.0, -300.0], seed=12, dtype="float32")
     seen.compare_loss(student, 1, 3, 5, seed=13)
     seen.need_few_numbers(student, 2, 12, 80, seed=14)
+    compare_two_losses(student)
 
 
 def two_losses(lab, logits, targets, ranks):
@@ -90,8 +91,7 @@ def two_losses(lab, logits, targets, ranks):
     return in_turns(main, ranks, strict=True)
 
 
-@seen.ex3.fact("two losses before one backward() have the gradients of both")
-def _(student):
+def compare_two_losses(student):
     [logits] = seen.numbers_for((4, 10), seed=15)
     targets = torch.tensor([0, 7, 5, -100])
     whole = torch.from_numpy(logits.copy()).requires_grad_()
