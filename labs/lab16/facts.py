@@ -5,6 +5,7 @@ A probe runs beside the student's code and tells plain data; the fact judges it 
 Values and gradients are compared with those of one device, and bytes are those that the ranks have sent.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -53,6 +54,10 @@ def alike(found, right) -> bool:
     return bool(np.allclose(found, right, rtol=near, atol=near * max(1.0, float(np.abs(right).max()))))
 
 
+def many(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
 def same(found: torch.Tensor, array: np.ndarray) -> bool:
     return alike(array, found.detach().numpy())
 
@@ -93,7 +98,7 @@ ex1 = lab.exercise(
 )
 
 
-def run_ring(lab, whole, ranks, backward, upstream):
+def run_ring(lab, whole, ranks, backward, upstream, strided):
     import numpy as np
     import torch
 
@@ -105,13 +110,14 @@ def run_ring(lab, whole, ranks, backward, upstream):
     called = []
 
     def main(rank):
-        mine = [torch.from_numpy(part.copy()).requires_grad_() for part in parts[rank]]
+        order = "F" if strided else "C"
+        mine = [torch.from_numpy(np.array(part, order=order)).requires_grad_() for part in parts[rank]]
         output = lab.ring_attention(*mine)
         if not isinstance(output, torch.Tensor):
             return {"wrong": kind_of(output)}
         told = {"output": array(output), "forward": calls_of(rank, called), "backward": [], "gradients": []}
         if backward:
-            (output * torch.from_numpy(pulls[rank].copy())).sum().backward()
+            (output if strided else output * torch.from_numpy(pulls[rank].copy())).sum().backward()
             told["backward"] = calls_of(rank, called)[len(told["forward"]) :]
             told["gradients"] = [None if each.grad is None else array(each.grad) for each in mine]
         told["given"] = [array(each) for each in mine]
@@ -216,6 +222,11 @@ def why_gradient(found, contributions, name, rank, ranks) -> str:
         return "Gradients are sent onwards, like the blocks. In the backward pass, they travel the opposite way."
     if alike(found, ranks * total[rank]):
         return f"It is {ranks} times too large."
+    if name == "q":
+        return (
+            "It is computed from all blocks that come by, and never sent. The merge has a gradient, too: let autograd "
+            "have all of it, or take by hand the log-sum-exp and the delta, (gradient * output).sum(-1), of all blocks."
+        )
     if alike(found, sum(contributions[rank])):
         return "It has the parts of this rank's queries for all blocks. Send each part back to the block's owner."
     for other in range(ranks):
@@ -224,21 +235,30 @@ def why_gradient(found, contributions, name, rank, ranks) -> str:
     return "In the backward pass, does each gradient go back to the rank from which the block came?"
 
 
-def compare_ring(student, ranks, shape, *, backward=True, seed=0, dtype="float64", judge_bytes=False):
-    """`shape`: (sequences, heads, tokens on each rank, numbers per head)."""
+def compare_ring(student, ranks, shape, *, backward=True, seed=0, dtype="float64", scale=2, strided=False):
+    """`shape`: (sequences, heads, tokens on each rank, numbers per head).
+
+    `strided`: q, k and v are not contiguous, and neither is the gradient that backward() brings.
+    """
     rows, heads, tokens, width = shape
     whole, pull = numbers_for(
         (3, rows, heads, tokens * ranks, width), (rows, heads, tokens * ranks, width), seed=seed, dtype=dtype
     )
-    whole[:2] *= 2  # so that the shares of the blocks differ
-    with case(f"With {ranks} ranks and {tokens} tokens on each" + ("" if dtype == "float64" else f", in {dtype}")):
-        run = student.run(run_ring, whole, ranks, backward, pull)
+    whole[:2] *= scale  # so that the shares of the blocks differ
+    words = f"With {many(ranks, 'rank')} and {many(tokens, 'token')} on each" + (
+        "" if dtype == "float64" else f", in {dtype}"
+    )
+    words += ", large scores" if scale > 2 else ", q, k and v not contiguous" if strided else ""
+    with case(words):
+        pull = np.ones_like(pull) if strided else pull
+        run = student.run(run_ring, whole, ranks, backward, pull, strided)
         for told in run:
             need("wrong" not in told, f"ring_attention returned {told.get('wrong')}. Return a tensor.")
         q, k, v = [torch.from_numpy(each).requires_grad_() for each in whole.copy()]
         right = attention(q, k, v)
         for rank, told in enumerate(run):
-            compare_ring_output(told["output"], right.chunk(ranks, 2)[rank].detach().numpy(), whole, ranks, rank)
+            own = right.chunk(ranks, 2)[rank].detach().numpy()
+            compare_ring_output(told["output"], own, whole, ranks, rank, large=scale > 2)
         for rank, told in enumerate(run):
             unchanged = all(
                 np.array_equal(mine, part)
@@ -250,7 +270,7 @@ def compare_ring(student, ranks, shape, *, backward=True, seed=0, dtype="float64
         return run
 
 
-def compare_ring_output(found, right, whole, ranks, rank):
+def compare_ring_output(found, right, whole, ranks, rank, *, large=False):
     need(
         found.shape == right.shape,
         f"the output of rank {rank} has the shape {found.shape} instead of {right.shape}, that of q.",
@@ -262,6 +282,8 @@ def compare_ring_output(found, right, whole, ranks, rank):
             if np.isfinite(found).all()
             else ("It is not finite. A tensor that is being received has its values after wait().")
         )
+        if large:
+            why = "Exponentials overflow: exp(lse) is infinite. Subtract a maximum first, as torch.logaddexp does."
         why = why or the_first(mistaken_rings(whole, ranks, rank), found)
         why = why or "Does each block come with its own log-sum-exp, and is the merged one used for the next block?"
         need(False, f"the output of rank {rank} is not that of one device. {why}")
@@ -284,10 +306,11 @@ def compare_ring_gradients(run, given, right, pull, ranks):
                 need(False, f"the gradient of {name} on rank {rank} is not that of one device. {why}")
 
 
-@ex1.fact("each rank's output is that of one device, with 2 and 4 ranks")
+@ex1.fact("each rank's output is that of one device, with 2 and 4 ranks, also if scores are large")
 def _(student):
     compare_ring(student, 2, (2, 2, 3, 4), backward=False)
     compare_ring(student, 4, (1, 2, 3, 4), backward=False)
+    compare_ring(student, 2, (2, 2, 3, 4), backward=False, scale=40)
 
 
 @ex1.fact("q, k and v get the gradients of one device, on the rank that has them")
@@ -300,7 +323,7 @@ def need_ring_bytes(student, ranks, shape, seed=0):
     run = compare_ring(student, ranks, shape, seed=seed)
     rows, heads, tokens, width = shape
     block = 2 * rows * heads * tokens * width * 8
-    with case(f"With {ranks} ranks"):
+    with case(f"With {many(ranks, 'rank')}"):
         for rank, told in enumerate(run):
             need_ring_way(told["forward"], rank, ranks, block)
         for rank, told in enumerate(run):
@@ -361,7 +384,8 @@ def hold_ring(lab, whole, ranks):
         mine = [torch.from_numpy(part.copy()) for part in parts[rank]]
         with torch.no_grad():
             output, _, peak = made_by(lambda: lab.ring_attention(*mine))
-        return {"output": array(output), "peak": peak}
+        changed = not all(np.array_equal(array(each), part) for each, part in zip(mine, parts[rank], strict=True))
+        return {"output": array(output), "peak": peak, "changed": changed}
 
     return in_turns(main, ranks, strict=True)
 
@@ -369,11 +393,12 @@ def hold_ring(lab, whole, ranks):
 def need_ring_memory(student, ranks=8, width=64, seed=5):
     [whole] = numbers_for((3, 1, 2, 2 * ranks, width), seed=seed)
     block = 2 * 2 * 2 * width * 8
-    with case(f"With {ranks} ranks, under torch.no_grad()"):
+    with case(f"With {many(ranks, 'rank')}, under torch.no_grad()"):
         run = student.run(hold_ring, whole, ranks)
         right = attention(*torch.from_numpy(whole)).chunk(ranks, 2)
         for rank, told in enumerate(run):
             compare_ring_output(told["output"], right[rank].numpy(), whole, ranks, rank)
+            need(not told["changed"], f"rank {rank} has changed its q, k or v. The caller needs them.")
             need(
                 told["peak"] < (ranks - 1) * block,
                 f"rank {rank} holds up to {told['peak'] / block:.1f} blocks of keys and values besides its own: "
@@ -468,12 +493,22 @@ def compare_inputs(student, ranks, length, rows=2, width=3, seed=0):
     numbers = np.random.default_rng(seed)
     tokens = numbers.integers(0, 1000, (rows, length + 1))
     cos, sin = numbers_for((length, width), (length, width), seed=seed)
-    with case(f"With {ranks} ranks and {length} tokens"):
+    with case(f"With {many(ranks, 'rank')} and {many(length, 'token')}"):
         run = student.run(ask_inputs, tokens, cos, sin, ranks)
         need("wrong" not in run, run.get("wrong", ""))
         for rank, (found, given) in enumerate(run["found"]):
             right = positions_on(rank, ranks, length)
             inputs, labels, positions, own_cos, own_sin = found
+            need(
+                positions.dtype.kind == "i",
+                f"the positions of rank {rank} have the dtype {positions.dtype}. Return integers.",
+            )
+            if positions.shape != right.shape and positions.size == right.size:
+                need(
+                    False,
+                    f"the positions of rank {rank} have the shape {positions.shape} instead of {right.shape}: one for "
+                    "each token, whatever the number of sequences.",
+                )
             if positions.shape != right.shape or not (positions == right).all():
                 why = why_positions([one[2] for one, _ in run["found"]], length)
                 need(False, f"the positions of rank {rank} are {brief(positions)}, but should be {brief(right)}. {why}")
@@ -560,7 +595,7 @@ def ask_visible(lab, ranks, length):
 
 
 def compare_visible(student, ranks, length):
-    with case(f"With {ranks} ranks and {length} tokens"):
+    with case(f"With {many(ranks, 'rank')} and {many(length, 'token')}"):
         run = student.run(ask_visible, ranks, length)
         need("wrong" not in run, run.get("wrong", ""))
         for rank, owner, (rows, columns, mask) in run["found"]:
@@ -612,19 +647,25 @@ def _(student):
 
 
 def ask_order(lab, parts, dim):
+    import numpy as np
     import torch
 
     from utils.exercises.facts.probes import array, kind_of
 
-    found = lab.in_order([torch.from_numpy(part.copy()) for part in parts], dim)
-    return {"found": array(found)} if isinstance(found, torch.Tensor) else {"wrong": kind_of(found)}
+    tensors = [torch.from_numpy(part.copy()) for part in parts]
+    given = list(tensors)
+    found = lab.in_order(given, dim)
+    if not isinstance(found, torch.Tensor):
+        return {"wrong": kind_of(found)}
+    changed = len(given) != len(parts) or not all(map(np.array_equal, map(array, given), parts))
+    return {"found": array(found), "changed": changed}
 
 
 def compare_order(student, ranks, shape, dim, seed=0):
     [whole] = numbers_for(shape, seed=seed)
     length = shape[dim]
     parts = [np.take(whole, positions_on(rank, ranks, length), dim) for rank in range(ranks)]
-    with case(f"With {ranks} ranks, a whole tensor of shape {shape} and dim={dim}"):
+    with case(f"With {many(ranks, 'rank')}, a whole tensor of shape {shape} and dim={dim}"):
         run = student.run(ask_order, parts, dim)
         need("wrong" not in run, f"in_order returned {run.get('wrong')}. Return a tensor.")
         found = run["found"]
@@ -636,6 +677,7 @@ def compare_order(student, ranks, shape, dim, seed=0):
         elif np.array_equal(found, np.concatenate([h[0] for h in halves] + [h[1] for h in halves], dim)):
             why = "The second chunks are in the order of the ranks. The first rank has the last chunk."
         need(np.array_equal(found, whole), f"in_order does not return the sequence in its order. {why}")
+        need(not run["changed"], "in_order has changed the list `parts` or a tensor in it. The caller needs them.")
 
 
 def run_zigzag(lab, tokens, ranks):
@@ -658,7 +700,7 @@ def compare_zigzag(student, ranks, length, rows=2, seed=0):
     from utils.kits.sharded import loss_on_one_device
 
     tokens = np.random.default_rng(seed).integers(0, 50, (rows, length + 1))
-    with case(f"With a causal model on {ranks} ranks and {length} tokens"):
+    with case(f"With a causal model on {many(ranks, 'rank')} and {many(length, 'token')}"):
         run = student.run(run_zigzag, tokens, ranks)
         loss, gradients, logits = loss_on_one_device(torch.from_numpy(tokens))
         need(abs(run["loss"] - loss) < 1e-8 * loss, f"the loss is {run['loss']:g} instead of {loss:g}.")
@@ -813,6 +855,16 @@ def mistaken_losses(logits, targets, ranks, rank) -> Iterator[tuple[str, torch.T
     yield words, mean(mixed.log() + own[rank] - picked)
     yield words, mean(mixed.log() + own[rank] - mine)
     yield words, mean(mixed.log() - sum(here_of(targets, width, r, counts) * (picked - own[r]) for r in range(ranks)))
+    each = (lse - picked) * counts
+    divided = "The sum is divided by the number of targets on this rank. Divide by the number of all that count."
+    yield divided, each.sum() / here.sum().clamp(min=1)
+    yield divided, (each * here).sum() / here.sum().clamp(min=1)
+    yield "It has only the tokens whose target is on this rank. Each rank returns the mean over all.", mean(each * here)
+    averaged = "The ranks' numbers are averaged. Add them up."
+    smaller = math.log(ranks)
+    yield averaged, mean(lse - smaller - picked)
+    yield averaged, mean(lse - smaller - picked / ranks)
+    yield averaged, mean(lse - smaller - largest - (picked - largest) / ranks)
     yield f"It is {ranks} times too large.", ranks * loss_of(logits, targets)
     yield f"It is divided by {ranks} ranks.", loss_of(logits, targets) / ranks
 
@@ -833,7 +885,10 @@ def mistaken_loss_gradients(logits, targets, ranks, rank, right) -> Iterator[tup
         ranks * right,
     )
     yield f"It is {ranks} times too small.", right / ranks
-    yield "It is 0.", 0 * right
+    words = "It is 0."
+    if not one[:, mine].any():
+        words += " The sum of the exponentials has a gradient on each rank, also where all targets are on other ranks."
+    yield words, 0 * right
     yield "The gradient of the target's logit is missing.", (share * counts[:, None] / count)[:, mine]
     yield "The gradient of the logarithm of the sum is missing.", (-one / count)[:, mine]
     yield "It is not divided by the number of tokens that count.", right * count
@@ -852,19 +907,39 @@ def mistaken_loss_gradients(logits, targets, ranks, rank, right) -> Iterator[tup
 
 
 def compare_loss(
-    student, ranks, tokens, vocabulary, *, ignored=0, shift=None, spread=3.0, seed=0, dtype="float64", scale=1.0
+    student,
+    ranks,
+    tokens,
+    vocabulary,
+    *,
+    ignored=0,
+    shift=None,
+    token_shift=None,
+    only=None,
+    spread=3.0,
+    seed=0,
+    dtype="float64",
+    scale=1.0,
 ):
-    """`shift`: added to the logits, a number for each token or rank."""
+    """`shift`, `token_shift`: added to the logits, a number for each rank or token; `only`: the rank of all targets."""
     numbers = np.random.default_rng(seed)
     logits = (spread * numbers.standard_normal((tokens, vocabulary))).astype(dtype)
     targets = numbers.integers(0, vocabulary, tokens)
     targets[:ranks] = (np.arange(ranks) * vocabulary // ranks)[:tokens]  # the first column of each rank
+    if only is not None:
+        targets = targets % (vocabulary // ranks) + only * vocabulary // ranks
     if ignored:
         targets[-ignored:] = -100
+    told_shift = "" if only is None else f", all targets on rank {only}"
     if shift is not None:
         logits = (logits + np.repeat(shift, vocabulary // ranks)).astype(dtype)
-    told_shift = "" if shift is None else ", logits up to " + f"{np.abs(logits).max():,.0f}"
-    words = f"With {ranks} ranks and {tokens} tokens" + (f", {ignored} of them with the target -100" if ignored else "")
+        told_shift = f", logits up to {np.abs(logits).max():,.0f}"
+    if token_shift is not None:
+        logits = (logits + np.array(token_shift)[:, None]).astype(dtype)
+        told_shift = f", logits from {logits.min():,.0f} to {logits.max():,.0f}"
+    words = f"With {many(ranks, 'rank')} and {many(tokens, 'token')}" + (
+        f", {ignored} of them with the target -100" if ignored else ""
+    )
     with case(words + told_shift + ("" if dtype == "float64" else f", in {dtype}")):
         run = student.run(run_loss, logits, targets, ranks, scale)
         for told in run:
@@ -887,12 +962,17 @@ def compare_loss_value(found, right, logits, targets, ranks, rank):
         f"the loss of rank {rank} has the shape {found.shape}. Return one number, the mean over tokens.",
     )
     found, value = found.reshape(()), right.detach().numpy()
+    need_same_dtype(found, value, "the loss")
     if not alike(found, value):
         why = ""
         if not np.isfinite(found):
-            why = "An exponential overflows or a sum is 0. Subtract the largest logit of all ranks first."
+            why = (
+                "An exponential overflows or a sum is 0. From a token's logits, subtract the largest that any rank has "
+                "for this token."
+            )
         else:
             why = the_first(mistaken_losses(logits, targets, ranks, rank), found)
+            why = why or "A token's loss is log(sum of exp(logits of all ranks)) - logit of the target."
         need(False, f"the loss on rank {rank} is {found:g}, but should be {value:g}. {why}")
 
 
@@ -907,6 +987,10 @@ def compare_loss_gradient(found, whole, targets, ranks, rank, scale):
             why = "It has values that are not finite."
         else:
             why = the_first(mistaken_loss_gradients(whole.detach(), targets, ranks, rank, right / scale), found / scale)
+            why = why or (
+                "It is the softmax over all ranks, less 1 in the target's column, divided by the number of tokens that "
+                "count."
+            )
         need(False, f"the gradient of logits on rank {rank} is not this rank's part of one device's. {why}")
 
 
@@ -914,6 +998,7 @@ def compare_loss_gradient(found, whole, targets, ranks, rank, scale):
 def _(student):
     compare_loss(student, 2, 5, 12)
     compare_loss(student, 4, 6, 20, seed=1)
+    compare_loss(student, 2, 5, 12, only=1, seed=7)
 
 
 @ex3.fact("tokens with the target -100 do not count")
@@ -921,11 +1006,12 @@ def _(student):
     compare_loss(student, 2, 6, 12, ignored=2, seed=2)
 
 
-@ex3.fact("logits can be large, on one rank or on all")
+@ex3.fact("logits can be large, on one rank, on all or for one token")
 def _(student):
     compare_loss(student, 2, 5, 12, shift=[1e4, 1e4], seed=3)
     compare_loss(student, 2, 5, 12, shift=[-1e4, -1e4], seed=4)
     compare_loss(student, 4, 5, 20, shift=[0.0, 2e3, -2e3, 0.0], seed=5)
+    compare_loss(student, 2, 5, 12, token_shift=[1e4, -1e4, 0.0, 2e3, -2e3], seed=8)
 
 
 NUMBERS = 3  # for each token
@@ -933,7 +1019,7 @@ NUMBERS = 3  # for each token
 
 def need_few_numbers(student, ranks, tokens, vocabulary, seed=6):
     run = compare_loss(student, ranks, tokens, vocabulary, seed=seed)
-    with case(f"With {ranks} ranks, {tokens} tokens and a vocabulary of {vocabulary}"):
+    with case(f"With {many(ranks, 'rank')}, {many(tokens, 'token')} and a vocabulary of {vocabulary}"):
         for rank, told in enumerate(run):
             for way in ("forward", "backward"):
                 count = sum(size for _, size, _, _ in told[way]) / 8
@@ -981,7 +1067,7 @@ ex4 = lab.exercise(
 )
 
 
-def run_block(lab, x, weight, columns, rows, ranks, inner, upstream, calls):
+def run_block(lab, x, weight, columns, rows, ranks, inner, upstream, calls, strided):
     import numpy as np
     import torch
 
@@ -999,7 +1085,8 @@ def run_block(lab, x, weight, columns, rows, ranks, inner, upstream, calls):
 
     def main(rank):
         given = [parts[rank], weight, columns[rank], rows[rank]]
-        mine = [torch.from_numpy(each.copy()).requires_grad_() for each in given]
+        order = "F" if strided else "C"
+        mine = [torch.from_numpy(np.array(each, order=order)).requires_grad_() for each in given]
         told = {}
         for _ in range(calls):
             before = len(calls_of(rank, called))
@@ -1009,7 +1096,7 @@ def run_block(lab, x, weight, columns, rows, ranks, inner, upstream, calls):
             forward = calls_of(rank, called)[before:]
             told |= {"output": array(output), "kept": kept, "forward": forward}
             if output.shape == mine[0].shape:
-                (output * torch.from_numpy(pulls[rank].copy())).sum().backward()
+                (output if strided else output * torch.from_numpy(pulls[rank].copy())).sum().backward()
             told["backward"] = calls_of(rank, called)[before + len(forward) :]
         told["gradients"] = [None if each.grad is None else array(each.grad) for each in mine]
         told["changed"] = [not np.array_equal(array(one), other) for one, other in zip(mine, given, strict=True)]
@@ -1090,6 +1177,33 @@ def mistaken_blocks(block: WholeBlock, rank: int) -> Iterator[tuple[str, torch.T
                 f"It has the products of rank {other}'s tokens. Rank r gets the r-th part.",
                 x + torch.stack([each.chunk(p, 1)[other] for each in parts[1:]]).sum(0),
             )
+    places = torch.arange(normed.shape[1])
+    for order in (places.reshape(p, -1).T.flatten(), places.reshape(p, -1).flip(0).flatten()):
+        mixed = added(block.partial(normed[:, order], n) for n in range(p))
+        for whole in (mixed, mixed[:, order.argsort()]):
+            yield (
+                "Are the tokens gathered in the order of the ranks, along dimension 1, and scattered as well?",
+                x + whole.chunk(p, 1)[rank],
+            )
+    by_rank = torch.cat(normed.chunk(p, 1), 0).reshape(normed.shape)
+    products = added(block.partial(by_rank, n) for n in range(p))
+    for one in (products.reshape(p, *x.shape)[rank], products.chunk(p, 1)[rank]):
+        yield (
+            "The tokens are gathered along dimension 0 and reshaped, so they are mixed up. Dimension 1 is that of the "
+            "tokens.",
+            x + one,
+        )
+    local = zip(normed.chunk(p, 1), block.columns, strict=True)
+    features = torch.cat([block.between(nn.functional.linear(*each)) for each in local], 1)
+    products = added(nn.functional.linear(features, row) for row in block.rows)
+    yield (
+        "Each token goes through the first weight of its own rank only. Gather the tokens before the first product.",
+        x + products.chunk(p, 1)[rank],
+    )
+    yield (
+        "The norm of the tokens is added to the sum. Add x itself.",
+        partials.sum(0) + normed.chunk(p, 1)[rank],
+    )
     own = block.normed().chunk(p, 1)[rank]
     yield (
         "inner sees the tokens of one rank only. Gather all tokens, along dimension 1, before the first product.",
@@ -1154,12 +1268,28 @@ def block_numbers(ranks, shape, inner, features, seed, dtype="float64"):
     return x, weight + 1.5, list(up / hidden**0.5), list(down), pull
 
 
-def compare_block(student, ranks, shape, *, inner="gelu", features=5, seed=0, dtype="float64", calls=1, backward=True):
+def compare_block(
+    student,
+    ranks,
+    shape,
+    *,
+    inner="gelu",
+    features=5,
+    seed=0,
+    dtype="float64",
+    calls=1,
+    backward=True,
+    strided=False,
+):
+    """`strided`: x and the weights are not contiguous, and neither is the gradient that backward() brings."""
     x, weight, columns, rows, pull = block_numbers(ranks, shape, inner, features, seed, dtype)
-    words = f"With {ranks} ranks, {shape[0]} sequences, {shape[1]} tokens on each rank and inner={inner}"
+    words = f"With {many(ranks, 'rank')}, {many(shape[0], 'sequence')}, {many(shape[1], 'token')} on each rank"
+    words += f" and inner={inner}"
     words += ("" if dtype == "float64" else f", in {dtype}") + (f", called {calls} times" if calls > 1 else "")
-    with case(words.replace("1 sequences", "1 sequence").replace("1 tokens", "1 token")):
-        run = student.run(run_block, x, weight, columns, rows, ranks, inner, pull, calls)
+    words += ", x and the weights not contiguous" if strided else ""
+    pull = np.ones_like(pull) if strided else pull
+    with case(words):
+        run = student.run(run_block, x, weight, columns, rows, ranks, inner, pull, calls, strided)
         for told in run:
             need("wrong" not in told, f"sequence_parallel returned {told.get('wrong')}. Return a tensor.")
         block = WholeBlock(x.copy(), weight, columns, rows, inner, pull)
@@ -1174,9 +1304,9 @@ def compare_block(student, ranks, shape, *, inner="gelu", features=5, seed=0, dt
             need_same_dtype(told["output"], right, "the output")
             if not alike(told["output"], right):
                 why = the_first(mistaken_blocks(block, rank), told["output"])
-                why = (
-                    why
-                    or "Are the tokens gathered in the order of the ranks, along dimension 1, and scattered as well?"
+                why = why or (
+                    "Compare each step with one device's: the norm of each token by itself, all tokens in their order, "
+                    "both products, the sum over the ranks, and x."
                 )
                 need(False, f"the output of rank {rank} is not this rank's part of one device's. {why}")
             need(not any(told["changed"]), f"rank {rank} has changed x or a weight. Work on a copy.")
@@ -1220,7 +1350,7 @@ def need_block_bytes(student, ranks, shape, seed=0, **more):
     rows, tokens, hidden = shape
     unit = rows * tokens * hidden * 8 * (ranks - 1)  # an all-gather of the tokens, or a reduce-scatter
     for_weight = hidden * 8 * (ranks - 1) + 8 * ranks
-    with case(f"With {ranks} ranks"):
+    with case(f"With {many(ranks, 'rank')}"):
         for rank, told in enumerate(run):
             for way in ("forward", "backward"):
                 calls = told[way]
@@ -1256,7 +1386,7 @@ def need_block_memory(student, ranks=8, shape=(2, 4, 32), features=4, seed=7):
     whole = rows * tokens * ranks * hidden * 8
     inside = rows * tokens * ranks * features * 8
     limit = whole + 3 * inside + 4 * whole // ranks + 4096
-    with case(f"With {ranks} ranks"):
+    with case(f"With {many(ranks, 'rank')}"):
         for rank, told in enumerate(run):
             need(
                 told["kept"] <= limit,

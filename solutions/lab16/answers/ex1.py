@@ -802,6 +802,80 @@ def ring_attention(q, k, v):
     return output
 
 
+# %% wrong: exponentials_as_they_are
+# Adds up exp(lse) and takes the logarithm: with large scores, the exponentials overflow.
+
+class Shift(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, block):
+        return passed_on(block, 1)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return passed_on(gradient, -1)
+
+
+def passed_on(block, step):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    block = block.contiguous()
+    received = torch.empty_like(block)
+    works = dist.batch_isend_irecv([
+        dist.P2POp(dist.isend, block, (rank + step) % ranks),
+        dist.P2POp(dist.irecv, received, (rank - step) % ranks),
+    ])
+    for work in works:
+        work.wait()
+    return received
+
+
+def ring_attention(q, k, v):
+    output, lse = attend(q, k, v)
+    block = torch.stack([k, v])
+    for _ in range(dist.get_world_size() - 1):
+        block = Shift.apply(block)
+        more, more_lse = attend(q, block[0], block[1])
+        both = (lse.exp() + more_lse.exp()).log()
+        output, lse = output * (lse - both).exp() + more * (more_lse - both).exp(), both
+    return output
+
+
+# %% wrong: weights_without_a_gradient
+# Thinks that the blocks' weights are constants, and detaches them.
+
+class Shift(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, block):
+        return passed_on(block, 1)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return passed_on(gradient, -1)
+
+
+def passed_on(block, step):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    block = block.contiguous()
+    received = torch.empty_like(block)
+    works = dist.batch_isend_irecv([
+        dist.P2POp(dist.isend, block, (rank + step) % ranks),
+        dist.P2POp(dist.irecv, received, (rank - step) % ranks),
+    ])
+    for work in works:
+        work.wait()
+    return received
+
+
+def ring_attention(q, k, v):
+    output, lse = attend(q, k, v)
+    block = torch.stack([k, v])
+    for _ in range(dist.get_world_size() - 1):
+        block = Shift.apply(block)
+        more, more_lse = attend(q, block[0], block[1])
+        both = torch.logaddexp(lse, more_lse).detach()
+        output, lse = output * (lse - both).exp() + more * (more_lse - both).exp(), both
+    return output
+
+
 # %% right: even_and_odd
 # Blocking sends and receives: even ranks send first, odd ones receive first. With an odd number of ranks, rank 0 and
 # the last one are both even, and rank 1 breaks the circle.

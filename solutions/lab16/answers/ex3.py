@@ -407,6 +407,62 @@ def sharded_cross_entropy(logits, targets):
     return ((sums.log() - target) * counts).sum() / counts.sum()
 
 
+# %% wrong: one_maximum_for_all_tokens
+# Subtracts the largest logit of all tokens: where a token has much smaller ones, the sum is 0.
+
+def sharded_cross_entropy(logits, targets):
+    first = dist.get_rank() * logits.shape[1]
+    largest = logits.detach().amax().expand(len(logits)).clone()
+    dist.all_reduce(largest, dist.ReduceOp.MAX)
+    shifted = logits - largest[:, None]
+    here = (targets >= first) & (targets < first + logits.shape[1])
+    picked = shifted.gather(1, (targets - first).where(here, 0)[:, None])[:, 0].where(here, 0)
+    mine = torch.stack([shifted.exp().sum(1), picked])
+    total = mine.detach().clone()
+    dist.all_reduce(total)
+    sums, target = total + (mine - mine.detach())
+    counts = targets != -100
+    return ((sums.log() - target) * counts).sum() / counts.sum()
+
+
+# %% wrong: divided_by_own_targets
+# Divides by the number of targets on this rank.
+
+def sharded_cross_entropy(logits, targets):
+    first = dist.get_rank() * logits.shape[1]
+    largest = logits.detach().amax(1)
+    dist.all_reduce(largest, dist.ReduceOp.MAX)
+    shifted = logits - largest[:, None]
+    here = (targets >= first) & (targets < first + logits.shape[1])
+    picked = shifted.gather(1, (targets - first).where(here, 0)[:, None])[:, 0].where(here, 0)
+    mine = torch.stack([shifted.exp().sum(1), picked])
+    total = mine.detach().clone()
+    dist.all_reduce(total)
+    sums, target = total + (mine - mine.detach())
+    counts = targets != -100
+    return ((sums.log() - target) * counts).sum() / here.sum().clamp(min=1)
+
+
+# %% wrong: no_target_no_gradient
+# Thinks that a rank without a target adds nothing to the loss, so its logits need no gradient.
+
+def sharded_cross_entropy(logits, targets):
+    first = dist.get_rank() * logits.shape[1]
+    largest = logits.detach().amax(1)
+    dist.all_reduce(largest, dist.ReduceOp.MAX)
+    shifted = logits - largest[:, None]
+    here = (targets >= first) & (targets < first + logits.shape[1])
+    picked = shifted.gather(1, (targets - first).where(here, 0)[:, None])[:, 0].where(here, 0)
+    mine = torch.stack([shifted.exp().sum(1), picked])
+    total = mine.detach().clone()
+    dist.all_reduce(total)
+    sums, target = total + (mine - mine.detach())
+    if not here.any():
+        sums, target = total + 0 * mine
+    counts = targets != -100
+    return ((sums.log() - target) * counts).sum() / counts.sum()
+
+
 # %% right: function
 # An autograd.Function with three all-reduces of one number per token.
 

@@ -949,12 +949,67 @@ def sequence_parallel(x, weight, column, row, inner):
     return x + ReduceScatter.apply(nn.functional.linear(hidden, row))
 
 
+# %% wrong: gradient_as_it_comes
+# Thinks that a gradient is contiguous: that of a sum is one number, expanded.
+
+def gathered(part):
+    parts = [torch.empty_like(part) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, part)
+    return torch.cat(parts, dim=1)
+
+
+def reduce_scattered(whole):
+    parts = [part.contiguous() for part in whole.chunk(dist.get_world_size(), dim=1)]
+    output = torch.empty_like(parts[0])
+    dist.reduce_scatter(output, parts)
+    return output
+
+
+class Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, part):
+        return gathered(part.contiguous())
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return reduce_scattered(gradient)
+
+
+class ReduceScatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, whole):
+        return reduce_scattered(whole)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gathered(gradient)
+
+
+class Replicated(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, weight):
+        return weight.view_as(weight)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        total = gradient.clone()
+        dist.all_reduce(total)
+        return total
+
+
+def sequence_parallel(x, weight, column, row, inner):
+    normed = nn.functional.rms_norm(x, weight.shape, Replicated.apply(weight))
+    hidden = inner(nn.functional.linear(Gather.apply(normed), column))
+    return x + ReduceScatter.apply(nn.functional.linear(hidden, row))
+
+
 # %% right: gathers_again
 # Keeps its own tokens and gathers them once more in the backward pass, as Megatron does.
 
 def gathered(part):
+    part = part.contiguous()
     parts = [torch.empty_like(part) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, part.contiguous())
+    dist.all_gather(parts, part)
     return torch.cat(parts, dim=1)
 
 
