@@ -1286,36 +1286,34 @@ def expert_layer(x, router, experts, top_k):
 
 
 # %% right: distributed_nn
-# With torch.distributed.nn, which is older.
+# With torch.distributed.nn, which is older, and by going through the experts.
 
 from torch.distributed.nn.functional import all_to_all_single
 
 
-def exchange(rows, send, receive):
-    got = rows.new_empty(sum(receive), rows.shape[1])
-    return all_to_all_single(got, rows.contiguous(), receive, send)
-
-
 def expert_layer(x, router, experts, top_k):
-    ranks, each = dist.get_world_size(), len(experts)
-    weights, chosen = router(x).softmax(-1).topk(top_k, dim=-1)
-    chosen = chosen.flatten()
-    pairs = chosen.argsort(stable=True)
-    counts = torch.bincount(chosen, minlength=ranks * each)
-    theirs = torch.empty_like(counts)
-    dist.all_to_all_single(theirs, counts)
-    send = counts.view(ranks, each).sum(1).tolist()
-    receive = theirs.view(ranks, each).sum(1).tolist()
-
-    got = exchange(x[pairs // top_k], send, receive)
-    which = torch.arange(each, device=x.device).repeat(ranks).repeat_interleave(theirs)
-    order = which.argsort(stable=True)
-    parts = got[order].split(theirs.view(ranks, each).sum(0).tolist())
-    done = torch.cat([expert(part) for expert, part in zip(experts, parts)])
-    back = exchange(done[order.argsort()], receive, send)
-
-    weighted = back * weights.flatten()[pairs, None]
-    return torch.zeros_like(x).index_add(0, pairs // top_k, weighted)
+    world, here = dist.get_world_size(), len(experts)
+    probabilities = torch.softmax(router(x), dim=1)
+    best = probabilities.topk(top_k, 1).indices
+    token, of_expert, lots = [], [], []
+    for number in range(world * here):
+        rows = (best == number).nonzero()[:, 0]
+        token.append(rows)
+        of_expert.append(torch.full_like(rows, number))
+        lots.append(len(rows))
+    token, of_expert = torch.cat(token), torch.cat(of_expert)
+    asked = torch.tensor(lots)
+    asked_of_me = torch.zeros_like(asked)
+    dist.all_to_all_single(asked_of_me, asked)
+    outgoing = [sum(lots[rank * here : (rank + 1) * here]) for rank in range(world)]
+    incoming = asked_of_me.reshape(world, here).sum(dim=1).tolist()
+    arrived = all_to_all_single(x.new_empty(sum(incoming), x.shape[1]), x[token], incoming, outgoing)
+    blocks = list(arrived.split(asked_of_me.tolist()))
+    for number, expert in enumerate(experts):
+        mine = blocks[number::here]
+        blocks[number::here] = expert(torch.cat(mine)).split([len(block) for block in mine])
+    home = all_to_all_single(x.new_empty(len(token), x.shape[1]), torch.cat(blocks), outgoing, incoming)
+    return torch.zeros_like(x).index_add(0, token, home * probabilities[token, of_expert][:, None])
 
 
 # %% right: lists_of_tensors
