@@ -64,10 +64,10 @@ def texts_of(*shapes, seed=0) -> list[np.ndarray]:
 
 
 @cache
-def whole_model(seed: int, double: bool) -> GPT:
+def whole_model(seed: int, double: bool, heads: int = SIZES[2]) -> GPT:
     """The model of the probes, on the CPU."""
     torch.manual_seed(seed)
-    model = GPT(*SIZES, longest=128)
+    model = GPT(*SIZES[:2], heads, SIZES[3], longest=128)
     for p in model.parameters():
         p.data.copy_(p.data * TIMES)
     return model.double() if double else model
@@ -106,7 +106,8 @@ def run_decoders(lab, places, sizes, texts, prompts, longest, seed, double, come
 
 
 def alike(found: np.ndarray, right: np.ndarray) -> bool:
-    return found.shape == right.shape and bool(np.abs(found - right).max() <= 1e-3 * np.abs(right).max())
+    tolerance = 1e-9 if right.dtype == np.float64 else 1e-3
+    return found.shape == right.shape and bool(np.abs(found - right).max() <= tolerance * np.abs(right).max())
 
 
 def logits_with(model: GPT, text: np.ndarray, positions: torch.Tensor, sees: torch.Tensor) -> np.ndarray:
@@ -200,7 +201,7 @@ def why_logits(found: np.ndarray, model: GPT, text: np.ndarray, prompt: int, pla
     return "Does each Decoder start with an empty cache, one for each block? The rest is as in Block.forward."
 
 
-def compare_decoders(student, places, shapes, *, longest=None, seed=1, double=False, comes_from="cpu"):
+def compare_decoders(student, places, shapes, *, longest=None, seed=1, double=False, comes_from="cpu", heads=SIZES[2]):
     """`shapes`: (sequences, tokens of the prompt, tokens after it) of each request. They take turns."""
     texts = texts_of(*((rows, prompt + new) for rows, prompt, new in shapes), seed=seed)
     prompts = [prompt for _, prompt, _ in shapes]
@@ -209,11 +210,13 @@ def compare_decoders(student, places, shapes, *, longest=None, seed=1, double=Fa
         f"a prompt of {plural(prompt, 'token')} for {plural(rows, 'sequence')}" for rows, prompt, _ in shapes
     )
     more = (", the model in float64" if double else "") + ("" if comes_from == "cpu" else f", tokens on {comes_from}")
+    more += "" if heads == SIZES[2] else f", {heads} heads"
+    sizes = [*SIZES[:2], heads, SIZES[3]]
     turns = " that take turns, each with its own Decoder" if len(shapes) > 1 else ""
     with case(f"With {words}{turns}{more} and blocks on {', '.join(places)}"):
-        run = student.run(run_decoders, list(places), list(SIZES), texts, prompts, longest, seed, double, comes_from)
+        run = student.run(run_decoders, list(places), sizes, texts, prompts, longest, seed, double, comes_from)
         need("wrong" not in run, run.get("wrong", ""))
-        model = whole_model(seed, double)
+        model = whole_model(seed, double, heads)
         for found, text, prompt in zip(run["found"], texts, prompts, strict=True):
             with torch.no_grad():
                 right = model(torch.from_numpy(text)).numpy()

@@ -9,13 +9,13 @@ seen = visible("lab14")
 lab = seen.lab
 
 
-@seen.ex1.fact("the logits are also right with other prompts, other cuts and swapped devices")
+@seen.ex1.fact("the logits are also right with other prompts, heads, cuts and swapped devices")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             seen.compare_decoders(student, [device0, device1, device1, device1], [(1, 1, 6), (4, 11, 2)], seed=4)
             back = [device0, device1, device0, device1]
-            seen.compare_decoders(student, back, [(2, 4, 3)], seed=5)
+            seen.compare_decoders(student, back, [(2, 4, 3)], seed=5, heads=2)
 
 
 @seen.ex1.fact("tokens can come from any device, a request can be as long as `longest`, and the model in float64")
