@@ -1,4 +1,4 @@
-"""The drawn figures of lessons 08, 09, 11, 12 and 18, from what they show: `python tools/draw_figures.py`.
+"""The drawn figures of lessons 08, 09, 11, 12 and 19, from what they show: `python tools/draw_figures.py`.
 
 It writes notebooks/figures/bubble.svg, two_streams.svg, ring.svg and choose.svg. The same code gives the same
 bytes, which a test compares.

@@ -57,7 +57,7 @@ def test_a_lesson_runs_from_top_to_bottom(page, address, lesson):
 def test_the_pictures_of_a_lesson_are_shown(page, address):
     from tests.browser.lab import open_notebook, screenshot
 
-    open_notebook(page, address, "notebooks/18_what_to_do_with_n_gpus.ipynb")
+    open_notebook(page, address, "notebooks/19_what_to_do_with_n_gpus.ipynb")
     picture = page.locator(".jp-RenderedMarkdown img").first
     picture.wait_for()
     page.wait_for_function("element => element.complete", arg=picture.element_handle())

@@ -119,11 +119,11 @@ def test_an_answer_that_breaks_another_exercise_is_seen_to(judge, code):
 
 
 @THOROUGH
-@pytest.mark.xdist_group("answers of lab18")
+@pytest.mark.xdist_group("answers of lab19")
 def test_a_trainer_that_fits_is_right_also_beside_a_wrong_make_trainer(judge):
-    codes = chosen("lab18", "right", ex2="four_copies_with_shards") | chosen("lab18", "wrong", ex1="two_weights")
+    codes = chosen("lab19", "right", ex2="four_copies_with_shards") | chosen("lab19", "wrong", ex1="two_weights")
     code = f"{codes['ex2']}\n\n\n{codes['ex1']}"
-    assert list(judge(Answer("lab18", "ex2", "wrong", "made_up", "Two trainers.", code))) == ["ex1"]
+    assert list(judge(Answer("lab19", "ex2", "wrong", "made_up", "Two trainers.", code))) == ["ex1"]
 
 
 @pytest.mark.xdist_group("answers of lab01")

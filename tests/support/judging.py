@@ -134,7 +134,7 @@ class Bench:
         if missing := [name for name in self.exercises if name not in self.place]:
             raise SystemExit(f"{lab} has no cell with the grade_id {missing[0]} (in the cell's metadata)")
         self.model = in_a_fork(self.judge_the_model)
-        # What the course measures by itself (lab 18's undivided step) is the same in each fork: it is measured once.
+        # What the course measures by itself (lab 19's undivided step) is the same in each fork: it is measured once.
         if sample := self.model.pop("sample", None):
             small_cluster._sample = lambda: sample
         for module in self.model.pop("modules", ()):

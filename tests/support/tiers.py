@@ -25,7 +25,7 @@ from .misconceptions import known
 from .notebooks import ROOT
 
 THOROUGH = pytest.mark.thorough
-CAPSTONE = "lab18"
+CAPSTONE = "lab19"
 RIGHT_OF_THE_CAPSTONE = 1  # of each exercise; its model answer is right, too
 ATTACKS = ROOT / "tests" / "attacks"
 ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<attacks>(?:`\w+`(?:, )?)+) \|$", re.MULTILINE)

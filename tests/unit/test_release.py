@@ -77,7 +77,7 @@ def test_the_source_is_an_nbgrader_notebook_with_ten_points(lab):
     marked = [cell for cell in marked if cell not in in_words]
     points = {grade_id(cell): cell.metadata.nbgrader.points for cell in marked if cell.metadata.nbgrader.grade}
     assert points == {f"{name}-check": exercise.points for name, exercise in exercises.items()}
-    assert sum(points.values()) == (20 if lab == "lab18" else 10)  # the capstone counts for two
+    assert sum(points.values()) == (20 if lab == "lab19" else 10)  # the capstone counts for two
     assert {grade_id(cell) for cell in marked if cell.metadata.nbgrader.solution} == set(exercises)
     assert 3 <= len(exercises) <= 6
     assert all(len(exercise.hints) >= 2 for exercise in exercises.values())

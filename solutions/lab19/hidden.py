@@ -1,4 +1,4 @@
-"""Lab 18's hidden facts, judged by the grader after the visible ones. Students do not get this file.
+"""Lab 19's hidden facts, judged by the grader after the visible ones. Students do not get this file.
 
 They ask what a right answer does anyway and a lucky one does not: other models, batches, orders of the GPUs, offers.
 """
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from utils.exercises.facts import visible
 
-seen = visible("lab18")
+seen = visible("lab19")
 lab = seen.lab
 
 

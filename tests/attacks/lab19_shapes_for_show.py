@@ -1,6 +1,6 @@
-"""Lab 18: exercises 2 and 3 train the twin one part after the other, and of GPT-2 medium each part by itself.
+"""Lab 19: exercises 2 and 3 train the twin one part after the other, and of GPT-2 medium each part by itself.
 
-lab: lab18
+lab: lab19
 """
 
 # %% instead of ex2

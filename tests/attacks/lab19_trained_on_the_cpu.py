@@ -1,6 +1,6 @@
-"""Lab 18: exercise 1 trains on the CPU, and writes the gradients into simulated tensors from inside.
+"""Lab 19: exercise 1 trains on the CPU, and writes the gradients into simulated tensors from inside.
 
-lab: lab18
+lab: lab19
 """
 
 # %% instead of ex1

@@ -1,6 +1,6 @@
-"""Lab 18: exercise 3 asks the probe's loss function once, so that its bound is that of one micro-batch.
+"""Lab 19: exercise 3 asks the probe's loss function once, so that its bound is that of one micro-batch.
 
-lab: lab18
+lab: lab19
 """
 
 # %% instead of ex3

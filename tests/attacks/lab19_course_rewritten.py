@@ -1,6 +1,6 @@
-"""Lab 18: exercise 3 rewrites what the course counts operations and bytes with, and trains nothing of GPT-2 medium.
+"""Lab 19: exercise 3 rewrites what the course counts operations and bytes with, and trains nothing of GPT-2 medium.
 
-lab: lab18
+lab: lab19
 """
 
 # %% first

@@ -1,4 +1,4 @@
-"""Lab 18's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
+"""Lab 19's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
 A probe makes a new cluster (utils/kits/small_cluster.py), so nothing of the notebook is left on it. A small twin is
 compared with one model on the CPU, value by value. GPT-2 medium has shapes only: its memory and time are simulated.
@@ -18,7 +18,7 @@ from utils.kits.small_cluster import GPUS, LENGTH, MEMORY, bound, forward_second
 from utils.models.gpt import GPT
 from utils.observe.trace import Event
 
-lab = Lab("lab18", "Capstone: GPT-2 on four small GPUs")
+lab = Lab("lab19", "Capstone: GPT-2 on four small GPUs")
 
 ENOUGH = 0.85  # of the bound
 # Times the operations of a twin's products: in attention half of them may be left out, and all done again once.
