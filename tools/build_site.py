@@ -30,7 +30,7 @@ from utils.widgets.game.page import page
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "build" / "site-runs"
-DOCS = ("glossary", "schedules", "planner", "simgpu", "times", "environments")
+DOCS = ("one_page", "glossary", "schedules", "planner", "simgpu", "times", "environments")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 SLUG = re.compile(r"[^\w\- ]")
 # 1.5 MB of icons drawn by a script, which the theme's style sheet draws, too, by a font.

@@ -208,6 +208,7 @@ def ring() -> str:
 
 
 QUESTIONS = [
+    ("Does the model only generate?", "stages with room for\nthe KV cache, large batches", "lesson 14"),
     ("Is one GPU enough?", "use one, and measure it", "lessons 04, 05"),
     ("Does training fit on one GPU,\nand is it too slow?", "data parallelism: DDP", "lesson 11"),
     (
@@ -250,7 +251,7 @@ QUESTIONS = [
 
 def choose() -> str:
     """Which way for which model and machine: a question, its answer, and the lesson that has it."""
-    figure = Figure(figsize=(plots.WIDTH, 7.6), layout="constrained")
+    figure = Figure(figsize=(plots.WIDTH, 8.4), layout="constrained")
     axes = figure.subplots()
     style = {"ha": "center", "va": "center", "fontsize": 9}
     for row, (question, answer, lesson) in enumerate(QUESTIONS):

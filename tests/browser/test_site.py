@@ -236,3 +236,12 @@ def test_on_paper_results_are_there_and_no_line_is_cut_off(browser, site):
     cut_off = "[...document.querySelectorAll('.bd-content pre')].filter(p => p.scrollWidth > p.clientWidth + 1).length"
     assert tab.evaluate(cut_off) == 0
     tab.close()
+
+
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+def test_the_one_page_is_one_page_on_paper(browser, site, paper):
+    tab = browser.new_page()
+    tab.goto((site / "docs" / "one_page.html").as_uri())
+    printed = tab.pdf(format=paper, margin=dict.fromkeys(("top", "right", "bottom", "left"), "10mm"))
+    assert len(re.findall(rb"/Type ?/Page\b", printed)) == 1
+    tab.close()

@@ -40,6 +40,7 @@ BUNDLED = (
     "environment.yml",
     "docs/course.md",
     "docs/glossary.md",
+    "docs/one_page.md",
     "docs/images",
     "docs/observe.md",
     "docs/planner.md",
