@@ -312,10 +312,11 @@ def test_a_number_comes_true_within_what_the_lesson_allows(monkeypatch):
 def test_it_says_whether_a_number_was_near_enough(capsys):
     question = predict("How many times?")
     question.compare(4.9, within=0.3)
-    for question.answer in (4.5, 2, "many"):
+    for question.answer in (4.9, 4.5, 2, "many"):
         question.compare(4.9, within=0.3)
     assert capsys.readouterr().out.splitlines() == [
         "You made no prediction. Result: 4.9.",
+        "You predicted: 4.9. Result: 4.9.",
         "You predicted: 4.5. Result: 4.9. Close enough: within 30% counts as correct.",
         "You predicted: 2. Result: 4.9. Not close enough: within 30% counts as correct.",
         "You predicted: many. Result: 4.9. Not close enough: within 30% counts as correct.",

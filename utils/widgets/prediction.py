@@ -91,7 +91,7 @@ class Prediction:
         self.result, self.came_true = result, _same(self.answer, result, within)
         _compared[self._key] = self
         predicted = "You made no prediction." if self.answer is None else f"You predicted: {_said(self.answer)}."
-        verdict = self._verdict(within) if within and self.answer is not None else ""
+        verdict = self._verdict(within) if within and self.answer not in (None, result) else ""
         words = [part for part in (f"{predicted} Result: {_said(result)}.{verdict}", text, self._why) if part]
         if not in_kernel():
             print("\n".join(words))
