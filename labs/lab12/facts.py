@@ -7,7 +7,7 @@ looked at, for libraries need memory of their own there.
 
 import math
 from collections import Counter
-from itertools import cycle, permutations, product
+from itertools import cycle, pairwise, permutations, product
 from typing import Any
 
 import numpy as np
@@ -128,11 +128,11 @@ def compare_switches(student, setting, cap):
             )
         received, held = expected_counts(setting, way)
         need(held <= cap, f"{chosen} does not fit: a rank holds {held:,.0f} bytes at its peak.")
-        fewest = expected_counts(setting, best)[0]
+        fewest, holds = expected_counts(setting, best)
+        other = "One that needs exactly the cap" if holds == cap else "Another combination that fits"
         need(
             received <= fewest,
-            f"{chosen} fits, but a rank receives {received:,.0f} bytes a step. Another combination that fits receives "
-            f"{fewest:,.0f}.",
+            f"{chosen} fits, but a rank receives {received:,.0f} bytes a step. {other} receives {fewest:,.0f}.",
         )
 
 
@@ -149,6 +149,8 @@ def why_received(found, right, setting, way) -> str:
 
     if is_(right / 4):
         return "That is a number of elements. A float32 number takes 4 bytes."
+    if is_(right / 2):
+        return "That is half. Do you count all-gathers, reduce-scatters, and 4 bytes for a float32 number?"
     if is_(right * count / (count - 1)):
         return "That includes the rank's own shard, which it does not receive."
     if is_(right * count):
@@ -189,8 +191,9 @@ def why_held(found, right, setting, way) -> str:
         )
     if stays and (differs(-whole) or differs(2 * layer - whole)):
         return f"With reshard_after_forward={reshard} and keep_weights={keep}, whole weights stay in memory."
-    if stays and differs(-shard):
-        return "A rank also keeps its shards while the weights are whole."
+    if differs(-shard):
+        kept = "three shards: of the weights and" if once else "four shards: of the weights, the gradients and"
+        return f"One shard of {shard:,.0f} bytes is missing. A rank always keeps {kept} Adam's two moments."
     if differs(-2 * shard):
         return "Adam's two moments are missing."
     if differs(2 * (whole - shard)):
@@ -1291,3 +1294,115 @@ def _(student):
         for f, b, s, h in zip(told["forward"], told["backward"], told["start"], run["held"], strict=True)
     )
     return 100 * fullest / whole
+
+
+# --- ex5: a recipe that leaks ---------------------------------------------------------------------------------------
+
+ex5 = lab.exercise(
+    "ex5",
+    star=True,
+    title="Mend a recipe that leaks",
+    hints=[
+        "leaky has five mistakes: how it builds, when it creates the optimizer, what it clips by, what it keeps after "
+        "a step, and what it adds up.",
+        "Lesson 12 builds on the meta device, shards, and calls to_empty. set_model_state_dict with "
+        "full_state_dict=True then fills the shards.",
+        "fully_shard replaces parameters by DTensors. An optimizer that was created before has the old ones.",
+        "nn.utils.clip_grad_norm_ takes DTensors, and gathers a norm, not the gradients.",
+        "A loss keeps its graph, and the graph keeps the activations. A held-out loss needs no graph: use "
+        "torch.no_grad(), and add up .item().",
+    ],
+    likely={
+        "mixed torch.Tensor and DTensor": "After fully_shard, parameters are DTensors, but `weights` are whole: "
+        "set_model_state_dict cuts them.",
+        "inference tensor": "Use torch.no_grad(), not inference_mode(): simulated tensors do not support that one.",
+    },
+)
+RECIPE = (16, 128, 4, 1)  # layers, hidden, steps, seed
+ALIKE = 5e-5  # of a loss
+GROWN = 0.25  # of the activations of a forward pass: what a rank may hold more before each batch
+
+
+def most_held(ranks, layers, hidden) -> float:
+    """Bytes per parameter: shards of weights, gradients and momentum, six layers, and a forward pass's activations."""
+    from utils.kits.recipe import SAMPLES
+
+    return 12 / ranks + 24 / layers + 4 * SAMPLES / hidden
+
+
+def run_recipe(lab, ranks, recipe):
+    from utils.kits.recipe import watched_alone
+
+    return watched_alone(ranks, lab.train, *recipe)
+
+
+def compare_losses(student, recipe):
+    from utils.kits.recipe import one_process
+
+    loss, right, steps = student.run(run_recipe, 1, recipe)["loss"], one_process(*recipe), recipe[2]
+
+    def is_(value) -> bool:
+        return math.isclose(loss, value, rel_tol=ALIKE)
+
+    mistakes = {
+        "That is the loss of the first weights: which parameters does the optimizer have?": {"lr": 0.0},
+        "That is the loss without clipping. Clip the norm of the gradients before the step.": {"clip": math.inf},
+    }
+    why = [words for words, mistake in mistakes.items() if is_(one_process(*recipe, **mistake))]
+    if is_(steps * right):
+        why.append("Return the mean of the losses, not their sum.")
+    why += [
+        f"That is the sum of {steps} losses divided by {count}. Divide it by len(batches)."
+        for count in range(2, 20)
+        if count != steps and is_(steps * right / count)
+    ]
+    if math.isnan(loss):
+        why.append("Do the shards get `weights`, is the gradients' norm clipped, and is the result a number?")
+    why.append(
+        "Compare the first weights, clipping, momentum, zero_grad and the dtype with the recipe's. Is each loss that "
+        "of `held_out`, after the step?"
+    )
+    need(is_(right), f"train returned {loss:.4f}, but one process without shards has {right:.4f}. {why[0]}")
+
+
+def need_mended(student, ranks, recipe):
+    from utils.kits.recipe import SAMPLES
+
+    layers, hidden, steps, _ = recipe
+    run = student.run(run_recipe, ranks, recipe)
+    held, most = run["held"], run["most"]
+    cap, activations = most_held(ranks, layers, hidden), 4 * SAMPLES / hidden
+    with case(f"On {ranks} ranks, with {layers} layers, in bytes per parameter"):
+        need(len(held) == steps, "iterate once over `batches`: for x, y in batches.")
+        need(
+            most[0] <= cap,
+            f"a rank holds {most[0]:.2f} before the first batch, and may hold {cap:.2f}. The whole model takes 4. "
+            "Where is it built, and when is it sharded?",
+        )
+        need(
+            run["small"] >= steps or run["gathers"] >= 4 * layers * steps,  # or gradients besides weights, three times
+            "no collective adds up the norm over the ranks. Clip the norm of the whole gradient, not of a rank's "
+            "shards.",
+        )
+        grown = max(b - a for a, b in pairwise(held[1:]))
+        need(
+            grown <= GROWN * activations,
+            f"a rank holds {grown:.2f} more with each batch. The activations of a forward pass take "
+            f"{activations:.2f}: what keeps the graph of each held-out loss?",
+        )
+        need(
+            max(most) <= cap,
+            f"a rank holds {max(most):.2f} in a step, and may hold {cap:.2f}. Which weights or gradients are whole "
+            "there, and how many layers at a time? Between the steps it holds "
+            f"{max(held[1:]):.2f}, and its shards take {12 / ranks:.2f}.",
+        )
+
+
+@ex5.fact("on one rank, the mean loss is that of one process without shards")
+def _(student):
+    compare_losses(student, RECIPE)
+
+
+@ex5.fact("on eight ranks, each holds its shards, a few layers and one pass's activations (simulated devices)")
+def _(student):
+    need_mended(student, 8, RECIPE)

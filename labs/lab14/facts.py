@@ -222,6 +222,8 @@ def compare_decoders(student, places, shapes, *, longest=None, seed=1, double=Fa
                 right = model(torch.from_numpy(text)).numpy()
             for call, one in enumerate(found):
                 more = "Does each Decoder have its own cache?" if call and len(texts) > 1 else ""
+                if double and call:
+                    more = "Does the cache have the model's dtype, float64?"
                 if prompt + call == longest and call:
                     more = "Does the cache have room for `longest` tokens?"
                 compare_call(one, right, model, text, prompt, call, places[-1], more)
@@ -460,15 +462,19 @@ def block_cache(config, sequences, tokens) -> int:
 def why_bytes(share: float, config, sequences: int) -> str:
     """The likeliest mistake, by how many times the right number was found."""
     heads, groups = config["num_attention_heads"], config["num_key_value_heads"]
-    size = getattr(torch, config["torch_dtype"]).itemsize
-    layers = config["num_hidden_layers"]
+    dtype, layers = config["torch_dtype"], config["num_hidden_layers"]
+    size = getattr(torch, dtype).itemsize
     for mistaken, words in (
-        (1 / 2, "A cache holds keys and values, so count both."),
+        (1 / 2, f"That is half. Do you count keys and values, and {size} bytes for a number in {dtype}?"),
         (layers, "That is the cache of all blocks. Return the bytes of one block."),
-        (heads / groups, "Count the KV heads (num_key_value_heads), not all attention heads."),
+        (
+            heads / groups,
+            f"That is {heads // groups} times as much. Do you count {groups} KV heads, of hidden_size / "
+            f"num_attention_heads = {config['hidden_size'] // heads} numbers each?",
+        ),
         (heads / groups / 2, "Count the KV heads, and count keys and values."),
-        (4 / size, f"A number in {config['torch_dtype']} has {size} bytes, not 4."),
-        (2 / size, f"A number in {config['torch_dtype']} has {size} bytes, not 2."),
+        (4 / size, f"A number in {dtype} has {size} bytes, not 4."),
+        (2 / size, f"A number in {dtype} has {size} bytes, not 2."),
         (heads / groups * 4 / size, "Count the KV heads, and the bytes of the model's dtype."),
         (1 / sequences, "Each sequence has its own cache. Multiply by the number of sequences."),
         (1 / size, "Return bytes, not numbers."),
@@ -519,51 +525,23 @@ def ask_place(lab, config, parameters, memory, sequences, prompt, new):
     return {"counts": [int(count) for count in found], "changed": changed}
 
 
-def bytes_on(counts, config, parameters, cache_of_a_block, *, size=None, embedding=True, head=True) -> list[int]:
+def bytes_on(counts, config, parameters, cache_of_a_block) -> list[int]:
     """The bytes on each GPU: the first has the embedding, the last the head."""
-    size = size or getattr(torch, config["torch_dtype"]).itemsize
+    size = getattr(torch, config["torch_dtype"]).itemsize
     found = [count * (parameters["block"] * size + cache_of_a_block) for count in counts]
-    found[0] += embedding * parameters["embedding"] * size
-    found[-1] += head * parameters["head"] * size
+    found[0] += parameters["embedding"] * size
+    found[-1] += parameters["head"] * size
     return found
 
 
-def why_too_full(counts, config, parameters, memory, sequences, prompt, new, fits) -> str:
-    """The likeliest mistake of a placement that does not fit: the count of bytes by which it would."""
-    every = block_cache(config, sequences, prompt + new)
-    mistaken = (
-        ("The first GPU also holds the embedding.", every, {"embedding": False}),
-        ("The last GPU also holds the head.", every, {"head": False}),
-        (
-            "The first GPU also holds the embedding, and the last GPU the head.",
-            every,
-            {"embedding": False, "head": False},
-        ),
-        ("Count the cache of the new tokens, too.", block_cache(config, sequences, prompt), {}),
-        ("Count keys and values.", every // 2, {}),
-        ("Count a cache for each sequence.", every // sequences, {}),
-        ("Count the cache of the prompt, too.", block_cache(config, sequences, new), {}),
-        ("Each block has its own cache: count one for each block, not one for each GPU.", None, {}),
-        ("Count the KV cache besides the weights.", 0, {}),
-    )
-    if fits and max(counts) - min(counts) <= 1 and len(counts) > 1:
-        return "The blocks are spread evenly, but embedding and head need memory, too."
-    if len(counts) == 1:
-        return "One GPU holds all blocks, the embedding and the head."
-    block = parameters["block"] * getattr(torch, config["torch_dtype"]).itemsize + every
-    over = [needed - free for needed, free in zip(bytes_on(counts, config, parameters, every), memory, strict=True)]
-    if sum(0 < one < block for one in over) > 1:
-        return "Round down the number of blocks that fit on a GPU."
-    for words, cache_of_a_block, changes in mistaken:
-        if cache_of_a_block is None:
-            found = [needed + every for needed in bytes_on(counts, config, parameters, 0)]
-        else:
-            found = bytes_on(counts, config, parameters, cache_of_a_block, **changes)
-        if all(needed <= free for needed, free in zip(found, memory, strict=True)):
-            return words
-    if sum(bytes_on(counts, config, parameters, every)) <= sum(memory):
-        return "The sum fits, but each GPU needs room for its own blocks."
-    return "Compute the bytes of each GPU before you return."
+def contents_of(number, counts, config, parameters, sequences, tokens) -> str:
+    """The bytes of a GPU, one by one. A guess at the mistake would often be wrong: several give the same counts."""
+    size, count = getattr(torch, config["torch_dtype"]).itemsize, counts[number]
+    block, every = parameters["block"] * size, block_cache(config, sequences, tokens)
+    found = [f"{count} x ({block:,} for a block + {every:,} for its KV cache)"] if count else []
+    found += [f"{parameters['embedding'] * size:,} for the embedding"] if number == 0 else []
+    found += [f"{parameters['head'] * size:,} for the head"] if number == len(counts) - 1 else []
+    return " + ".join(found)
 
 
 def compare_place(student, config, memory, sequences, prompt, new, *, fits, parameters=None):
@@ -580,9 +558,7 @@ def compare_place(student, config, memory, sequences, prompt, new, *, fits, para
             need(False, run["wrong"] if fits else f"no placement fits: raise ValueError. {run['wrong']}")
         every = block_cache(config, sequences, prompt + new)
         if run.get("raised"):
-            why = why_refused(fits, config, parameters, memory, every)
-            need(fits is None, f"{fits} fits, but place raised ValueError. {why}")
-            return
+            return need(not fits, why_refused(fits, config, parameters, memory, every) if fits else "")
         counts = run["counts"]
         answer = "" if fits else "no placement fits, but "
         need(
@@ -602,29 +578,29 @@ def compare_place(student, config, memory, sequences, prompt, new, *, fits, para
         )
         for number, (one, free) in enumerate(zip(bytes_on(counts, config, parameters, every), memory, strict=True)):
             if one > free:
-                why = why_too_full(counts, config, parameters, memory, sequences, prompt, new, fits)
                 raising = "" if fits else " Raise ValueError if a GPU has too few bytes."
+                contents = contents_of(number, counts, config, parameters, sequences, prompt + new)
                 need(
                     False,
-                    f"{answer}place returned {counts}: GPU {number} then needs {one:,} bytes and has {free:,}. "
-                    f"{why}{raising}",
+                    f"{answer}place returned {counts}. GPU {number} has {free:,} bytes and then needs {one:,}: "
+                    f"{contents}.{raising}",
                 )
         need(not run["changed"], "place changed a list or dict that it was given. Work on a copy.")
 
 
 def why_refused(fits, config, parameters, memory, every) -> str:
-    """The likeliest reason to take a placement that fits for one that does not."""
-    if not fits:
-        return ""
+    """What a placement that fits needs, and what is special about it."""
+    size = getattr(torch, config["torch_dtype"]).itemsize
+    words = (
+        f"a block and its cache need {parameters['block'] * size + every:,} bytes, the embedding "
+        f"{parameters['embedding'] * size:,} and the head {parameters['head'] * size:,}. {fits} fits, but place raised "
+        "ValueError."
+    )
+    if 0 in fits:
+        words += " A GPU can have 0 blocks."
     if any(one == free for one, free in zip(bytes_on(fits, config, parameters, every), memory, strict=True)):
-        return "A GPU can be full to the last byte."
-    if len(set(memory)) > 1:
-        return "Use the memory of each GPU: they differ."
-    if len(memory) == 1:
-        return "With one GPU, it holds the embedding and the head once each."
-    if config["num_key_value_heads"] < config["num_attention_heads"]:
-        return "Do you count only the KV heads, in the model's dtype, and the embedding and the head once each?"
-    return "Do you count each block's own cache, and the embedding and the head once each?"
+        words += " A GPU can be full to the last byte."
+    return words
 
 
 # In TINY a block has 40,000 bytes of weights and, for 2 sequences of 30 tokens, 46,080 bytes of cache. In GROUPED it

@@ -56,3 +56,9 @@ def _(student):
     seen.compare_chain(student, seen.places_of(student, 3)[::-1], 8, 2, 1, seed=5)
     seen.compare_chain(student, seen.places_of(student, 4)[::-1], 5, 4, 3, seed=6)
     seen.need_freed(student, seen.places_of(student, 3)[::-1], 150, 16)
+
+
+@seen.ex5.fact("losses and memory are right with other sizes, and on sixteen ranks")
+def _(student):
+    seen.compare_losses(student, (5, 64, 7, 3))
+    seen.need_mended(student, 16, (24, 64, 3, 4))

@@ -777,3 +777,108 @@ def choose_switches(parameters, layers, ranks, micro_batches, cap):
             found = dict(zip(["reshard_after_forward", "reduce_once", "keep_weights"], flags))
             return {**found, "received": received[row].item(), "held": held[row].item()}
     return None
+
+
+# %% wrong: no_shards_of_gradients
+# Forgets that a rank holds shards of the gradients without reduce_once.
+
+from itertools import product
+
+
+def choose_switches(parameters, layers, ranks, micro_batches, cap):
+    whole = 4 * parameters
+    shard = whole // ranks
+    layer = whole // layers
+    best = None
+    for reshard, once, keep in product([True, False], repeat=3):
+        if reshard:
+            gathers = micro_batches + 1 if keep else 2 * micro_batches
+        else:
+            gathers = 1 if keep else micro_batches
+        reduces = 1 if once else micro_batches
+        received = (gathers + reduces) * (whole - shard)
+        held = 3 * shard
+        held += whole if once else 0
+        if reshard and not keep:
+            held += 4 * layer
+        else:
+            held += whole + 2 * layer
+        if held <= cap and (best is None or received < best["received"]):
+            best = {
+                "reshard_after_forward": reshard,
+                "reduce_once": once,
+                "keep_weights": keep,
+                "received": received,
+                "held": held,
+            }
+    return best
+
+
+# %% wrong: two_bytes
+# Counts two bytes per parameter.
+
+from itertools import product
+
+
+def choose_switches(parameters, layers, ranks, micro_batches, cap):
+    whole = 2 * parameters
+    shard = whole // ranks
+    layer = whole // layers
+    best = None
+    for reshard, once, keep in product([True, False], repeat=3):
+        if reshard:
+            gathers = micro_batches + 1 if keep else 2 * micro_batches
+        else:
+            gathers = 1 if keep else micro_batches
+        reduces = 1 if once else micro_batches
+        received = (gathers + reduces) * (whole - shard)
+        held = 3 * shard
+        held += whole if once else shard
+        if reshard and not keep:
+            held += 4 * layer
+        else:
+            held += whole + 2 * layer
+        if held <= cap and (best is None or received < best["received"]):
+            best = {
+                "reshard_after_forward": reshard,
+                "reduce_once": once,
+                "keep_weights": keep,
+                "received": received,
+                "held": held,
+            }
+    return best
+
+
+# %% wrong: less_than_the_cap
+# Refuses a combination that needs exactly the cap.
+
+from itertools import product
+
+
+def choose_switches(parameters, layers, ranks, micro_batches, cap):
+    whole = 4 * parameters
+    shard = whole // ranks
+    layer = whole // layers
+    best = None
+    for reshard, once, keep in product([True, False], repeat=3):
+        if reshard:
+            gathers = micro_batches + 1 if keep else 2 * micro_batches
+        else:
+            gathers = 1 if keep else micro_batches
+        reduces = 1 if once else micro_batches
+        received = (gathers + reduces) * (whole - shard)
+        held = 3 * shard
+        held += whole if once else shard
+        if reshard and not keep:
+            held += 4 * layer
+        else:
+            held += whole + 2 * layer
+        if held < cap and (best is None or received < best["received"]):
+            best = {
+                "reshard_after_forward": reshard,
+                "reduce_once": once,
+                "keep_weights": keep,
+                "received": received,
+                "held": held,
+            }
+    return best

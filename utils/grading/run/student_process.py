@@ -43,6 +43,7 @@ EARLY = (
         "utils.kits.step",
         "utils.kits.small_cluster",
         "utils.kits.sharded",
+        "utils.kits.recipe",
         "utils.schedules",
         "utils.exercises.facts.reference",
     ),

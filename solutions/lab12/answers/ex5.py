@@ -1,0 +1,664 @@
+# %% wrong: built_on_the_gpu
+# Builds the whole model on the GPU and shards it afterwards.
+
+def train(build, weights, batches, held_out, gpu):
+    with gpu:
+        model = build()
+    model.load_state_dict(weights)
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: loads_before_sharding
+# Builds on the meta device, but fills the whole model before sharding.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    model.to_empty(device=gpu)
+    model.load_state_dict(weights)
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: optimizer_before_sharding
+# Creates the optimizer with the parameters that sharding replaces.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: keeps_graphs
+# Adds up losses with their graphs.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        total += nn.functional.mse_loss(model(x), y)
+    return total / len(batches)
+
+
+# %% wrong: keeps_a_list_of_losses
+# Keeps each loss in a list and takes the numbers at the end.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    losses = []
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(nn.functional.mse_loss(model(held_out[0]), held_out[1]))
+    return sum(loss.item() for loss in losses) / len(losses)
+
+
+# %% wrong: gathers_gradients
+# Gathers all gradients for their norm.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        gradients = [p.grad.full_tensor() for p in model.parameters()]
+        factor = min(1.0, CLIP / nn.utils.get_total_norm(gradients).item())
+        for p in model.parameters():
+            p.grad *= factor
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: gathers_weights_for_the_loss
+# Gathers all weights for the loss of the held-out batch.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            output = x
+            for weight in [p.full_tensor() for p in model.parameters()]:
+                output = output @ weight.T
+            total += nn.functional.mse_loss(output, y).item()
+    return total / len(batches)
+
+
+# %% wrong: one_call
+# Shards the model as one group: all layers are gathered together.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: never_sharded
+# Trains whole weights on each rank.
+
+def train(build, weights, batches, held_out, gpu):
+    with gpu:
+        model = build()
+    model.load_state_dict(weights)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: keeps_weights
+# Leaves all layers gathered from the forward to the backward pass.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer, reshard_after_forward=False)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: no_clipping
+# Leaves out clipping with the gathered gradients.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: sum_of_losses
+# Returns the sum of the losses.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total
+
+
+# %% wrong: first_weights_lost
+# Fills the shards with new weights.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    for layer in model:
+        layer.reset_parameters()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: gradients_never_cleared
+# Leaves the gradients of earlier batches.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: four_batches
+# Divides by the number of batches that it has seen in the example.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        total += nn.functional.mse_loss(model(x), y).detach()
+    return total / 4
+
+
+# %% wrong: no_root
+# Shards the layers and leaves out the model: no layer waits for others, and each keeps its weights.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: norm_of_the_shards
+# Clips the norm of its own shards.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        for_norm = [p.grad.to_local() for p in model.parameters()]
+        factor = (CLIP / (nn.utils.get_total_norm(for_norm) + 1e-6)).clamp(max=1)
+        for g in for_norm:
+            g.mul_(factor)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: each_parameter_clipped
+# Clips each parameter's gradient on its own.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        for p in model.parameters():
+            nn.utils.clip_grad_norm_(p, CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: loss_before_the_step
+# Computes the held-out loss before the step.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+        optimizer.step()
+        optimizer.zero_grad()
+    return total / len(batches)
+
+
+# %% wrong: training_loss
+# Returns the mean loss of the training batches.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        total += loss.item()
+    return total / len(batches)
+
+
+# %% wrong: in_bfloat16
+# Computes in bfloat16, which the recipe does not.
+
+from torch.distributed.fsdp import MixedPrecisionPolicy
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+    for layer in model:
+        fully_shard(layer, mp_policy=policy)
+    fully_shard(model, mp_policy=policy)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% right: loss_detached
+# Computes the held-out loss with a graph, and lets the graph go.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        total += nn.functional.mse_loss(model(x), y).detach()
+    return total / len(batches)
+
+
+# %% right: norm_and_factor
+# Computes the norm of the DTensors, then clips.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        parameters = list(model.parameters())
+        norm = nn.utils.get_total_norm([p.grad for p in parameters]).full_tensor()
+        factor = (CLIP / norm).clamp(max=1.0)
+        for p in parameters:
+            p.grad.to_local().mul_(factor)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% right: weights_layer_by_layer
+# Distributes each weight itself.
+
+from torch.distributed.tensor import distribute_tensor
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(distribute_tensor(weights[name].to(gpu), p.device_mesh, p.placements))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        model.eval()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+        model.train()
+    return total / len(batches)
+
+
+# %% right: shards_on_the_way
+# Builds and fills the model on the CPU: fully_shard moves one layer at a time.
+
+def train(build, weights, batches, held_out, gpu):
+    model = build()
+    model.load_state_dict(weights)
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% right: own_norm
+# Adds up the squares of the shards over the ranks.
+
+import torch.distributed as dist
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        square = sum(p.grad.to_local().square().sum() for p in model.parameters())
+        dist.all_reduce(square)
+        factor = (CLIP / (square.sqrt() + 1e-6)).clamp(max=1)
+        for p in model.parameters():
+            p.grad.to_local().mul_(factor)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% right: norm_one_by_one
+# Gathers one gradient at a time for the norm.
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        norm = sum(p.grad.full_tensor().square().sum() for p in model.parameters()) ** 0.5
+        for p in model.parameters():
+            p.grad *= torch.clamp(CLIP / norm, max=1)
+        optimizer.step()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
