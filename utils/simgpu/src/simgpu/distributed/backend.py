@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import torch
 
 from .. import torch_private
+from ..faults import OtherCollective, SkippedCollective
 from ..hardware import machine
 from ..tensor import are_known
 from ..waiting import Mismatch
@@ -263,10 +264,15 @@ class SimBackend(torch_private.Backend):
 
     def barrier(self, opts=None) -> SimWork:
         """All ranks' hosts and GPUs wait for the last."""
-        gpu = machine.gpu(None)
+        gpu, what = machine.gpu(None), "barrier()"
+        fault = self._group.fault()
+        if isinstance(fault, SkippedCollective):
+            return SimWork([], None, 0.0)
+        if isinstance(fault, OtherCollective):
+            what = "all_reduce(float32[1], SUM)"
         launched = machine.clock.pay(gpu.profile.launch, gpu.index)
         ready = max(launched, gpu.free, gpu.link.free, gpu.network.free)
-        end = self._group.agreed(ready, "barrier()", None) + self._group.fabric.seconds("all_reduce", 4)
+        end = self._group.agreed(ready, what, None) + self._group.fabric.seconds("all_reduce", 4)
         self._group.take(gpu, self._group.ways, "barrier", ready, end, 0, launched, self._group.among)
         machine.wait_until(end)
         return SimWork([], gpu, end)
@@ -297,12 +303,20 @@ class SimBackend(torch_private.Backend):
         It takes `seconds`, or what `name` takes; `called` is what its caller knows it by, where that is something else.
         """
         gpu, size = gpu_of([*inputs, *flattened(outputs)]), bytes_in(inputs) * times
-        what = f"{called or name}({shapes_of(inputs) if shapes else ''}{', ' * bool(details and shapes)}{details})"
+        called = called or name
+        fault = self._group.fault()
+        if isinstance(fault, SkippedCollective):
+            return self._keep(SimWork(outputs, None, 0.0))
+        if isinstance(fault, OtherCollective):
+            called, details, shapes = (
+                ("all_reduce", "SUM", True) if name == "broadcast" else ("broadcast", "from 0", True)
+            )
+        what = f"{called}({shapes_of(inputs) if shapes else ''}{', ' * bool(details and shapes)}{details})"
         ready, launched = self._group.ready(gpu, self._group.ways)
         ready = max(ready, self._group.free)
         seconds = self._group.fabric.seconds(name, size) if seconds is None else seconds
         end = self._group.agreed(ready, what, gpu) + seconds
-        self._group.take(gpu, self._group.ways, called or name, ready, end, size, launched, self._group.among)
+        self._group.take(gpu, self._group.ways, called, ready, end, size, launched, self._group.among)
         if are_known(inputs, outputs):
             with nullcontext() if self._group.alone else self._group.waiting.moving(what):
                 data()
