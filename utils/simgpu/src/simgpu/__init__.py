@@ -29,6 +29,8 @@ from .cuda_code import as_cuda, register_magic
 from .distributed import PAIR, register_backend
 from .estimates import AttentionInOneKernel, Estimate, estimate, operator_seconds
 from .faults import Fault
+from .flight import flight_recorder
+from .flight import forget as forget_flights
 from .hardware import DEVICE_TYPE, LOG_LENGTH, HostCopy, Record, Settings, machine, settings_from
 from .loading import register_loading
 from .losses import register_losses
@@ -60,6 +62,7 @@ __all__ = [
     "describe",
     "enable",
     "estimate",
+    "flight_recorder",
     "generation",
     "in_units",
     "is_enabled",
@@ -133,6 +136,7 @@ def enable(
     if wanted != machine.settings:
         machine.configure(wanted)
         forget_plans()
+        forget_flights()
 
 
 def _is_simulated(tensor: torch.Tensor) -> bool:

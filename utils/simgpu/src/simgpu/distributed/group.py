@@ -7,12 +7,14 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import torch
 
 from .. import torch_private
 from ..collectives import Fabric
 from ..faults import Fault, KilledRank, are_of_ranks, at_collective, share_of
+from ..flight import GroupRecord
 from ..hardware import Gpu, machine
 from ..profiles import LinkProfile
 from ..waiting import Waiting, of_this_life
@@ -24,7 +26,7 @@ ReduceOp = torch_private.ReduceOp
 class Group:
     """Who takes part, and when the group and its ways are free."""
 
-    def __init__(self, options):
+    def __init__(self, options, backend):
         self.rank, self.ranks = options.group_rank, options.group_size
         self.members = list(options.global_ranks_in_group) or list(range(self.ranks))
         self.alone = torch_private.is_fake(options.store)
@@ -34,6 +36,8 @@ class Group:
         self.ways = _ways(self.fabric)
         self.free = 0.0  # when the group's own stream is
         self.among = f"ranks {ranks_in_words(self.members)}"
+        itself = ref(backend)  # a record is kept longer than its group
+        self.flight = GroupRecord(self.members, options.timeout, lambda: torch_private.name_and_description(itself()))
         if not self.alone:
             store = torch_private.c10d.PrefixStore(of_this_life("group"), options.store)
             self.waiting = Waiting(store, self.members, self.rank)
