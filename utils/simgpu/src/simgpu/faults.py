@@ -120,7 +120,7 @@ class KilledRank(_AtCollective):
     """The process of the rank gets SIGKILL as it enters its `number`-th collective.
 
     On a real cluster the other ranks' kernels wait, until the watchdog's time-out or until torchrun, which sees that a
-    worker has died, ends them. On simulated GPUs the others raise `RanksMissing`, which says that the rank has died.
+    worker has died, ends them. On simulated GPUs the others raise `RanksMissing`, and `ranks` says who was killed.
     """
 
 

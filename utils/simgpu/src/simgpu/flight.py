@@ -113,7 +113,7 @@ class GroupRecord:
     def enter(
         self, name: str, inputs: Sequence, outputs: Sequence, launched: float, p2p: bool = False, joined: bool = False
     ) -> Entry:
-        """This rank calls something; a message or the end of several has `p2p`, and `joined` where it is part of one."""
+        """This rank calls something. Messages, and the end of several, have `p2p`; `joined` ones are part of one."""
         self.operations += 1
         if self._named is None:
             self.named()
