@@ -138,7 +138,7 @@ def _fabric(members: list[int]) -> Fabric:
     _ranks_known = max(_ranks_known, len(members), max(members) + 1)
     nodes = len({rank // _per_node(_world()) for rank in members})
     settings = machine.known_settings
-    return Fabric(len(members), nodes, settings.link, settings.network)
+    return Fabric(len(members), nodes, settings.link, settings.network, settings.gpu.capability)
 
 
 def _ways(fabric: Fabric) -> tuple[str, ...]:
