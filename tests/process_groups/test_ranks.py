@@ -61,7 +61,10 @@ def machine():
 
 
 def test_the_machine_is_the_one_asked_for():
-    assert ranks(2, gpu="H100", link="nvlink4", nodes=2).run(machine) == [("2 x H100, nvlink4, virtual clock", 2)] * 2
+    assert (
+        ranks(2, gpu="H100", link="nvlink4", nodes=2).run(machine)
+        == [("2 x H100 in 2 nodes, 200G, virtual clock", 2)] * 2
+    )
 
 
 def weights():

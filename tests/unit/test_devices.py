@@ -135,6 +135,23 @@ def test_simulated_devices_can_be_paced_or_have_little_memory(capsys):
     simgpu.enable(count=2)
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"count": 1}, "1 x V100, virtual clock"),
+        ({"count": 4, "nodes": 4, "network": "400G"}, "4 x V100 in 4 nodes, 400G, virtual clock"),
+        ({"count": 4, "nodes": 2, "compute": False}, "4 x V100 in 2 nodes, nvlink2, 200G, virtual clock, shapes only"),
+        ({"count": 1, "nodes": 2}, "1 x V100 for 2 nodes, 200G, virtual clock"),
+    ],
+)
+def test_a_machine_is_described_by_the_links_that_it_uses(asked, told):
+    try:
+        simgpu.enable(**asked)
+        assert simgpu.describe() == told
+    finally:
+        simgpu.enable(count=2)
+
+
 def test_simulated_devices_can_do_without_numbers(capsys):
     try:
         device, _ = devices(2, paced=True, compute=False)

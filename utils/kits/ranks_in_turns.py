@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import _thread
 import sys
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import reduce
@@ -33,6 +34,7 @@ from simgpu.torch_private import Work, each_thread_has_its_groups, keep_off_the_
 from utils.exercises.ledger import adding_to
 
 BACKEND = "in_turns"
+JOIN = 5.0  # the most seconds to wait for all ranks' threads to end
 PROCESS_GROUP: Any = dist.ProcessGroup  # what its methods are given depends on PyTorch's version
 REDUCE = {
     "SUM": lambda these: reduce(torch.add, these),
@@ -166,10 +168,10 @@ def in_turns(
 
     before, hook = swap_world(worlds[0]), sys.excepthook
     each_thread_has_its_groups(True)
+    joins: list[Callable[[float], object]] = []
     try:
         for rank in range(ranks):
-            # A thread of `threading` would show to the others what it was given.
-            _thread.start_new_thread(_work, (main, rank, ranks, store, asked[rank], answers[rank]))
+            joins.append(_start(main, rank, ranks, store, asked[rank], answers[rank]))
         rank, answer = 0, None
         while True:
             swap_world(worlds[rank])
@@ -197,6 +199,11 @@ def in_turns(
             if which is not None and failure is None:
                 trying(finish, rank, which)
     finally:
+        latest = time.monotonic() + JOIN
+        for rank, join in enumerate(joins):
+            if rank not in ended:  # this thread was interrupted
+                answers[rank].put((_Stopped(), None))
+            join(max(0.0, latest - time.monotonic()))
         each_thread_has_its_groups(False)
         swap_world(before)
         sys.excepthook = hook  # each process group replaces it, to name its rank
@@ -566,6 +573,28 @@ def _equal(tensor: torch.Tensor, count: int) -> list[torch.Tensor]:
     if len(tensor) % count:
         raise ValueError(f"{len(tensor)} rows do not divide into {count} equal pieces")
     return list(tensor.split(len(tensor) // count)) if len(tensor) else [tensor] * count
+
+
+def _start(*given: Any) -> Callable[[float], object]:
+    """Begin a rank's thread, and return what waits for its end, for so many seconds at most.
+
+    A thread that still ends while Python does can abort the process. One of `threading` would show to the others what
+    it was given.
+    """
+    if sys.version_info >= (3, 13):
+        return _thread.start_joinable_thread(lambda: _work(*given), daemon=True).join
+    begun = SimpleQueue()
+    _thread.start_new_thread(_begin, (begun, *given))
+    held_until_the_end = begun.get()
+    return lambda seconds: held_until_the_end.acquire(timeout=seconds)
+
+
+def _begin(begun: SimpleQueue, *given: Any) -> None:
+    # As threading does before Python 3.13: a lock that Python releases when the thread is gone.
+    until_the_end = _thread._set_sentinel()  # pyright: ignore[reportAttributeAccessIssue]
+    until_the_end.acquire()
+    begun.put(until_the_end)
+    _work(*given)
 
 
 def _work(main: Callable, rank: int, ranks: int, store, asked: SimpleQueue, answers: SimpleQueue) -> None:

@@ -66,7 +66,7 @@ class Cluster:
     def group(self, ranks: int, stride: int) -> Fabric:
         """The group of so many ranks whose numbers are `stride` apart, which begins at rank 0."""
         nodes = len({rank * stride // self.per_node for rank in range(ranks)})
-        return Fabric(ranks, nodes, self.link, self.network)
+        return Fabric(ranks, nodes, self.link, self.network, self.gpu.capability)
 
     def way(self, stride: int) -> LinkProfile:
         """What links two ranks that are so far apart."""

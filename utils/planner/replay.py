@@ -21,7 +21,7 @@ from .trace import Begin, Boundary, Collective, Event, Trace, Unit, Wait
 
 SHARE, WORK = 4, 2  # bytes of a weight as it is trained (float32), and as it is computed with (bfloat16)
 # Multiprocessors that NCCL's kernel holds while a collective goes on: one a channel, and 32 are its most (MAXCHANNELS,
-# NVIDIA/nccl 2.8 to 2.19, src/include/devcomm.h: from memory). Not fitted: docs/planner.md.
+# NVIDIA/nccl 2.17.1, src/include/devcomm.h). Not fitted: docs/planner.md.
 CHANNELS = 32
 
 

@@ -21,16 +21,20 @@ from simgpu.profiles import LINKS, NETWORKS, LinkProfile
 
 ROWS = Path(__file__).parent / "data" / "network.csv"
 MACHINES = {
-    "a100_dgx": ("A100", LINKS["nvlink3"]),
-    "2080ti_bridge": ("2080 Ti", LinkProfile("bridge", 50e9, "two links of NVLink 2, NVIDIA's Turing white paper")),
+    "a100_dgx": ("A100", LINKS["nvlink3"], (8, 0)),
+    "2080ti_bridge": (
+        "2080 Ti",
+        LinkProfile("bridge", 50e9, "two links of NVLink 2, NVIDIA's Turing white paper"),
+        (7, 5),
+    ),
 }
 SIZES = ((0, 2**17, "below 128 KiB"), (2**17, 2**23, "to 8 MiB"), (2**23, 2**40, "above"))
 
 
-def predicted(op: str, given: dict, link: LinkProfile) -> float:
+def predicted(op: str, given: dict, link: LinkProfile, capability: tuple[int, int]) -> float:
     """Seconds."""
     if op == "all_reduce":
-        return Fabric(given["gpus"], 1, link, NETWORKS["100G"]).seconds(op, given["bytes"])
+        return Fabric(given["gpus"], 1, link, NETWORKS["100G"], capability).seconds(op, given["bytes"])
     return link.seconds(given["bytes"]) + PAIR
 
 
@@ -40,10 +44,10 @@ def main() -> None:
         for row in csv.DictReader(file):
             given = json.loads(row["params"])
             if given["gpus"] == given["per_node"] and given["node"] in MACHINES:
-                gpu, link = MACHINES[given["node"]]
+                gpu, link, capability = MACHINES[given["node"]]
                 [name] = [name for low, high, name in SIZES if low <= given["bytes"] < high]
                 key = row["op"], given["gpus"], gpu, name
-                ratios[key].append(predicted(row["op"], given, link) * 1e6 / float(row["measured_us"]))
+                ratios[key].append(predicted(row["op"], given, link, capability) * 1e6 / float(row["measured_us"]))
     for (op, count, gpu, name), found in sorted(ratios.items()):
         error = median(abs(ratio - 1) for ratio in found)
         words = f"{len(found):3} rows, predicted over measured {median(found):.2f}, median error {error:.0%}"

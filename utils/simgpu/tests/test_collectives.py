@@ -9,8 +9,11 @@ LINK = LINKS["nvlink3"]
 SIZES = (4_096, 1_000_000, 250_000_000)
 
 
+V100, A100, H100 = ((major, 0) for major in (7, 8, 9))
+
+
 def ring_of(ranks, link=LINK, nodes=1):
-    return Fabric(ranks, nodes, link, NETWORKS["200G"])
+    return Fabric(ranks, nodes, link, NETWORKS["200G"], A100)
 
 
 def simulated_ring(ranks, rounds, size, base, step, bandwidth):
@@ -59,8 +62,51 @@ def test_a_tree_goes_up_and_down(nodes):
     depth = {1: 0, 2: 1, 4: 2}[nodes]
     hops = 7 * known.tree_step["nvlink"] + depth * known.tree_step["network"]
     size = 2**30  # large enough to need no correction
-    bandwidth = min(0.9 * fabric.bandwidth, 110e9 if nodes <= 2 else 80e9)
+    by_channel = {1: float("inf"), 2: 23.6e9, 4: 17.8e9}[nodes]  # NCCL's rows for Ampere
+    bandwidth = min(0.92 * LINK.collective, 8 * by_channel)
     assert fabric._tree(size, "Simple") == pytest.approx(2 * hops + 2 * size / bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("capability", "link", "network", "nodes", "per_node", "channels", "caps"),
+    [  # (NVLink of a whole V100: six links of 22 GB/s as NCCL 2.17 counts them)
+        (V100, 132e9, "100G", 2, 8, (8, 15e9), None),
+        (V100, 132e9, "100G", 4, 8, (8, 12e9), (80e9, 75e9)),
+        (A100, 235e9, "200G", 2, 8, (8, 28e9), (8 * 23.6e9, 160e9)),
+        (A100, 235e9, "200G", 4, 8, (8, 24e9), (8 * 17.8e9, 8 * 17.8e9 * 120 / 128)),
+        (A100, 235e9, "400G", 4, 1, (2, 24e9), (2 * 17.8e9, 2 * 17.8e9 * 120 / 128)),
+        (H100, 370.8e9, "400G", 2, 8, (8, 45e9), (8 * 0.92 * 45e9, 8 * 36.7e9)),
+        (H100, 370.8e9, "400G", 64, 8, (8, 45e9), (8 * 33e9, 8 * 33e9 * 120 / 128)),
+        (H100, 370.8e9, "400G", 4, 1, (1, 48e9), (33e9, 33e9 * 120 / 128)),
+        ((10, 0), 720e9, "400G", 4, 8, (8, 48e9), (8 * 33e9, 8 * 33e9 * 120 / 128)),
+    ],
+)
+def test_between_nodes_a_channel_has_a_rate_of_its_generation(
+    capability, link, network, nodes, per_node, channels, caps
+):
+    fabric = Fabric(
+        nodes * per_node, nodes, LinkProfile("x", link, "here", kind="nvlink"), NETWORKS[network], capability
+    )
+    assert fabric.channels == channels
+    if caps:
+        assert (fabric._tree_share("Simple"), fabric._tree_share("LL128")) == pytest.approx(caps)
+    assert fabric._share("LL128") <= channels[0] * {7: 20e9, 8: 20e9}.get(capability[0], 36.7e9)
+
+
+def test_nothing_is_faster_in_more_nodes_or_by_fewer_adapters():
+    for capability in (V100, A100, H100):
+        for per_node in (1, 2, 4, 8):
+            for size in (2**16, 2**24, 2**30):
+                took = [
+                    Fabric(nodes * per_node, nodes, LINK, NETWORKS["200G"], capability).seconds("all_reduce", size)
+                    for nodes in (2, 4, 16, 64)
+                ]
+                assert took == sorted(took)
+                slow, fast = (
+                    Fabric(4 * per_node, 4, LINK, NETWORKS[network], capability).seconds("all_reduce", size)
+                    for network in ("25G", "400G")
+                )
+                assert fast < slow
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

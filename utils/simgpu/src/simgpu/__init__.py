@@ -161,10 +161,30 @@ def generation() -> int:
 
 
 def describe() -> str:
-    """What is simulated, for a label: `2 x V100, nvlink2, virtual clock`. RuntimeError before `enable`."""
+    """What is simulated, for a label: `4 x H100 in 2 nodes, nvlink4, 400G, virtual clock`.
+
+    Links that nothing can pass are left out: of one GPU by itself, and within a node of one GPU. RuntimeError before
+    `enable`.
+    """
     now = settings()
-    shapes = "" if now.compute else ", shapes only"
-    return f"{now.count} x {now.gpu.name}, {now.link.name}, {now.clock} clock{shapes}"
+    parts = [f"{now.count} x {now.gpu.name}"]
+    if now.nodes > 1:
+        parts[0] += f" {'in' if now.count > 1 else 'for'} {now.nodes} nodes"
+    if now.count > now.nodes or (now.count == 1 and _stands_for_others()):
+        parts.append(now.link.name)
+    if now.nodes > 1:
+        parts.append(now.network.name)
+    parts.append(f"{now.clock} clock")
+    if not now.compute:
+        parts.append("shapes only")
+    return ", ".join(parts)
+
+
+def _stands_for_others() -> bool:
+    """Whether this process is one of several ranks."""
+    import torch.distributed as dist
+
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def now() -> float:

@@ -28,7 +28,7 @@ def test_one_rank_stands_for_four_that_do_the_same():
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     # After the host has launched it, it takes what the cost model says.
-    over_two_nodes = Fabric(4, 2, LINKS["nvlink2"], NETWORKS["100G"]).seconds("all_reduce", 2 * 4)
+    over_two_nodes = Fabric(4, 2, LINKS["nvlink2"], NETWORKS["100G"], (7, 0)).seconds("all_reduce", 2 * 4)
     assert told.pop("over two nodes") == pytest.approx(GPUS["V100"].launch + over_two_nodes)
     assert told.pop("ddp") < 1e-6
     # FSDP writes its share into the buffer for gathering and takes the whole out of it; then the gradients into theirs.

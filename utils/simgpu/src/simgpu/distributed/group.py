@@ -180,7 +180,8 @@ def _nodes(members: list[int]) -> list[int]:
 
 def _fabric(nodes: list[int]) -> Fabric:
     """How ranks on these nodes are linked."""
-    return Fabric(len(nodes), len(set(nodes)), machine.known_settings.link, machine.network_of(nodes))
+    settings = machine.known_settings
+    return Fabric(len(nodes), len(set(nodes)), settings.link, machine.network_of(nodes), settings.gpu.capability)
 
 
 def _ways(fabric: Fabric) -> tuple[str, ...]:
