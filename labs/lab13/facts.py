@@ -596,6 +596,11 @@ class Case:
     def gpus(self) -> int:
         return self.nodes * self.per_node
 
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Of the GPUs on which the model's layers were measured."""
+        return (8, 0) if self.model.endswith("A100") else (9, 0)
+
     def __str__(self) -> str:
         nodes = "one node" if self.nodes == 1 else f"{self.nodes} nodes"
         each = f"{self.per_node} GPUs with {self.memory / 1e9:.0f} GB ({self.link}, {self.network})"
@@ -702,7 +707,8 @@ class Step:
 
     def _add_up(self, name: str, size: float) -> float:
         ranks, nodes = self.size(name), nodes_of(self.sizes, self.case.per_node)[name]
-        return Fabric(ranks, nodes, LINKS[self.case.link], NETWORKS[self.case.network]).seconds("all_reduce", int(size))
+        links = LINKS[self.case.link], NETWORKS[self.case.network]
+        return Fabric(ranks, nodes, *links, self.case.capability).seconds("all_reduce", int(size))
 
     @property
     def inside(self) -> float:
