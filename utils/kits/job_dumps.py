@@ -155,6 +155,21 @@ def _dump(rank, members, calls, numbered, at, created, keep, kinds) -> dict[str,
             }
         )
     own = {
-        name: {"name": name, "desc": kinds[name], "ranks": str(ranks)} for name, ranks in members.items() if rank in ranks
+        name: {"name": name, "desc": kinds[name], "ranks": str(ranks)}
+        for name, ranks in members.items()
+        if rank in ranks
     }
-    return {"rank": rank, "host_name": f"host_rank{rank}", "version": "2.10", "pg_config": own, "entries": entries[-keep:]}
+    return {
+        "rank": rank,
+        "host_name": f"host_rank{rank}",
+        "version": "2.10",
+        "pg_config": own,
+        "entries": entries[-keep:],
+    }
+
+
+def hung_epoch() -> list[dict[str, Any]]:
+    """The dumps of eight ranks with data parallelism alone, from the end of an epoch: lab 18's post-mortem."""
+    sizes = ([25_165_824], [25_161_728], [4_096])
+    calls = [JobCall("world", "all_reduce", size, "/app/train.py:57", "sum_gradients") for size in sizes] * 1251
+    return dumped_job(1, 8, calls, JobHang(7, "absent", 3750), keep=20, seed=8)

@@ -23,9 +23,12 @@ STREAMS = {"kernel": 7, "tensor": 20, "data": 24}
 
 
 class JobFault(NamedTuple):
-    """At most one of: the rank and how many times as long its kernels take; the rank and the microseconds of a launch;
-    the rank and the microseconds that its host comes late to each step; the place in the nodes whose ranks share their
-    data group, and how many times as long its all-reduce takes."""
+    """At most one of them has a place in the job and a number.
+
+    `slow_gpu`: a rank, and how many times as long its kernels take. `slow_host`: a rank, and the microseconds of a
+    launch. `late_batches`: a rank, and the microseconds that its host is late in each step but the first.
+    `slow_network`: a place in the nodes, and how many times as long the all-reduce of the data group there takes.
+    """
 
     slow_gpu: tuple[int, float] | None = None
     slow_host: tuple[int, float] | None = None
@@ -120,7 +123,7 @@ def traced_job(
 
     for step in range(steps):
         since = [rank.host for rank in ranks]
-        if fault.late_batches:
+        if step and fault.late_batches:
             ranks[fault.late_batches[0]].host += fault.late_batches[1]
         for layer in range(layers):
             for place, (name, microseconds) in enumerate(KERNELS.items()):
