@@ -594,7 +594,7 @@ ex4 = lab.exercise(
         "then puts the whole file in place at once.",
         "torch.load does not see it if some numbers of a file have become zeros. A checksum of the bytes does: "
         "hashlib.sha256, or zipfile.ZipFile(...).testzip(), because torch.save writes a zip file with checksums.",
-        "Serialize into io.BytesIO first, if you need the bytes for a checksum. Try the newest file first, and go back.",
+        "Serialize into io.BytesIO first, if you need the bytes for a checksum. Try the newest file first.",
     ],
 )
 
@@ -742,7 +742,7 @@ def run_lives(lab, count, every, steps, plan, seed):
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
         found, killed = None, False
         saved = []
-        optimizer.register_step_post_hook(lambda *_: saved.append(bytes(array([*model.parameters()][0]).copy())))
+        optimizer.register_step_post_hook(lambda *_: saved.append(bytes(array(next(iter(model.parameters()))).copy())))
         try:
             with stopped_where_files_change():
                 found = lab.train(model, optimizer, list(batches), held_out, folder, every)
@@ -846,8 +846,8 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         kept = alone["alive"]
         need(
             kept[-1] <= max(kept[:3]),
-            f"before step 2, {kept[1]} tensors were kept for a backward pass, and before the last step {kept[-1]}. Which "
-            "results keep them, although no backward pass will come?",
+            f"before step 2, {kept[1]} tensors were kept for a backward pass, and before the last step {kept[-1]}. "
+            "Which results keep them, although no backward pass will come?",
         )
         largest = max((max(each) for each in alone["sizes"] if each), default=0)
         need(largest, "no file was in the folder. Save after each `every` steps.")

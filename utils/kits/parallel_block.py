@@ -86,3 +86,13 @@ class WholeBlock(nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return nn.functional.cross_entropy(self.head(x + self.down(nn.functional.gelu(self.up(self.norm(x))))), y)
+
+
+def broken_step(model: nn.Module, optimizer: torch.optim.Optimizer, x, y, max_norm: float) -> tuple[float, float]:
+    """A training step that is right on one device, and wrong in tensor and sequence parallelism: loss and norm."""
+    optimizer.zero_grad()
+    loss = model(x, y)
+    loss.backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item(), norm.item()
