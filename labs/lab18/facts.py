@@ -113,6 +113,11 @@ class Timeline:
                     self.kernels.setdefault((*kind, seen[kind]), {})[rank] = event["dur"]
         self.groups = {group: ast.literal_eval(group) for group, _, _ in self.calls}
 
+    def alike(self) -> int:
+        """How many groups there are for each of those that make the largest all-reduces."""
+        most = max(size for _, size, _ in self.calls)
+        return len({group for group, size, _ in self.calls if size == most})
+
     def longer_kernels(self, rank: int) -> list[float]:
         """By how much each kernel of a rank takes longer than usual."""
         return [took[rank] - median(took.values()) for took in self.kernels.values()]
@@ -180,8 +185,8 @@ def why_not(timeline: Timeline, mine: dict) -> str:
         group = next((text for text, members in timeline.groups.items() if members == ranks), None)
         if group is None:
             return (
-                "These are not the ranks of a group. From times alone, no one can tell which of a group's ranks has "
-                "the slow link, so name all."
+                "These are not the ranks of a group. Times alone do not tell which of a group's ranks has the slow "
+                "link, so name all."
             )
         if timeline.passing(group) < 0.02 * total:
             return (
@@ -221,6 +226,10 @@ def need_share(mine: float, share: float, timeline: Timeline, seconds: float, st
         why = "You divide by the time of one step. Add up all steps, in both."
     elif abs(mine - share * 1e6 * seconds) <= NEAR * 1e6 * seconds:
         why = "It is in microseconds. Divide by the time of the run."
+    elif any(abs(mine - share * (1 - 1 / m)) <= 0.01 for m in (len(timeline.idle), timeline.alike())):
+        why = "Is it compared with a mean? A mean has the slow one in it. Take the median."
+    elif abs(mine - share / len(timeline.idle)) <= 0.005:
+        why = "It is a share of all GPUs' time. What one rank loses, all lose: divide by the time of the run."
     elif mine > share:
         why = "It is too large. Only what takes longer than usual is lost, and what all ranks lose at once counts once."
     need(False, f"ranks and cause are right, and the share is {mine:.3f}. {why}")
@@ -278,7 +287,8 @@ def compare_hang(student, nodes: int, per_node: int, hang: JobHang, *, seed: int
     calls = transformer_calls(steps, layers, data=several, norm=several)
     dumps = dumped_job(nodes, per_node, calls, hang, keep=keep, seed=seed)
     line = hang.instead.place if hang.instead else calls[hang.call].place
-    with case(f"With {counted(nodes, 'node')} of {per_node} GPUs, and {kept_in_words(dumps)}"):
+    records = f"the last {keep} records" if keep < 2000 else "all records"
+    with case(f"With {counted(nodes, 'node')} of {per_node} GPUs and {records} of each rank"):
         run = student.run(run_diagnosis, "why_it_hangs", dumps)
         need(not run["changed"], "why_it_hangs changed the dumps. Leave them as they are.")
         need_fields("why_it_hangs", run["found"], {"rank": "a whole number", "cause": "text", "line": "text"})
@@ -293,13 +303,8 @@ def compare_hang(student, nodes: int, per_node: int, hang: JobHang, *, seed: int
         if mine["line"] != line:
             need(
                 False,
-                f"rank and cause are right, and the line of evidence is {mine['line']!r}. {why_line(dumps, mine)}",
+                f"rank and cause are right, and the line is {mine['line']!r}. {why_line(dumps, mine, hang)}",
             )
-
-
-def kept_in_words(dumps: list[dict]) -> str:
-    fewest = min(len(dump["entries"]) for dump in dumps)
-    return f"dumps from {fewest} records on"
 
 
 def waits(dump: dict) -> bool:
@@ -332,23 +337,31 @@ def why_no(mine: dict, hang: JobHang) -> str:
     if mine["cause"] == "absent":
         return "This rank's last call does not complete: it takes part in a collective, and in which?"
     if hang.cause == "absent":
-        return "All calls of this rank are those of the others, as far as they go."
+        return "All calls of this rank are those of the others with the same number in the same group."
     return "Is this rank's call one that the other ranks of the group make later, with the next numbers?"
 
 
-def why_line(dumps: list[dict], mine: dict) -> str:
-    frames = [(frame, entry) for dump in dumps for entry in dump["entries"] for frame in entry["frames"]]
-    places = {f"{frame['filename']}:{frame['line']}": frame["filename"] for frame, _ in frames}
-    if mine["line"] not in places:
+def why_line(dumps: list[dict], mine: dict, hang: JobHang) -> str:
+    entries = [(dump["rank"], entry) for dump in dumps for entry in dump["entries"]]
+    files = {f"{frame['filename']}:{frame['line']}": frame["filename"] for _, e in entries for frame in e["frames"]}
+    states = {entry["state"] for _, entry in entries if evidence(entry) == mine["line"]}
+    if mine["line"] not in files:
         return "No frame has it. Write it as file:line, with the file's whole name."
-    if "/torch/" in places[mine["line"]]:
+    if "/torch/" in files[mine["line"]]:
         return "This line is PyTorch's. Take the first frame of the program."
-    if mine["line"] not in {evidence(entry) for _, entry in frames}:
+    if not states:
         return "This frame only leads to the call. The frames begin with the innermost one."
-    started = {evidence(e) for d in dumps for e in d["entries"] if e["state"] == "started"}
-    if mine["line"] in started:
-        return "Some rank waits there, and the first mistake was made at another call."
-    return "Look for the first call, by its number in the group, that was not made as by the other ranks."
+    if hang.cause in ("died", "absent"):
+        if "started" in states:
+            return "Ranks wait there, and others have waited for longer."
+        return "No rank waits there: its calls have completed, or are scheduled behind the one that waits."
+    if hang.cause == "other" and not any(rank == hang.rank and evidence(e) == mine["line"] for rank, e in entries):
+        return "This rank has no call from there."
+    return (
+        "Look at the first number at which this rank's call differs. You need the line that the others called from."
+        if hang.cause == "skipped"
+        else "Look at the first number at which this rank's call differs. You need its own line."
+    )
 
 
 @ex2.fact("with one group of four ranks and a rank that died, rank, cause and line are right")
@@ -391,6 +404,7 @@ ex3 = lab.exercise(
     ],
     likely={
         "no rank can go on": "The ranks make different calls. Each rank must make the same collectives.",
+        "in all_reduce, rank": "The ranks make different calls. Each rank must make the same collectives.",
         "'NoneType'": "A parameter that does not train has no gradient.",
     },
 )
@@ -490,6 +504,19 @@ def wrong_norms(parts: list[dict], rank: int) -> Iterator[tuple[float, str]]:
         "It is a sum of norms. Add up squares, and take the root of all.",
     )
     yield shards + squares(right[rank], alike), "It is the square of the norm."
+    yield (
+        (sum(squares(part, names) for part in right) / ranks) ** 0.5,
+        "It is a mean of the ranks' squares. Add up those of the shards.",
+    )
+    over_all = {name: torch.stack([part[name] for part in parts]).sum(0) for name in names}
+    everything = (ranks * squares(over_all, SHARDED) + squares(over_all, alike)) ** 0.5
+    yield everything, "It is of gradients that are all summed over the ranks. Each shard has its own, which is whole."
+    yield everything / ranks, "It is of gradients that are all averaged over the ranks. Each shard has its own."
+    yield (
+        sum(squares(part, SHARDED) ** 0.5 for part in parts)
+        + sum(float(each.norm()) for name, each in right[rank].items() if name in alike),
+        "It is a sum of norms. Add up squares.",
+    )
     means = {name: value / ranks for name, value in summed.items()}
     yield (
         (shards + squares({**right[rank], **means}, alike)) ** 0.5,
@@ -533,25 +560,28 @@ def compare_steps(student, ranks, sizes, *, tokens, steps=3, max_norm=0.5, rate=
             norm = float(nn.utils.clip_grad_norm_(model.parameters(), max_norm))
             optimizer.step()
             for rank, found in enumerate(run):
-                need_step(rank, step, found, loss.item(), norm, parts)
-                need_weights(rank, step, found["after"][step], model, ranks)
+                need_step(rank, step, found, loss.item(), norm, parts, max_norm)
+                need_weights(rank, step, found["after"][step], model, ranks, norm <= max_norm)
 
 
-def need_step(rank, step, found, loss, norm, parts):
+def need_step(rank, step, found, loss, norm, parts, max_norm):
     mine, own = found["told"][step]
     told = f"in step {step + 1} on rank {rank}"
     need(
         abs(mine - loss) <= 1e-4 * abs(loss),
-        f"{told}, the loss is {mine:.5f}. On one device it is {loss:.5f}. Return the loss from before the update.",
+        f"{told}, the loss is {mine:.5f}. On one device it is {loss:.5f}. Each rank has the loss of all tokens, from "
+        "before the update.",
     )
     if abs(own - norm) <= 1e-4 * norm:
         return
     why = next((why for value, why in wrong_norms(parts, rank) if abs(own - value) <= 1e-4 * value), "")
+    if not why and abs(own - max_norm) <= 1e-4 * max_norm:
+        why = "It is that of the clipped gradients."
     why = why or "Of which gradients is it, and on which rank is each of them?"
     need(False, f"{told}, the norm is {own:.5f}. On one device it is {norm:.5f}. {why}")
 
 
-def need_weights(rank, step, after, model, ranks):
+def need_weights(rank, step, after, model, ranks, small):
     for name, parameter in model.named_parameters():
         whole = parameter.detach()
         right = (whole.chunk(ranks, SHARDED[name])[rank] if name in SHARDED else whole).numpy()
@@ -567,7 +597,12 @@ def need_weights(rank, step, after, model, ranks):
         need(
             False,
             f"loss and norm are right in step {step + 1}, and {name} differs on rank {rank} from that of one device "
-            f"after it. {kind} Is its gradient right, and clipped once by the norm of all?",
+            f"after it. {kind} "
+            + (
+                "The norm is below max_norm, so that no gradient is scaled."
+                if small
+                else "Is its gradient right, and clipped once by the norm of all?"
+            ),
         )
 
 
@@ -596,6 +631,10 @@ ex4 = lab.exercise(
         "hashlib.sha256, or zipfile.ZipFile(...).testzip(), because torch.save writes a zip file with checksums.",
         "Serialize into io.BytesIO first, if you need the bytes for a checksum. Try the newest file first.",
     ],
+    likely={
+        "PytorchStreamReader": "A damaged checkpoint was loaded. Check a file first, and go back to the one before.",
+        "EOFError": "A file that was not written to its end was loaded. Write beside the last one, and rename.",
+    },
 )
 
 
@@ -635,7 +674,7 @@ def run_lives(lab, count, every, steps, plan, seed):
 
     def pack(tensor):
         kept = Kept()
-        kept.tensor = tensor
+        kept.tensor = tensor.detach()  # a result of its own node would keep itself
         graphs.add(kept)
         return kept
 
@@ -654,7 +693,8 @@ def run_lives(lab, count, every, steps, plan, seed):
                 passes("forward")
             with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
                 loss = nn.functional.mse_loss(self.layers(x), y)
-            most[0] = max(most[0], len(graphs))
+            if len(x) != rows:
+                tested.append([updates[0], float(array(loss))])
             return loss
 
         def get_extra_state(self):
@@ -663,7 +703,7 @@ def run_lives(lab, count, every, steps, plan, seed):
         def set_extra_state(self, state):
             pass
 
-    graphs, alive, passed, until, rows, most = weakref.WeakSet(), [], {}, [None], 6, [0]
+    graphs, alive, passed, until, rows, tested, updates = weakref.WeakSet(), [], {}, [None], 6, [], [0]
     disk, files, newest, sizes, synced = [], {}, [], [], [0]
 
     def content():
@@ -734,15 +774,20 @@ def run_lives(lab, count, every, steps, plan, seed):
 
     def live(stop, broken, number):
         """One process: it knows nothing but the folder."""
-        graphs.clear(), alive.clear(), passed.clear(), disk.clear(), sizes.clear()
-        until[0], synced[0], most[0] = stop, 0, 0
+        graphs.clear(), alive.clear(), tested.clear(), passed.clear(), disk.clear(), sizes.clear()
+        until[0], synced[0], updates[0] = stop, 0, 0
         torch.manual_seed(seed + 100 * number)
         model = Model()
         fill(model, seed)  # a script begins with the same weights each time
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
         found, killed = None, False
         saved = []
-        optimizer.register_step_post_hook(lambda *_: saved.append(bytes(array(next(iter(model.parameters()))).copy())))
+
+        def stepped(*_):
+            updates[0] += 1
+            saved.append(bytes(array(next(iter(model.parameters()))).copy()))
+
+        optimizer.register_step_post_hook(stepped)
         try:
             with stopped_where_files_change():
                 found = lab.train(model, optimizer, list(batches), held_out, folder, every)
@@ -766,7 +811,7 @@ def run_lives(lab, count, every, steps, plan, seed):
             "returned": found,
             "killed": killed,
             "alive": list(alive),
-            "most": most[0],
+            "tested": [list(one) for one in tested],
             "sizes": [list(each) for each in sizes],
             "synced": synced[0],
             "parameters": [] if killed else [array(p).copy() for p in model.parameters()],
@@ -843,6 +888,12 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         need(isinstance(found, list), f"train returned {found}. Return a list of floats.")
         need(len(found) == steps, f"train returned {len(found)} numbers. Return the loss of each of {steps} steps.")
         need(len(alone["alive"]) == steps, f"the model ran {len(alone['alive'])} times.")
+        for step, loss in enumerate(found, 1):
+            own = [value for updates, value in alone["tested"] if updates == step]
+            need(
+                any(loss == value for value in own),
+                f"the loss of step {step} is not that of `held_out` with the weights after {counted(step, 'update')}.",
+            )
         kept = alone["alive"]
         need(
             kept[-1] <= max(kept[:3]),
@@ -856,8 +907,8 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         saves = steps // every
         need(
             alone["synced"] >= saves,
-            f"os.fsync was called {alone['synced']} times for {saves} checkpoints. Without it, a rename can reach the "
-            "disk before the bytes of the file.",
+            f"os.fsync was called {counted(alone['synced'], 'time')} for {saves} checkpoints. Without it, a rename "
+            "can reach the disk before the bytes of the file.",
         )
 
 
@@ -870,7 +921,7 @@ def _(student):
 
 @ex4.fact("after a kill in a forward pass, the losses and weights are those of a run without a kill")
 def _(student):
-    compare_lives(student, [(("forward", 9), ""), (None, "")], begins=[6], words="a kill in step 9")
+    compare_lives(student, [(("forward", 14), ""), (None, "")], steps=15, begins=[12], words="a kill in step 14")
 
 
 @ex4.fact("after a kill in the middle of a save or before a rename, it goes on from a whole checkpoint")

@@ -27,6 +27,9 @@ class JobCall(NamedTuple):
     function: str = "forward"
 
 
+LOAD = JobCall("tensor", "broadcast", [4096, 4096], "/app/model.py:29", "load")
+
+
 class JobHang(NamedTuple):
     """`cause` is "died", "absent", "skipped" or "other"; `call` is which of its calls, and `instead` what it calls."""
 
@@ -80,7 +83,8 @@ def dumped_job(
     lists = [("world", kinds["world"][0])] + [(kind, ranks) for kind in ("tensor", "data") for ranks in kinds[kind]]
     names = {(kind, rank): str(number) for number, (kind, ranks) in enumerate(lists) for rank in ranks}
     members = {str(number): ranks for number, (_, ranks) in enumerate(lists)}
-    own = [_instructions(calls, rank, hang) for rank in range(count)]
+    # Each node loads another number of files, so that groups of one kind have other numbers for like calls.
+    own = [[LOAD] * (rank // per_node) + _instructions(calls, rank, hang) for rank in range(count)]
 
     numbered: list[list[tuple[str, int]]] = []  # each call's group, and its number there
     for rank in range(count):
