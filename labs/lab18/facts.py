@@ -420,7 +420,7 @@ def run_steps(lab, sizes, state, ranks, batches, max_norm, rate, momentum, froze
     whole = {name: torch.from_numpy(values) for name, values in state.items()}
 
     def main(rank):
-        model = ParallelBlock(*sizes, whole)
+        model = ParallelBlock(sizes[0], sizes[1], sizes[2], whole)
         for name, parameter in model.named_parameters():
             if name in frozen:
                 parameter.requires_grad_(False)
@@ -660,7 +660,8 @@ def run_lives(lab, count, every, steps, plan, seed):
         pass
 
     class Kept:
-        pass
+        def __init__(self, tensor):
+            self.tensor = tensor
 
     class Pickled:
         def __reduce__(self):
@@ -673,9 +674,8 @@ def run_lives(lab, count, every, steps, plan, seed):
         clone = detach = to = cpu  # what one may do with each tensor of a state_dict
 
     def pack(tensor):
-        kept = Kept()
-        kept.tensor = tensor.detach()  # a result of its own node would keep itself
-        graphs.add(kept)
+        kept = Kept(tensor.detach())  # a result of its own node would keep itself
+        graphs.append(weakref.ref(kept))
         return kept
 
     def unpack(kept):
@@ -689,7 +689,7 @@ def run_lives(lab, count, every, steps, plan, seed):
         def forward(self, x, y):
             look_at_files()
             if len(x) == rows:  # a batch, and not what is held out
-                alive.append(len(graphs))
+                alive.append(sum([one() is not None for one in graphs]))
                 passes("forward")
             with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
                 loss = nn.functional.mse_loss(self.layers(x), y)
@@ -703,7 +703,7 @@ def run_lives(lab, count, every, steps, plan, seed):
         def set_extra_state(self, state):
             pass
 
-    graphs, alive, passed, until, rows, tested, updates = weakref.WeakSet(), [], {}, [None], 6, [], [0]
+    graphs, alive, passed, until, rows, tested, updates = [], [], {}, [None], 6, [], [0]
     disk, files, newest, sizes, synced = [], {}, [], [], [0]
 
     def content():

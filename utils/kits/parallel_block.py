@@ -67,7 +67,8 @@ class ParallelBlock(nn.Module):
                 whole = state[name]
                 own = whole.chunk(ranks, 1 if name == "down.weight" else 0)[rank] if sharded else whole
                 parameter.copy_(own)
-                parameter.tensor_model_parallel, parameter.sequence_parallel = sharded, sequence
+                for mark, value in (("tensor_model_parallel", sharded), ("sequence_parallel", sequence)):
+                    setattr(parameter, mark, value)
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         own = x.chunk(dist.get_world_size())[dist.get_rank()]  # this rank's tokens

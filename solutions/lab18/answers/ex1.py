@@ -213,6 +213,181 @@ def slow_rank(traces):
     return {"ranks": list(ranks), "cause": cause, "share": cost[cause, ranks] / total}
 
 
+# %% wrong: longest_kernel_decides
+# Takes the rank with the kernel that is furthest from the usual time, and then adds up what this rank loses.
+
+import json
+from collections import Counter, defaultdict
+from statistics import median
+
+
+def slow_rank(traces):
+    kernels, calls, idle, ends = defaultdict(dict), defaultdict(dict), [], []
+    for rank, trace in enumerate(traces):
+        events = sorted((e for e in trace["traceEvents"] if e["cat"] == "kernel"), key=lambda e: e["ts"])
+        seen = Counter()
+        ends += [(events[0]["ts"], events[-1]["ts"] + events[-1]["dur"])]
+        idle.append(ends[-1][1] - ends[-1][0] - sum(e["dur"] for e in events))
+        for e in events:
+            group = e["args"].get("Process Group Ranks")
+            seen[e["name"], group] += 1
+            number = seen[e["name"], group]
+            if group is None:
+                kernels[e["name"], number][rank] = e["dur"]
+            else:
+                calls[e["args"]["In msg nelems"], number, group][rank] = e["ts"], e["ts"] + e["dur"]
+    total = max(end for _, end in ends) - min(start for start, _ in ends)
+
+    cost = defaultdict(float)
+    for took in kernels.values():
+        for rank in took:
+            cost["gpu", (rank,)] += took[rank] - median(took.values())
+    for rank in range(len(traces)):
+        cost["host", (rank,)] = idle[rank] - median(idle)
+    passing = defaultdict(dict)
+    for (size, number, group), spans in calls.items():
+        last = max(start for start, _ in spans.values())
+        passing[size, number][group] = max(end for _, end in spans.values()) - last
+    for took in passing.values():
+        for group in took:
+            cost["network", tuple(json.loads(group))] += took[group] - median(took.values())
+    cause, ranks = max(cost, key=cost.get)
+    if cause == "gpu":
+        furthest = max((took[rank] - median(took.values()), rank) for took in kernels.values() for rank in took)
+        ranks = (furthest[1],)
+    return {"ranks": list(ranks), "cause": cause, "share": cost[cause, ranks] / total}
+
+
+# %% wrong: first_cause_that_is_seen
+# Asks for one cause after the other, and takes the first that costs anything to speak of.
+
+import json
+from collections import Counter, defaultdict
+from statistics import median
+
+
+def slow_rank(traces):
+    kernels, calls, idle, ends = defaultdict(dict), defaultdict(dict), [], []
+    for rank, trace in enumerate(traces):
+        events = sorted((e for e in trace["traceEvents"] if e["cat"] == "kernel"), key=lambda e: e["ts"])
+        seen = Counter()
+        ends += [(events[0]["ts"], events[-1]["ts"] + events[-1]["dur"])]
+        idle.append(ends[-1][1] - ends[-1][0] - sum(e["dur"] for e in events))
+        for e in events:
+            group = e["args"].get("Process Group Ranks")
+            seen[e["name"], group] += 1
+            number = seen[e["name"], group]
+            if group is None:
+                kernels[e["name"], number][rank] = e["dur"]
+            else:
+                calls[e["args"]["In msg nelems"], number, group][rank] = e["ts"], e["ts"] + e["dur"]
+    total = max(end for _, end in ends) - min(start for start, _ in ends)
+
+    cost = defaultdict(float)
+    for took in kernels.values():
+        for rank in took:
+            cost["gpu", (rank,)] += took[rank] - median(took.values())
+    for rank in range(len(traces)):
+        cost["host", (rank,)] = idle[rank] - median(idle)
+    passing = defaultdict(dict)
+    for (size, number, group), spans in calls.items():
+        last = max(start for start, _ in spans.values())
+        passing[size, number][group] = max(end for _, end in spans.values()) - last
+    for took in passing.values():
+        for group in took:
+            cost["network", tuple(json.loads(group))] += took[group] - median(took.values())
+    for cause in ("gpu", "host", "network"):
+        ranks = max((one for name, one in cost if name == cause), key=lambda one: cost[cause, one])
+        if cost[cause, ranks] > 0.01 * total:
+            break
+    return {"ranks": list(ranks), "cause": cause, "share": cost[cause, ranks] / total}
+
+
+# %% wrong: nodes_of_four
+# Has nodes of four ranks, and two of them, built in.
+
+import json
+from collections import Counter, defaultdict
+from statistics import median
+
+
+def slow_rank(traces):
+    kernels, calls, idle, ends = defaultdict(dict), defaultdict(dict), [], []
+    for rank, trace in enumerate(traces):
+        events = sorted((e for e in trace["traceEvents"] if e["cat"] == "kernel"), key=lambda e: e["ts"])
+        seen = Counter()
+        ends += [(events[0]["ts"], events[-1]["ts"] + events[-1]["dur"])]
+        idle.append(ends[-1][1] - ends[-1][0] - sum(e["dur"] for e in events))
+        for e in events:
+            group = e["args"].get("Process Group Ranks")
+            seen[e["name"], group] += 1
+            number = seen[e["name"], group]
+            if group is None:
+                kernels[e["name"], number][rank] = e["dur"]
+            else:
+                calls[e["args"]["In msg nelems"], number, group][rank] = e["ts"], e["ts"] + e["dur"]
+    total = max(end for _, end in ends) - min(start for start, _ in ends)
+
+    cost = defaultdict(float)
+    for took in kernels.values():
+        for rank in took:
+            cost["gpu", (rank,)] += took[rank] - median(took.values())
+    for rank in range(len(traces)):
+        cost["host", (rank,)] = idle[rank] - median(idle)
+    passing = defaultdict(dict)
+    for (size, number, group), spans in calls.items():
+        last = max(start for start, _ in spans.values())
+        passing[size, number][group] = max(end for _, end in spans.values()) - last
+    for took in passing.values():
+        for group in took:
+            cost["network", (json.loads(group)[0] % 4, json.loads(group)[0] % 4 + 4)] += took[group] - median(took.values())
+    cause, ranks = max(cost, key=cost.get)
+    return {"ranks": list(ranks), "cause": cause, "share": cost[cause, ranks] / total}
+
+
+# %% wrong: long_gaps_left_out
+# Counts gaps of a GPU up to a millisecond, and takes a longer one for the time between two steps.
+
+import json
+from collections import Counter, defaultdict
+from statistics import median
+
+
+def slow_rank(traces):
+    kernels, calls, idle, ends = defaultdict(dict), defaultdict(dict), [], []
+    for rank, trace in enumerate(traces):
+        events = sorted((e for e in trace["traceEvents"] if e["cat"] == "kernel"), key=lambda e: e["ts"])
+        seen = Counter()
+        ends += [(events[0]["ts"], events[-1]["ts"] + events[-1]["dur"])]
+        gaps = [b["ts"] - a["ts"] - a["dur"] for a, b in zip(events, events[1:])]
+        idle.append(sum(gap for gap in gaps if gap < 1000))
+        for e in events:
+            group = e["args"].get("Process Group Ranks")
+            seen[e["name"], group] += 1
+            number = seen[e["name"], group]
+            if group is None:
+                kernels[e["name"], number][rank] = e["dur"]
+            else:
+                calls[e["args"]["In msg nelems"], number, group][rank] = e["ts"], e["ts"] + e["dur"]
+    total = max(end for _, end in ends) - min(start for start, _ in ends)
+
+    cost = defaultdict(float)
+    for took in kernels.values():
+        for rank in took:
+            cost["gpu", (rank,)] += took[rank] - median(took.values())
+    for rank in range(len(traces)):
+        cost["host", (rank,)] = idle[rank] - median(idle)
+    passing = defaultdict(dict)
+    for (size, number, group), spans in calls.items():
+        last = max(start for start, _ in spans.values())
+        passing[size, number][group] = max(end for _, end in spans.values()) - last
+    for took in passing.values():
+        for group in took:
+            cost["network", tuple(json.loads(group))] += took[group] - median(took.values())
+    cause, ranks = max(cost, key=cost.get)
+    return {"ranks": list(ranks), "cause": cause, "share": cost[cause, ranks] / total}
+
+
 # %% wrong: first_step_only
 # Looks at the first of each kernel and each all-reduce, as if all steps were like the first.
 

@@ -1147,6 +1147,59 @@ def train(model, optimizer, batches, held_out, folder, every):
     return losses
 
 
+# %% wrong: always_another_one
+# Takes the one before a damaged checkpoint, as if there always were one.
+
+import hashlib
+import io
+
+
+def save_whole(state, path):
+    content = io.BytesIO()
+    torch.save(state, content)
+    content = content.getvalue()
+    with open(path + ".part", "wb") as file:
+        file.write(hashlib.sha256(content).digest() + content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".part", path)
+
+
+def load_whole(path):
+    content = Path(path).read_bytes()
+    if hashlib.sha256(content[32:]).digest() != content[:32]:
+        return None
+    return torch.load(io.BytesIO(content[32:]))
+
+
+def checkpoints(folder):
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".pt"))
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    step, losses = 0, []
+    paths = checkpoints(folder)
+    if paths:
+        state = load_whole(paths[-1]) or load_whole(paths[-2])
+        step, losses = state["step"], state["losses"]
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+    for x, y in batches[step:]:
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        step += 1
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            state = {"step": step, "losses": losses}
+            state |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            save_whole(state, os.path.join(folder, f"{step:08}.pt"))
+            for path in checkpoints(folder)[:-2]:
+                os.remove(path)
+    return losses
+
+
 # %% wrong: raises_at_damage
 # Stops with an error at a damaged checkpoint.
 
