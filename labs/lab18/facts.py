@@ -845,7 +845,9 @@ def compare_lives(student, plan, *, steps=11, every=3, begins=None, count=8, see
 
     Without `begins`, it may begin after the last save before the kill, or after the one that the kill cut off.
     """
-    run = student.run(run_lives, count, every, steps, [[list(stop) if stop else None, how] for stop, how in plan], seed)
+    with case(f"After {words}"):
+        asked = [[list(stop) if stop else None, how] for stop, how in plan]
+        run = student.run(run_lives, count, every, steps, asked, seed)
     alone = run["alone"]
     need_alone(alone, steps, every)
     for number, ((stop, how), life) in enumerate(zip(plan, run["lives"], strict=True)):

@@ -1221,7 +1221,7 @@ def save_whole(state, path):
 def load_whole(path):
     content = Path(path).read_bytes()
     if hashlib.sha256(content[32:]).digest() != content[:32]:
-        raise RuntimeError(f"{path} is damaged")
+        raise RuntimeError("the checkpoint is damaged")
     return torch.load(io.BytesIO(content[32:]))
 
 
