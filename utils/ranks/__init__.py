@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 import simgpu
+from simgpu.faults import faults_from
 
 from .cells import register_ranks_magic
 from .launch import results_of, shared_fork_server
@@ -54,6 +55,7 @@ def ranks(count: int, **machine) -> Ranks:
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST:
         raise ValueError(f"ranks({count!r}): give a whole number of ranks from 1 to {MOST}")
     inspect.signature(simgpu.enable).bind(count, **machine)  # a TypeError that names what enable does not know
+    faults_from(machine.get("faults", ()), count, machine.get("nodes", 1))  # its errors are best told here
     shared_fork_server()  # loads PyTorch meanwhile
     return Ranks(count, machine)
 

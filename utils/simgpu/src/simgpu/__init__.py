@@ -13,6 +13,7 @@ package imports nothing else from the course.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import torch
 
@@ -27,6 +28,9 @@ from .collectives import Fabric
 from .cuda_code import as_cuda, register_magic
 from .distributed import PAIR, register_backend
 from .estimates import AttentionInOneKernel, Estimate, estimate, operator_seconds
+from .faults import Fault
+from .flight import flight_recorder
+from .flight import forget as forget_flights
 from .hardware import DEVICE_TYPE, LOG_LENGTH, HostCopy, Record, Settings, machine, settings_from
 from .loading import register_loading
 from .losses import register_losses
@@ -58,6 +62,7 @@ __all__ = [
     "describe",
     "enable",
     "estimate",
+    "flight_recorder",
     "generation",
     "in_units",
     "is_enabled",
@@ -88,6 +93,7 @@ def enable(
     host_link: object = "pcie3",
     nodes: int = 1,
     network: object = "200G",
+    faults: Sequence[Fault] = (),
 ) -> None:
     """Give this process `count` simulated GPUs, named `simgpu:0`, `simgpu:1`, ...
 
@@ -97,7 +103,8 @@ def enable(
     waiting for a device sleeps). With `compute=False` tensors have shapes, time and memory but no values, so
     that a model larger than this machine can be planned. With `nodes` above 1 the GPUs, or the ranks of
     torch.distributed, are spread evenly over so many nodes, and `network` (`simgpu.profiles.NETWORKS`) is what links
-    GPUs of different ones. `memory` is the bytes of each GPU, the profile's if None.
+    GPUs of different ones. `memory` is the bytes of each GPU, the profile's if None. `faults` are what is wrong with
+    the machine (`simgpu.faults`): a slow GPU, a slow network adapter, a rank that skips a collective.
 
     Called again with the same arguments it changes nothing. Called with others it builds a new machine, and
     tensors of the old one are refused with an error that says so.
@@ -105,7 +112,7 @@ def enable(
     Raises ValueError for an argument that makes no sense, naming what would, and RuntimeError for a PyTorch that
     lacks what a Python device needs, or where another backend holds PyTorch's one free device slot.
     """
-    wanted = settings_from(count, gpu, link, clock, compute, memory, host_link, nodes, network)
+    wanted = settings_from(count, gpu, link, clock, compute, memory, host_link, nodes, network, faults)
     if not is_enabled():
         torch_private.require_tested_torch()
         torch_private.register_device_type(DEVICE_TYPE, device_module, machine.backward)
@@ -129,6 +136,7 @@ def enable(
     if wanted != machine.settings:
         machine.configure(wanted)
         forget_plans()
+        forget_flights()
 
 
 def _is_simulated(tensor: torch.Tensor) -> bool:

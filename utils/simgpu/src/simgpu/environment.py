@@ -16,7 +16,7 @@ from . import enable
 from .cuda_code import as_cuda
 
 NUMBERS = ("count", "nodes", "memory")
-WORDS = tuple(name for name in inspect.signature(enable).parameters if name not in (*NUMBERS, "compute"))
+WORDS = tuple(name for name in inspect.signature(enable).parameters if name not in (*NUMBERS, "compute", "faults"))
 BOOLS = {"true": True, "1": True, "false": False, "0": False}
 HOW = 'write SIMGPU=4, or SIMGPU="4,gpu=H100,link=nvlink4,compute=False"'
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import torch
 
 from . import origin, torch_private
 from .clock import CLOCKS, Engine, PacedClock, Queue, Stopwatch, VirtualClock
+from .faults import Fault, at_share, faults_from, longer, share_of
 from .memory import Memory
 from .priorities import Kernel, PriorityEngine
 from .profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile, find
@@ -63,16 +65,18 @@ class Gpu:
     It has one engine for kernels, one for copies in, one for copies out, and two for what goes to other processes: one
     for the links within a node, one for its network adapter.
     `retired` turns true when the machine is reconfigured: what lived on it is refused from then on. While `within` is
-    above 0 what runs on it is part of a call that has been charged as a whole.
+    above 0 what runs on it is part of a call that has been charged as a whole. `longer` is what faults make of the
+    seconds of a kernel, None where there are none.
     """
 
     __slots__ = (
         *("compute", "copy_in", "copy_out", "link", "network"),
-        *("device", "generator", "index", "memory", "profile", "queues", "retired", "within"),
+        *("device", "generator", "index", "longer", "memory", "profile", "queues", "retired", "within"),
     )
 
-    def __init__(self, index: int, profile: GpuProfile, memory: int):
+    def __init__(self, index: int, profile: GpuProfile, memory: int, faults: tuple[Fault, ...] = ()):
         self.index = index
+        self.longer = longer(faults, _rank_of(index)) if faults else None
         self.device = torch.device(DEVICE_TYPE, index)
         self.profile = profile
         self.retired = False
@@ -105,6 +109,12 @@ class Settings:
     clock: str = "virtual"
     compute: bool = True
     memory: int = 0
+    faults: tuple[Fault, ...] = ()
+
+
+def _rank_of(index: int) -> int:
+    """The rank that has a GPU of this process: by its number, from that of the node's first rank on."""
+    return index + int(os.environ.get("RANK", 0)) - int(os.environ.get("LOCAL_RANK", 0))
 
 
 class _Current(threading.local):
@@ -150,6 +160,7 @@ class Machine:
         self.unlogged: deque[Kernel | tuple] | None = None
         # Copies to the host that it has not waited for since.
         self.unwaited: deque[HostCopy] = deque(maxlen=LOG_LENGTH)
+        self.collectives = 0  # that this process has begun, where there are faults
         # Another device type that means simulated GPUs, while code for it runs on them.
         self.also_named: str | None = None
         # Plain tuples, of what a Record holds: making those is left to the reader of the log. Each raises Python's
@@ -170,13 +181,14 @@ class Machine:
             gpu.retired = True
         self.settings = settings
         self.generation += 1
-        self.gpus = tuple(Gpu(index, settings.gpu, settings.memory) for index in range(settings.count))
+        self.gpus = tuple(Gpu(index, settings.gpu, settings.memory, settings.faults) for index in range(settings.count))
         self.here = _Current()
         self.chosen = False
         self.clock = CLOCKS[settings.clock]()
         self.compute = settings.compute
         self.stopwatch = Stopwatch() if self.compute and isinstance(self.clock, PacedClock) else None
         self.several_streams = False
+        self.collectives = 0
         self.unlogged = None
         self.unwaited.clear()
         origin.forget()
@@ -264,6 +276,8 @@ class Machine:
         """A kernel of `seconds` on this queue of `gpu`, its current stream's if None."""
         if gpu.within:
             return
+        if gpu.longer is not None:
+            seconds = gpu.longer(seconds)
         start = launched = self.clock.pay(gpu.profile.launch, gpu.index)
         engine = gpu.compute
         queue = queue or self.queue(gpu)
@@ -343,8 +357,13 @@ class Machine:
         """What two GPUs of this process are linked by: GPUs of one node have consecutive numbers."""
         settings = self.known_settings
         per_node = settings.count // settings.nodes
-        same = one.index // per_node == other.index // per_node
-        return settings.link if same else settings.network
+        nodes = {one.index // per_node, other.index // per_node}
+        return settings.link if len(nodes) == 1 else self.network_of(nodes)
+
+    def network_of(self, nodes: Iterable[int]) -> LinkProfile:
+        """The network as GPUs of these nodes have it: as fast as the slowest of their adapters."""
+        settings = self.known_settings
+        return at_share(settings.network, min(share_of(settings.faults, node) for node in nodes))
 
     def communicate(self, gpu: Gpu, name: str, ready: float, end: float, size: int, launched: float, among: str):
         """A collective, or one end of a message, which has been given its times. `among`: the ranks, in words."""
@@ -434,7 +453,7 @@ class Machine:
 
 
 def settings_from(
-    count, gpu, link, clock, compute, memory, host_link: object = "pcie3", nodes=1, network: object = "200G"
+    count, gpu, link, clock, compute, memory, host_link: object = "pcie3", nodes=1, network: object = "200G", faults=()
 ) -> Settings:
     """Settings from what a user wrote. Raises ValueError that names what is wrong and what there is."""
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_GPUS:
@@ -457,6 +476,7 @@ def settings_from(
         clock=clock,
         compute=bool(compute),
         memory=int(capacity),
+        faults=faults_from(faults, count, nodes),
     )
 
 

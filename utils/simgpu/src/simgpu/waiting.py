@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from . import torch_private
+from . import flight, torch_private
 from .hardware import DEVICE_TYPE
 
 PATIENCE = 3.0  # seconds of waiting before others are told what for
@@ -129,11 +129,14 @@ class Waiting:
             raise
 
     def _explain(self, error: BaseException | None) -> None:
-        """Raise in this rank's words what a wait ended with."""
+        """Raise in this rank's words what a wait ended with, and save what the flight recorder has."""
         if self._reason or _is_lost(error):
             reason = self._reason or self._guard.why_broken(self._members)
             self._guard.give_up(self._what)
+            self._guard.save_flights()
             raise RanksMissing(self._me, self._what, reason) from error
+        if isinstance(error, RuntimeError):
+            self._guard.save_flights()
         if isinstance(error, RuntimeError) and not isinstance(error, Mismatch):
             raise RuntimeError(f"rank {self._me}, in {self._what}: {error}") from error
 
@@ -282,7 +285,31 @@ class _Guard:
         died = [f"rank {rank}" for rank in others if rank not in waiting or len(others) == 1]
         return f"can never complete: {' or '.join(died) or 'a rank'} has died"
 
+    def save_flights(self) -> None:
+        """What the flight recorder has of this rank, and of those that have ended, goes into files if asked for.
+
+        Ranks that end later save theirs themselves.
+        """
+        if not flight.files_are_asked_for():
+            return
+        flight.write(self._rank, flight.packed())
+        with contextlib.suppress(RuntimeError):  # the store went with the rank that held it
+            self._store.set(of_this_life("flights are asked for"), "")
+            for rank in range(torch_private.world_size()):
+                if rank != self._rank and self._store.check([of_this_life(f"flight/{rank}")]):
+                    flight.write(rank, self._store.get(of_this_life(f"flight/{rank}")))
+
+    def _leave_flight(self) -> None:
+        if not flight.files_are_asked_for():
+            return
+        records = flight.packed()
+        with contextlib.suppress(RuntimeError):
+            self._store.set(of_this_life(f"flight/{self._rank}"), records)
+            if self._store.check([of_this_life("flights are asked for")]):
+                flight.write(self._rank, records)
+
     def _end(self) -> None:
+        self._leave_flight()
         with self._lock:
             self._mine.what, self._mine.over = self._given_up or ENDED, True
             self._show()

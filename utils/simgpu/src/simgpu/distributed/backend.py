@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import torch
 
 from .. import torch_private
+from ..faults import OtherCollective, SkippedCollective
 from ..hardware import machine
 from ..tensor import are_known
 from ..waiting import Mismatch
@@ -35,6 +36,7 @@ from .reductions import Reduction, gloo_options, reduce_values, reduction_of
 from .work import SimWork, note_arrivals
 
 c10d = torch_private.c10d
+ONE_NUMBER = [torch.zeros(1)]  # NCCL's barrier reduces one
 
 
 class SimBackend(torch_private.Backend):
@@ -42,7 +44,7 @@ class SimBackend(torch_private.Backend):
 
     def __init__(self, options, _group_options=None):
         super().__init__(options.group_rank, options.group_size)
-        self._group = Group(options)
+        self._group = Group(options, self)
         self.group_rank, self.ranks, self.members = self._group.rank, self._group.ranks, self._group.members
         self._gloo = self._group.gloo
         self._check = Checks(self.group_rank, self.ranks)
@@ -86,26 +88,34 @@ class SimBackend(torch_private.Backend):
 
     def start_coalescing(self) -> None:
         self._window = []
+        self._messages.begin_together()
 
     def end_coalescing(self) -> SimWork:
         works, self._window = self._window or [], None
+        entry = self._messages.end_together()
 
         def finish() -> float:
             for work in works:
                 work.complete()
-            return max((work.end for work in works), default=0.0)
+            end = max((work.end for work in works), default=0.0)
+            self._messages.completed_together(entry, end)
+            return end
 
         gpu = next((work._gpu for work in works if work._gpu is not None), None)
         return SimWork([], gpu, 0.0, finish)
 
     # --- collectives --------------------------------------------------------------------------------------------
 
-    def allreduce(self, tensors, opts=None) -> SimWork:
+    def allreduce(self, tensors, opts=None, recorded="") -> SimWork:
         op = reduction_of(opts, tensors)
-        return self._collective("all_reduce", tensors, tensors, lambda: self._reduce_all(tensors, op), str(op))
+
+        def data():
+            self._reduce_all(tensors, op)
+
+        return self._collective("all_reduce", tensors, tensors, data, str(op), recorded=recorded)
 
     def allreduce_coalesced(self, tensors, opts=None) -> SimWork:
-        return self.allreduce(tensors, opts)
+        return self.allreduce(tensors, opts, "allreduce_coalesced")
 
     def reduce(self, tensors, opts) -> SimWork:
         self._check.root(opts, "reduce")
@@ -156,9 +166,11 @@ class SimBackend(torch_private.Backend):
         return self._collective("all_gather", flattened(outputs), outputs, data, sizes_of(outputs), shapes=False)
 
     def all_gather_single(self, output, input, opts=None) -> SimWork:
-        return self.all_gather_single_coalesced([output], [input], opts)
+        return self.all_gather_single_coalesced([output], [input], opts, "_all_gather_base")
 
-    def all_gather_single_coalesced(self, outputs, inputs, opts=None) -> SimWork:
+    def all_gather_single_coalesced(
+        self, outputs, inputs, opts=None, recorded="all_gather_into_tensor_coalesced"
+    ) -> SimWork:
         for output, input in zip(outputs, inputs, strict=True):
             self._check.whole(output, input, "all_gather's output")
 
@@ -167,7 +179,7 @@ class SimBackend(torch_private.Backend):
                 own = numbers_of(input)
                 fill_from(output, self._gathered(own))
 
-        return self._collective("all_gather", inputs, outputs, data, times=self.ranks)
+        return self._collective("all_gather", inputs, outputs, data, times=self.ranks, recorded=recorded)
 
     def reduce_scatter(self, outputs, inputs, opts=None) -> SimWork:
         for output, parts in zip(outputs, inputs, strict=True):
@@ -184,9 +196,11 @@ class SimBackend(torch_private.Backend):
         return self._collective("reduce_scatter", flattened(inputs), outputs, data, f"{op}{unlike}")
 
     def reduce_scatter_single(self, output, input, opts=None) -> SimWork:
-        return self.reduce_scatter_single_coalesced([output], [input], opts)
+        return self.reduce_scatter_single_coalesced([output], [input], opts, "_reduce_scatter_base")
 
-    def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None) -> SimWork:
+    def reduce_scatter_single_coalesced(
+        self, outputs, inputs, opts=None, recorded="reduce_scatter_tensor_coalesced"
+    ) -> SimWork:
         for output, input in zip(outputs, inputs, strict=True):
             self._check.whole(input, output, "reduce_scatter's input")
         op = reduction_of(opts, outputs)
@@ -196,7 +210,7 @@ class SimBackend(torch_private.Backend):
                 whole = self._reduced(numbers_of(input), op)
                 fill_from(output, [whole.reshape(self.ranks, -1)[self.group_rank]])
 
-        return self._collective("reduce_scatter", inputs, outputs, data, str(op))
+        return self._collective("reduce_scatter", inputs, outputs, data, str(op), recorded=recorded)
 
     _allgather_base, _reduce_scatter_base = all_gather_single, reduce_scatter_single
 
@@ -263,10 +277,17 @@ class SimBackend(torch_private.Backend):
 
     def barrier(self, opts=None) -> SimWork:
         """All ranks' hosts and GPUs wait for the last."""
-        gpu = machine.gpu(None)
+        gpu, what, recorded = machine.gpu(None), "barrier()", "all_reduce_barrier"
+        fault = self._group.fault()
+        if isinstance(fault, SkippedCollective):
+            return SimWork([], None, 0.0)
+        if isinstance(fault, OtherCollective):
+            what, recorded = "all_reduce(float32[1], SUM)", "all_reduce"
         launched = machine.clock.pay(gpu.profile.launch, gpu.index)
         ready = max(launched, gpu.free, gpu.link.free, gpu.network.free)
-        end = self._group.agreed(ready, "barrier()", None) + self._group.fabric.seconds("all_reduce", 4)
+        entry = self._group.flight.enter(recorded, ONE_NUMBER, ONE_NUMBER, launched)
+        entry.started = ready
+        entry.completed = end = self._group.agreed(ready, what, None) + self._group.fabric.seconds("all_reduce", 4)
         self._group.take(gpu, self._group.ways, "barrier", ready, end, 0, launched, self._group.among)
         machine.wait_until(end)
         return SimWork([], gpu, end)
@@ -290,19 +311,29 @@ class SimBackend(torch_private.Backend):
     # --- what all collectives have in common ----------------------------------------------------------------------
 
     def _collective(
-        self, name, inputs, outputs, data, details="", *, times=1, shapes=True, called="", seconds=None
+        self, name, inputs, outputs, data, details="", *, times=1, shapes=True, called="", recorded="", seconds=None
     ) -> SimWork:
         """Launch a collective. `data` moves the numbers; `times` the bytes of `inputs` are the size of the whole.
 
-        It takes `seconds`, or what `name` takes; `called` is what its caller knows it by, where that is something else.
+        It takes `seconds`, or what `name` takes; `called` is what its caller knows it by, `recorded` what the flight
+        recorder does, where that is something else.
         """
         gpu, size = gpu_of([*inputs, *flattened(outputs)]), bytes_in(inputs) * times
-        what = f"{called or name}({shapes_of(inputs) if shapes else ''}{', ' * bool(details and shapes)}{details})"
+        called = called or name
+        fault = self._group.fault()
+        if isinstance(fault, SkippedCollective):
+            return self._keep(SimWork(outputs, None, 0.0))
+        if isinstance(fault, OtherCollective):
+            called, details = ("all_reduce", "SUM") if name == "broadcast" else ("broadcast", "from 0")
+            shapes, recorded = True, called
+        what = f"{called}({shapes_of(inputs) if shapes else ''}{', ' * bool(details and shapes)}{details})"
         ready, launched = self._group.ready(gpu, self._group.ways)
         ready = max(ready, self._group.free)
+        entry = self._group.flight.enter(recorded or called, flattened(inputs), flattened(outputs), launched)
+        entry.started = ready
         seconds = self._group.fabric.seconds(name, size) if seconds is None else seconds
-        end = self._group.agreed(ready, what, gpu) + seconds
-        self._group.take(gpu, self._group.ways, called or name, ready, end, size, launched, self._group.among)
+        entry.completed = end = self._group.agreed(ready, what, gpu) + seconds
+        self._group.take(gpu, self._group.ways, called, ready, end, size, launched, self._group.among)
         if are_known(inputs, outputs):
             with nullcontext() if self._group.alone else self._group.waiting.moving(what):
                 data()

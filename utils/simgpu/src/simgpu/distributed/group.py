@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import torch
 
 from .. import torch_private
 from ..collectives import Fabric
+from ..faults import Fault, KilledRank, are_of_ranks, at_collective, share_of
+from ..flight import GroupRecord
 from ..hardware import Gpu, machine
+from ..profiles import LinkProfile
 from ..waiting import Waiting, of_this_life
 from .arguments import ranks_in_words
 
@@ -20,14 +26,18 @@ ReduceOp = torch_private.ReduceOp
 class Group:
     """Who takes part, and when the group and its ways are free."""
 
-    def __init__(self, options):
+    def __init__(self, options, backend):
         self.rank, self.ranks = options.group_rank, options.group_size
         self.members = list(options.global_ranks_in_group) or list(range(self.ranks))
         self.alone = torch_private.is_fake(options.store)
-        self.fabric = _fabric(self.members)
+        self._refuse_faults_of_ranks()
+        self._nodes = _nodes(self.members)
+        self.fabric = _fabric(self._nodes)
         self.ways = _ways(self.fabric)
         self.free = 0.0  # when the group's own stream is
         self.among = f"ranks {ranks_in_words(self.members)}"
+        itself = ref(backend)  # a record is kept longer than its group
+        self.flight = GroupRecord(self.members, options.timeout, lambda: torch_private.name_and_description(itself()))
         if not self.alone:
             store = torch_private.c10d.PrefixStore(of_this_life("group"), options.store)
             self.waiting = Waiting(store, self.members, self.rank)
@@ -35,6 +45,24 @@ class Group:
         self.gloo: Any = (
             AllEqual(self.rank, self.ranks) if by_itself else self.waiting.connect(self.ranks, options.timeout)
         )
+
+    def _refuse_faults_of_ranks(self) -> None:
+        if self.alone and (kinds := are_of_ranks(machine.known_settings.faults)):
+            raise ValueError(
+                f"simgpu.enable(faults=...) has {' and '.join(kinds)}, and one process stands for all ranks here "
+                "(FakeStore): they all do the same. Use ranks that are processes, or SlowAdapter alone."
+            )
+
+    def fault(self) -> Fault | None:
+        """What is to happen at the collective that this rank begins now. It does not come back from being killed."""
+        faults = machine.known_settings.faults
+        if not faults:
+            return None
+        machine.collectives += 1
+        found = at_collective(faults, self.members[self.rank], machine.collectives)
+        if isinstance(found, KilledRank):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
 
     def ready(self, gpu: Gpu, ways: tuple[str, ...]) -> tuple[float, float]:
         """(when this rank can begin on these ways, when its host has launched it)."""
@@ -58,16 +86,25 @@ class Group:
         return gpu.index + node * count
 
     def pairs_seconds(self, sent: Sequence[float], received: Sequence[float]) -> float:
-        """What this rank needs for so many bytes to each rank and from each rank, its own share aside."""
+        """What this rank needs for so many bytes to each rank and from each rank, its own share aside.
+
+        With a rank behind a slow adapter it exchanges as fast as that shares its rate among all that ask.
+        """
         if self.ranks == 1:
             return 0.0
-        per_node = _per_node(_world())
-        node = self.members[self.rank] // per_node
+        node = self._nodes[self.rank]
         others = [rank for rank in range(self.ranks) if rank != self.rank]
-        near = [rank for rank in others if self.members[rank] // per_node == node]
+        near = [rank for rank in others if self._nodes[rank] == node]
         far = [rank for rank in others if rank not in near]
         inside, outside = (max(sum(each[rank] for rank in ranks) for each in (sent, received)) for ranks in (near, far))
-        return self.fabric.pairs_seconds(inside, outside)
+        faults = machine.known_settings.faults
+        outside /= share_of(faults, node)
+        for rank in far:
+            if (share := share_of(faults, self._nodes[rank])) < 1:
+                asking = self.ranks - self._nodes.count(self._nodes[rank])
+                outside = max(outside, asking * max(sent[rank], received[rank]) / share)
+        healthy = replace(self.fabric, network=machine.known_settings.network)
+        return healthy.pairs_seconds(inside, outside)
 
     def take(self, gpu: Gpu, ways, name: str, ready: float, end: float, size: int, launched: float, among: str) -> None:
         self.free = max(self.free, end)
@@ -133,12 +170,17 @@ def _world() -> int:
 _ranks_known = 1  # of the largest group so far, where no environment says how many there are
 
 
-def _fabric(members: list[int]) -> Fabric:
+def _nodes(members: list[int]) -> list[int]:
+    """The node of each member."""
     global _ranks_known
     _ranks_known = max(_ranks_known, len(members), max(members) + 1)
-    nodes = len({rank // _per_node(_world()) for rank in members})
-    settings = machine.known_settings
-    return Fabric(len(members), nodes, settings.link, settings.network)
+    per_node = _per_node(_world())
+    return [rank // per_node for rank in members]
+
+
+def _fabric(nodes: list[int]) -> Fabric:
+    """How ranks on these nodes are linked."""
+    return Fabric(len(nodes), len(set(nodes)), machine.known_settings.link, machine.network_of(nodes))
 
 
 def _ways(fabric: Fabric) -> tuple[str, ...]:
@@ -148,6 +190,7 @@ def _ways(fabric: Fabric) -> tuple[str, ...]:
     return ("network",) if fabric.ranks == fabric.nodes else ("link", "network")
 
 
-def link_between_ranks(one: int, other: int):
-    per_node, settings = _per_node(_world()), machine.known_settings
-    return settings.link if one // per_node == other // per_node else settings.network
+def link_between_ranks(one: int, other: int) -> LinkProfile:
+    per_node = _per_node(_world())
+    nodes = {one // per_node, other // per_node}
+    return machine.known_settings.link if len(nodes) == 1 else machine.network_of(nodes)

@@ -7,6 +7,7 @@ import zlib
 import torch
 
 from ..collectives import PROTOCOLS
+from ..flight import Entry
 from ..hardware import machine
 from ..waiting import Mismatch
 from .arguments import bytes_in, gpu_of, numbers_of, shapes_of, tag_in_words
@@ -24,6 +25,23 @@ class PointToPoint:
         self._group = group
         self._sent: dict[tuple, int] = {}  # how many messages from whom to whom, by tag, at this end
         self._to_itself: dict[str, torch.Tensor] = {}  # numbers on the way, by message
+        self._together: int | None = None  # how many have been launched since works are coalesced
+
+    def begin_together(self) -> None:
+        """What is launched from now on is one call of NCCL's."""
+        self._together = 0
+
+    def end_together(self) -> Entry | None:
+        """The end of that call, as the flight recorder has it; None where it had no messages."""
+        together, self._together = self._together, None
+        if not together:
+            return None
+        return self._group.flight.enter("coalesced", [], [], machine.clock.now(), p2p=True, joined=True)
+
+    def completed_together(self, entry: Entry | None, end: float) -> None:
+        """All messages of that call have arrived."""
+        if entry is not None:
+            entry.started, entry.completed = entry.created, max(end, entry.created)
 
     def send(self, tensors, dst: int, tag: int) -> SimWork:
         what = f"send({shapes_of(tensors)}, dst={self._group.members[dst]}{tag_in_words(tag)})"
@@ -42,6 +60,7 @@ class PointToPoint:
                 sent = [self._group.gloo.send([copy], dst, message.place)]
 
         def finish() -> float:
+            message.begin()
             with waiting(what):
                 end = message.end(waiting.find(message.key("ready to receive")))
                 for work in sent:
@@ -64,6 +83,7 @@ class PointToPoint:
             got = [self._group.gloo.recv([into], src, message.place)] if from_another else []
 
         def finish() -> float:
+            message.begin()
             with waiting(what):
                 end = message.end(waiting.find(message.key("ready to send")))
                 for work in got:
@@ -82,28 +102,35 @@ class PointToPoint:
         if source == target:  # a copy, which reads and writes
             ways, seconds = (), PAIR + 2 * bytes_in(tensors) / gpu.profile.bandwidth
         ready, launched = self._group.ready(gpu, ways)
+        told = f"send {source}->{target}" if name == "send" else f"recv {target}<-{source}"
+        joined, self._together = bool(self._together), None if self._together is None else self._together + 1
+        entry = self._group.flight.enter(told, tensors, tensors, launched, p2p=True, joined=joined)
         end = name, source, target, tag
         self._sent[end] = number = self._sent.get(end, 0) + 1
         key = f"{source} to {target}, {tag}, {number}"
         other = target if name == "send" else source
-        return Message(self._group, gpu, ways, name, tensors, ready, launched, seconds, other, what, key)
+        return Message(self._group, gpu, ways, name, tensors, ready, launched, seconds, other, entry, key)
 
 
 class Message:
     """One end of a message. Both ends tell each other when they are ready and what they think it is."""
 
-    def __init__(self, group, gpu, ways, name, tensors, ready, launched, seconds, other, what, key):
+    def __init__(self, group, gpu, ways, name, tensors, ready, launched, seconds, other, entry, key):
         self._group, self._gpu, self._ways, self._name, self._tensors = group, gpu, ways, name, tensors
         ends = group.members[group.rank], group.members[other]
         self._between = "rank {} to rank {}".format(*(ends if name == "send" else ends[::-1]))
-        self._ready, self._launched, self._seconds, self._other, self._what = ready, launched, seconds, other, what
-        self._key = key
+        self._ready, self._launched, self._seconds, self._other = ready, launched, seconds, other
+        self._entry, self._key = entry, key
         self.words = [ready, shapes_of(tensors)]
         # Gloo's tag for the numbers: another for another shape, because gloo would break the connection over it.
         self.place = zlib.crc32(f"{key.rpartition(',')[0]} {shapes_of(tensors)}".encode()) % 2**30
 
     def key(self, of: str) -> str:
         return f"message {self._key}, {of}"
+
+    def begin(self) -> None:
+        """The GPU waits for the other end: for the flight recorder it has started."""
+        self._entry.started = self._ready
 
     def end(self, answer: list) -> float:
         """When it has arrived, by the other end's words. RuntimeError where it has another tensor."""
@@ -118,6 +145,8 @@ class Message:
 
     def _take(self, end: float) -> float:
         size = bytes_in(self._tensors)
+        self.begin()
+        self._entry.completed = end
         self._group.take(self._gpu, self._ways, self._name, self._ready, end, size, self._launched, self._between)
         return end
 

@@ -58,6 +58,15 @@ def keep_off_the_wrapper_of_groups(kind: type) -> None:
     groups._create_process_group_wrapper = wrapped
 
 
+def name_and_description(backend) -> tuple[str, str] | None:
+    """What PyTorch calls the group of this backend, and what its maker called it; None where there is none (yet)."""
+    for group, name in list(torch.distributed.distributed_c10d._world.pg_names.items()):
+        for device in group._device_types:
+            if group._get_backend(device) is backend:
+                return name, group.group_desc
+    return None
+
+
 def gloo(store, rank: int, ranks: int, timeout):
     """A process group that moves CPU tensors between processes."""
     return c10d.ProcessGroupGloo(store, rank, ranks, timeout)
