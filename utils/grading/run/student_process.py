@@ -36,6 +36,9 @@ EARLY = (
     *(
         "utils.kits.mailbox",
         "utils.kits.experts",
+        "utils.kits.job_dumps",
+        "utils.kits.job_traces",
+        "utils.kits.parallel_block",
         "utils.kits.ranks_in_turns",
         "utils.exercises.ledger",
         "utils.models.gpt",

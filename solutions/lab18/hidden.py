@@ -1,0 +1,74 @@
+"""Lab 18's hidden facts, judged by the grader after the visible ones. Students do not get this file.
+
+They ask what a right answer does anyway and a lucky one does not: other ranks, causes, groups, lines and sizes.
+"""
+
+from utils.exercises.facts import visible
+from utils.kits.job_dumps import JobCall, JobHang
+from utils.kits.job_traces import Hiccup, JobFault
+
+seen = visible("lab18")
+lab = seen.lab
+
+
+@seen.ex1.fact("the cause is also right on other ranks, in other nodes, and for batches that come late")
+def _(student):
+    seen.compare_slow(student, 4, 3, JobFault(slow_gpu=(0, 1.3)), seed=11, layers=3)
+    seen.compare_slow(student, 2, 4, JobFault(late_batches=(6, 2600.0)), seed=12, steps=4)
+    seen.compare_slow(student, 3, 4, JobFault(slow_host=(11, 620.0)), seed=13)
+    seen.compare_slow(student, 4, 4, JobFault(slow_network=(3, 2.2)), seed=14, steps=4)
+
+
+@seen.ex1.fact("a rank that is slow once hides neither a slow link nor a late host")
+def _(student):
+    seen.compare_slow(student, 3, 3, JobFault(slow_network=(0, 3.0)), seed=15, steps=5, hiccup=Hiccup(4, 1, 700.0))
+    seen.compare_slow(student, 2, 5, JobFault(slow_host=(9, 600.0)), seed=16, steps=5, hiccup=Hiccup(2, 4, 700.0))
+
+
+@seen.ex2.fact("rank, cause and line are also right in other groups, at other calls and on other ranks")
+def _(student):
+    half = JobCall("data", "all_reduce", [12_582_912], "/app/train.py:57", "sum_gradients")
+    barrier = JobCall("world", "barrier", [1], "/app/save.py:33", "save")
+    seen.compare_hang(student, 3, 4, JobHang(11, "died", 29), seed=11)
+    seen.compare_hang(student, 4, 3, JobHang(0, "absent", 24), seed=12, keep=12)
+    seen.compare_hang(student, 3, 3, JobHang(8, "other", 21, half), seed=13, keep=12)
+    seen.compare_hang(student, 3, 4, JobHang(6, "other", 16, barrier, before=True), seed=14)
+    seen.compare_hang(student, 4, 3, JobHang(5, "skipped", 21), seed=15, keep=12)
+
+
+@seen.ex2.fact("the first call that differs is named, although later ones complete")
+def _(student):
+    seen.compare_hang(student, 3, 3, JobHang(2, "skipped", 18), seed=16, steps=8, layers=4, keep=30)
+    seen.compare_hang(student, 4, 4, JobHang(13, "skipped", 28), seed=17, steps=8, layers=4, keep=40)
+
+
+@seen.ex3.fact("the step is also right on one, four and five ranks, and with frozen parameters")
+def _(student):
+    seen.compare_steps(student, 4, (7, 12, 3), tokens=8, seed=4)
+    seen.compare_steps(student, 5, (4, 10, 6), tokens=10, seed=5, max_norm=0.2)
+    seen.compare_steps(student, 1, (6, 8, 5), tokens=8, seed=6)
+    seen.compare_steps(student, 2, (6, 8, 5), tokens=8, seed=7, frozen=("norm.bias", "up.weight"))
+
+
+@seen.ex4.fact("the run also goes on after several kills, and with other numbers of steps")
+def _(student):
+    seen.compare_lives(
+        student,
+        [(("forward", 6), ""), (("forward", 5), "cut short"), (None, "")],
+        steps=12,
+        every=2,
+        begins=[6],
+        seed=4,
+        words="kills in steps 6 and 9, and damage (cut short)",
+    )
+    seen.compare_lives(
+        student,
+        [(("forward", 4), "zeros"), (None, "")],
+        steps=7,
+        every=3,
+        begins=[0],
+        count=5,
+        seed=5,
+        words="a kill in step 4 and damage of the only checkpoint (zeros)",
+    )
+    seen.compare_lives(student, [(("file", 3), ""), (None, "")], seed=6, words="a kill before a rename or removal")
