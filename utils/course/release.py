@@ -53,6 +53,7 @@ BUNDLED = (
     "labs",
     "utils",
     "utils/simgpu/benchmarks/data/README.md",
+    "utils/simgpu/benchmarks/data/traces/a100_rank3_of_8_one_step.json.gz",  # lesson 18 opens it
 )
 SECRET = ("solutions", "tests")  # no file in here is for students
 NEVER_BUNDLED = ("__pycache__", ".ipynb_checkpoints", ".egg-info", "build", "tests", "benchmarks")
