@@ -251,7 +251,7 @@ def test_faults_reach_the_ranks_of_a_function_and_of_a_cell():
 
 def test_a_run_that_dies_leaves_its_flight_records_where_the_notebook_says(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", str(tmp_path / "new" / "rank_"))
-    with pytest.raises(RankError, match="rank 0: ValueError: a bad batch|rank 1: ValueError"):
+    with pytest.raises(RankError, match="rank 1: ValueError: a bad batch"):
         ranks(3).run(one_fails)
     files = sorted((tmp_path / "new").iterdir())
     assert [file.name for file in files] == ["rank_0", "rank_1", "rank_2"]
