@@ -1,6 +1,7 @@
 """Ranks in a notebook: what they return, print and fail with comes back by rank, and nothing of them stays behind."""
 
 import os
+import pickle
 import queue
 import signal
 import sys
@@ -14,10 +15,11 @@ import torch.distributed as dist
 from jupyter_client.manager import start_new_kernel
 
 import simgpu
-from simgpu import torch_private
+from simgpu import faults, torch_private
 from tests.support.notebooks import ROOT
 from tests.support.tiers import THOROUGH
 from utils.ranks import RankError, launch, ranks
+from utils.ranks.cells import ranks_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -226,6 +228,39 @@ def test_what_makes_no_sense_is_refused():
         ranks(2, gpus="V100")
     with pytest.raises(RankError, match=r"ranks 0 and 1: ValueError: .*V1000"):
         ranks(2, gpu="V1000").run(talking)
+    with pytest.raises(ValueError, match=r"^SlowGpu\(rank=2\): there is no such rank, ranks are 0 to 1$"):
+        ranks(2, faults=(faults.SlowGpu(2, 1.5),))
+
+
+def sums_after_work():
+    x = torch.ones(2048, 2048, device="simgpu")
+    begin = simgpu.now()
+    x @ x
+    torch.get_device_module("simgpu").synchronize()
+    taken = simgpu.now() - begin
+    dist.all_reduce(x)
+    dist.all_reduce(x)
+    return taken
+
+
+def test_faults_reach_the_ranks_of_a_function_and_of_a_cell():
+    one, other = ranks(2, faults=(faults.SlowGpu(1, 50),)).run(sums_after_work)
+    assert other > 10 * one
+    told = ["rank 1 was killed by SIGKILL.", "rank 0 waited in all_reduce(float32[2048, 2048], SUM)."]
+    with pytest.raises(RankError) as raised:
+        ranks_of(ranks, "2 faults=(faults.KilledRank(1, 2),), gpu='H100'", {"faults": faults}).run(sums_after_work)
+    assert str(raised.value).splitlines() == told
+
+
+def test_a_run_that_dies_leaves_its_flight_records_where_the_notebook_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", str(tmp_path / "new" / "rank_"))
+    with pytest.raises(RankError, match="rank 1: ValueError: a bad batch"):
+        ranks(3).run(one_fails)
+    files = sorted((tmp_path / "new").iterdir())
+    assert [file.name for file in files] == ["rank_0", "rank_1", "rank_2"]
+    newest = [pickle.loads(file.read_bytes())["entries"][-1:] for file in files]
+    assert [[one["state"] for one in entries] for entries in newest] == [["started"], [], ["started"]]
+    assert "one_fails" in [frame["name"] for frame in newest[0][0]["frames"]]
 
 
 def makes_a_group_late(sign):

@@ -33,14 +33,15 @@ def work_on(device, stream=None):
 
 @pytest.mark.parametrize("priority", [None, 0, -1])
 def test_kernels_of_a_slow_gpu_take_factor_times_as_long_and_copies_do_not(priority):
-    simgpu.enable(count=3, compute=False, faults=(faults.SlowGpu(1, 1.6), faults.SlowGpu(2, 1)))
-    for index in range(3):
+    simgpu.enable(count=4, compute=False, faults=tuple(itertools.starmap(faults.SlowGpu, [(1, 1.6), (2, 1), (3, 2)])))
+    for index in range(4):
         device = f"simgpu:{index}"
         work_on(device, None if priority is None else torch.simgpu.Stream(device, priority))
-    healthy, slow, as_healthy = map(durations, range(3))
+    healthy, slow, as_healthy, twice = map(durations, range(4))
     assert len(healthy) > 6
     assert slow == pytest.approx([1.6 * seconds for seconds in healthy], rel=1e-9)
     assert as_healthy == pytest.approx(healthy, rel=1e-9)
+    assert twice == pytest.approx([2 * seconds for seconds in healthy], rel=1e-9)
     assert durations(1, "h2d") == pytest.approx(durations(0, "h2d"), rel=1e-9)
 
 

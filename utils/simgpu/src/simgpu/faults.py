@@ -161,7 +161,7 @@ def are_of_ranks(faults: Iterable[Fault]) -> list[str]:
 
 def longer(faults: Iterable[Fault], rank: int) -> Callable[[float], float] | None:
     """What becomes of the seconds of a kernel on this rank, kernel after kernel; None where they stay."""
-    factor = math.prod(fault.factor for fault in faults if isinstance(fault, SlowGpu) and fault.rank == rank)
+    factor = float(math.prod(fault.factor for fault in faults if isinstance(fault, SlowGpu) and fault.rank == rank))
     draws = [
         (fault.deviation, random.Random(f"{fault.seed}, {rank}").random)  # of a text's bytes, not of Python's hash
         for fault in faults

@@ -25,9 +25,10 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -55,13 +56,24 @@ DTYPES = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class Entry:
     """One call on one rank. Times in seconds of the machine's clock, None where they have not come."""
 
-    __slots__ = (
-        *("collective", "completed", "created", "group", "inputs", "is_p2p", "message", "name", "number", "operation"),
-        *("outputs", "started", "thread", "where"),
-    )
+    group: GroupRecord
+    number: int
+    name: str
+    is_p2p: bool
+    created: float
+    collective: int
+    message: int
+    operation: int
+    inputs: list[tuple[torch.Size, torch.dtype]]
+    outputs: list[tuple[torch.Size, torch.dtype]]
+    thread: threading.Thread
+    where: list  # code and position in it, in turns, the innermost first
+    started: float | None = None
+    completed: float | None = None
 
     def told(self) -> dict[str, Any]:
         """As in PyTorch's dump."""
@@ -122,19 +134,16 @@ class GroupRecord:
                 self.messages += 1
             else:
                 self.collectives += 1
-        entry = Entry()
-        entry.group, entry.name, entry.is_p2p, entry.created = self, name, p2p, launched
-        entry.collective, entry.message, entry.operation = self.collectives, self.messages, self.operations
-        entry.started = entry.completed = None
-        entry.inputs = [(each.shape, each.dtype) for each in inputs]
-        entry.outputs = entry.inputs if outputs is inputs else [(each.shape, each.dtype) for each in outputs]
-        entry.thread = threading.current_thread()
-        entry.where = where = []
-        frame = sys._getframe(1)
+        where: list = []
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             where += frame.f_code, frame.f_lasti
             frame = frame.f_back
-        entry.number = _recorder.number
+        given = [(each.shape, each.dtype) for each in inputs]
+        made = given if outputs is inputs else [(each.shape, each.dtype) for each in outputs]
+        numbers = self.collectives, self.messages, self.operations
+        at = threading.current_thread(), where
+        entry = Entry(self, _recorder.number, name, p2p, launched, *numbers, given, made, *at)
         _recorder.number += 1
         _recorder.keep(entry)
         return entry
