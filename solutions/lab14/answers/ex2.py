@@ -912,31 +912,3 @@ def place(config, parameters, memory, sequences, prompt, new):
     if left:
         raise ValueError("does not fit")
     return counts
-
-
-# %% wrong: sixteen_in_the_name
-# Takes the bytes of a number from the digits in its dtype's name: two or four.
-
-def cache_bytes(config, sequences, tokens):
-    head = config["hidden_size"] // config["num_attention_heads"]
-    size = (2 if "16" in config["torch_dtype"] else 4)
-    return 2 * sequences * tokens * config["num_key_value_heads"] * head * size
-
-
-def place(config, parameters, memory, sequences, prompt, new):
-    size = (2 if "16" in config["torch_dtype"] else 4)
-    each = parameters["block"] * size + cache_bytes(config, sequences, prompt + new)
-    free = list(memory)
-    free[0] -= parameters["embedding"] * size
-    free[-1] -= parameters["head"] * size
-    left = config["num_hidden_layers"]
-    counts = []
-    for room in free:
-        if room < 0:
-            raise ValueError("the embedding or the head does not fit")
-        here = min(left, room // each)
-        counts.append(here)
-        left -= here
-    if left:
-        raise ValueError("does not fit")
-    return counts
