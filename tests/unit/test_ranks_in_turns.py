@@ -406,6 +406,7 @@ def waits_for_none(rank):
 
 
 def interrupt():
+    time.sleep(0.5)  # until it waits for this rank: a signal just before that is seen when the rank ends
     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
 
@@ -455,4 +456,4 @@ def test_a_rank_that_does_not_end_is_waited_for_only_so_long(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         in_turns(keeps_on, 2)
     free.set()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
