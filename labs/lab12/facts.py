@@ -1395,7 +1395,8 @@ def compare_losses_together(student, ranks, recipe):
         told = f"train returned {' and '.join(map(in_digits, losses))}, but one process has {right:.4f}."
         need(
             all(math.isclose(loss, first, rel_tol=ALIKE) for loss in losses) or any(map(math.isnan, losses)),
-            f"{told} `held_out` is whole and the same on each rank: so is its loss.",
+            f"{told} `held_out` is whole and the same on each rank, and so are the trained weights. "
+            "So its loss is too.",
         )
         why = "Does each rank get its own rows of `weights`? Is the norm that of all shards together? Are gradients "
         why += "averaged once, which FSDP2 does?"
