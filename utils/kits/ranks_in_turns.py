@@ -30,12 +30,12 @@ import torch.distributed as dist
 import torch.distributed.nn.functional  # before there are groups: its functions keep the default group of that moment
 from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]  # it is documented there
 
-from simgpu.hardware import DEVICE_TYPE
 from simgpu.torch_private import Work, each_thread_has_its_groups, keep_off_the_flight_recorder, new_world, swap_world
 from utils.exercises.ledger import adding_to
 
 BACKEND = "in_turns"
 ON_A_GPU = "in_turns_on_a_gpu"
+GPUS = "simgpu"  # the type of their devices
 JOIN = 5.0  # the most seconds to wait for all ranks' threads to end
 PROCESS_GROUP: Any = dist.ProcessGroup  # what its methods are given depends on PyTorch's version
 REDUCE = {
@@ -641,7 +641,7 @@ def _made(options, _) -> _Group:
 
 
 def _made_on_a_gpu(options, given) -> _Group:
-    ask, gpu = _making.ask, torch.get_device_module(DEVICE_TYPE)
+    ask, gpu = _making.ask, torch.get_device_module(GPUS)
 
     def ask_between_kernels(what: str, thing: object = None) -> object:
         gpu.synchronize()  # tensors are read and written outside the rank's streams
@@ -650,11 +650,11 @@ def _made_on_a_gpu(options, given) -> _Group:
         return answer
 
     group = _made(options, given)
-    group._ask, group._device_types = ask_between_kernels, [torch.device(DEVICE_TYPE)]
+    group._ask, group._device_types = ask_between_kernels, [torch.device(GPUS)]
     return group
 
 
 dist.Backend.register_backend(BACKEND, _made, extended_api=True, devices=["cpu"])
-dist.Backend.register_backend(ON_A_GPU, _made_on_a_gpu, extended_api=True, devices=[DEVICE_TYPE])
+dist.Backend.register_backend(ON_A_GPU, _made_on_a_gpu, extended_api=True, devices=[GPUS])
 for _backend in (BACKEND, ON_A_GPU):
     keep_off_the_flight_recorder(_backend)
