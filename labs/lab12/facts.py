@@ -1316,11 +1316,14 @@ ex5 = lab.exercise(
         "mixed torch.Tensor and DTensor": "After fully_shard, parameters are DTensors, but `weights` are whole: "
         "set_model_state_dict cuts them.",
         "inference tensor": "Use torch.no_grad(), not inference_mode(): simulated tensors do not support that one.",
+        "value was None when it should not be": "Call fully_shard for each layer first, and for the model after them.",
+        "ranks in turns cannot reduce by": "FSDP2 averages gradients by itself. Leave its divide factor.",
     },
 )
 RECIPE = (16, 128, 4, 1)  # layers, hidden, steps, seed
+TOGETHER = (4, 32, 4, 1, 2)  # and the batches whose gradients are shorter than CLIP
 ALIKE = 5e-5  # of a loss
-GROWN = 0.25  # of the activations of a forward pass: what a rank may hold more before each batch
+GROWN = 0.1  # of the activations of `held_out`'s forward pass: what a rank may hold more before each batch
 
 
 def most_held(ranks, layers, hidden) -> float:
@@ -1339,13 +1342,15 @@ def run_recipe(lab, ranks, recipe):
 def compare_losses(student, recipe):
     from utils.kits.recipe import one_process
 
-    loss, right, steps = student.run(run_recipe, 1, recipe)["loss"], one_process(*recipe), recipe[2]
+    run, right, steps = student.run(run_recipe, 1, recipe), one_process(*recipe), recipe[2]
+    loss = need_number(run["loss"], run["kind"])
 
     def is_(value) -> bool:
         return math.isclose(loss, value, rel_tol=ALIKE)
 
     mistakes = {
-        "That is the loss of the first weights: which parameters does the optimizer have?": {"lr": 0.0},
+        "That is the loss of the first weights: which parameters does the optimizer have, or is the "
+        "gradient cleared before the step?": {"lr": 0.0},
         "That is the loss without clipping. Clip the norm of the gradients before the step.": {"clip": math.inf},
     }
     why = [words for words, mistake in mistakes.items() if is_(one_process(*recipe, **mistake))]
@@ -1357,12 +1362,50 @@ def compare_losses(student, recipe):
         if count != steps and is_(steps * right / count)
     ]
     if math.isnan(loss):
-        why.append("Do the shards get `weights`, is the gradients' norm clipped, and is the result a number?")
+        why.append("Do the shards get `weights`, and is the gradients' norm clipped?")
     why.append(
         "Compare the first weights, clipping, momentum, zero_grad and the dtype with the recipe's. Is each loss that "
         "of `held_out`, after the step?"
     )
-    need(is_(right), f"train returned {loss:.4f}, but one process without shards has {right:.4f}. {why[0]}")
+    need(is_(right), f"train returned {in_digits(loss)}, but one process without shards has {right:.4f}. {why[0]}")
+
+
+def in_digits(loss) -> str:
+    return f"{loss:.4f}" if abs(loss) < 1000 else f"{loss:.4g}"
+
+
+def need_number(loss, kind) -> float:
+    need(not kind, f"train returned a value of type {kind}. Return a number: the mean of the losses of `held_out`.")
+    return loss
+
+
+def run_together(lab, ranks, recipe):
+    from utils.kits.recipe import losses_together
+
+    return losses_together(lab.train, ranks, *recipe)
+
+
+def compare_losses_together(student, ranks, recipe):
+    """What depends on ranks: their data, the norm of all shards, and gradients that are averaged once."""
+    from utils.kits.recipe import one_process
+
+    with case(f"On {ranks} ranks"):
+        losses = [need_number(*run) for run in student.run(run_together, ranks, recipe)]
+        right, first = one_process(*recipe), losses[0]
+        told = f"train returned {' and '.join(map(in_digits, losses))}, but one process has {right:.4f}."
+        need(
+            all(math.isclose(loss, first, rel_tol=ALIKE) for loss in losses) or any(map(math.isnan, losses)),
+            f"{told} `held_out` is whole and the same on each rank, and so are the trained weights. "
+            "So its loss is too.",
+        )
+        why = "Does each rank get its own rows of `weights`? Is the norm that of all shards together? Are gradients "
+        why += "averaged once, which FSDP2 does?"
+        for count, words in ((ranks, "multiplied"), (1 / ranks, "divided")):
+            if math.isclose(first, count * right, rel_tol=ALIKE):
+                why = f"That is the mean loss {words} by the ranks, but each rank has the whole `held_out`."
+        if math.isclose(first, one_process(*recipe, always=True), rel_tol=ALIKE):
+            why = "A gradient whose norm is at most CLIP stays as it is: scale by at most 1, and use the mean loss."
+        need(math.isclose(first, right, rel_tol=ALIKE), f"{told} {why}")
 
 
 def need_mended(student, ranks, recipe):
@@ -1377,7 +1420,7 @@ def need_mended(student, ranks, recipe):
         need(
             most[0] <= cap,
             f"a rank holds {most[0]:.2f} before the first batch, and may hold {cap:.2f}. The whole model takes 4. "
-            "Where is it built, and when is it sharded?",
+            "Where is it built, and when is it sharded? Or is a whole copy of the weights there?",
         )
         need(
             run["small"] >= steps or run["gathers"] >= 4 * layers * steps,  # or gradients besides weights, three times
@@ -1388,12 +1431,12 @@ def need_mended(student, ranks, recipe):
         need(
             grown <= GROWN * activations,
             f"a rank holds {grown:.2f} more with each batch. The activations of a forward pass take "
-            f"{activations:.2f}: what keeps the graph of each held-out loss?",
+            f"{activations:.2f}: what keeps the graph of each held-out loss, or of another pass?",
         )
         need(
             max(most) <= cap,
             f"a rank holds {max(most):.2f} in a step, and may hold {cap:.2f}. Which weights or gradients are whole "
-            "there, and how many layers at a time? Between the steps it holds "
+            "there, how many layers at a time, and which old gradients are kept? Between the steps it holds "
             f"{max(held[1:]):.2f}, and its shards take {12 / ranks:.2f}.",
         )
 
@@ -1401,6 +1444,11 @@ def need_mended(student, ranks, recipe):
 @ex5.fact("on one rank, the mean loss is that of one process without shards")
 def _(student):
     compare_losses(student, RECIPE)
+
+
+@ex5.fact("on two ranks that move data, each has that mean loss, also where gradients are shorter than CLIP")
+def _(student):
+    compare_losses_together(student, 2, TOGETHER)
 
 
 @ex5.fact("on eight ranks, each holds its shards, a few layers and one pass's activations (simulated devices)")

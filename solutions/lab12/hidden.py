@@ -61,4 +61,5 @@ def _(student):
 @seen.ex5.fact("losses and memory are right with other sizes, and on sixteen ranks")
 def _(student):
     seen.compare_losses(student, (5, 64, 7, 3))
+    seen.compare_losses_together(student, 4, (5, 32, 5, 2, 3))
     seen.need_mended(student, 16, (24, 64, 3, 4))

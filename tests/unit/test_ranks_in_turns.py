@@ -14,8 +14,9 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
 
+import simgpu
 from utils.kits import ranks_in_turns
-from utils.kits.ranks_in_turns import Called, InUse, Sent, Stuck, in_turns
+from utils.kits.ranks_in_turns import ON_A_GPU, Called, InUse, Sent, Stuck, in_turns
 
 RANKS = 4
 
@@ -457,3 +458,16 @@ def test_a_rank_that_does_not_end_is_waited_for_only_so_long(monkeypatch):
         in_turns(keeps_on, 2)
     free.set()
     assert time.monotonic() - began < 20
+
+
+def test_ranks_share_a_simulated_gpu():
+    if not simgpu.is_enabled():
+        simgpu.enable(1)
+
+    def main(rank):
+        x = torch.full((2,), rank + 1.0, device="simgpu")
+        with torch.get_device_module("simgpu").stream(torch.Stream("simgpu")):
+            dist.all_reduce(x)
+        return x.tolist()
+
+    assert in_turns(main, 3, backend=ON_A_GPU) == [[6.0, 6.0]] * 3

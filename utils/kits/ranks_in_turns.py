@@ -34,6 +34,8 @@ from simgpu.torch_private import Work, each_thread_has_its_groups, keep_off_the_
 from utils.exercises.ledger import adding_to
 
 BACKEND = "in_turns"
+ON_A_GPU = "in_turns_on_a_gpu"
+GPUS = "simgpu"  # the type of their devices
 JOIN = 5.0  # the most seconds to wait for all ranks' threads to end
 PROCESS_GROUP: Any = dist.ProcessGroup  # what its methods are given depends on PyTorch's version
 REDUCE = {
@@ -83,11 +85,18 @@ class _Call(NamedTuple):
 
 
 def in_turns(
-    main: Callable, ranks: int, *, sent: list[Sent] | None = None, called: list[Called] | None = None, strict=False
+    main: Callable,
+    ranks: int,
+    *,
+    sent: list[Sent] | None = None,
+    called: list[Called] | None = None,
+    strict=False,
+    backend: str = BACKEND,
 ) -> list:
     """What `main(rank)` returns on each of so many ranks. What a rank raises is raised here, and ends the others.
 
-    What passes is noted in `sent`, and each rank's call in `called`, with what the rank gives to it.
+    What passes is noted in `sent`, and each rank's call in `called`, with what the rank gives to it. With the backend
+    ON_A_GPU, tensors are those of a simulated GPU that all ranks share: numbers are right, times and bytes are not.
     """
     # All that decides is in this frame. A rank holds two queues: one to ask through, one to be answered through.
     asked, answers = ([SimpleQueue() for _ in range(ranks)] for _ in range(2))
@@ -171,7 +180,7 @@ def in_turns(
     joins: list[Callable[[float], object]] = []
     try:
         for rank in range(ranks):
-            joins.append(_start(main, rank, ranks, store, asked[rank], answers[rank]))
+            joins.append(_start(main, rank, ranks, store, backend, asked[rank], answers[rank]))
         rank, answer = 0, None
         while True:
             swap_world(worlds[rank])
@@ -461,6 +470,8 @@ class _Done(Work):
 class _Group(PROCESS_GROUP):
     """A rank's view of a group: it asks for what torch.distributed calls."""
 
+    _device_types = [torch.device("cpu")]  # noqa: RUF012  # a broadcast of a state dict looks here for its device
+
     def __init__(self, ask: Callable, name: str, ranks: list[int], rank: int):
         super().__init__(rank, len(ranks))
         self._ask, self._name, self._ranks, self._own = ask, name, ranks, rank
@@ -566,7 +577,7 @@ def _op(opts) -> str:
     for name in REDUCE:
         if opts is None or opts.reduceOp == getattr(dist.ReduceOp, name):
             return name
-    raise ValueError(f"ranks in turns cannot reduce by {opts.reduceOp}")
+    raise ValueError(f"ranks in turns cannot reduce by {getattr(opts.reduceOp, 'op', opts.reduceOp)}")
 
 
 def _equal(tensor: torch.Tensor, count: int) -> list[torch.Tensor]:
@@ -597,7 +608,7 @@ def _begin(begun: SimpleQueue, *given: Any) -> None:
     _work(*given)
 
 
-def _work(main: Callable, rank: int, ranks: int, store, asked: SimpleQueue, answers: SimpleQueue) -> None:
+def _work(main: Callable, rank: int, ranks: int, store, backend: str, asked: SimpleQueue, answers: SimpleQueue) -> None:
     """What a rank's thread does."""
 
     def ask(what: str, thing: object = None) -> object:
@@ -612,7 +623,7 @@ def _work(main: Callable, rank: int, ranks: int, store, asked: SimpleQueue, answ
     try:
         if stop is None:
             _making.ask = ask
-            dist.init_process_group(BACKEND, store=store, rank=rank, world_size=ranks)
+            dist.init_process_group(backend, store=store, rank=rank, world_size=ranks)
             thing = main(rank)
     except _Stopped:
         pass
@@ -629,5 +640,21 @@ def _made(options, _) -> _Group:
     return _Group(_making.ask, options.group_id, ranks, options.group_rank)
 
 
+def _made_on_a_gpu(options, given) -> _Group:
+    ask, gpu = _making.ask, torch.get_device_module(GPUS)
+
+    def ask_between_kernels(what: str, thing: object = None) -> object:
+        gpu.synchronize()  # tensors are read and written outside the rank's streams
+        answer = ask(what, thing)
+        gpu.synchronize()
+        return answer
+
+    group = _made(options, given)
+    group._ask, group._device_types = ask_between_kernels, [torch.device(GPUS)]
+    return group
+
+
 dist.Backend.register_backend(BACKEND, _made, extended_api=True, devices=["cpu"])
-keep_off_the_flight_recorder(BACKEND)
+dist.Backend.register_backend(ON_A_GPU, _made_on_a_gpu, extended_api=True, devices=[GPUS])
+for _backend in (BACKEND, ON_A_GPU):
+    keep_off_the_flight_recorder(_backend)

@@ -1,6 +1,7 @@
 # %% wrong: built_on_the_gpu
 # Builds the whole model on the GPU and shards it afterwards.
 
+
 def train(build, weights, batches, held_out, gpu):
     with gpu:
         model = build()
@@ -23,6 +24,7 @@ def train(build, weights, batches, held_out, gpu):
 
 # %% wrong: loads_before_sharding
 # Builds on the meta device, but fills the whole model before sharding.
+
 
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
@@ -48,6 +50,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% wrong: optimizer_before_sharding
 # Creates the optimizer with the parameters that sharding replaces.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -72,6 +75,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% wrong: keeps_graphs
 # Adds up losses with their graphs.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -95,6 +99,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% wrong: keeps_a_list_of_losses
 # Keeps each loss in a list and takes the numbers at the end.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -116,6 +121,7 @@ def train(build, weights, batches, held_out, gpu):
 
 # %% wrong: gathers_gradients
 # Gathers all gradients for their norm.
+
 
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
@@ -144,6 +150,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% wrong: gathers_weights_for_the_loss
 # Gathers all weights for the loss of the held-out batch.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -171,6 +178,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% wrong: one_call
 # Shards the model as one group: all layers are gathered together.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -193,6 +201,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% wrong: never_sharded
 # Trains whole weights on each rank.
 
+
 def train(build, weights, batches, held_out, gpu):
     with gpu:
         model = build()
@@ -212,6 +221,7 @@ def train(build, weights, batches, held_out, gpu):
 
 # %% wrong: keeps_weights
 # Leaves all layers gathered from the forward to the backward pass.
+
 
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
@@ -237,6 +247,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% wrong: no_clipping
 # Leaves out clipping with the gathered gradients.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -259,6 +270,7 @@ def train(build, weights, batches, held_out, gpu):
 
 # %% wrong: sum_of_losses
 # Returns the sum of the losses.
+
 
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
@@ -283,6 +295,7 @@ def train(build, weights, batches, held_out, gpu):
 
 # %% wrong: first_weights_lost
 # Fills the shards with new weights.
+
 
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
@@ -309,6 +322,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% wrong: gradients_never_cleared
 # Leaves the gradients of earlier batches.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -331,6 +345,7 @@ def train(build, weights, batches, held_out, gpu):
 
 # %% wrong: four_batches
 # Divides by the number of batches that it has seen in the example.
+
 
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
@@ -355,6 +370,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% wrong: no_root
 # Shards the layers and leaves out the model: no layer waits for others, and each keeps its weights.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -377,6 +393,7 @@ def train(build, weights, batches, held_out, gpu):
 
 # %% wrong: norm_of_the_shards
 # Clips the norm of its own shards.
+
 
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
@@ -405,6 +422,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% wrong: each_parameter_clipped
 # Clips each parameter's gradient on its own.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -430,6 +448,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% wrong: loss_before_the_step
 # Computes the held-out loss before the step.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -453,6 +472,7 @@ def train(build, weights, batches, held_out, gpu):
 
 # %% wrong: training_loss
 # Returns the mean loss of the training batches.
+
 
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
@@ -506,6 +526,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% right: loss_detached
 # Computes the held-out loss with a graph, and lets the graph go.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -528,6 +549,7 @@ def train(build, weights, batches, held_out, gpu):
 
 # %% right: norm_and_factor
 # Computes the norm of the DTensors, then clips.
+
 
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
@@ -588,6 +610,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% right: shards_on_the_way
 # Builds and fills the model on the CPU: fully_shard moves one layer at a time.
 
+
 def train(build, weights, batches, held_out, gpu):
     model = build()
     model.load_state_dict(weights)
@@ -641,6 +664,7 @@ def train(build, weights, batches, held_out, gpu):
 # %% right: norm_one_by_one
 # Gathers one gradient at a time for the norm.
 
+
 def train(build, weights, batches, held_out, gpu):
     with torch.device("meta"):
         model = build()
@@ -662,3 +686,529 @@ def train(build, weights, batches, held_out, gpu):
         with torch.no_grad():
             total += nn.functional.mse_loss(model(x), y).item()
     return total / len(batches)
+
+
+# %% wrong: always_scaled
+# Scales shorter gradients up to the clip as well.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        norm = nn.utils.get_total_norm([p.grad for p in model.parameters()]).full_tensor().item()
+        for p in model.parameters():
+            p.grad *= CLIP / norm
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: loss_summed
+# Trains on the sum of the squares and trusts that clipping hides the scale.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets, reduction="sum")
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: averaged_twice
+# Thinks that FSDP2 adds gradients up, and divides them by the ranks again.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        import torch.distributed as dist
+
+        for p in model.parameters():
+            p.grad /= dist.get_world_size()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: reduced_again
+# All-reduces shards of gradients, which are of different rows on each rank.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        import torch.distributed as dist
+
+        for p in model.parameters():
+            dist.all_reduce(p.grad.to_local(), op=dist.ReduceOp.AVG)
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: summed_gradients
+# Switches off FSDP2's division by the ranks.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    for layer in model:
+        layer.set_gradient_divide_factor(1.0)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: divided_by_ranks
+# Divides the mean loss by the ranks, though each has the whole held-out batch.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    import torch.distributed as dist
+
+    return total / len(batches) / dist.get_world_size()
+
+
+# %% wrong: summed_over_ranks
+# Adds up the ranks' losses, though each has the whole held-out batch.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    import torch.distributed as dist
+
+    total = torch.tensor(total, device=gpu)
+    dist.all_reduce(total)
+    return (total / len(batches)).item()
+
+
+# %% wrong: part_of_held_out
+# Returns the loss of a rank's part of the held-out batch.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    import torch.distributed as dist
+
+    x, y = (t.chunk(dist.get_world_size())[dist.get_rank()] for t in held_out)
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: first_chunk_everywhere
+# Fills each rank's shards with the first rows.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    import torch.distributed as dist
+
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.to_local().copy_(weights[name].chunk(dist.get_world_size())[0])
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: only_rank_0_loads
+# Fills the shards on rank 0 alone, where the others have to take part.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    import torch.distributed as dist
+
+    if dist.get_rank() == 0:
+        set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: sum_of_norms
+# Adds up the ranks' norms, not their squares.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        import torch.distributed as dist
+
+        own = [p.grad.to_local() for p in model.parameters()]
+        norm = nn.utils.get_total_norm(own)
+        dist.all_reduce(norm)
+        for g in own:
+            g.mul_(min(1.0, CLIP / norm.item()))
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: max_of_norms
+# Takes the largest of the ranks' norms for the norm of the whole gradient.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        import torch.distributed as dist
+
+        own = [p.grad.to_local() for p in model.parameters()]
+        norm = nn.utils.get_total_norm(own)
+        dist.all_reduce(norm, op=dist.ReduceOp.MAX)
+        for g in own:
+            g.mul_(min(1.0, CLIP / norm.item()))
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: mean_of_squares
+# Averages the squares over the ranks, as if each had the whole gradient.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        import torch.distributed as dist
+
+        own = [p.grad.to_local() for p in model.parameters()]
+        norm = nn.utils.get_total_norm(own).square()
+        dist.all_reduce(norm)
+        norm = (norm / dist.get_world_size()).sqrt()
+        for g in own:
+            g.mul_(min(1.0, CLIP / norm.item()))
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: keeps_outputs
+# Keeps each batch's output, and with it the graph.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    kept = []
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        kept.append(model(inputs))
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: model_before_layers
+# Shards the model before its layers.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    fully_shard(model)
+    for layer in model:
+        fully_shard(layer)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: zeroed_too_early
+# Clears the gradients between the backward pass and the step.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        optimizer.zero_grad()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: list_of_losses
+# Returns all losses instead of their mean.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    losses = []
+    for inputs, targets in batches:
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            losses.append(nn.functional.mse_loss(model(x), y).item())
+    return losses
+
+
+# %% right: broadcast_from_rank_0
+# Only rank 0 reads the weights; the others receive them.
+
+import torch.distributed as dist
+
+
+@torch.no_grad()
+def evaluate(model, pair):
+    x, y = pair
+    model.eval()
+    loss = nn.functional.mse_loss(model(x), y).item()
+    model.train()
+    return loss
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer, reshard_after_forward=True)
+    fully_shard(model, reshard_after_forward=True)
+    model = model.to_empty(device=gpu)
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    set_model_state_dict(model, weights if dist.get_rank() == 0 else {}, options=options)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm=CLIP)
+        optimizer.step()
+        total += evaluate(model, held_out)
+        count += 1
+    return total / count
