@@ -282,11 +282,32 @@ def evidence(entry: dict) -> str:
     return f"{frame['filename']}:{frame['line']}"
 
 
-def compare_hang(student, nodes: int, per_node: int, hang: JobHang, *, seed: int, steps=6, layers=2, keep=2000):
+ELSEWHERE = {
+    "/app/model.py": "/usr/lib/python3.12/site-packages/torchtrain/model.py",
+    "/app/train.py": "/home/me/train.py",
+}
+
+
+def moved(dumps: list[dict], line: str) -> tuple[list[dict], str]:
+    """The dumps in another order, of a program that lies elsewhere, with fewer of PyTorch's frames in some entries."""
+    for dump in dumps:
+        for entry in dump["entries"]:
+            ours = [frame for frame in entry["frames"] if "/torch/" not in frame["filename"]]
+            theirs = [frame for frame in entry["frames"] if frame not in ours][entry["collective_seq_id"] % 2 :]
+            entry["frames"] = theirs + [{**f, "filename": ELSEWHERE.get(f["filename"], f["filename"])} for f in ours]
+    place, _, number = line.rpartition(":")
+    return dumps[::-1], f"{ELSEWHERE.get(place, place)}:{number}"
+
+
+def compare_hang(
+    student, nodes: int, per_node: int, hang: JobHang, *, seed: int, steps=6, layers=2, keep=2000, elsewhere=False
+):
     several = nodes > 1
     calls = transformer_calls(steps, layers, data=several, norm=several)
     dumps = dumped_job(nodes, per_node, calls, hang, keep=keep, seed=seed)
     line = hang.instead.place if hang.instead else calls[hang.call].place
+    if elsewhere:
+        dumps, line = moved(dumps, line)
     records = f"the last {keep} records" if keep < 2000 else "all records"
     with case(f"With {counted(nodes, 'node')} of {per_node} GPUs and {records} of each rank"):
         run = student.run(run_diagnosis, "why_it_hangs", dumps)
@@ -647,7 +668,6 @@ def run_lives(lab, count, every, steps, plan, seed):
     import shutil
     import tempfile
     import weakref
-    from collections import OrderedDict
     from contextlib import contextmanager
     from pathlib import Path
 
@@ -663,15 +683,12 @@ def run_lives(lab, count, every, steps, plan, seed):
         def __init__(self, tensor):
             self.tensor = tensor
 
-    class Pickled:
-        def __reduce__(self):
+    class Counted(torch.Tensor):
+        """A tensor of a state_dict, saved and loaded as any other. It tells when it is pickled."""
+
+        def __reduce_ex__(self, protocol):
             passes("save")
-            return OrderedDict, ()
-
-        def cpu(self, *_, **__):
-            return self
-
-        clone = detach = to = cpu  # what one may do with each tensor of a state_dict
+            return torch.Tensor.__reduce_ex__(torch.Tensor.as_subclass(self, torch.Tensor), protocol)
 
     def pack(tensor):
         kept = Kept(tensor.detach())  # a result of its own node would keep itself
@@ -698,7 +715,7 @@ def run_lives(lab, count, every, steps, plan, seed):
             return loss
 
         def get_extra_state(self):
-            return Pickled()
+            return torch.Tensor.as_subclass(torch.ones(3), Counted)
 
         def set_extra_state(self, state):
             pass
@@ -715,7 +732,8 @@ def run_lives(lab, count, every, steps, plan, seed):
 
     def look_at_files():
         now = content()
-        changed = [name for name in now if files.get(name) != now[name]]
+        before = [files[name] for name in files]
+        changed = [name for name in now if now[name] not in before]  # not one that was only renamed
         if changed:
             newest[:] = changed
         files.clear()

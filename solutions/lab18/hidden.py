@@ -42,6 +42,13 @@ def _(student):
     seen.compare_hang(student, 4, 4, JobHang(13, "skipped", 28), seed=17, steps=8, layers=4, keep=40)
 
 
+@seen.ex2.fact("paths of files and the order of the dumps do not matter")
+def _(student):
+    seen.compare_hang(student, 3, 3, JobHang(7, "skipped", 19), seed=18, elsewhere=True)
+    seen.compare_hang(student, 3, 3, JobHang(7, "died", 19), seed=19, elsewhere=True)
+    seen.compare_hang(student, 3, 3, JobHang(5, "absent", 14), seed=21, layers=4)
+
+
 @seen.ex3.fact("the step is also right on one, four and five ranks, and with frozen parameters")
 def _(student):
     seen.compare_steps(student, 4, (7, 12, 3), tokens=8, seed=4)
