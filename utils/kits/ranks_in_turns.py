@@ -656,5 +656,7 @@ def _made_on_a_gpu(options, given) -> _Group:
 
 dist.Backend.register_backend(BACKEND, _made, extended_api=True, devices=["cpu"])
 dist.Backend.register_backend(ON_A_GPU, _made_on_a_gpu, extended_api=True, devices=[GPUS])
+if dist.Backend.default_device_backend_map.get(GPUS) == ON_A_GPU:  # simgpu's own is, which may come later
+    del dist.Backend.default_device_backend_map[GPUS]
 for _backend in (BACKEND, ON_A_GPU):
     keep_off_the_flight_recorder(_backend)

@@ -164,16 +164,21 @@ def _per_node(world: int) -> int:
 
 
 def _world() -> int:
-    return int(os.environ.get("WORLD_SIZE", 0)) or _ranks_known
+    return int(os.environ.get("WORLD_SIZE", 0)) or _ranks_known()
 
 
-_ranks_known = 1  # of the largest group so far, where no environment says how many there are
+# Ranks of the largest group so far, and of which machine: where no environment says how many there are.
+_largest_group, _its_machine = 1, 0
+
+
+def _ranks_known() -> int:
+    return _largest_group if _its_machine == machine.generation else 1
 
 
 def _nodes(members: list[int]) -> list[int]:
     """The node of each member."""
-    global _ranks_known
-    _ranks_known = max(_ranks_known, len(members), max(members) + 1)
+    global _largest_group, _its_machine
+    _largest_group, _its_machine = max(_ranks_known(), len(members), max(members) + 1), machine.generation
     per_node = _per_node(_world())
     return [rank // per_node for rank in members]
 
