@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ import torch.distributed._functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
 
 import simgpu
+from simgpu import distributed
 from utils.kits import ranks_in_turns
 from utils.kits.ranks_in_turns import ON_A_GPU, Called, InUse, Sent, Stuck, in_turns
 
@@ -406,6 +408,14 @@ def waits_for_none(rank):
         dist.recv(numbers(0), 0)
 
 
+@pytest.fixture
+def interrupted_by_a_signal():
+    """As at a terminal: a process that was started in the background ignores this signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupt():
     time.sleep(0.5)  # until it waits for this rank: a signal just before that is seen when the rank ends
     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
@@ -431,7 +441,7 @@ class Ends:
 @pytest.mark.parametrize(
     ("main", "error"), [(ends, None), (fails, ValueError), (waits_for_none, Stuck), (is_interrupted, KeyboardInterrupt)]
 )
-def test_no_thread_is_left(main, error):
+def test_no_thread_is_left(main, error, interrupted_by_a_signal):
     """A script that ended right after such a run aborted in 3 of 24 cases: Python ended before its threads."""
     own, begun, gone = threading.local(), [], []
 
@@ -445,7 +455,7 @@ def test_no_thread_is_left(main, error):
     assert len(gone) == len(begun) > 0
 
 
-def test_a_rank_that_does_not_end_is_waited_for_only_so_long(monkeypatch):
+def test_a_rank_that_does_not_end_is_waited_for_only_so_long(monkeypatch, interrupted_by_a_signal):
     monkeypatch.setattr(ranks_in_turns, "JOIN", 0.2)
     free = threading.Event()
 
@@ -471,3 +481,14 @@ def test_ranks_share_a_simulated_gpu():
         return x.tolist()
 
     assert in_turns(main, 3, backend=ON_A_GPU) == [[6.0, 6.0]] * 3
+
+
+def test_processes_with_simulated_gpus_keep_their_own_backend():
+    """A class's warm process has loaded the labs' kits before a student's ranks make a group."""
+    code = """
+import utils.kits.ranks_in_turns, simgpu, torch
+simgpu.enable(count=2)
+print(torch.distributed.Backend.default_device_backend_map["simgpu"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [distributed.NAME], done.stderr

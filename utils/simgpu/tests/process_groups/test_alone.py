@@ -46,8 +46,16 @@ def test_one_rank_stands_for_four_that_do_the_same():
 
 def test_an_all_to_all_takes_as_long_as_its_busiest_way():
     simgpu.enable(count=1, nodes=2, network="100G", compute=False)
-    of_four = {"group_rank": 0, "group_size": 4, "global_ranks_in_group": [0, 1, 2, 3]}
-    backend = SimBackend(SimpleNamespace(store=torch_private.fake_store(), timeout=None, **of_four))
+    store = torch_private.fake_store()
+
+    def group_of(ranks):
+        of = {"group_rank": 0, "group_size": ranks, "global_ranks_in_group": list(range(ranks))}
+        return SimBackend(SimpleNamespace(store=store, timeout=None, **of))
+
+    group_of(16)  # of an earlier machine: the next one has four ranks
+    simgpu.enable(count=1, nodes=2, network="200G", compute=False)
+    simgpu.enable(count=1, nodes=2, network="100G", compute=False)
+    backend = group_of(4)
 
     def seconds(sent, received):
         given, got = (torch.empty(sum(sizes), 1 << 18, device="simgpu:0") for sizes in (sent, received))
