@@ -138,7 +138,7 @@ def prepare() -> list[Callable[[bytes], None]]:
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), private)
     places = (f"{ROOT / 'utils'}/", f"{sys.prefix}/", f"{sys.base_prefix}/", "<frozen importlib")
     machine.priorities = False  # a record of a kernel that may still be delayed would come from elsewhere
-    recorders = {getattr(Machine, name).__code__ for name in ("launch", "_copy", "configure")}
+    recorders = {getattr(Machine, name).__code__ for name in ("launch", "_copy", "communicate", "configure")}
     recorders |= {function.__code__ for function in (Memory.take, Memory.give, Memory.reset_peak, Storage.__del__)}
     listens = ordering.unfinished_reads.__wrapped__
     recorders |= {function.__code__ for function in (ledger._notes, ordering._warn_of_race, listens)}

@@ -368,7 +368,12 @@ class Machine:
     def communicate(self, gpu: Gpu, name: str, ready: float, end: float, size: int, launched: float, among: str):
         """A collective, or one end of a message, which has been given its times. `among`: the ranks, in words."""
         if self.log is not None:
-            self._note((gpu.index, NETWORK_STREAM, name, "comm", ready, end, size, 0, launched, among, origin.here()))
+            entry = (gpu.index, NETWORK_STREAM, name, "comm", ready, end, size, 0, launched, among, origin.here())
+            if self.unlogged is not None:
+                self._note(entry)
+            else:
+                self.log.append(entry)
+                sys.audit("simgpu.record", entry)
 
     def copy_with_host(self, gpu: Gpu, size: int, *, to_host: bool, pinned: bool = False, wait: bool = True) -> None:
         """A copy between a GPU and the host, whose memory is pinned or not; the host waits for its end if told to."""
