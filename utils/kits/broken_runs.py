@@ -24,6 +24,7 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention, sil
 import simgpu
 from simgpu import faults
 from simgpu.profiles import GPUS
+from utils.kits.token_shards import AllGatherTokens, ReduceScatterTokens
 from utils.observe.trace import Timeline, record
 from utils.ranks import RankError, Ranks, ranks
 
@@ -84,44 +85,6 @@ def _weights_of_a_layer(hidden: int) -> int:
 # --- the model --------------------------------------------------------------------------------------------------
 
 
-class _AllGather(torch.autograd.Function):
-    """All tokens of a tensor group out of each rank's; the gradient is reduce-scattered."""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        return _all_gather(x, group)
-
-    @staticmethod
-    def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
-        return _reduce_scatter(gradient, ctx.group), None
-
-
-class _ReduceScatter(torch.autograd.Function):
-    """Each rank's tokens of the sum over a tensor group; the gradient is all-gathered."""
-
-    @staticmethod
-    def forward(ctx, x, group):
-        ctx.group = group
-        return _reduce_scatter(x, group)
-
-    @staticmethod
-    def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
-        return _all_gather(gradient, ctx.group), None
-
-
-def _all_gather(x: torch.Tensor, group: Any) -> torch.Tensor:
-    whole = x.new_empty(len(x) * group.size(), *x.shape[1:])
-    dist.all_gather_into_tensor(whole, x.contiguous(), group=group)
-    return whole
-
-
-def _reduce_scatter(x: torch.Tensor, group: Any) -> torch.Tensor:
-    mine = x.new_empty(len(x) // group.size(), *x.shape[1:])
-    dist.reduce_scatter_tensor(mine, x.contiguous(), group=group)
-    return mine
-
-
 class BrokenBlock(nn.Module):
     """(tokens, hidden) to the same shape: a Llama-like block, split over a tensor group with sequence parallelism."""
 
@@ -154,10 +117,10 @@ class BrokenBlock(nn.Module):
         return x + self._own_tokens(self.down(silu(self.gate(y)) * self.up(y)))
 
     def _all_tokens(self, x):
-        return _AllGather.apply(x, self.group) if self.group else x
+        return AllGatherTokens.apply(x, self.group) if self.group else x
 
     def _own_tokens(self, x):
-        return _ReduceScatter.apply(x, self.group) if self.group else x
+        return ReduceScatterTokens.apply(x, self.group) if self.group else x
 
 
 SPLIT = ("q", "k", "v", "o", "gate", "up", "down")

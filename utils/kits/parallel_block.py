@@ -14,41 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-
-class _GatherTokens(torch.autograd.Function):
-    """All ranks' tokens; backward, the sum of all ranks' gradients for the own ones, or only the own part."""
-
-    @staticmethod
-    def forward(ctx, x, summed):
-        ctx.summed, ranks = summed, dist.get_world_size()
-        found = x.new_empty(ranks * len(x), *x.shape[1:])
-        dist.all_gather_into_tensor(found, x.contiguous())
-        return found
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        [gradient] = gradients
-        own = gradient.chunk(dist.get_world_size())[dist.get_rank()].clone()
-        if ctx.summed:
-            dist.reduce_scatter_tensor(own, gradient.contiguous())
-        return own, None
-
-
-class _ScatterTokens(torch.autograd.Function):
-    """The sum of all ranks' tensors, of which each gets its own tokens."""
-
-    @staticmethod
-    def forward(ctx, x):
-        own = x.new_empty(len(x) // dist.get_world_size(), *x.shape[1:])
-        dist.reduce_scatter_tensor(own, x.contiguous())
-        return own
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        [gradient] = gradients
-        found = gradient.new_empty(len(gradient) * dist.get_world_size(), *gradient.shape[1:])
-        dist.all_gather_into_tensor(found, gradient.contiguous())
-        return found
+from .token_shards import AllGatherTokens, ReduceScatterTokens
 
 
 class ParallelBlock(nn.Module):
@@ -72,9 +38,9 @@ class ParallelBlock(nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         own = x.chunk(dist.get_world_size())[dist.get_rank()]  # this rank's tokens
-        inner = nn.functional.gelu(self.up(_GatherTokens.apply(self.norm(own), True)))
-        own = own + _ScatterTokens.apply(inner @ self.down.weight.T) + self.down.bias
-        return nn.functional.cross_entropy(self.head(_GatherTokens.apply(own, False)), y)
+        inner = nn.functional.gelu(self.up(AllGatherTokens.apply(self.norm(own))))
+        own = own + ReduceScatterTokens.apply(inner @ self.down.weight.T) + self.down.bias
+        return nn.functional.cross_entropy(self.head(AllGatherTokens.apply(own, None, False)), y)
 
 
 class WholeBlock(nn.Module):
