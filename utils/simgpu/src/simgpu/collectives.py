@@ -27,6 +27,7 @@ that groups which work at the same time share links. Every GPU has a network ada
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import log2
 from typing import NamedTuple
 
@@ -113,7 +114,7 @@ class Fabric:
     def _generation(self) -> Generation:
         return GENERATIONS[min(max(self.capability[0], 7), 9)]
 
-    @property
+    @cached_property
     def channels(self) -> tuple[int, float]:
         """Between nodes: how many channels NCCL finds, and bytes a second of each in a tree.
 
