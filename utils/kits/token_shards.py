@@ -1,4 +1,4 @@
-"""Sequence parallelism's two collectives with a backward pass: tokens of a tensor group, on lesson and lab 18's ranks."""
+"""Sequence parallelism's two collectives with a backward pass, for the ranks of lesson and lab 18."""
 
 from __future__ import annotations
 
