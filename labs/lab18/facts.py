@@ -128,6 +128,16 @@ class Timeline:
     def in_collectives(self, rank: int) -> float:
         return sum(spans[rank][1] - spans[rank][0] for spans in self.calls.values() if rank in spans)
 
+    def waited(self, ranks: list[int]) -> float:
+        """How long the first of these ranks waits for the last one, in all largest all-reduces of their group."""
+        most = max(size for _, size, _ in self.calls)
+        starts = [
+            [start for start, _ in spans.values()]
+            for (group, size, _), spans in self.calls.items()
+            if (self.groups[group], size) == (ranks, most)
+        ]
+        return sum(max(each) - min(each) for each in starts)
+
     def passing(self, group: str) -> float:
         """By how much the collectives of a group take longer than those of like groups, from the last arrival on."""
         total = 0.0
@@ -143,15 +153,24 @@ class Timeline:
         return total
 
 
-def compare_slow(student, nodes: int, per_node: int, fault: JobFault, *, seed: int, **more):
-    traces = traced_job(nodes, per_node, fault=fault, seed=seed, **more)
+def compare_slow(student, nodes: int, per_node: int, fault: JobFault, *, seed: int, once: Hiccup | None = None, **more):
+    """`once` is the cause if it costs more than `fault`, which must then be small."""
+    args = {**more, "fault": fault, "hiccup": once, "seed": seed}
+    traces = traced_job(nodes, per_node, **args)
     seconds = seconds_of_job(traces)
-    share = 1 - seconds_of_job(traced_job(nodes, per_node, seed=seed, **more)) / seconds
+    shares = {
+        left_out: 1 - seconds_of_job(traced_job(nodes, per_node, **{**args, left_out: None})) / seconds
+        for left_out in ("fault", "hiccup")
+    }
     place, cause = next(
         (given[0], cause)
         for given, cause in zip(fault, ("gpu", "host", "host", "network"), strict=True)
         if given is not None
     )
+    if once and shares["hiccup"] > shares["fault"]:
+        place, cause, share = once.rank, "gpu", shares["hiccup"]
+    else:
+        share = shares["fault"]
     ranks = list(range(place, nodes * per_node, per_node)) if cause == "network" else [place]
     with case(f"On {counted(nodes, 'node')} of {per_node} GPUs"):
         run = student.run(run_diagnosis, "slow_rank", traces)
@@ -170,7 +189,7 @@ def compare_slow(student, nodes: int, per_node: int, fault: JobFault, *, seed: i
                 f"you say {mine['cause']!r} of {ranks_in_words(mine['ranks'])}. {why_not(Timeline(traces), mine)}",
             )
         need(mine["ranks"] == ranks, f"the ranks are {mine['ranks']}. Sort them.")
-        need_share(mine["share"], share, Timeline(traces), seconds, more.get("steps", 3))
+        need_share(mine, share, Timeline(traces), seconds, more.get("steps", 3))
 
 
 def ranks_in_words(ranks: list[int]) -> str:
@@ -212,22 +231,26 @@ def why_not(timeline: Timeline, mine: dict) -> str:
     return "Another cause costs more. Add up all steps."
 
 
-def need_share(mine: float, share: float, timeline: Timeline, seconds: float, steps: int) -> None:
+def need_share(diagnosis: dict, share: float, timeline: Timeline, seconds: float, steps: int) -> None:
+    mine, ranks = diagnosis["share"], diagnosis["ranks"]
     if abs(mine - share) <= NEAR:
         return
     why = "Add up what the cause adds to the run, and divide by the time of the whole run."
-    if abs(mine - share / (1 - share)) <= NEAR:
+    means = [share * (1 - 1 / count) for count in (len(timeline.idle), timeline.alike())]
+    if diagnosis["cause"] == "network" and abs(mine - share - timeline.waited(ranks) / 1e6 / seconds) <= NEAR / 2:
+        why = "The time that its ranks wait for their last one is in it. Begin to count when that one has arrived."
+    elif abs(mine - share / (1 - share)) <= NEAR:
         why = "It is the share of a run without the cause. Divide by the time that the run takes now."
     elif abs(mine - 100 * share) <= 100 * NEAR:
         why = "It is in percent. Return a number from 0 to 1."
     elif abs(mine - share / steps) <= NEAR / steps:
-        why = "It is what one step costs. Add up all steps."
+        why = "It is about what one of the steps costs. Add up all steps."
     elif abs(mine - share * steps) <= NEAR * steps:
-        why = "You divide by the time of one step. Add up all steps, in both."
+        why = f"It is about {steps} times the share. There are {steps} steps: divide by the time of all."
     elif abs(mine - share * 1e6 * seconds) <= NEAR * 1e6 * seconds:
         why = "It is in microseconds. Divide by the time of the run."
-    elif any(abs(mine - share * (1 - 1 / m)) <= 0.01 for m in (len(timeline.idle), timeline.alike())):
-        why = "Is it compared with a mean? A mean has the slow one in it. Take the median."
+    elif any(abs(mine - mean) <= 0.01 for mean in means):
+        why = "It is about what a comparison with the mean gives. The mean has the slow one in it: take the median."
     elif abs(mine - share / len(timeline.idle)) <= 0.005:
         why = "It is a share of all GPUs' time. What one rank loses, all lose: divide by the time of the run."
     elif mine > share:
@@ -252,7 +275,7 @@ def _(student):
 
 @ex1.fact("with a rank that is slow once and another one that is slow in each step, the latter is named")
 def _(student):
-    compare_slow(student, 3, 3, JobFault(slow_gpu=(4, 1.35)), seed=4, steps=5, hiccup=Hiccup(7, 0, 650.0))
+    compare_slow(student, 3, 3, JobFault(slow_gpu=(4, 1.35)), seed=4, steps=5, once=Hiccup(7, 0, 650.0))
 
 
 # --- ex2: a run that is dead ----------------------------------------------------------------------------------------
@@ -300,7 +323,16 @@ def moved(dumps: list[dict], line: str) -> tuple[list[dict], str]:
 
 
 def compare_hang(
-    student, nodes: int, per_node: int, hang: JobHang, *, seed: int, steps=6, layers=2, keep=2000, elsewhere=False
+    student,
+    nodes: int,
+    per_node: int,
+    hang: JobHang,
+    *,
+    seed: int,
+    steps=6,
+    layers=2,
+    keep=2000,
+    elsewhere=False,
 ):
     several = nodes > 1
     calls = transformer_calls(steps, layers, data=several, norm=several)
@@ -431,21 +463,30 @@ ex3 = lab.exercise(
 )
 
 
-def run_steps(lab, sizes, state, ranks, batches, max_norm, rate, momentum, frozen):
+def run_steps(lab, sizes, state, ranks, batches, max_norm, rate, momentum, decay, frozen, wrapped):
     import torch
 
     from utils.exercises.facts.probes import array, kind_of
     from utils.kits.parallel_block import ParallelBlock
     from utils.kits.ranks_in_turns import in_turns
 
+    class Wrapped(torch.nn.Module):
+        def __init__(self, block):
+            super().__init__()
+            self.inner = block
+
+        def forward(self, x, y):
+            return self.inner(x, y)
+
     whole = {name: torch.from_numpy(values) for name, values in state.items()}
 
     def main(rank):
-        model = ParallelBlock(sizes[0], sizes[1], sizes[2], whole)
-        for name, parameter in model.named_parameters():
+        block = ParallelBlock(sizes[0], sizes[1], sizes[2], whole)
+        for name, parameter in block.named_parameters():
             if name in frozen:
                 parameter.requires_grad_(False)
-        optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum)
+        model = Wrapped(block) if wrapped else block
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum, weight_decay=decay)
         told, after = [], []
         for x, y in batches:
             found = lab.train_step(model, optimizer, torch.from_numpy(x), torch.from_numpy(y), max_norm)
@@ -455,7 +496,7 @@ def run_steps(lab, sizes, state, ranks, batches, max_norm, rate, momentum, froze
                 if not isinstance(one, float):
                     return {"wrong": f"train_step returned {kind_of(one)} for a number. Return two floats."}
             told.append([float(one) for one in found])
-            after.append({name: array(parameter).copy() for name, parameter in model.named_parameters()})
+            after.append({name: array(parameter).copy() for name, parameter in block.named_parameters()})
         return {"wrong": "", "told": told, "after": after}
 
     return in_turns(main, ranks)
@@ -553,7 +594,21 @@ def wrong_norms(parts: list[dict], rank: int) -> Iterator[tuple[float, str]]:
     )
 
 
-def compare_steps(student, ranks, sizes, *, tokens, steps=3, max_norm=0.5, rate=0.3, momentum=0.9, frozen=(), seed=1):
+def compare_steps(
+    student,
+    ranks,
+    sizes,
+    *,
+    tokens,
+    steps=3,
+    max_norm=0.5,
+    rate=0.3,
+    momentum=0.9,
+    decay=0.0,
+    frozen=(),
+    wrapped=False,
+    seed=1,
+):
     hidden, _, classes = sizes
     model = WholeBlock(*sizes)
     fill(model, seed)
@@ -565,12 +620,13 @@ def compare_steps(student, ranks, sizes, *, tokens, steps=3, max_norm=0.5, rate=
     ]
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in frozen)
-    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum, weight_decay=decay)
     words = f", {' and '.join(frozen)} frozen" if frozen else ""
+    words += f", weight_decay={decay}" if decay else ""
+    words += ", inside another module" if wrapped else ""
     with case(f"On {counted(ranks, 'rank')} with {tokens} tokens and max_norm={max_norm}{words}"):
-        run = student.run(
-            run_steps, list(sizes), state, ranks, [list(b) for b in batches], max_norm, rate, momentum, list(frozen)
-        )
+        given = [list(b) for b in batches], max_norm, rate, momentum, decay, list(frozen), wrapped
+        run = student.run(run_steps, list(sizes), state, ranks, *given)
         for rank, found in enumerate(run):
             need(not found["wrong"], f"on rank {rank}, {found['wrong']}")
         for step, (x, y) in enumerate(batches):
@@ -664,6 +720,7 @@ def run_lives(lab, count, every, steps, plan, seed):
 
     A kill is as hard as SIGKILL: the folder is left as it was at that moment.
     """
+    import io
     import os
     import shutil
     import tempfile
@@ -689,6 +746,9 @@ def run_lives(lab, count, every, steps, plan, seed):
         def __reduce_ex__(self, protocol):
             passes("save")
             return torch.Tensor.__reduce_ex__(torch.Tensor.as_subclass(self, torch.Tensor), protocol)
+
+        def __deepcopy__(self, _):
+            return torch.Tensor.as_subclass(torch.ones(3), Counted)
 
     def pack(tensor):
         kept = Kept(tensor.detach())  # a result of its own node would keep itself
@@ -721,7 +781,16 @@ def run_lives(lab, count, every, steps, plan, seed):
             pass
 
     graphs, alive, passed, until, rows, tested, updates = [], [], {}, [None], 6, [], [0]
-    disk, files, newest, sizes, synced = [], {}, [], [], [0]
+    disk, files, newest, sizes = [], {}, [], []
+    synced, early, calls, safe = {}, {}, [], []  # the size by a file's number; which were renamed before
+    late = {"unsynced": 0, "renamed": 0, "deleted": 0}
+    descriptors = {
+        io.BufferedWriter: io.BufferedWriter.fileno,
+        io.BufferedReader: io.BufferedReader.fileno,
+        io.BufferedRandom: io.BufferedRandom.fileno,
+        io.FileIO: io.FileIO.fileno,
+        io.TextIOWrapper: io.TextIOWrapper.fileno,
+    }
 
     def content():
         return {
@@ -736,6 +805,9 @@ def run_lives(lab, count, every, steps, plan, seed):
         changed = [name for name in now if now[name] not in before]  # not one that was only renamed
         if changed:
             newest[:] = changed
+            number, size = about(max(changed, key=lambda name: len(now[name])))
+            late["renamed" if number in early else "unsynced"] += number in early or synced.get(number) != size
+        safe[:] = [False]
         files.clear()
         for name in now:
             files[name] = now[name]
@@ -750,24 +822,53 @@ def run_lives(lab, count, every, steps, plan, seed):
                     disk.append((os.path.join(place, name), Path.read_bytes(Path(place, name))))
             raise Killed
 
-    def stopping(work):
-        def stops_before(*given, **more):
+    def about(file):
+        found = os.stat(file)
+        return found[1], found[6]  # which file it is, whatever its name, and its size
+
+    def large(size):
+        return 2 * size > max([len(each) for _, each in files.items()], default=0)
+
+    def moving(work):
+        def stops_before(source, target, **more):
             passes("file")
-            return work(*given, **more)
+            number, size = about(source)
+            if synced.get(number) != size:
+                early[number] = True
+            if os.path.exists(target):
+                forget(target)
+            return work(source, target, **more)
 
         return stops_before
 
-    def syncing(*given):
-        synced[0] += 1
-        return sync(*given)
+    def deleting(work):
+        def stops_before(path, **more):
+            passes("file")
+            if os.path.exists(path):
+                late["deleted"] += large(about(path)[1]) and not safe[0]
+                forget(path)
+            return work(path, **more)
+
+        return stops_before
+
+    def forget(path):
+        number = about(path)[0]
+        synced.pop(number, None), early.pop(number, None)
+
+    def syncing(file):
+        number, size = about(next((its(file) for kind, its in descriptors.items() if isinstance(file, kind)), file))
+        synced[number] = size
+        calls.append(size)
+        safe[0] = safe[0] or large(size)
+        return sync(file)
 
     sync, kept = os.fsync, {name: getattr(os, name) for name in ("remove", "rename", "replace", "unlink")}
 
     @contextmanager
-    def stopped_where_files_change():
+    def noting_what_files_undergo():
         try:
             for name, work in kept.items():
-                setattr(os, name, stopping(work))
+                setattr(os, name, (moving if name in ("rename", "replace") else deleting)(work))
             os.fsync = syncing
             yield
         finally:
@@ -775,7 +876,7 @@ def run_lives(lab, count, every, steps, plan, seed):
                 setattr(os, name, work)
             os.fsync = sync
 
-    def damage(how, parameter):
+    def damage(how, numbers, others):
         names = [name for name in newest if os.path.exists(name)]
         if not names:
             return
@@ -785,15 +886,18 @@ def run_lives(lab, count, every, steps, plan, seed):
         if how == "cut short":
             Path.write_bytes(Path(biggest), whole[:half])
             return
-        length = len(parameter)
-        places = [begin for begin in range(len(whole)) if whole[begin : begin + length] == parameter]
-        begin, length = (places[0], length) if places else (half, len(whole) // 8)
-        Path.write_bytes(Path(biggest), whole[:begin] + bytes(length) + whole[begin + length :])
+        places = [begin for begin in range(len(whole)) if whole[begin : begin + len(numbers)] == numbers]
+        begin, length = (places[0], len(numbers)) if places else (half, len(whole) // 8)
+        others = others if how == "old numbers" and places else bytes(length)
+        Path.write_bytes(Path(biggest), whole[:begin] + others + whole[begin + length :])
 
     def live(stop, broken, number):
         """One process: it knows nothing but the folder."""
         graphs.clear(), alive.clear(), tested.clear(), passed.clear(), disk.clear(), sizes.clear()
-        until[0], synced[0], updates[0] = stop, 0, 0
+        synced.clear(), early.clear(), calls.clear()
+        until[0], safe[:], updates[0] = stop, [True], 0
+        for kind in late:
+            late[kind] = 0
         torch.manual_seed(seed + 100 * number)
         model = Model()
         fill(model, seed)  # a script begins with the same weights each time
@@ -803,11 +907,14 @@ def run_lives(lab, count, every, steps, plan, seed):
 
         def stepped(*_):
             updates[0] += 1
-            saved.append(bytes(array(next(iter(model.parameters()))).copy()))
+            first = next(iter(model.parameters()))
+            state = torch.optim.AdamW.state_dict(optimizer)["state"]
+            numbers = state[0]["exp_avg"] if broken == "zeros for the optimizer" else first
+            saved.append(bytes(array(numbers).copy()))
 
         optimizer.register_step_post_hook(stepped)
         try:
-            with stopped_where_files_change():
+            with noting_what_files_undergo():
                 found = lab.train(model, optimizer, list(batches), held_out, folder, every)
             look_at_files()
         except Killed:
@@ -820,7 +927,7 @@ def run_lives(lab, count, every, steps, plan, seed):
                     Path.write_bytes(Path(name), bytes_of)
         if broken:
             in_file = [one for one in saved if any([one in files[name] for name in newest if name in files])]
-            damage(broken, in_file[-1] if in_file else b"no such bytes")
+            damage(broken, in_file[-1] if in_file else b"no such bytes", saved[0])
         if isinstance(found, list) and all([isinstance(each, float) for each in found]):
             found = [float(each) for each in found]
         else:
@@ -831,7 +938,8 @@ def run_lives(lab, count, every, steps, plan, seed):
             "alive": list(alive),
             "tested": [list(one) for one in tested],
             "sizes": [list(each) for each in sizes],
-            "synced": synced[0],
+            "synced": len(calls),
+            "late": {**late},
             "parameters": [] if killed else [array(p).copy() for p in model.parameters()],
         }
 
@@ -861,7 +969,8 @@ MOMENTS = {
 def compare_lives(student, plan, *, steps=11, every=3, begins=None, count=8, seed=1, words=""):
     """`plan` has each life's stop and damage; `begins` the steps after which the last one may begin.
 
-    Without `begins`, it may begin after the last save before the kill, or after the one that the kill cut off.
+    Without `begins`, it may begin after the last save before a kill, or after the one that the kill cut off; after
+    several kills anywhere.
     """
     with case(f"After {words}"):
         asked = [[list(stop) if stop else None, how] for stop, how in plan]
@@ -876,30 +985,40 @@ def compare_lives(student, plan, *, steps=11, every=3, begins=None, count=8, see
             not stop or life["killed"] or stop[0] != "forward", f"life {number + 1} ended before it was killed {told}."
         )
     last, ran = run["lives"][-1], len(run["lives"][0]["alive"])
+    if begins is None and len(plan) > 2:
+        begins = range(steps)
     begins = begins or [ran // every * every - (every if ran % every == 0 else 0), ran // every * every]
     with case(f"After {words}"):
         found, wanted = last["returned"], alone["returned"]
         need(isinstance(found, list), f"train returned {found}. Return a list of floats.")
         need(
             len(found) == steps,
-            f"train returned {counted(len(found), 'loss').replace('losss', 'losses')} of {steps} steps. Those from "
-            "before the kill belong to them.",
+            f"train returned {len(found)} losses of {steps} steps. "
+            + ("Those of some steps are missing." if len(found) < steps else "Those of some steps are there twice."),
         )
         began = steps - len(last["alive"])
         if found != wanted:
             step = next(n for n, pair in enumerate(zip(found, wanted, strict=True)) if pair[0] != pair[1])
             why = (
-                "It went on from a damaged checkpoint. torch.load does not check the numbers in a file."
+                f"It went on with step {began + 1}, and so from the damaged checkpoint. torch.load does not check the "
+                "numbers in a file."
                 if any(how for _, how in plan) and began > max(begins)
                 else "Restore the weights, the optimizer's state and the step, all of the same moment."
             )
             need(False, f"the losses differ from those of a run without a kill from step {step + 1} on. {why}")
         need(
             began in begins,
-            f"the run went on with step {began + 1}. The last whole checkpoint is of step {max(begins)}.",
+            f"the run went on with step {began + 1}. If there is a save after each {every} steps, the last whole "
+            f"checkpoint is of step {max(begins)}.",
         )
         same = all(np.array_equal(a, b) for a, b in zip(last["parameters"], alone["parameters"], strict=True))
         need(same, "the losses are right, and the last weights differ from those of a run without a kill.")
+        largest = max(alone["sizes"][-1])
+        need(
+            sum(last["sizes"][-1]) <= 3.5 * largest,
+            f"in the end the folder has {sum(last['sizes'][-1]) / largest:.0f} checkpoints. Delete all but the last "
+            "two, also those that a killed process has left behind.",
+        )
 
 
 def need_alone(alone: dict, steps: int, every: int) -> None:
@@ -907,7 +1026,9 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         found = alone["returned"]
         need(isinstance(found, list), f"train returned {found}. Return a list of floats.")
         need(len(found) == steps, f"train returned {len(found)} numbers. Return the loss of each of {steps} steps.")
-        need(len(alone["alive"]) == steps, f"the model ran {len(alone['alive'])} times.")
+        need(
+            len(alone["alive"]) == steps, f"the model ran {len(alone['alive'])} times on the batches of {steps} steps."
+        )
         for step, loss in enumerate(found, 1):
             own = [value for updates, value in alone["tested"] if updates == step]
             need(
@@ -924,11 +1045,26 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         need(largest, "no file was in the folder. Save after each `every` steps.")
         most = max(sum(each) for each in alone["sizes"])
         need(most <= 2.5 * largest, f"the folder grew to {most / largest:.0f} checkpoints. Keep the last two.")
-        saves = steps // every
+        saves, late = steps // every, alone["late"]
         need(
             alone["synced"] >= saves,
             f"os.fsync was called {counted(alone['synced'], 'time')} for {saves} checkpoints. Without it, a rename "
             "can reach the disk before the bytes of the file.",
+        )
+        need(
+            not late["renamed"],
+            "a checkpoint was renamed before os.fsync was called on the whole file: the new name can reach the disk "
+            "before the bytes do.",
+        )
+        need(
+            not late["unsynced"],
+            "os.fsync was called, and not on a whole checkpoint: some bytes came later, or were still in Python's "
+            "buffer (file.flush()), or it was another file.",
+        )
+        need(
+            not late["deleted"],
+            "an older checkpoint was deleted before os.fsync was called on the whole new one. A process that is "
+            "killed in between leaves one checkpoint, and it can be the damaged one.",
         )
 
 

@@ -4,7 +4,7 @@ They ask what a right answer does anyway and a lucky one does not: other ranks, 
 """
 
 from utils.exercises.facts import visible
-from utils.kits.job_dumps import JobCall, JobHang
+from utils.kits.job_dumps import LOAD, JobCall, JobHang
 from utils.kits.job_traces import Hiccup, JobFault
 
 seen = visible("lab18")
@@ -21,8 +21,15 @@ def _(student):
 
 @seen.ex1.fact("a rank that is slow once hides neither a slow link nor a late host")
 def _(student):
-    seen.compare_slow(student, 3, 3, JobFault(slow_network=(0, 3.0)), seed=15, steps=5, hiccup=Hiccup(4, 1, 700.0))
-    seen.compare_slow(student, 2, 5, JobFault(slow_host=(9, 600.0)), seed=16, steps=5, hiccup=Hiccup(2, 4, 700.0))
+    seen.compare_slow(student, 3, 3, JobFault(slow_network=(0, 3.0)), seed=15, steps=5, once=Hiccup(4, 1, 700.0))
+    seen.compare_slow(student, 2, 5, JobFault(slow_host=(9, 600.0)), seed=16, steps=5, once=Hiccup(2, 4, 700.0))
+
+
+@seen.ex1.fact("a kernel that is slow once is the cause if it costs most, and no time of the network's")
+def _(student):
+    seen.compare_slow(student, 3, 4, JobFault(slow_network=(1, 1.2)), seed=5, once=Hiccup(5, 1, 3000.0))
+    late = Hiccup(5, 1, 1400.0, in_embedding=True)
+    seen.compare_slow(student, 3, 4, JobFault(slow_network=(1, 2.2)), seed=17, once=late, embedding=True)
 
 
 @seen.ex2.fact("rank, cause and line are also right in other groups, at other calls and on other ranks")
@@ -49,12 +56,22 @@ def _(student):
     seen.compare_hang(student, 3, 3, JobHang(5, "absent", 14), seed=21, layers=4)
 
 
+@seen.ex2.fact("calls of other kinds and in other groups differ")
+def _(student):
+    scattered = JobCall("tensor", "reduce_scatter", [8192, 4096], seen.MLP)
+    seen.compare_hang(student, 1, 4, JobHang(1, "other", 13, scattered), seed=23)
+    seen.compare_hang(student, 3, 3, JobHang(4, "other", 11, LOAD), seed=24)
+    elsewhere = JobCall("data", "all_reduce", [8192, 4096], seen.MLP)
+    seen.compare_hang(student, 3, 3, JobHang(4, "other", 21, elsewhere), seed=25)
+
+
 @seen.ex3.fact("the step is also right on one, four and five ranks, and with frozen parameters")
 def _(student):
     seen.compare_steps(student, 4, (7, 12, 3), tokens=8, seed=4)
     seen.compare_steps(student, 5, (4, 10, 6), tokens=10, seed=5, max_norm=0.2)
     seen.compare_steps(student, 1, (6, 8, 5), tokens=8, seed=6)
-    seen.compare_steps(student, 2, (6, 8, 5), tokens=8, seed=7, frozen=("norm.bias", "up.weight"))
+    frozen = "norm.bias", "up.weight"
+    seen.compare_steps(student, 2, (6, 8, 5), tokens=8, seed=7, frozen=frozen, decay=0.1, wrapped=True)
 
 
 @seen.ex4.fact("the run also goes on after several kills, and with other numbers of steps")
@@ -79,3 +96,26 @@ def _(student):
         words="a kill in step 4 and damage of the only checkpoint (zeros)",
     )
     seen.compare_lives(student, [(("file", 3), ""), (None, "")], seed=6, words="a kill before a rename or removal")
+    seen.compare_lives(
+        student,
+        [(("forward", 6), ""), (("forward", 3), ""), (None, "")],
+        steps=12,
+        every=2,
+        begins=[6],
+        seed=7,
+        words="kills in steps 6 and 7",
+    )
+
+
+@seen.ex4.fact("old numbers and damage to the optimizer's state are noticed, and old checkpoints do not pile up")
+def _(student):
+    for how in ("old numbers", "zeros for the optimizer"):
+        seen.compare_lives(
+            student,
+            [(("forward", 9), how), (None, "")],
+            begins=[3],
+            seed=8,
+            words=f"a kill in step 9 and damage ({how})",
+        )
+    kills = [(("file", 4), ""), (("file", 2), ""), (("file", 2), ""), (None, "")]
+    seen.compare_lives(student, kills, steps=26, seed=9, words="kills before files are renamed or deleted")

@@ -17,6 +17,8 @@ KERNELS = {  # microseconds of a healthy GPU
     "pytorch_flash::flash_fwd_kernel": 240.0,
     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_nn_n_tilesize256x128x64": 640.0,
 }
+FLASH = 1  # its place in a layer
+EMBEDDING = "embedding_backward_feature_kernel<BFloat16>"
 OPTIMIZER = "multi_tensor_apply_kernel<FusedAdamMathFunctor>"
 IN_NODE, BETWEEN = 130.0, 1150.0  # microseconds of the two kinds of all-reduce
 STREAMS = {"kernel": 7, "tensor": 20, "data": 24}
@@ -37,11 +39,12 @@ class JobFault(NamedTuple):
 
 
 class Hiccup(NamedTuple):
-    """One kernel of one rank takes longer, once."""
+    """One kernel of one rank takes longer, once: the flash kernel of the first layer, or that of the embedding."""
 
     rank: int
     step: int
     microseconds: float
+    in_embedding: bool = False
 
 
 class _Rank:
@@ -84,9 +87,13 @@ def traced_job(
     steps: int = 3,
     layers: int = 2,
     jitter: float = 0.01,
+    embedding: bool = False,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Each rank's trace. `jitter` is by how much a kernel takes longer or less, drawn from the seed."""
+    """Each rank's trace. `jitter` is by how much a kernel takes longer or less, drawn from the seed.
+
+    With `embedding`, a kernel runs between a step's last all-reduce of tensors and that of the gradients.
+    """
     fault = fault or JobFault()
     chance, count = random.Random(seed), nodes * per_node
     begin = 4_458_676_640_000.0
@@ -97,13 +104,18 @@ def traced_job(
         slow = fault.slow_host and fault.slow_host[0] == rank.rank
         return rank.launch(fault.slow_host[1] if slow and fault.slow_host else LAUNCH)
 
-    def compute(name: str, microseconds: float, extra: dict[int, float]) -> None:
+    def compute(name: str, microseconds: float, late: bool = False) -> None:
         for rank in ranks:
-            took = microseconds * (1 + chance.uniform(-jitter, jitter)) + extra.get(rank.rank, 0)
+            took = microseconds * (1 + chance.uniform(-jitter, jitter))
+            if late and hiccup and hiccup.rank == rank.rank:
+                took += hiccup.microseconds
             if fault.slow_gpu and fault.slow_gpu[0] == rank.rank:
                 took *= fault.slow_gpu[1]
             start = launch(rank)
             rank.run(name, start, start + took, "kernel")
+
+    def late_in(step: int, *, in_embedding: bool) -> bool:
+        return hiccup is not None and (hiccup.step, hiccup.in_embedding) == (step, in_embedding)
 
     def all_reduce(kind: str, microseconds: float, elements: int) -> None:
         for number, members in enumerate(groups[kind]):
@@ -127,12 +139,14 @@ def traced_job(
             ranks[fault.late_batches[0]].host += fault.late_batches[1]
         for layer in range(layers):
             for place, (name, microseconds) in enumerate(KERNELS.items()):
-                late = hiccup is not None and (hiccup.step, 0, 1) == (step, layer, place)
-                compute(name, microseconds, {hiccup.rank: hiccup.microseconds} if late and hiccup else {})
+                first = (layer, place) == (0, FLASH)
+                compute(name, microseconds, first and late_in(step, in_embedding=False))
                 if place:
                     all_reduce("tensor", IN_NODE, 4 * 2**20)
+        if embedding:
+            compute(EMBEDDING, 200.0, late_in(step, in_embedding=True))
         all_reduce("data", BETWEEN, 96 * 2**20)
-        compute(OPTIMIZER, 300.0, {})
+        compute(OPTIMIZER, 300.0)
         for rank, start in zip(ranks, since, strict=True):
             rank.host = max(rank.host, rank.free)  # the loss is read
             rank.note("user_annotation", f"ProfilerStep#{step}", start, rank.host - start, {})

@@ -1156,6 +1156,100 @@ def slow_rank(traces):
     return {"ranks": list(ranks), "cause": cause, "share": cost[cause, ranks] / total}
 
 
+# %% wrong: network_from_the_first_arrival
+# Counts a collective from its first rank's arrival, so that waiting is the network's.
+
+import json
+from statistics import median
+
+
+def slow_rank(traces):
+    kernels = []
+    for trace in traces:
+        own = [e for e in trace["traceEvents"] if e.get("cat") == "kernel"]
+        kernels.append(sorted(own, key=lambda e: e["ts"]))
+    first = min(own[0]["ts"] for own in kernels)
+    last = max(e["ts"] + e["dur"] for own in kernels for e in own)
+    total = last - first
+    ranks, count = len(traces), len(kernels[0])
+    gpu, host, network = [0.0] * ranks, [0.0] * ranks, {}
+    for i in range(count):
+        here = [own[i] for own in kernels]
+        gaps = [own[i]["ts"] - (own[i - 1]["ts"] + own[i - 1]["dur"] if i else first) for own in kernels]
+        middle = median(gaps)
+        for rank in range(ranks):
+            host[rank] += gaps[rank] - middle
+        if "Process Group Ranks" not in here[0]["args"]:
+            middle = median(e["dur"] for e in here)
+            for rank in range(ranks):
+                gpu[rank] += here[rank]["dur"] - middle
+            continue
+        groups = {tuple(json.loads(e["args"]["Process Group Ranks"])) for e in here}
+        if (0, 1) in {group[:2] for group in groups}:
+            continue
+        took = {}
+        for group in groups:
+            arrived = min(here[rank]["ts"] for rank in group)
+            ended = max(here[rank]["ts"] + here[rank]["dur"] for rank in group)
+            took[group] = ended - arrived
+        middle = median(took.values())
+        for group in groups:
+            network[group] = network.get(group, 0.0) + took[group] - middle
+    candidates = [(cost, "gpu", [rank]) for rank, cost in enumerate(gpu)]
+    candidates += [(cost, "host", [rank]) for rank, cost in enumerate(host)]
+    candidates += [(cost, "network", sorted(group)) for group, cost in network.items()]
+    cost, cause, which = max(candidates)
+    return {"cause": cause, "ranks": which, "share": cost / total}
+
+
+# %% wrong: only_what_is_usual
+# Takes the median of what a rank loses, and so overlooks a single loss that costs most.
+
+import json
+from statistics import median
+
+
+def slow_rank(traces):
+    kernels = []
+    for trace in traces:
+        own = [e for e in trace["traceEvents"] if e.get("cat") == "kernel"]
+        kernels.append(sorted(own, key=lambda e: e["ts"]))
+    first = min(own[0]["ts"] for own in kernels)
+    last = max(e["ts"] + e["dur"] for own in kernels for e in own)
+    total = last - first
+    ranks, count = len(traces), len(kernels[0])
+    many = [[] for _ in range(ranks)]
+    gpu, host, network = [0.0] * ranks, [0.0] * ranks, {}
+    for i in range(count):
+        here = [own[i] for own in kernels]
+        gaps = [own[i]["ts"] - (own[i - 1]["ts"] + own[i - 1]["dur"] if i else first) for own in kernels]
+        middle = median(gaps)
+        for rank in range(ranks):
+            host[rank] += gaps[rank] - middle
+        if "Process Group Ranks" not in here[0]["args"]:
+            middle = median(e["dur"] for e in here)
+            for rank in range(ranks):
+                many[rank].append(here[rank]["dur"] - middle)
+            continue
+        groups = {tuple(json.loads(e["args"]["Process Group Ranks"])) for e in here}
+        if (0, 1) in {group[:2] for group in groups}:
+            continue
+        took = {}
+        for group in groups:
+            arrived = max(here[rank]["ts"] for rank in group)
+            ended = max(here[rank]["ts"] + here[rank]["dur"] for rank in group)
+            took[group] = ended - arrived
+        middle = median(took.values())
+        for group in groups:
+            network[group] = network.get(group, 0.0) + took[group] - middle
+    gpu = [median(each) * len(each) for each in many]
+    candidates = [(cost, "gpu", [rank]) for rank, cost in enumerate(gpu)]
+    candidates += [(cost, "host", [rank]) for rank, cost in enumerate(host)]
+    candidates += [(cost, "network", sorted(group)) for group, cost in network.items()]
+    cost, cause, which = max(candidates)
+    return {"cause": cause, "ranks": which, "share": cost / total}
+
+
 # %% right: by_a_table_of_costs
 # A table of costs by cause and ranks, with statistics.median.
 

@@ -1552,6 +1552,68 @@ def why_it_hangs(dumps):
                 return {"rank": dump["rank"], "cause": "absent", "line": line(first)}
 
 
+# %% wrong: kinds_not_compared
+# Compares sizes and lines of calls, and not their kinds.
+
+import json
+from collections import Counter
+
+
+def why_it_hangs(dumps):
+    def line(entry):
+        for frame in entry["frames"]:
+            if "/torch/" not in frame["filename"]:
+                return f"{frame['filename']}:{frame['line']}"
+
+    def call(entry):
+        return "", str(entry["input_sizes"]), line(entry)
+
+    groups, calls = {}, {}
+    for dump in dumps:
+        for name, group in dump["pg_config"].items():
+            groups[name] = json.loads(group["ranks"])
+        for place, entry in enumerate(dump["entries"]):
+            key = entry["process_group"][0], entry["collective_seq_id"]
+            calls.setdefault(key, {})[dump["rank"]] = (place, entry)
+
+    started = [(e["time_created_ns"], d["rank"], e) for d in dumps for e in d["entries"] if e["state"] == "started"]
+    first = min(started, key=lambda one: one[0])[2] if started else None
+
+    everyone = {rank for group in groups.values() for rank in group}
+    dead = everyone - {dump["rank"] for dump in dumps}
+    if dead:
+        return {"rank": dead.pop(), "cause": "died", "line": line(first)}
+
+    found = []
+    for (name, number), by_rank in calls.items():
+        usual, votes = Counter(call(e) for _, e in by_rank.values()).most_common(1)[0]
+        if votes < 2:
+            continue
+        for rank, (place, entry) in by_rank.items():
+            if call(entry) != usual:
+                found.append((number, place, name, rank, entry, usual))
+    if found:
+        number, _, name, rank, entry, usual = min(found, key=lambda one: one[1])
+        later = {
+            call(e)
+            for (other, n), by_rank in calls.items()
+            if other == name and n > number
+            for r, (_, e) in by_rank.items()
+            if r != rank
+        }
+        if call(entry) in later:
+            return {"rank": rank, "cause": "skipped", "line": usual[2]}
+        return {"rank": rank, "cause": "other", "line": line(entry)}
+
+    for dump in dumps:
+        if any(e["state"] != "completed" for e in dump["entries"]):
+            continue
+        for _, _, e in started:
+            key = e["process_group"][0], e["collective_seq_id"]
+            if dump["rank"] in groups[key[0]] and dump["rank"] not in calls[key]:
+                return {"rank": dump["rank"], "cause": "absent", "line": line(first)}
+
+
 # %% right: by_a_table
 # A table by group and number, with Counter.
 

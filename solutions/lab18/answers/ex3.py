@@ -645,6 +645,62 @@ def train_step(model, optimizer, x, y, max_norm):
     return loss.item(), norm.item()
 
 
+# %% wrong: by_name_in_place_of_marks
+# Goes by the names of the parameters. Inside another module they have other names.
+
+def train_step(model, optimizer, x, y, max_norm):
+    optimizer.zero_grad()
+    loss = model(x, y)
+    loss.backward()
+    sharded, replicated = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+    for name, p in model.named_parameters():
+        if p.grad is None:
+            continue
+        if name in ("norm.weight", "norm.bias", "down.bias"):
+            dist.all_reduce(p.grad)
+        square = p.grad.double().pow(2).sum()
+        if p.tensor_model_parallel:
+            sharded += square
+        else:
+            replicated += square
+    dist.all_reduce(sharded)
+    norm = (sharded + replicated).sqrt()
+    scale = min(1.0, max_norm / (norm.item() + 1e-6))
+    for p in model.parameters():
+        if p.grad is not None:
+            p.grad.mul_(scale)
+    optimizer.step()
+    return loss.item(), norm.item()
+
+
+# %% wrong: zeros_for_frozen
+# Gives frozen parameters gradients of zeros, so that weight decay changes them.
+
+def train_step(model, optimizer, x, y, max_norm):
+    optimizer.zero_grad()
+    loss = model(x, y)
+    loss.backward()
+    sharded, replicated = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+    for p in model.parameters():
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+        if p.sequence_parallel:
+            dist.all_reduce(p.grad)
+        square = p.grad.double().pow(2).sum()
+        if p.tensor_model_parallel:
+            sharded += square
+        else:
+            replicated += square
+    dist.all_reduce(sharded)
+    norm = (sharded + replicated).sqrt()
+    scale = min(1.0, max_norm / (norm.item() + 1e-6))
+    for p in model.parameters():
+        if p.grad is not None:
+            p.grad.mul_(scale)
+    optimizer.step()
+    return loss.item(), norm.item()
+
+
 # %% right: one_by_one
 # Parameter by parameter, the square of the shards reduced once.
 

@@ -1359,6 +1359,339 @@ def train(model, optimizer, batches, held_out, folder, every):
     return losses
 
 
+# %% wrong: synced_before_the_flush
+# Calls os.fsync while bytes are still in Python's buffer.
+
+import hashlib
+import io
+import re
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    def checkpoints():
+        found = []
+        for name in os.listdir(folder):
+            match = re.fullmatch(r"step_(\d+)\.pt", name)
+            if match:
+                found.append((int(match[1]), os.path.join(folder, name)))
+        return sorted(found)
+
+    def read(path):
+        with open(path, "rb") as file:
+            digest, data = file.read(32), file.read()
+        if hashlib.sha256(data).digest() != digest:
+            return None
+        return torch.load(io.BytesIO(data))
+
+    def save(step):
+        buffer = io.BytesIO()
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "step": step, "rng": torch.get_rng_state()}, buffer)
+        data = buffer.getvalue()
+        path = os.path.join(folder, f"step_{step}.pt")
+        with open(path + ".tmp", "wb") as file:
+            file.write(hashlib.sha256(data).digest())
+            for at in range(0, len(data), 4000):
+                file.write(data[at : at + 4000])
+            os.fsync(file.fileno())
+        os.replace(path + ".tmp", path)
+        for _, old in checkpoints()[:-2]:
+            os.remove(old)
+
+    for name in os.listdir(folder):
+        if name.endswith(".tmp"):
+            os.remove(os.path.join(folder, name))
+    done, losses = 0, []
+    for step, path in reversed(checkpoints()):
+        state = read(path)
+        if state is None:
+            os.remove(path)
+            continue
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["rng"])
+        done, losses = step, state["losses"]
+        break
+    for _, old in checkpoints()[:-2]:
+        os.remove(old)
+    for step, (x, y) in enumerate(batches, 1):
+        if step <= done:
+            continue
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            save(step)
+    return losses
+
+
+# %% wrong: synced_after_the_rename
+# Renames first, and calls os.fsync afterwards.
+
+import hashlib
+import io
+import re
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    def checkpoints():
+        found = []
+        for name in os.listdir(folder):
+            match = re.fullmatch(r"step_(\d+)\.pt", name)
+            if match:
+                found.append((int(match[1]), os.path.join(folder, name)))
+        return sorted(found)
+
+    def read(path):
+        with open(path, "rb") as file:
+            digest, data = file.read(32), file.read()
+        if hashlib.sha256(data).digest() != digest:
+            return None
+        return torch.load(io.BytesIO(data))
+
+    def save(step):
+        buffer = io.BytesIO()
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "step": step, "rng": torch.get_rng_state()}, buffer)
+        data = buffer.getvalue()
+        path = os.path.join(folder, f"step_{step}.pt")
+        with open(path + ".tmp", "wb") as file:
+            file.write(hashlib.sha256(data).digest() + data)
+            file.flush()
+        os.replace(path + ".tmp", path)
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+        for _, old in checkpoints()[:-2]:
+            os.remove(old)
+
+    for name in os.listdir(folder):
+        if name.endswith(".tmp"):
+            os.remove(os.path.join(folder, name))
+    done, losses = 0, []
+    for step, path in reversed(checkpoints()):
+        state = read(path)
+        if state is None:
+            os.remove(path)
+            continue
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["rng"])
+        done, losses = step, state["losses"]
+        break
+    for _, old in checkpoints()[:-2]:
+        os.remove(old)
+    for step, (x, y) in enumerate(batches, 1):
+        if step <= done:
+            continue
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            save(step)
+    return losses
+
+
+# %% wrong: checksum_of_the_weights_only
+# Does not notice damage to the optimizer's state.
+
+import hashlib
+import pickle
+import zlib
+
+
+def _digest(thing):
+    if isinstance(thing, torch.Tensor):
+        thing = thing.detach().cpu().contiguous()
+        return zlib.crc32(thing.numpy().tobytes() + str((thing.dtype, tuple(thing.shape))).encode())
+    if isinstance(thing, dict):
+        return zlib.crc32(repr([(key, _digest(value)) for key, value in thing.items()]).encode())
+    if isinstance(thing, (list, tuple)):
+        return zlib.crc32(repr([_digest(value) for value in thing]).encode())
+    return zlib.crc32(repr(thing).encode())
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    folder = Path(folder)
+    losses, start = [], 0
+    for old in folder.glob("*.part"):
+        old.unlink()
+    whole = sorted(folder.glob("checkpoint-*.pt"), reverse=True)
+    for path in whole:
+        try:
+            saved = torch.load(path, weights_only=True)
+            good = _digest(saved["state"]["model"]) == saved["digest"]
+        except Exception:
+            good = False
+        if good:
+            state = saved["state"]
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+            losses, start = list(state["losses"]), state["step"]
+            torch.set_rng_state(state["rng"])
+            break
+        path.unlink()
+
+    for step, (x, y) in enumerate(batches, 1):
+        if step <= start:
+            continue
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(float(model(*held_out)))
+        if step % every == 0:
+            state = {
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "losses": losses,
+                "step": step,
+                "rng": torch.get_rng_state(),
+            }
+            path = folder / f"checkpoint-{step:010d}.pt"
+            part = path.with_suffix(".part")
+            with part.open("wb") as file:
+                torch.save({"state": state, "digest": _digest(state["model"])}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            part.rename(path)
+            for old in sorted(folder.glob("checkpoint-*.pt"))[:-2]:
+                old.unlink()
+    return losses
+
+
+# %% wrong: numbered_from_the_restart
+# Numbers files by the steps since the restart, so that an old one seems the newest.
+
+import hashlib
+import io
+import re
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    def checkpoints():
+        found = []
+        for name in os.listdir(folder):
+            match = re.fullmatch(r"step_(\d+)\.pt", name)
+            if match:
+                found.append((int(match[1]), os.path.join(folder, name)))
+        return sorted(found)
+
+    def read(path):
+        with open(path, "rb") as file:
+            digest, data = file.read(32), file.read()
+        if hashlib.sha256(data).digest() != digest:
+            return None
+        return torch.load(io.BytesIO(data))
+
+    def save(step):
+        buffer = io.BytesIO()
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "step": step, "rng": torch.get_rng_state()}, buffer)
+        data = buffer.getvalue()
+        path = os.path.join(folder, f"step_{step - done}.pt")
+        with open(path + ".tmp", "wb") as file:
+            file.write(hashlib.sha256(data).digest() + data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(path + ".tmp", path)
+        for _, old in checkpoints()[:-2]:
+            os.remove(old)
+
+    for name in os.listdir(folder):
+        if name.endswith(".tmp"):
+            os.remove(os.path.join(folder, name))
+    done, losses = 0, []
+    for step, path in reversed(checkpoints()):
+        state = read(path)
+        if state is None:
+            os.remove(path)
+            continue
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["rng"])
+        done, losses = state["step"], state["losses"]
+        break
+    for _, old in checkpoints()[:-2]:
+        os.remove(old)
+    for step, (x, y) in enumerate(batches, 1):
+        if step <= done:
+            continue
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            save(step)
+    return losses
+
+
+# %% wrong: deletes_exactly_one
+# Deletes the file of two saves ago, so that what killed processes left behind piles up.
+
+import hashlib
+import io
+import re
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    def checkpoints():
+        found = []
+        for name in os.listdir(folder):
+            match = re.fullmatch(r"step_(\d+)\.pt", name)
+            if match:
+                found.append((int(match[1]), os.path.join(folder, name)))
+        return sorted(found)
+
+    def read(path):
+        with open(path, "rb") as file:
+            digest, data = file.read(32), file.read()
+        if hashlib.sha256(data).digest() != digest:
+            return None
+        return torch.load(io.BytesIO(data))
+
+    def save(step):
+        buffer = io.BytesIO()
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "step": step, "rng": torch.get_rng_state()}, buffer)
+        data = buffer.getvalue()
+        path = os.path.join(folder, f"step_{step}.pt")
+        with open(path + ".tmp", "wb") as file:
+            file.write(hashlib.sha256(data).digest() + data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(path + ".tmp", path)
+        old = os.path.join(folder, f"step_{step - 2 * every}.pt")
+        if os.path.exists(old):
+            os.remove(old)
+
+    for name in os.listdir(folder):
+        if name.endswith(".tmp"):
+            os.remove(os.path.join(folder, name))
+    done, losses = 0, []
+    for step, path in reversed(checkpoints()):
+        state = read(path)
+        if state is None:
+            os.remove(path)
+            continue
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["rng"])
+        done, losses = step, state["losses"]
+        break
+    for step, (x, y) in enumerate(batches, 1):
+        if step <= done:
+            continue
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            save(step)
+    return losses
+
+
 # %% right: numbered_files
 # A checksum before the content, numbered files, the newest whole one first.
 
@@ -1488,8 +1821,8 @@ class Checkpoints:
         self._sync(path, content)
         self._sync(self.folder / f"{step}.crc", str(zlib.crc32(content)).encode())
         for old in self.steps()[:-2]:
+            (self.folder / f"{old}.pt").unlink(missing_ok=True)
             (self.folder / f"{old}.crc").unlink()
-            (self.folder / f"{old}.pt").unlink()
 
     def load(self):
         for step in reversed(self.steps()):
