@@ -783,7 +783,7 @@ def run_lives(lab, count, every, steps, plan, seed):
     graphs, alive, passed, until, rows, tested, updates = [], [], {}, [None], 6, [], [0]
     disk, files, newest, sizes = [], {}, [], []
     synced, early, calls, safe = {}, {}, [], []  # the size by a file's number; which were renamed before
-    late = {"unsynced": 0, "renamed": 0, "deleted": 0}
+    late, unknown = {"unsynced": 0, "renamed": 0, "deleted": 0}, [False]
     descriptors = {
         io.BufferedWriter: io.BufferedWriter.fileno,
         io.BufferedReader: io.BufferedReader.fileno,
@@ -856,9 +856,13 @@ def run_lives(lab, count, every, steps, plan, seed):
         synced.pop(number, None), early.pop(number, None)
 
     def syncing(file):
-        number, size = about(next((its(file) for kind, its in descriptors.items() if isinstance(file, kind)), file))
+        calls.append(1)
+        descriptor = next((its(file) for kind, its in descriptors.items() if isinstance(file, kind)), file)
+        if not isinstance(descriptor, int):  # a wrapper of tempfile, say: which file it has is not known
+            unknown[0] = True
+            return sync(file)
+        number, size = about(descriptor)
         synced[number] = size
-        calls.append(size)
         safe[0] = safe[0] or large(size)
         return sync(file)
 
@@ -939,7 +943,7 @@ def run_lives(lab, count, every, steps, plan, seed):
             "tested": [list(one) for one in tested],
             "sizes": [list(each) for each in sizes],
             "synced": len(calls),
-            "late": {**late},
+            "late": {kind: 0 if unknown[0] else count for kind, count in late.items()},
             "parameters": [] if killed else [array(p).copy() for p in model.parameters()],
         }
 
