@@ -112,7 +112,7 @@ def _environment() -> dict[str, str]:
 
 def results_of(count: int, machine: dict, call: bytes) -> list:
     """What a pickled call of a function returns on each rank. Raises RankError, and RanksInterrupted at Ctrl-C."""
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    store = _store()
     order = Order(count, machine, store.port, os.getcwd(), sys.path, dict(os.environ), call)
     try:
         ranks = _run(shared_fork_server(), count, pickle.dumps(order))
@@ -126,6 +126,18 @@ def results_of(count: int, machine: dict, call: bytes) -> list:
         tracebacks = {rank: trouble.text for rank, trouble in troubles.items() if isinstance(trouble, Failure)}
         raise RankError(told(troubles, first, GRACE), tracebacks)
     return [pickle.loads(result.packed) for result in results]
+
+
+def _store() -> TCPStore:
+    """The store that ranks meet at, for this machine alone.
+
+    By itself it would listen for IPv6 too, where it asks the network for the name of each rank that comes. That is
+    five seconds where no name server answers.
+    """
+    listening = socket.create_server(("127.0.0.1", 0), backlog=128)
+    port = listening.getsockname()[1]
+    listens = listening.detach()  # the store closes it
+    return TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listens)
 
 
 def _run(server: ForkServer | None, count: int, order: bytes) -> list[Rank]:

@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -141,14 +142,20 @@ def on_rank(name: str, rank: int, folder: Path, port: int) -> int:
 def main(folder: Path, *names: str) -> None:
     for name in names:
         (folder / name).mkdir()
-        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        listening = socket.create_server(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        ranks = {os.fork() or on_rank(name, rank, folder / name, port) for rank in range(RANKS)}
         began = time.monotonic()
-        ranks = {os.fork() or on_rank(name, rank, folder / name, store.port) for rank in range(RANKS)}
+        # Only now: a fork copies the locks that the store's thread holds, and no thread that releases them.
+        store = dist.TCPStore(
+            "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listening.detach()
+        )
         while ranks and time.monotonic() - began < PATIENCE:
             ranks -= {rank for rank in ranks if os.waitpid(rank, os.WNOHANG)[0]}
             time.sleep(0.02)
         for rank in ranks:
             os.kill(rank, signal.SIGKILL)
+        del store
         (folder / name / "ended.json").write_text(json.dumps(not ranks))
 
 
