@@ -30,9 +30,9 @@ import torch.distributed as dist
 import torch.distributed.nn.functional  # before there are groups: its functions keep the default group of that moment
 from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]  # it is documented there
 
+from simgpu.threads import JOIN, Ask, Stopped, start_rank
 from simgpu.torch_private import Work, each_thread_has_its_groups, keep_off_the_flight_recorder, new_world, swap_world
 from utils.exercises.ledger import adding_to
-from utils.kits.rank_threads import JOIN, Ask, Stopped, start
 
 BACKEND = "in_turns"
 ON_A_GPU = "in_turns_on_a_gpu"
@@ -180,7 +180,7 @@ def in_turns(
     joins: list[Callable[[float], object]] = []
     try:
         for rank in range(ranks):
-            joins.append(start(_work, (main, rank, ranks, store, backend), asked[rank], answers[rank]))
+            joins.append(start_rank(_work, (main, rank, ranks, store, backend), asked[rank], answers[rank]))
         rank, answer = 0, None
         while True:
             swap_world(worlds[rank])

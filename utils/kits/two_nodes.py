@@ -1,6 +1,6 @@
 """The capstone's cluster, eight GPUs in two nodes, the models that train on it, and what they are compared with.
 
-All of it is simulated: each rank is a thread with a GPU of its own (`utils.kits.ranks_on_gpus`). The large model has
+All of it is simulated: each rank is a thread with a GPU of its own (`simgpu.threads`). The large model has
 shapes, time and memory there and no values.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -15,10 +16,9 @@ from torch import nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 import simgpu
+from simgpu.threads import on_gpus
 from utils.models.decoder import Decoder, Sizes
 from utils.observe.trace import Event, Timeline
-
-from .ranks_on_gpus import on_gpus
 
 RANKS, NODES = 8, 2
 GPU, LINK, NETWORK = "A100", "nvlink3", "25G"
@@ -60,18 +60,20 @@ def weights_of(sizes: Sizes, seed: int = 0) -> dict[str, torch.Tensor]:
     found = {}
     for name, p in model.named_parameters():
         random = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
-        found[name] = torch.randn(p.shape, generator=random) / p.shape[-1] ** 0.5 if p.dim() > 1 else torch.ones(p.shape)
+        found[name] = (
+            torch.randn(p.shape, generator=random) / p.shape[-1] ** 0.5 if p.dim() > 1 else torch.ones(p.shape)
+        )
     return found
 
 
-def shapes_of(sizes: Sizes) -> dict[str, torch.Tensor]:
+def weight_shapes(sizes: Sizes) -> dict[str, torch.Tensor]:
     """The same where weights have shapes only: tensors of one number in memory."""
     with torch.device("meta"):
         model = Decoder(sizes)
     return {name: torch.zeros(()).expand(p.shape) for name, p in model.named_parameters()}
 
 
-def fill(model: nn.Module, weights: dict[str, torch.Tensor]) -> None:
+def copy_weights(model: nn.Module, weights: dict[str, torch.Tensor]) -> None:
     """Copy whole weights into a model's parameters of the same names, into each rank's shard of a DTensor."""
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -80,7 +82,9 @@ def fill(model: nn.Module, weights: dict[str, torch.Tensor]) -> None:
             if not simgpu.settings().compute:
                 continue
             if isinstance(p, DTensor):
-                whole = distribute_tensor(whole.to(own.device), p.device_mesh, p.placements, src_data_rank=None).to_local()
+                whole = distribute_tensor(
+                    whole.to(own.device), p.device_mesh, p.placements, src_data_rank=None
+                ).to_local()
             own.copy_(whole)
 
 
@@ -108,7 +112,7 @@ def train(
     first. Only the last step is in the timeline.
     """
     cluster(compute, ranks)
-    weights = weights_of(sizes) if compute else shapes_of(sizes)
+    weights = weights_of(sizes) if compute else weight_shapes(sizes)
     places = [f"simgpu:{rank}" for rank in range(ranks)]
     gpus = torch.get_device_module("simgpu")
     begun, ended = [], []
@@ -132,9 +136,11 @@ def train(
 
     with simgpu.recording():
         results = on_gpus(main, ranks)
-        events = tuple(map(Event.of_record, simgpu.log(since=min(begun, default=simgpu.now()))))
+        # Ranks take turns, so that the log is in the order of launches for each of them, and not for all.
+        begin = min(begun, default=simgpu.now())
+        events = tuple(Event.of_record(one) for one in simgpu.log() if one.launched is None or one.launched > begin)
     peaks = [gpus.max_memory_allocated(place) for place in places]
-    times = (min(begun), max(ended)) if begun else (0.0, 0.0)
+    times = (min(begun), max([*ended, *(event.end for event in events)])) if begun else (0.0, 0.0)
     return Run(results, peaks, Timeline(tuple(places), events, *times, source=f"simulated: {simgpu.describe()}"))
 
 
@@ -167,3 +173,36 @@ def needed_flops(sizes: Sizes = LARGE, sequences: int = SEQUENCES, length: int =
 def mfu(timeline: Timeline) -> float:
     """The share of all GPUs' peak that a step's needed operations reach. Recomputation needs none."""
     return needed_flops() / (timeline.span * PEAK * len(timeline.devices))
+
+
+def outline(timeline: Timeline) -> Timeline:
+    """The same with one event where many follow each other on a stream, all of a kind, phase and micro-batch."""
+    found, last = [], {}
+    for event in sorted(timeline.events, key=lambda event: event.start):
+        key = event.device, event.stream
+        place = last.get(key)
+        before = found[place] if place is not None else None
+        near = before is not None and event.start - before.end < timeline.span / 1000
+        if near and (before.kind, before.phase, before.label) == (event.kind, event.phase, event.label):
+            found[place] = before._replace(
+                end=event.end, bytes=before.bytes + event.bytes, flops=before.flops + event.flops
+            )
+        else:
+            last[key] = len(found)
+            found.append(event)
+    return replace(timeline, events=tuple(found))
+
+
+def exchanged(timeline: Timeline) -> list[dict[str, int]]:
+    """By rank, the bytes that passed in collectives and messages of each group of ranks ("ranks 0 to 3")."""
+    found: dict[str, dict[str, int]] = {device: {} for device in timeline.devices}
+    for event in timeline.events:
+        if event.kind == "comm" and event.bytes:
+            own = found[event.device]
+            own[str(event.other)] = own.get(str(event.other), 0) + event.bytes
+    return list(found.values())
+
+
+def host_bytes(timeline: Timeline) -> int:
+    """What passed between the CPU and the GPUs."""
+    return sum(event.bytes for event in timeline.events if event.kind in ("h2d", "d2h"))

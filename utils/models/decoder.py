@@ -23,7 +23,7 @@ class Sizes(NamedTuple):
     blocks: int
 
 
-class Block(nn.Module):
+class DecoderBlock(nn.Module):
     """(sequences, tokens, hidden) to the same shape. With fewer rows of `q`, `k` and `v` it has fewer heads."""
 
     def __init__(self, sizes: Sizes):
@@ -54,7 +54,7 @@ class Decoder(nn.Module):
     def __init__(self, sizes: Sizes):
         super().__init__()
         self.embed: nn.Embedding | None = nn.Embedding(sizes.vocabulary, sizes.hidden)
-        self.blocks = nn.ModuleDict({str(number): Block(sizes) for number in range(sizes.blocks)})
+        self.blocks = nn.ModuleDict({str(number): DecoderBlock(sizes) for number in range(sizes.blocks)})
         self.norm: nn.LayerNorm | None = nn.LayerNorm(sizes.hidden, bias=False)
         self.head: nn.Linear | None = nn.Linear(sizes.hidden, sizes.vocabulary, bias=False)
 

@@ -55,6 +55,12 @@ class Group:
                 f"simgpu.enable(faults=...) has {' and '.join(kinds)}, and one process stands for all ranks here "
                 "(FakeStore): they all do the same. Use ranks that are processes, or SlowAdapter alone."
             )
+        killed = any(isinstance(fault, KilledRank) for fault in machine.known_settings.faults)
+        if killed and in_threads.here.meeting is not None:
+            raise ValueError(
+                "simgpu.enable(faults=...) has a KilledRank, and ranks are threads of one process here: it would end "
+                "them all. Use ranks that are processes."
+            )
 
     def fault(self) -> Fault | None:
         """What is to happen at the collective that this rank begins now. It does not come back from being killed."""

@@ -6,7 +6,7 @@
     simgpu.enable(count=8, nodes=2)
     results = on_gpus(main, ranks=8)
 
-Times, bytes and numbers are those that ranks as processes have (`utils.ranks`). Each rank is a thread, and one works at
+Times, bytes and numbers are those that ranks as processes have. Each rank is a thread, and one works at
 a time, until it has to wait for another. So a run is the same every time, and it is known at once when no rank can go
 on. All GPUs are in this process, and so in one timeline. What processes would have of their own is shared: global
 variables, and the CPU's random numbers.
@@ -14,6 +14,7 @@ variables, and the CPU's random numbers.
 
 from __future__ import annotations
 
+import _thread
 import sys
 import time
 from collections import defaultdict
@@ -25,12 +26,13 @@ import torch
 import torch.distributed as dist
 from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]  # it is documented there
 
-from simgpu.distributed.in_threads import Host, here, keep_host, swap_host
-from simgpu.torch_private import each_thread_has_its_groups, new_world, swap_world
-from simgpu.waiting import RanksMissing, named
-from utils.kits.rank_threads import JOIN, Ask, Stopped, start
+from .distributed.in_threads import Host, here, keep_host, swap_host
+from .hardware import DEVICE_TYPE
+from .torch_private import each_thread_has_its_groups, new_world, swap_world
+from .waiting import RanksMissing, named
 
-GPU = "simgpu"
+JOIN = 5.0  # the most seconds to wait for all ranks' threads to end
+Ask = Callable[[str, Any], Any]
 
 
 def on_gpus(main: Callable[[int], Any], ranks: int) -> list:
@@ -54,7 +56,7 @@ def on_gpus(main: Callable[[int], Any], ranks: int) -> list:
     joins: list[Callable[[float], object]] = []
     try:
         for rank in range(ranks):
-            joins.append(start(_work, (main, rank, ranks, store), asked[rank], answers[rank]))
+            joins.append(start_rank(_work, (main, rank, ranks, store), asked[rank], answers[rank]))
         rank = 0
         while True:
             swap_world(worlds[rank])
@@ -159,7 +161,61 @@ class _Meeting:
 
 def _work(ask: Ask, main: Callable, rank: int, ranks: int, store) -> object:
     here.meeting = _Meeting(ask)
-    torch.get_device_module(GPU).set_device(rank)
-    device = torch.device(GPU, rank)
+    torch.get_device_module(DEVICE_TYPE).set_device(rank)
+    device = torch.device(DEVICE_TYPE, rank)
     dist.init_process_group("simccl", store=store, rank=rank, world_size=ranks, device_id=device)
     return main(rank)
+
+
+# --- threads that take turns -------------------------------------------------------------------------------------
+
+
+class Stopped(BaseException):
+    """Ends a rank where another one has failed."""
+
+
+def start_rank(work: Callable, arguments: tuple, asked: SimpleQueue, answers: SimpleQueue) -> Callable[[float], object]:
+    """Begin a rank's thread, and return what waits for its end, for so many seconds at most.
+
+    It calls `work(ask, *arguments)` when it is first answered, and asks "return" or "raise" when that has ended.
+    `ask(what, thing)` gives its turn away, and returns the answer.
+
+    A thread that still ends while Python does can abort the process. One of `threading` would show to the others what
+    it was given.
+    """
+    if sys.version_info >= (3, 13):
+        return _thread.start_joinable_thread(lambda: _run(work, arguments, asked, answers), daemon=True).join
+    begun = SimpleQueue()
+    _thread.start_new_thread(_begin, (begun, work, arguments, asked, answers))
+    held_until_the_end = begun.get()
+    return lambda seconds: held_until_the_end.acquire(timeout=seconds)
+
+
+def _begin(begun: SimpleQueue, *given: Any) -> None:
+    # As threading does before Python 3.13: a lock that Python releases when the thread is gone.
+    until_the_end = _thread._set_sentinel()  # pyright: ignore[reportAttributeAccessIssue]
+    until_the_end.acquire()
+    begun.put(until_the_end)
+    _run(*given)
+
+
+def _run(work: Callable, arguments: tuple, asked: SimpleQueue, answers: SimpleQueue) -> None:
+    """What a rank's thread does."""
+
+    def ask(what: str, thing: object = None) -> object:
+        asked.put((what, thing))
+        stop, answer = answers.get()
+        if stop is not None:
+            raise stop
+        return answer
+
+    stop, _ = answers.get()
+    what, thing = "return", None
+    try:
+        if stop is None:
+            thing = work(ask, *arguments)
+    except Stopped:
+        pass
+    except BaseException as error:
+        what, thing = "raise", error
+    asked.put((what, thing))
