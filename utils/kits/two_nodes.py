@@ -7,7 +7,7 @@ shapes, time and memory there and no values.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ SMALL = Sizes(vocabulary=48, hidden=32, intermediate=64, heads=4, kv_heads=2, bl
 SMALL_LENGTH = 8
 LEARNING_RATE = 1e-2
 
-Batch = tuple[torch.Tensor, torch.Tensor]
+Batch = Sequence[torch.Tensor]  # tokens and targets
 
 
 class Run(NamedTuple):
@@ -206,3 +206,12 @@ def exchanged(timeline: Timeline) -> list[dict[str, int]]:
 def host_bytes(timeline: Timeline) -> int:
     """What passed between the CPU and the GPUs."""
     return sum(event.bytes for event in timeline.events if event.kind in ("h2d", "d2h"))
+
+
+def seconds_of_kernels(timeline: Timeline) -> list[float]:
+    """What all kernels of each GPU take, one after the other."""
+    found = dict.fromkeys(timeline.devices, 0.0)
+    for event in timeline.events:
+        if event.kind == "kernel":
+            found[event.device] += event.end - event.start
+    return list(found.values())

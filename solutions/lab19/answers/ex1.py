@@ -1122,53 +1122,6 @@ def make_trainer(model, gpu, weights, loss_fn):
     return trainer.step, trainer.gradients
 
 
-# %% right: fsdp_over_all
-# Shards over all ranks.
-
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (ranks,))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
-    def step(self, tokens, targets):
-        self.optimizer.zero_grad()
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
-        parts = list(zip(*(each.split(1) for each in own), strict=True))
-        total = torch.zeros((), device=self.gpu)
-        for number, (x, y) in enumerate(parts, 1):
-            loss = self.loss_fn(self.model(x), y) / len(parts)
-            loss.backward()
-            total += loss.detach()
-        self.optimizer.step()
-        dist.all_reduce(total, dist.ReduceOp.AVG)
-        return total
-
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
-
-def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
-    return trainer.step, trainer.gradients
-
-
 # %% right: hsdp_in_float32
 # Shards in nodes, keeps gathered weights, and computes in float32.
 
@@ -1490,6 +1443,53 @@ class Trainer:
             dist.all_reduce(gradient, group=self.pipe.get_group())
             found[name] = gradient
         return found
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% right: fsdp_over_all
+# Shards over all ranks.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (ranks,))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
 
 
 def make_trainer(model, gpu, weights, loss_fn):

@@ -1,7 +1,10 @@
 # %% wrong: recomputes_nothing
 # Takes HSDP because it is fast, and leaves no room for activations.
 
-class Fast(Trainer):
+from functools import partial
+
+
+class Fast:
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
         ranks = dist.get_world_size()
         precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -9,7 +12,7 @@ class Fast(Trainer):
         mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
         for number, block in enumerate(model.blocks.values()):
             if number < recomputed:
-                block.forward = recomputing(block.forward)
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
             fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         model.to_empty(device=gpu)
@@ -30,6 +33,9 @@ class Fast(Trainer):
         self.optimizer.step()
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
 
 
 def make_fast(model, gpu, weights, loss_fn):
@@ -40,7 +46,10 @@ def make_fast(model, gpu, weights, loss_fn):
 # %% wrong: all_recomputed_over_all_ranks
 # Shards over all ranks and recomputes all blocks, because the model is large.
 
-class Fast(Trainer):
+from functools import partial
+
+
+class Fast:
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
         ranks = dist.get_world_size()
         precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -48,7 +57,7 @@ class Fast(Trainer):
         mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
         for number, block in enumerate(model.blocks.values()):
             if number < recomputed:
-                block.forward = recomputing(block.forward)
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
             fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         model.to_empty(device=gpu)
@@ -69,6 +78,9 @@ class Fast(Trainer):
         self.optimizer.step()
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
 
 
 def make_fast(model, gpu, weights, loss_fn):
@@ -79,7 +91,10 @@ def make_fast(model, gpu, weights, loss_fn):
 # %% wrong: shards_over_all_ranks
 # Shards over all ranks, and gathers each layer over the network, twice for each micro-batch.
 
-class Fast(Trainer):
+from functools import partial
+
+
+class Fast:
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
         ranks = dist.get_world_size()
         precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -87,7 +102,7 @@ class Fast(Trainer):
         mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
         for number, block in enumerate(model.blocks.values()):
             if number < recomputed:
-                block.forward = recomputing(block.forward)
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
             fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         model.to_empty(device=gpu)
@@ -108,6 +123,9 @@ class Fast(Trainer):
         self.optimizer.step()
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
 
 
 def make_fast(model, gpu, weights, loss_fn):
@@ -118,7 +136,10 @@ def make_fast(model, gpu, weights, loss_fn):
 # %% wrong: reduces_each_micro_batch_between_nodes
 # Reduces gradients between the nodes after each micro-batch.
 
-class Fast(Trainer):
+from functools import partial
+
+
+class Fast:
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
         ranks = dist.get_world_size()
         precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -126,7 +147,7 @@ class Fast(Trainer):
         mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
         for number, block in enumerate(model.blocks.values()):
             if number < recomputed:
-                block.forward = recomputing(block.forward)
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
             fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         model.to_empty(device=gpu)
@@ -148,6 +169,9 @@ class Fast(Trainer):
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
 
 def make_fast(model, gpu, weights, loss_fn):
     trainer = Fast(model, gpu, weights, loss_fn, recomputed=3)
@@ -157,7 +181,10 @@ def make_fast(model, gpu, weights, loss_fn):
 # %% wrong: both_sequences_at_once
 # Takes both of its sequences at once, which keeps twice as much.
 
-class Fast(Trainer):
+from functools import partial
+
+
+class Fast:
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
         ranks = dist.get_world_size()
         precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -165,7 +192,7 @@ class Fast(Trainer):
         mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
         for number, block in enumerate(model.blocks.values()):
             if number < recomputed:
-                block.forward = recomputing(block.forward)
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
             fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         model.to_empty(device=gpu)
@@ -186,6 +213,9 @@ class Fast(Trainer):
         self.optimizer.step()
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
 
 
 def make_fast(model, gpu, weights, loss_fn):
@@ -305,46 +335,6 @@ def make_fast(model, gpu, weights, loss_fn):
     return trainer.step, trainer.gradients
 
 
-# %% right: keeps_gathered_weights
-# Keeps gathered weights from the forward to the backward pass, and recomputes more for it.
-
-class Fast(Trainer):
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
-        ranks = dist.get_world_size()
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        sizes, names = (2, ranks // 2), ("replicate", "shard")
-        mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
-        fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
-    def step(self, tokens, targets):
-        self.optimizer.zero_grad()
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
-        parts = list(zip(*(each.split(1) for each in own), strict=True))
-        total = torch.zeros((), device=self.gpu)
-        for number, (x, y) in enumerate(parts, 1):
-            self.model.set_requires_all_reduce(number == len(parts))
-            loss = self.loss_fn(self.model(x), y) / len(parts)
-            loss.backward()
-            total += loss.detach()
-        self.optimizer.step()
-        dist.all_reduce(total, dist.ReduceOp.AVG)
-        return total
-
-
-def make_fast(model, gpu, weights, loss_fn):
-    trainer = Fast(model, gpu, weights, loss_fn, recomputed=8, reshard=False)
-    return trainer.step, trainer.gradients
-
-
 # %% right: recomputes_four
 # Recomputes a block more than it has to.
 
@@ -357,7 +347,10 @@ def make_fast(model, gpu, weights, loss_fn):
 # %% right: last_blocks_recompute
 # Recomputes the last blocks, and not the first.
 
-class Fast(Trainer):
+from functools import partial
+
+
+class Fast:
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
         ranks = dist.get_world_size()
         precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -365,7 +358,7 @@ class Fast(Trainer):
         mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
         for number, block in enumerate(model.blocks.values()):
             if number >= len(model.blocks) - recomputed:
-                block.forward = recomputing(block.forward)
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
             fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
         model.to_empty(device=gpu)
@@ -387,6 +380,9 @@ class Fast(Trainer):
         self.optimizer.step()
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
 
 
 def make_fast(model, gpu, weights, loss_fn):

@@ -97,7 +97,11 @@ def make_resumable(model, gpu, weights, loss_fn):
 
 from pathlib import Path
 
-from torch.distributed.tensor import distribute_tensor
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+
+def whole(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def make_resumable(model, gpu, weights, loss_fn):
@@ -108,7 +112,7 @@ def make_resumable(model, gpu, weights, loss_fn):
         for name, p in trainer.model.named_parameters():
             state = trainer.optimizer.state[p]
             parts = {"weight": p.detach(), **{key: state[key] for key in ("exp_avg", "exp_avg_sq")}}
-            found[name] = {key: part.full_tensor().cpu() for key, part in parts.items()} | {"step": state["step"].cpu()}
+            found[name] = {key: whole(part).cpu() for key, part in parts.items()} | {"step": state["step"].cpu()}
         if dist.get_rank() == 0:
             torch.save(found, Path(folder) / "run.pt")
         dist.barrier()
@@ -116,8 +120,9 @@ def make_resumable(model, gpu, weights, loss_fn):
     def load(folder):
         found = torch.load(Path(folder) / "run.pt")
         for name, p in trainer.model.named_parameters():
-            def mine(whole, p=p):
-                return distribute_tensor(whole.to(p.device), p.device_mesh, p.placements)
+            def mine(found, p=p):
+                found = found.to(p.device)
+                return distribute_tensor(found, p.device_mesh, p.placements) if isinstance(p, DTensor) else found
 
             with torch.no_grad():
                 p.copy_(mine(found[name]["weight"]))
@@ -132,7 +137,11 @@ def make_resumable(model, gpu, weights, loss_fn):
 
 from pathlib import Path
 
-from torch.distributed.tensor import distribute_tensor
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+
+def whole(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def make_resumable(model, gpu, weights, loss_fn):
@@ -143,7 +152,7 @@ def make_resumable(model, gpu, weights, loss_fn):
         for name, p in trainer.model.named_parameters():
             state = trainer.optimizer.state[p]
             parts = {"weight": p.detach(), **{key: state[key] for key in ("exp_avg", "exp_avg_sq")}}
-            found[name] = {key: part.full_tensor().cpu() for key, part in parts.items()} | {"step": state["step"].cpu()}
+            found[name] = {key: whole(part).cpu() for key, part in parts.items()} | {"step": state["step"].cpu()}
         if dist.get_rank() == 0:
             torch.save(found, Path(folder) / "run.pt")
         dist.barrier()
@@ -151,8 +160,9 @@ def make_resumable(model, gpu, weights, loss_fn):
     def load(folder):
         found = torch.load(Path(folder) / "run.pt")
         for name, p in trainer.model.named_parameters():
-            def mine(whole, p=p):
-                return distribute_tensor(whole.to(p.device), p.device_mesh, p.placements)
+            def mine(found, p=p):
+                found = found.to(p.device)
+                return distribute_tensor(found, p.device_mesh, p.placements) if isinstance(p, DTensor) else found
 
             with torch.no_grad():
                 p.copy_(mine(found[name]["weight"]))
@@ -167,7 +177,11 @@ def make_resumable(model, gpu, weights, loss_fn):
 
 from pathlib import Path
 
-from torch.distributed.tensor import distribute_tensor
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+
+def whole(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def make_resumable(model, gpu, weights, loss_fn):
@@ -178,7 +192,7 @@ def make_resumable(model, gpu, weights, loss_fn):
         for name, p in trainer.model.named_parameters():
             state = trainer.optimizer.state[p]
             parts = {"weight": p.detach(), **{key: state[key] for key in ("exp_avg", "exp_avg_sq")}}
-            found[name] = {key: part.full_tensor().cpu() for key, part in parts.items()} | {"step": state["step"].cpu()}
+            found[name] = {key: whole(part).cpu() for key, part in parts.items()} | {"step": state["step"].cpu()}
         if dist.get_rank() == 0:
             torch.save(found, Path(folder) / "run.pt")
         dist.barrier()
@@ -186,8 +200,9 @@ def make_resumable(model, gpu, weights, loss_fn):
     def load(folder):
         found = torch.load(Path(folder) / "run.pt")
         for name, p in trainer.model.named_parameters():
-            def mine(whole, p=p):
-                return distribute_tensor(whole.to(p.device), p.device_mesh, p.placements)
+            def mine(found, p=p):
+                found = found.to(p.device)
+                return distribute_tensor(found, p.device_mesh, p.placements) if isinstance(p, DTensor) else found
 
             with torch.no_grad():
                 p.copy_(mine(found[name]["weight"]))

@@ -71,8 +71,8 @@ def on_gpus(main: Callable[[int], Any], ranks: int) -> list:
             if what == "return":
                 results[rank] = thing
             elif what == "raise" and failure is None:
+                thing.add_note(f"This is rank {rank}'s.")
                 failure = thing
-                failure.add_note(f"This is rank {rank}'s.")
             elif what == "leave":
                 post.leave(*thing)
             elif what == "wait":
