@@ -346,7 +346,7 @@ def why_slow(run) -> str:
 
 ex1 = lab.exercise(
     "ex1",
-    points=6,
+    points=5,
     title="Right",
     hints=[
         "Begin with the shortest way, fully_shard on each block and on the model, and get its loss right.",
@@ -641,7 +641,7 @@ def _(student):
 
 ex5 = lab.exercise(
     "ex5",
-    points=2,
+    points=3,
     title="The cheapest cluster",
     hints=[
         "There are few combinations of an offer and a number of nodes. Compute the price of each one.",
