@@ -268,3 +268,27 @@ def ledger(events, begin, end, needed, peak):
     span = end - begin
     flops = sum(event["flops"] for event in events)
     return found | {"mfu": needed / span / peak, "hfu": flops / span / peak}
+
+
+# %% right: by_starts_and_ends
+# Goes through starts and ends in order, and counts what is open.
+
+from collections import Counter
+
+
+def ledger(events, begin, end, needed, peak):
+    marks = [(begin, 0, "begin"), (end, 0, "end")]
+    for event in events:
+        of_optimizer = event["kind"] == "kernel" and event["phase"] == "optimizer"
+        name = "optimizer" if of_optimizer else "compute" if event["kind"] == "kernel" else "exposed"
+        marks += [(event["start"], 1, name), (event["end"], -1, name)]
+    found, still_open, last = Counter(compute=0.0, optimizer=0.0, exposed=0.0, idle=0.0), Counter(), begin
+    for moment, change, name in sorted(marks):
+        passed = min(max(moment, begin), end) - last
+        now = next((one for one in ("compute", "optimizer", "exposed") if still_open[one] > 0), "idle")
+        found[now] += passed
+        last += passed
+        still_open[name] += change
+    span = end - begin
+    flops = sum(event["flops"] for event in events)
+    return dict(found) | {"mfu": needed / span / peak, "hfu": flops / span / peak}
