@@ -44,7 +44,7 @@ EARLY = (
         "utils.models.gpt",
         "utils.kits.decoding",
         "utils.kits.step",
-        "utils.kits.two_nodes",
+        "utils.kits.small_cluster",
         "utils.kits.sharded",
         "utils.kits.recipe",
         "utils.schedules",
