@@ -1,262 +1,171 @@
 """Lab 19's visible facts: what `check("ex1")` tells the learner, and the first part of the grade.
 
-A probe makes a new cluster (utils/kits/small_cluster.py), so nothing of the notebook is left on it. A small twin is
-compared with one model on the CPU, value by value. GPT-2 medium has shapes only: its memory and time are simulated.
+A probe makes a new cluster whose ranks are threads (utils/kits/two_nodes.py), so nothing of the notebook is left on it.
+A small decoder is compared with one model on the CPU, value by value. The large one has shapes only: its memory and
+time are simulated.
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from utils.exercises.facts import Lab, StudentError, Unmet, case, need
-from utils.exercises.facts.probes import fill
-from utils.kits.small_cluster import GPUS, LENGTH, MEMORY, bound, forward_seconds, mean_loss, undivided_work
-from utils.models.gpt import GPT
-from utils.observe.trace import Event
+from utils.kits.two_nodes import (
+    LARGE,
+    LENGTH,
+    MEMORY,
+    PEAK,
+    RANKS,
+    SEQUENCES,
+    SMALL,
+    SMALL_LENGTH,
+    batches_of,
+    needed_flops,
+    undivided,
+    weight_shapes,
+)
 
-lab = Lab("lab19", "Capstone: GPT-2 on four small GPUs")
+lab = Lab("lab19", "Capstone: a language model on eight GPUs", call_seconds=60)
 
-ENOUGH = 0.85  # of the bound
-# Times the operations of a twin's products: in attention half of them may be left out, and all done again once.
-LEAST_WORK, MOST_WORK = 0.75, 1.6
-SOONEST = 0.8  # of the time of its forward pass: the first loss cannot be there before its rows went through all blocks
-PAR = 97  # percent of the bound: the course's own answer, rounded down
-LEARNING_RATE = 1e-3
-VOCAB_SIZE, HIDDEN_SIZE, HEADS, TEXT = 40, 64, 2, 8  # of the twin: its rotary tables are larger than the tokens
-IDLE = 1 / 20  # of a step's operations: a GPU with less takes no part. The least of right answers is 0.14
-STEPS = 3  # of the twin: that Adam keeps its state from step to step shows in the third
+PAR = 43  # percent MFU: the course's own answer, rounded down
 GB = 1e9
-# Bytes that Adam moves for a weight at least: it reads the weight, its gradient and two moments, and writes three.
+# Bytes that AdamW moves for a weight at least: it reads the weight, its gradient and two moments, and writes three.
 ADAM = 7 * 4
-FEW = 0.05  # of the weights' bytes: tables may pass the CPU in exercises 2 and 3, and what is too large for a GPU not
+NEAR_LOSS, NEAR_GRADIENT = 0.004, 0.03  # of the undivided model's: bfloat16 rounds by 0.4%
+LIKE = 0.1  # of the loss: a run that trains, whatever is wrong with its steps
+SAME_RUN = 0.0005  # of the loss: other ranks add up in another order
+IDLE = 1 / 2  # of an equal share of the operations: a GPU with less takes no part
+LEAST_WORK = 0.75  # times the operations that are needed: half of the attention's may be left out
+MOST_WORK = 1.6  # times the operations that are needed: all blocks may be recomputed, and no rank computes all
 ARITHMETIC = ("add", "sub", "mul", "div", "sum", "mean")  # which joins no pieces
-TIMES = 3.0  # weights so large that AdamW's decay changes the next loss by 6e-6 of itself, and rounding by 1e-7
 
 
-# --- the twin: are the numbers those of one model? ------------------------------------------------------------------
+# --- the small model: are the numbers those of one model? -----------------------------------------------------------
 
 
-def run_twin(lab, name, blocks, order, batches, times):
-    from functools import partial
-
+def run_small(lab, name, ranks, blocks, batches):
     import torch
 
-    from utils.exercises.facts.probes import array, fill, kind_of
-    from utils.kits.small_cluster import host_bytes, kernels, mean_loss, operations, small_cluster, updated_bytes
-    from utils.models.gpt import GPT
-    from utils.observe.trace import record
+    from utils.exercises.facts import StudentError
+    from utils.exercises.facts.probes import array, kind_of
+    from utils.kits import two_nodes as kit
 
-    cluster = small_cluster(compute=True, nodes=3)
-    devices = [cluster[number] for number in order]
-    places = [str(place) for place in devices]
-    model = GPT(40, 64, 2, blocks)
-    fill(model, 14)
-    for p in model.parameters():
-        p.data.copy_(p.data * times)
-    names = [name for name, _ in model.named_parameters()]
-    weights = sum([p.numel() for p in model.parameters()])
-    if name == "make_trainer":
-        made = lab.make_trainer(model, devices, partial(mean_loss))
-    elif name == "that_fits":
-        made = lab.that_fits(model, devices, partial(mean_loss))
-    else:
-        made = lab.that_is_fast(model, devices, partial(mean_loss))
-    wrong, losses, found, hosts, flops, updated, looked = [], [], [], [], [], [], []
+    names = list(kit.weight_shapes(kit.SMALL._replace(blocks=blocks)))
+    found, losses = [], [[] for _ in range(ranks)]
 
-    def told():
-        return {
-            "wrong": "".join(wrong[:1]),
-            "names": names,
-            "losses": losses,
-            "gradients": found,
-            "host": hosts,
-            "flops": flops,
-            "updated": [size / weights for size in updated],
-            "looked": looked,
-        }
+    def make(model, gpu, weights, loss_fn):
+        if name == "make_trainer":
+            made = lab.make_trainer(model, gpu, weights, loss_fn)
+        else:
+            made = lab.make_fast(model, gpu, weights, loss_fn)
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise StudentError(f"{name} returned {kind_of(made)}. Return a tuple of two functions, (step, gradients).")
+        step, gradients = made
+        rank = torch.distributed.get_rank()
 
-    if not isinstance(made, tuple) or len(made) != 2:
-        wrong.append(f"{name} returned {kind_of(made)}. Return a tuple of two functions, (step, gradients).")
-        return told()
-    step, gradients = made
-    for tokens, targets in batches:
-        with record(*places) as timeline:
-            loss = step(torch.from_numpy(tokens.copy()), torch.from_numpy(targets.copy()))
-        hosts.append(host_bytes(timeline))
-        flops.append(operations(timeline))
-        updated.append(updated_bytes(timeline))
-        if not isinstance(loss, (float, torch.Tensor)):
-            wrong.append(f"step returned {kind_of(loss)}. Return the batch's mean loss as a float or a tensor.")
-            return told()
-        losses.append(array(loss).ravel() if isinstance(loss, torch.Tensor) else torch.tensor([loss]).numpy())
-        with record(*places) as timeline:
-            grads = gradients()
+        def and_note(tokens, targets):
+            loss = step(tokens, targets)
+            if not isinstance(loss, (float, torch.Tensor)):
+                raise StudentError(
+                    f"step returned {kind_of(loss)}. Return the batch's mean loss as a float or a tensor."
+                )
+            losses[rank].append(array(loss).ravel() if isinstance(loss, torch.Tensor) else torch.tensor([loss]).numpy())
+            if len(losses[rank]) == 1:
+                first_gradients(rank, gradients())
+
+        return and_note, gradients
+
+    def first_gradients(rank, grads):
         if not isinstance(grads, dict):
-            wrong.append(f"gradients() returned {kind_of(grads)}. Return a dict of gradients.")
-            return told()
-        if host_bytes(timeline):
-            wrong.append("gradients() copies between the CPU and the GPUs. Leave each gradient on its GPU.")
-        if sum(operations(timeline)):
-            wrong.append("gradients() runs computations. Compute all sums in step, before Adam's update.")
-        looked += kernels(timeline)
-        given = [str(name) for name in grads]
-        for key in [name for name in names if name not in given][:1]:
-            near = [name for name in given if name[-len(key) :] == key]
-            has = (
-                f"It has {near[0]!r} instead" if near else f"It has {len(given)} gradients for {len(names)} parameters"
+            raise StudentError(f"gradients() returned {kind_of(grads)}. Return a dict of gradients.")
+        given = [str(key) for key in grads]
+        for key in [key for key in names if key not in given][:1]:
+            raise StudentError(
+                f"The dict from gradients() lacks {key!r}. It has {', '.join(given[:2])} and so on, {len(given)} in "
+                "all. Use the names in dict(model.named_parameters()), taken before you change the model."
             )
-            wrong.append(
-                f"The dict from gradients() lacks {key!r}. {has}. Use the names in dict(model.named_parameters())."
-            )
-            return told()
-        kept = [grads.get(name) for name in names]
+        kept = [grads.get(key) for key in names]
         for key, grad in zip(names, kept, strict=True):
             if not isinstance(grad, torch.Tensor):
-                wrong.append(f"The dict from gradients() has {kind_of(grad)} for {key!r} instead of a tensor.")
-                return told()
-            if str(grad.device) not in places:
-                wrong.append(f"The gradient of {key!r} is on {grad.device}. Use only the GPUs in `devices`.")
-        found.append([array(grad) for grad in kept])
-    return told()
+                raise StudentError(f"The dict from gradients() has {kind_of(grad)} for {key!r} instead of a tensor.")
+            if grad.dtype != torch.float32:
+                raise StudentError(f"The gradient of {key!r} is {grad.dtype}. Keep weights and gradients in float32.")
+            if str(grad.device) != f"simgpu:{rank}":
+                raise StudentError(f"The gradient of {key!r} is on {grad.device}. Leave it on the rank's GPU.")
+        if rank in (0, ranks - 1):
+            found.append([array(grad) for grad in kept if grad is not None])
 
-
-def twin_batches(rows, steps=STEPS):
-    numbers = np.random.default_rng(rows)
-    return [[numbers.integers(0, VOCAB_SIZE, (rows, TEXT)) for _ in range(2)] for _ in range(steps)]
-
-
-def expected_twin(blocks, batches, times=1.0, kind=torch.optim.Adam):
-    """Losses and gradients of one model on the CPU that trains with Adam, batch by batch."""
-    model = GPT(VOCAB_SIZE, HIDDEN_SIZE, HEADS, blocks)
-    fill(model, 14)
-    for p in model.parameters():
-        p.data *= times
-    optimizer = kind(model.parameters(), lr=LEARNING_RATE)
-    losses, gradients = [], []
-    for tokens, targets in batches:
-        model.zero_grad()
-        loss = mean_loss(model(torch.from_numpy(tokens)), torch.from_numpy(targets))
-        loss.backward()
-        losses.append(loss.item())
-        gradients.append([p.grad.numpy().copy() for p in model.parameters()])
-        optimizer.step()
-    return losses, gradients
-
-
-def untied_gradients(blocks, batches) -> dict[str, list[np.ndarray]]:
-    """Gradients of the second step, where embedding and head have a copy each, and one gets another gradient."""
-    own = "Adam updated {} with its own gradient only"
-    return {
-        own.format("the head's copy"): _untied(blocks, batches, lambda embed, head: (embed + head, head)),
-        own.format("the embedding's copy"): _untied(blocks, batches, lambda embed, head: (embed, embed + head)),
-        own.format("each copy"): _untied(blocks, batches, lambda embed, head: (embed, head)),
-        "Adam did not update the head's copy": _untied(blocks, batches, lambda embed, head: (embed + head, None)),
-        "the sum for the head's copy counts the head's gradient twice": _untied(
-            blocks, batches, lambda embed, head: (embed + head, embed + 2 * head)
-        ),
-    }
-
-
-def _untied(blocks, batches, given):
-    model = GPT(VOCAB_SIZE, HIDDEN_SIZE, HEADS, blocks)
-    fill(model, 14)
-    embed = model.embed.weight
-    head = model.head.weight = torch.nn.Parameter(embed.detach().clone())
-    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
-    for tokens, targets in batches:
-        model.zero_grad()
-        mean_loss(model(torch.from_numpy(tokens)), torch.from_numpy(targets)).backward()
-        found = [(p.grad + head.grad if p is embed else p.grad).numpy() for p in model.parameters() if p is not head]
-        embed.grad, head.grad = given(embed.grad, head.grad)
-        optimizer.step()
-    return found
+    run = kit.train(make, kit.SMALL._replace(blocks=blocks), [[torch.from_numpy(x.copy()) for x in b] for b in batches],
+                ranks=ranks)  # fmt: skip
+    flops = [0 for _ in range(ranks)]
+    place = {f"simgpu:{rank}": rank for rank in range(ranks)}
+    for event in run[2].events:
+        flops[place[event.device]] += event.flops
+    told = {"names": names, "losses": losses, "gradients": found, "flops": flops}
+    return told | {"host": kit.host_bytes(run[2]), "exchanged": kit.exchanged(run[2])}
 
 
 @cache
-def twin_work(blocks, rows) -> int:
-    """The operations of the products of a step."""
-    model = GPT(VOCAB_SIZE, HIDDEN_SIZE, HEADS, blocks)
-    tokens, targets = (torch.from_numpy(each) for each in twin_batches(rows)[0])
-    with FlopCounterMode(display=False) as counted:
-        mean_loss(model(tokens), targets).backward()
-    return counted.get_total_flops()
-
-
-def ask_twin(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), times=1.0, steps=STEPS):
-    """A run of the twin, in which something may be wrong. Its weights are so many times as large as usual."""
-    return student.run(run_twin, name, blocks, list(order), twin_batches(rows, steps), times)
-
-
-def twin(student, *asked, **more):
-    run = ask_twin(student, *asked, **more)
-    need(not run["wrong"], run["wrong"])
-    for kernel in run["looked"]:
-        need(
-            kernel.removeprefix("_foreach_").rstrip("_") not in ARITHMETIC,
-            f"gradients() runs computations, such as the kernel {kernel}. Compute all sums in step, before Adam's "
-            "update.",
-        )
-    return run
-
-
-def told_twin(blocks, rows, order) -> str:
-    moved = "" if list(order) == sorted(order) else f", on GPUs {', '.join(map(str, order))}"
-    return f"With {blocks} blocks and {rows} samples{moved}"
-
-
-def compare_twin(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps=STEPS):
-    with case(told_twin(blocks, rows, order)):
-        run, batches = twin(student, name, blocks, rows, order, steps=steps), twin_batches(rows, steps)
-        losses, gradients = expected_twin(blocks, batches)
-        compare_loss(run["losses"][0], losses[0], "step returned")
-        compare_gradients(run["names"], run["gradients"][0], gradients[0])
-        with case("Step 2"):
-            if differing(run["names"], run["gradients"][1], gradients[1], 1e-3):
-                need_tied(run, blocks, batches[:2])
-            told = "The first update was not one Adam step (lr=1e-3) on every GPU. The next step returned"
-            compare_loss(run["losses"][1], losses[1], told)
-            need_cleared(run, gradients)
-            compare_gradients(run["names"], run["gradients"][1], gradients[1])
-        with case("Step 3"):
-            for mine, right in zip(run["gradients"][2:], gradients[2:], strict=True):
-                need(not differing(run["names"], mine, right, 1e-3), f"After two correct steps, {STATE_LOST}")
-
-
-STATE_LOST = "the second update is wrong. Create each optimizer once, outside step, so that Adam keeps its state."
-
-
-def need_tied(run, blocks, batches):
-    for said, untied in untied_gradients(blocks, batches).items():
-        need(
-            differing(run["names"], run["gradients"][1], untied, 1e-3),
-            f"Embedding and head share a weight, but your two copies of it are no longer equal: {said}. Give both "
-            "copies the sum of the two gradients before Adam's step.",
-        )
-
-
-def need_cleared(run, gradients):
-    """The second step's gradients are not added to the first step's. (Those of the shared weight may be so twice.)"""
-    names = [number for number, name in enumerate(run["names"]) if name != "embed.weight"]
-    need(
-        not all(apart(run["gradients"][1][n], gradients[0][n] + gradients[1][n]) < 1e-3 for n in names),
-        "The gradients still include those of the first step. Clear the gradients at the beginning of step.",
+def small_batches(sequences, steps, seed):
+    return tuple(
+        tuple(each.numpy() for each in batch) for batch in batches_of(SMALL, sequences, SMALL_LENGTH, steps, seed)
     )
 
 
-def compare_loss(found, right, told):
-    need(found.size == 1, f"step returned {found.size} numbers. Return one number, the mean loss.")
-    found = float(found[0])
-    times = found / right
-    whole = abs(times - round(times)) < 1e-3 and times > 1.5
-    need(
-        math.isclose(found, right, rel_tol=1e-4),
-        f"{told} a loss of {found:.4f}, but the undivided model's loss is {right:.4f}."
-        + (f" That is {times:.0f} times as much. Return the mean over all samples." if whole else ""),
-    )
+@cache
+def expected(blocks, sequences, steps, seed):
+    """Losses of each step of one model on the CPU, and the gradients of the first."""
+    sizes = SMALL._replace(blocks=blocks)
+    batches = batches_of(sizes, sequences, SMALL_LENGTH, steps, seed)
+    _, gradients = undivided(sizes, batches[:1])
+    return undivided(sizes, batches)[0], {name: grad.numpy() for name, grad in gradients.items()}
+
+
+def needed_small(blocks, sequences) -> int:
+    return needed_flops(SMALL._replace(blocks=blocks), sequences, SMALL_LENGTH)
+
+
+def ask_small(student, name, ranks, blocks, steps, seed):
+    batches = [list(batch) for batch in small_batches(2 * ranks, steps, seed)]
+    return student.run(run_small, name, ranks, blocks, batches)
+
+
+def compare_small(student, name, ranks=4, blocks=2, steps=3, seed=0):
+    sequences = 2 * ranks
+    with case(f"With {blocks} blocks, {ranks} ranks and {sequences} sequences"):
+        run = ask_small(student, name, ranks, blocks, steps, seed)
+        losses, gradients = expected(blocks, sequences, steps, seed)
+        compare_losses([own[:1] for own in run["losses"]], losses[:1], "Step 1")
+        for found in run["gradients"]:
+            compare_gradients(dict(zip(run["names"], found, strict=True)), gradients)
+        compare_losses(
+            [own[1:] for own in run["losses"]],
+            losses[1:],
+            "After right gradients, the update is wrong: take one step of AdamW on every rank, with a learning rate of "
+            "LEARNING_RATE, clear gradients before each backward pass, and create the optimizer once. The next step",
+        )
+        return run
+
+
+def compare_losses(by_rank, right, told):
+    for rank, own in enumerate(by_rank):
+        for found, loss in zip(own, right, strict=True):
+            need(found.size == 1, f"step returned {found.size} numbers. Return one number, the mean loss.")
+            found = float(found[0])
+            times = found / loss if loss else 0.0
+            whole = abs(times - round(times)) < 0.01 and times > 1.5
+            need(
+                abs(found - loss) <= NEAR_LOSS * abs(loss),
+                f"{told} returned a loss of {found:.4f} on rank {rank}, but the undivided model's loss is {loss:.4f}."
+                + (
+                    f" That is {times:.0f} times as much. Return the mean over all tokens of the batch."
+                    if whole
+                    else ""
+                ),
+            )
 
 
 def apart(mine, right) -> float:
@@ -264,396 +173,474 @@ def apart(mine, right) -> float:
     return float(np.linalg.norm(mine - right) / max(np.linalg.norm(right), 1e-12))
 
 
-def differing(names, mine, right, most) -> list[str]:
-    """The parameters whose gradients differ. One that is nearly zero may be off by what is rounded in the others."""
-    size = np.linalg.norm(np.concatenate([each.ravel() for each in right]))
-    return [
-        name
-        for name, one, other in zip(names, mine, right, strict=True)
-        if one.shape != other.shape or np.linalg.norm(one - other) > most * (np.linalg.norm(other) + 0.01 * size)
-    ]
-
-
-def compare_gradients(names, mine, right, most=1e-3):
-    for name, one, other in zip(names, mine, right, strict=True):
-        need(one.shape == other.shape, f"The gradient of {name} has the shape {one.shape} instead of {other.shape}.")
-    size = np.linalg.norm(np.concatenate([each.ravel() for each in right]))
-    times = np.linalg.norm(np.concatenate([each.ravel() for each in mine])) / size
-    same = all(
-        np.linalg.norm(one - times * other) <= most * times * size for one, other in zip(mine, right, strict=True)
-    )
+def compare_gradients(mine, right):
+    for name, gradient in right.items():
+        need(
+            mine[name].shape == gradient.shape,
+            f"The gradient of {name} has the shape {mine[name].shape} instead of {gradient.shape}. Return whole "
+            "gradients, on every rank.",
+        )
+    lengths = [np.linalg.norm(np.concatenate([each[name].ravel() for name in right])) for each in (mine, right)]
+    times = lengths[0] / lengths[1]
+    same = bool(times) and all(apart(mine[name], times * right[name]) < 2 * NEAR_GRADIENT for name in right)
     need(
-        not same or abs(times - 1) < most,
+        not same or abs(times - 1) < NEAR_GRADIENT,
         f"All gradients are {times:.3g} times those of the undivided model. Weight each micro-batch's mean loss by its "
-        "share of the samples, exactly once.",
+        "share of the tokens, exactly once. Which averages do FSDP and your loop take?",
     )
-    wrong = differing(names, mine, right, most)
+    # A gradient that is nearly zero may be off by what is rounded in the others.
+    wrong = [
+        name
+        for name in right
+        if np.linalg.norm(mine[name] - right[name]) >= NEAR_GRADIENT * (np.linalg.norm(right[name]) + lengths[1] / 10)
+    ]
     need(
-        wrong != ["embed.weight"],
-        "All gradients except that of embed.weight are right. Embedding and head share this weight: add the "
-        "gradients of both uses.",
-    )
-    need(not wrong, f"The gradient of {' and '.join(wrong[:2])} differs from that of the undivided model.")
-
-
-def compare_with_own(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps=STEPS):
-    """The loss and the gradients are those of the undivided model, or of make_trainer: what that does is exercise 1."""
-    with case(told_twin(blocks, rows, order)):
-        run = ask_twin(student, name, blocks, rows, order, steps=steps)
-        idle = idle_gpus(order, run)
-        if not run["wrong"] and not idle and is_undivided(run, blocks, twin_batches(rows, steps)):
-            return
-        own = ask_twin(student, "make_trainer", blocks, rows, order, steps=steps)
-        need(run["wrong"] in ("", own["wrong"].replace("make_trainer", name)), run["wrong"])
-        why = {
-            2: " Check that every optimizer takes one step and that you clear the gradients.",
-            3: f" After two correct steps, {STATE_LOST}",
-        }
-        for step, (one, two) in enumerate(zip(run["losses"], own["losses"], strict=False), 1):
-            loss, other = float(one.mean()), float(two.mean())
-            need(
-                math.isclose(loss, other, rel_tol=1e-4),
-                f"Step {step} returned a loss of {loss:.4f}, but the one from your make_trainer returned {other:.4f}."
-                f"{why.get(step, '')}",
-            )
-        for step, (mine, right) in enumerate(zip(run["gradients"], own["gradients"], strict=False), 1):
-            wrong = differing(run["names"], mine, right, 1e-3)
-            need(
-                not wrong,
-                f"After step {step}, the gradient of {' and '.join(wrong[:2])} differs from that of your make_trainer."
-                f"{why.get(step, '')}",
-            )
-        need_no_idle([gpu for gpu in idle if gpu not in idle_gpus(order, own)])
-
-
-def is_undivided(run, blocks, batches) -> bool:
-    losses, gradients = expected_twin(blocks, batches)
-    return all(
-        one.size == 1 and math.isclose(float(one[0]), other, rel_tol=1e-4)
-        for one, other in zip(run["losses"], losses, strict=True)
-    ) and not any(
-        differing(run["names"], mine, right, 1e-3) for mine, right in zip(run["gradients"], gradients, strict=True)
+        not wrong,
+        f"The gradient of {' and '.join(wrong[:2])} differs from that of the undivided model"
+        + (f", and {len(wrong) - 2} more" if len(wrong) > 2 else "")
+        + ".",
     )
 
 
-def idle_gpus(order, run) -> list[int]:
-    """The GPUs that take no part in the last step of a run of the twin."""
-    if not run["flops"]:
-        return []
-    flops = run["flops"][-1]
-    return [gpu for gpu, own in zip(order, flops, strict=True) if own <= IDLE * sum(flops)]
+def are_alike(one, other) -> bool:
+    """Whether two runs of the small model have the same losses and gradients."""
+    losses, gradients = ([np.concatenate([x.ravel() for own in run[of] for x in own]) for run in (one, other)]
+                         for of in ("losses", "gradients"))  # fmt: skip
+    return all(a.shape == b.shape and apart(a, b) < NEAR_LOSS for a, b in (losses, gradients))
 
 
-def need_no_idle(gpus):
-    need(
-        not gpus,
-        f"GPU {gpus[0] if gpus else ''} does almost no computation. Give each GPU a share of the blocks, however many "
-        "the model has.",
-    )
-
-
-def need_all_four(student, name, blocks=6, rows=16, order=(0, 1, 2, 3), steps=STEPS):
-    run = twin(student, name, blocks, rows, order, steps=steps)
-    with case(told_twin(blocks, rows, order)):
-        need_no_idle(idle_gpus(order, run))
-    given = 2 * rows * TEXT * 8  # bytes of tokens and targets
-    need(
-        run["host"][-1] <= 5 * given,
-        f"In a step, {run['host'][-1]} bytes are copied between the CPU and the GPUs, but tokens and targets have only "
-        f"{given}. Copy everything else (weights, rotary tables) to the GPUs once, before the first step.",
-    )
-    done = sum(run["flops"][-1]) / twin_work(blocks, rows)
+def need_shares(run, ranks, blocks):
+    flops, needed = run["flops"], needed_small(blocks, 2 * ranks)
+    done = sum(flops) / needed
     need(
         LEAST_WORK <= done <= MOST_WORK,
-        f"In a step, the GPUs do {done:.2f} times the operations that are needed. Is some work done elsewhere, or "
-        "twice?",
+        f"In a step, the GPUs do {done:.2f} times the operations that are needed. Give each rank a part of the batch, "
+        "or a part of the model, and compute on its GPU.",
     )
+    given = 2 * 2 * ranks * SMALL_LENGTH * 8 * ranks  # bytes of tokens and targets, on each rank
+    need(
+        run["host"] <= given,
+        f"In a step, {run['host']} bytes are copied between the CPU and the GPUs, but tokens and targets have only "
+        f"{given} on all ranks. Keep everything else on the GPUs.",
+    )
+    least = min(flops) / (sum(flops) / ranks)
+    need(least >= IDLE, f"Rank {flops.index(min(flops))} does only {least:.0%} of an equal share of the operations.")
 
 
-# --- GPT-2 medium: shapes, memory, time -----------------------------------------------------------------------------
+# --- the large model: shapes, memory, time --------------------------------------------------------------------------
 
 
-def run_medium(lab, fits, rows):
-    from dataclasses import asdict
-
+def run_large(lab):
     import torch
 
-    import simgpu
-    from utils.exercises.ledger import adding_to
-    from utils.kits.small_cluster import (
-        LENGTH,
-        gpt2_medium,
-        host_bytes,
-        mean_loss,
-        operations,
-        outline,
-        small_cluster,
-        updated_bytes,
-    )
-    from utils.observe.trace import record
+    from utils.exercises.facts import StudentError
+    from utils.exercises.facts.probes import kind_of
+    from utils.kits import two_nodes as kit
 
-    cluster = small_cluster()
-    places, model, asked, counted = [str(place) for place in cluster], gpt2_medium(), [], []
-    note, count = adding_to(asked), adding_to(counted)
-    weights = sum(p.numel() for p in model.parameters())
+    def make(model, gpu, weights, loss_fn):
+        made = lab.make_fast(model, gpu, weights, loss_fn)
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise StudentError(
+                f"make_fast returned {kind_of(made)}. Return a tuple of two functions, (step, gradients)."
+            )
+        return made
 
-    def loss_fn(output, targets):
-        note(str(output.device))
-        count(targets.numel())
-        with simgpu.label("loss"):
-            return mean_loss(output, targets)
-
-    gpu = torch.get_device_module(cluster[0])
-    step, _ = lab.that_fits(model, cluster, loss_fn) if fits else lab.that_is_fast(model, cluster, loss_fn)
-    tokens = torch.zeros(16, LENGTH, dtype=torch.long)
-    step(tokens, tokens)  # so that Adam's state is there
-    tokens = torch.zeros(rows, LENGTH, dtype=torch.long)
-    first = len(asked)  # of the step before, which is not looked at
-    for place in cluster:
-        gpu.reset_peak_memory_stats(place)
-    with record(*places) as timeline:
-        step(tokens, tokens)
+    tokens = torch.zeros(kit.SEQUENCES, kit.LENGTH, dtype=torch.long)
+    run = kit.train(make, kit.LARGE, [(tokens, tokens)] * 2, compute=False)
+    places = [f"simgpu:{rank}" for rank in range(8)]
+    events = run[2].events
     return {
-        "places": places,
-        "asked": asked[first:],
-        "rows": [tokens / LENGTH for tokens in counted[first:]],
-        "sent": sum([event.bytes for event in timeline.events if event.kind == "d2d"]),
-        "flops": sum(operations(timeline)),
-        "weights": weights,
-        "updated": updated_bytes(timeline),
-        "busy": [timeline.busy(place) for place in places],
-        "host": host_bytes(timeline),
-        "given": 2 * rows * LENGTH * 8,
-        "peaks": [gpu.max_memory_allocated(place) for place in cluster],
-        "span": timeline.span,
-        "timeline": asdict(outline(timeline)),
+        "peaks": run[1],
+        "span": run[2].span,
+        "busy": [run[2].busy(place) for place in places],
+        "kernels": kit.seconds_of_kernels(run[2]),
+        "flops": [sum([event.flops for event in events if event.device == place]) for place in places],
+        "exchanged": kit.exchanged(run[2]),
+        "updated": sum([e.bytes for e in events if e.phase == "optimizer" and e.kind == "kernel"]),
+        "weights": sum([shape.numel() for _, shape in kit.weight_shapes(kit.LARGE).items()]),
     }
 
 
-def medium(student, name, rows):
-    """A run of GPT-2 medium that has done the work of a step. Raises Unmet where it did not."""
-    seconds, flops = undivided_work(rows)
+def large(student):
+    """A run of the large model that has done the work of a step. Raises Unmet where it did not."""
     try:
-        run = student.run(run_medium, name == "that_fits", rows)
+        run = student.run(run_large)
     except StudentError as error:
         if "keeps only shapes" in str(error):
             raise Unmet(
-                "GPT-2 medium has only shapes here, but your step reads a value, for example with .item(), print or "
+                "The large model has only shapes here, but your step reads a value, for example with .item(), print or "
                 "if. Return the loss as a tensor."
             ) from None
         if "out of memory" in str(error):
             raise Unmet(
-                f"The step does not fit in memory. {error}\nFor this GPU, add 16 bytes per weight and the activations "
-                "of all micro-batches in flight."
+                "The step does not fit in memory: a GPU runs out of it.\nFor each GPU, add 16 bytes for each weight "
+                "that it holds, the whole weights of the layers that are gathered, and the activations of a micro-batch."
             ) from None
         raise
-    need(run["asked"], "step did not call loss_fn.")
-    run |= {"bound": bound(seconds, run["asked"]), "ideal": seconds / GPUS, "needed": flops}
+    done = sum(run["flops"]) / needed_flops()
+    need(done >= 0.97, f"A step does only {done:.0%} of the floating-point operations that it needs.")
     need(
-        run["flops"] >= 0.99 * run["needed"],
-        f"A step does only {run['flops'] / run['needed']:.0%} of the floating-point operations that it needs.",
+        run["updated"] >= 0.97 * ADAM * run["weights"],
+        f"AdamW reads and writes {run['updated'] / GB:.1f} GB in a step, but an update of all weights needs at least "
+        f"{ADAM * run['weights'] / GB:.1f} GB. Give every parameter to an optimizer.",
     )
-    if run["updated"] < ADAM * run["weights"] or run["host"] > 5 * run["given"]:
-        need_no_more_than_own(student, run)
-    need(
-        sum(run["rows"]) >= rows,
-        f"In a step, loss_fn received {sum(run['rows']):g} samples in total, but the batch has {rows}.",
-    )
-    # What lies between two stages of a pipeline crosses there and its gradient comes back. Other ways send more.
-    crossing = 2 * (GPUS / len({*run["asked"]}) - 1) * rows * LENGTH * 1024 * 4
-    need(
-        run["sent"] >= crossing,
-        f"In a step, the GPUs send each other only {run['sent'] / 1e6:.0f} MB. The activations between the stages of a "
-        f"pipeline and their gradients take {crossing / 1e6:.0f} MB for all samples. Use all four GPUs.",
-    )
+    need_the_same_exchange(student, run)
+    for rank, (one_by_one, busy) in enumerate(zip(run["kernels"], run["busy"], strict=True)):
+        need(
+            one_by_one <= 1.01 * busy,
+            f"Kernels on the GPU of rank {rank} overlap: {one_by_one:.2f} s of them in {busy:.2f} s. Leave the "
+            "simulated clock as it is.",
+        )
     return run
 
 
-def need_no_more_than_own(student, run):
-    """Adam moves all that it has to, and little passes the CPU. What make_trainer does on the twin is exercise 1."""
-    own = ask_twin(student, "make_trainer")
-    moved = min(ADAM, *own["updated"]) if own["updated"] else ADAM
+def need_the_same_exchange(student, run):
+    """Each rank exchanges what it does with the small model of as many blocks, whose numbers are right."""
+    small = ask_small(student, "make_fast", *LIKE_THE_LARGE)
+    times = weights_in(LARGE) / weights_in(SMALL._replace(blocks=LARGE.blocks))  # activations grow by more
+    for rank, (own, other) in enumerate(zip(run["exchanged"], small["exchanged"], strict=True)):
+        for group, size in other.items():
+            need(
+                size < FEW or own.get(group, 0) >= 0.8 * times * size,
+                f"In a step, rank {rank} exchanges {own.get(group, 0) / GB:.2f} GB in the group of {group}. With the "
+                f"small model, it is {size} bytes, and the large one has {times:,.0f} times as many weights. Do the "
+                "same with both.",
+            )
+
+
+@cache
+def weights_in(sizes) -> int:
+    return sum(shape.numel() for shape in weight_shapes(sizes).values())
+
+
+LIKE_THE_LARGE = RANKS, LARGE.blocks, 2, 0  # ranks, blocks, steps and seed of a run of the small model
+FEW = 500  # bytes: losses and counts
+
+
+def mfu_of(run) -> float:
+    """Percent of the peak of all GPUs."""
+    return 100 * needed_flops() / (run["span"] * PEAK * RANKS)
+
+
+def need_mfu(student, share):
+    run = large(student)
+    reached, least = mfu_of(run), share * PAR
+    busy = ", ".join(f"{each / run['span']:.0%}" for each in run["busy"])
     need(
-        run["updated"] >= moved * run["weights"],
-        f"Adam reads and writes {run['updated'] / GB:.1f} GB in a step, but an update of all weights needs at least "
-        f"{ADAM * run['weights'] / GB:.1f} GB. Give every parameter to an optimizer, and call step() on each "
-        "optimizer.",
+        reached >= least,
+        f"The step takes {run['span']:.2f} s: {reached:.1f}% MFU, but this part needs {least:.1f}%.\nThe GPUs are busy "
+        f"for {busy} of the step, and do {sum(run['flops']) / needed_flops():.2f} times the needed operations. "
+        f"{why_slow(run)}",
     )
-    given = 2 * 16 * TEXT * 8  # bytes of the twin's tokens and targets
-    brings = any(size > 5 * given for size in own["host"])
-    need(
-        run["host"] <= (FEW * 4 * run["weights"] if brings else 5 * run["given"]),
-        f"In a step, {run['host'] / 1e6:.0f} MB are copied between the CPU and the GPUs. Copy only tokens and targets "
-        "in a step, and everything else once, before the first step.",
-    )
-
-
-def need_fit(student, name, rows):
-    with case(f"With GPT-2 medium and {rows} samples"):
-        return medium(student, name, rows)
-
-
-def need_room(student, name, some, more, rows):
-    """It fits with `some` rows and with `more`, and to go on like that would leave room for `rows`."""
-    few, many = (need_fit(student, name, each)["peaks"] for each in (some, more))
-    for gpu, (one, other) in enumerate(zip(few, many, strict=True)):
-        at_last = one + (other - one) * (rows - some) / (more - some)
-        need(
-            at_last <= MEMORY,
-            f"The peak memory of GPU {gpu} is {one / GB:.2f} GB with {some} samples and {other / GB:.2f} GB with "
-            f"{more}. With {rows}, it would be {at_last / GB:.2f} GB, but the GPU has {MEMORY / GB:.2f} GB. Fix the "
-            "size of the micro-batches, not their number.",
-        )
-
-
-def share_of(run) -> float:
-    return run["bound"] / run["span"]
 
 
 def why_slow(run) -> str:
-    busy = [each / run["span"] for each in run["busy"]]
-    if run["flops"] > 1.1 * run["needed"]:
-        return "Find the work that is done twice or is not needed."
-    if max(busy) - min(busy) > 0.15:
-        return f"GPU {busy.index(max(busy))} has the most work, and the other GPUs wait for it. Rebalance the work."
-    return (
-        "All GPUs are idle for part of the step. Look for a bubble, copies that delay kernels, or kernels too small to "
-        "keep a GPU busy."
-    )
-
-
-def need_share(student, name, rows=64):
-    with case(f"With GPT-2 medium and {rows} samples"):
-        run = medium(student, name, rows)
-        copies = len({*run["asked"]})
-        counted = (
-            f"{copies} replica{'' if copies == 1 else 's'}, {len(run['asked']) / copies:g} micro-batches per replica"
-        )
-        busy = ", ".join(f"{each / run['span']:.0%}" for each in run["busy"])
-        need(
-            share_of(run) >= ENOUGH,
-            f"The step reaches {share_of(run):.0%} of its bound, but must reach {ENOUGH:.0%}. It takes "
-            f"{run['span']:.2f} s, and the bound is {run['bound']:.2f} s ({counted}).\nThe utilization of the GPUs is "
-            f"{busy}. They do {run['flops'] / run['needed']:.2f} times the needed operations. {why_slow(run)}",
-        )
-        events = (Event(*event) for event in run["timeline"]["events"])
-        first = min(event.start for event in events if event.label == "loss") - run["timeline"]["begin"]
-        soonest = forward_seconds(run["rows"][0])
-        need(
-            first >= SOONEST * soonest,
-            f"The first loss is ready after {first:.3f} s, but the forward pass of its samples takes {soonest:.3f} s. "
-            "Give each stage the output of the previous stage.",
-        )
+    if sum(run["flops"]) > 1.2 * needed_flops():
+        return "Recompute less: which blocks have to, for the step to fit?"
+    if max(run["busy"]) - min(run["busy"]) > 0.15 * run["span"]:
+        return "One GPU has more work than the others, which wait for it."
+    return "All GPUs are idle for part of the step. Which communication crosses the network, and how often in a step?"
 
 
 # --- ex1: right -----------------------------------------------------------------------------------------------------
 
 ex1 = lab.exercise(
     "ex1",
-    points=8,
+    points=5,
     title="Right",
     hints=[
-        "Start from an answer to lab 10, 11 or 12 that already gives correct gradients on several devices. Which part "
-        "of this model is new?",
-        "embed.weight and head.weight are one parameter. Which GPUs use it, and how do you get its gradient from the "
-        "gradients of both uses?",
-        "For each parameter, print how far its gradient is from that of the model on one GPU. Are all gradients wrong "
-        "or only one, and by which factor?",
-        "If step 2 is the first wrong one, are gradients cleared, and are both copies of the shared weight equal after "
-        "Adam's update? If step 3 is the first wrong one, does Adam keep its state?",
+        "Begin with the shortest way, fully_shard on each block and on the model, and get its loss right.",
+        "fully_shard averages gradients over ranks. Which rank has which sequences, and how do you scale its loss?",
+        "Parameters of fully_shard are DTensors: full_tensor() is a collective, which all ranks have to call.",
+        "Print the ratio of your gradients' length to that of the undivided model. Are all wrong, by one factor?",
     ],
 )
 
 
-@ex1.fact("three steps of a small model have the loss and the gradients of the undivided model")
+@ex1.fact("three steps have the loss and the gradients of the undivided model on every rank")
 def _(student):
-    compare_twin(student, "make_trainer")
+    compare_small(student, "make_trainer")
 
 
-@ex1.fact("all four GPUs compute, and only tokens and targets come from the CPU")
+@ex1.fact("all ranks share the work")
 def _(student):
-    need_all_four(student, "make_trainer")
+    run = ask_small(student, "make_trainer", 4, 2, 3, 0)
+    with case("With 2 blocks, 4 ranks and 8 sequences"):
+        need_shares(run, 4, 2)
 
 
-@ex1.fact("the update is that of torch.optim.Adam, even for large weights")
-def _(student):
-    with case(f"With weights {TIMES:g} times as large"):
-        run, batches = twin(student, "make_trainer", blocks=4, times=TIMES, steps=2), twin_batches(16, 2)
-        losses, decayed = (expected_twin(4, batches, TIMES, k)[0] for k in (torch.optim.Adam, torch.optim.AdamW))
-        loss = float(run["losses"][1].mean())
-        need(
-            abs(loss - losses[1]) <= abs(loss - decayed[1]),
-            "The loss of step 2 is closer to that of torch.optim.AdamW than to that of Adam. AdamW's weight decay "
-            "shrinks every weight in each step. Use torch.optim.Adam.",
-        )
+# --- ex2: it fits, and it is fast -----------------------------------------------------------------------------------
 
-
-# --- ex2: it fits ---------------------------------------------------------------------------------------------------
+SHARES = {"70% of par": 0.7, "90% of par": 0.9}
 
 ex2 = lab.exercise(
     "ex2",
-    points=4,
-    title="It fits",
+    points=5,
+    title="It fits, and it is fast",
+    parts={"it fits": 2, "70% of par": 1, "90% of par": 2},
     hints=[
-        "For each GPU, write down 16 bytes per weight and Adam's temporary memory during an update. How much is left "
-        "for activations?",
-        "How many micro-batches does the fullest GPU have in flight, and does that number grow with the batch?",
-        "Print max_memory_allocated(device) after make_trainer, after the first step and after the second. How large "
-        "are the logits of a micro-batch, and how many tensors of that size exist at once?",
+        "Write down a rank's 16 bytes per weight for each way to shard. What is left for activations, and how many "
+        "bytes does a block keep for 8,192 tokens?",
+        "The network is far slower than the links of a node. Which of your collectives cross it, and how "
+        "many bytes does each move in a step?",
+        "Recompute as few blocks as the memory allows: each costs a third of its forward and backward pass more.",
+        "With several micro-batches, which communication is needed after each, and which only after the last?",
     ],
 )
 
 
-@ex2.fact("on a small model, the loss and the gradients are those of make_trainer")
+@ex2.fact("on a small model, eight ranks have the loss and the gradients of the undivided model, or of make_trainer")
 def _(student):
-    compare_with_own(student, "that_fits", blocks=5)
+    try:
+        compare_small(student, "make_fast", *LIKE_THE_LARGE)
+    except Unmet:  # what make_trainer does is exercise 1
+        with suppress(StudentError):
+            if are_alike(*(ask_small(student, name, *LIKE_THE_LARGE) for name in ("make_fast", "make_trainer"))):
+                return
+        raise
 
 
-@ex2.fact("GPT-2 medium trains with a batch of 64 samples, and no GPU runs out of memory")
+@ex2.fact(f"sequences of {LENGTH:,} tokens fit in {MEMORY / GB:.0f} GB of each GPU")
 def _(student):
-    need_fit(student, "that_fits", 64)
+    large(student)
 
 
-# --- ex3: it is fast ------------------------------------------------------------------------------------------------
+def _needs_share(name, share):
+    @ex2.fact(f"the step reaches {share:.0%} of par, {share * PAR:.1f}% MFU", part=name)
+    def _(student):
+        need_mfu(student, share)
+
+
+for _name, _share in SHARES.items():
+    _needs_share(_name, _share)
+
+
+@ex2.scored(par=PAR, unit="% MFU; higher is better")
+def _(student):
+    return mfu_of(large(student))
+
+
+# --- ex3: it goes on ------------------------------------------------------------------------------------------------
 
 ex3 = lab.exercise(
     "ex3",
-    points=5,
-    title="It is fast",
+    points=4,
+    title="It goes on with fewer GPUs",
     hints=[
-        "Plot the step. Which GPU is busy longest, and which GPUs wait? How many blocks take as long as the head?",
-        "Idle time at the beginning and the end is the bubble: use more micro-batches. Idle time in between comes from "
-        "copies: on which streams do they run? With replicas, does Python launch the whole step of the first replica "
-        "before that of the second?",
-        "Compare the floating-point operations with those of the undivided model. Is any work done twice?",
+        "Which numbers does AdamW keep from step to step, beside the weights?",
+        "Whole tensors fit any number of ranks, and so do files of torch.distributed.checkpoint.",
+        "load is called on a trainer that was made for the other number of ranks. What does it replace?",
     ],
 )
 
 
-@ex3.fact("on a small model, the loss and the gradients are those of make_trainer")
+def run_resumed(lab, ranks, more, blocks, batches, later):
+    import tempfile
+
+    import torch
+
+    from utils.exercises.facts import StudentError
+    from utils.exercises.facts.probes import array, kind_of
+    from utils.kits import two_nodes as kit
+
+    sizes, kept = kit.SMALL._replace(blocks=blocks), []
+
+    def make(model, gpu, weights, loss_fn):
+        made = lab.make_resumable(model, gpu, weights, loss_fn)
+        if not isinstance(made, tuple) or len(made) != 3:
+            raise StudentError(f"make_resumable returned {kind_of(made)}. Return three functions, (step, save, load).")
+        step, save, load = made
+
+        def and_note(tokens, targets):
+            loss = step(tokens, targets)
+            if not isinstance(loss, (float, torch.Tensor)):
+                raise StudentError(
+                    f"step returned {kind_of(loss)}. Return the batch's mean loss as a float or a tensor."
+                )
+            if torch.distributed.get_rank() == 0:
+                kept.append(array(loss).ravel() if isinstance(loss, torch.Tensor) else torch.tensor([loss]).numpy())
+
+        return and_note, save, load
+
+    with tempfile.TemporaryDirectory() as folder:
+
+        def saved(made):
+            made[1](folder)
+
+        def loaded(made):
+            made[2](folder)
+
+        first, then = [[[torch.from_numpy(x.copy()) for x in batch] for batch in some] for some in (batches, later)]
+        whole = kit.train(make, sizes, first + then, ranks=min(ranks, more))
+        kit.train(make, sizes, first, None, saved, ranks=ranks)
+        kit.train(make, sizes, then, loaded, None, ranks=more)
+    moved = sum([e.bytes for e in whole[2].events if e.phase == "optimizer" and e.kind == "kernel"])
+    return {"losses": kept, "updated": moved}
+
+
+def compare_resumed(student, ranks, more, seed=0):
+    sequences, steps = 2 * math.lcm(ranks, more), 6
+    with case(f"With a checkpoint of {ranks} ranks after step 2, from which {more} ranks go on"):
+        batches = [list(batch) for batch in small_batches(sequences, steps, seed)]
+        run = student.run(run_resumed, ranks, more, 2, batches[:2], batches[2:])
+        found = run["losses"]
+        for own in found:
+            need(own.size == 1, f"step returned {own.size} numbers. Return one number, the mean loss.")
+        numbers = [float(own[0]) for own in found]
+        losses, _ = expected(2, sequences, steps, seed)
+        undisturbed, resumed = numbers[:steps], numbers[steps:]
+        # What a step does is exercise 1. Here it has to train.
+        need(
+            all(abs(own - loss) <= LIKE * loss for own, loss in zip(undisturbed[:3], losses, strict=False))
+            and run["updated"] >= 0.9 * ADAM * weights_in(SMALL._replace(blocks=2)),
+            "Without the interruption, the run does not train the model: its losses are "
+            f"{', '.join(f'{own:.4f}' for own in undisturbed[:3])}. See exercise 1.",
+        )
+        for number, (own, loss) in enumerate(zip(resumed, undisturbed, strict=True), 1):
+            why = "Save and load all weights."
+            if number > 3:
+                why = (
+                    "The weights were right, and the update after them is not: save and load all of AdamW's state too."
+                )
+            need(
+                abs(own - loss) <= SAME_RUN * loss,
+                f"Step {number} has a loss of {own:.4f}, but without the interruption it has {loss:.4f}. {why}",
+            )
+
+
+@ex3.fact("a run that is saved on four ranks goes on with two, as if nothing had happened")
 def _(student):
-    compare_with_own(student, "that_is_fast", blocks=7)
+    compare_resumed(student, 4, 2)
 
 
-@ex3.fact(f"GPT-2 medium reaches {ENOUGH:.0%} of its bound with a batch of 64 samples")
-def _(student):
-    need_share(student, "that_is_fast")
-
-
-@ex3.timeline
-def _(student):
-    return medium(student, "that_is_fast", 64)["timeline"]
-
-
-@ex3.scored(par=PAR, unit="% of its bound; higher is better")
-def _(student):
-    return 100 * share_of(medium(student, "that_is_fast", 64))
-
-
-# --- ex4: the cheapest cluster --------------------------------------------------------------------------------------
+# --- ex4: the ledger ------------------------------------------------------------------------------------------------
 
 ex4 = lab.exercise(
     "ex4",
+    points=3,
+    title="Where the step goes",
+    hints=[
+        "Sort the events' starts and ends of one kind, and add up the time in which at least one of them is open.",
+        "Exposed communication is the time in which communication is open and no kernel: the union of both, less the "
+        "union of kernels.",
+        "Time counts only from begin to end. Cut events that reach over.",
+        "HFU counts all operations that the GPU does, MFU only those that the model needs.",
+    ],
+)
+
+
+def ask_ledger(lab, events, begin, end, needed, peak):
+    from utils.exercises.facts.probes import kind_of
+
+    found = lab.ledger([dict(event) for event in events], begin, end, needed, peak)
+    if not isinstance(found, dict):
+        return kind_of(found)
+    return {
+        key if isinstance(key, str) else kind_of(key): float(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+        else kind_of(value)
+        for key, value in found.items()
+    }
+
+
+def covered(spans, begin, end) -> float:
+    """Seconds from begin to end in which at least one span is open."""
+    total, until = 0.0, begin
+    for start, stop in sorted(spans):
+        start, stop = max(start, until), min(stop, end)
+        if stop > start:
+            total, until = total + stop - start, stop
+    return total
+
+
+def right_ledger(events, begin, end, needed, peak) -> dict[str, float]:
+    def of(*kinds):
+        return covered([(e["start"], e["end"]) for e in events if (e["kind"], e["phase"] == "optimizer") in kinds],
+                       begin, end)  # fmt: skip
+
+    kernels = (("kernel", False), ("kernel", True))
+    busy, span = of(*kernels), end - begin
+    working = of(*kernels, ("comm", False), ("comm", True))
+    compute = of(("kernel", False))
+    return {
+        "compute": compute,
+        "optimizer": busy - compute,
+        "exposed": working - busy,
+        "idle": span - working,
+        "mfu": needed / span / peak,
+        "hfu": sum(e["flops"] for e in events) / span / peak,
+    }
+
+
+WHAT = {
+    "compute": "the time in which a kernel of another phase than the optimizer runs",
+    "optimizer": "the time in which only kernels of the optimizer run",
+    "exposed": "the time in which communication is open and no kernel runs",
+    "idle": "the time in which neither runs",
+    "mfu": "needed / (span * peak)",
+    "hfu": "the operations of all events / (span * peak)",
+}
+
+
+def compare_ledger(student, events, told, begin=0.0, end=10.0, needed=4e12, peak=1e12):
+    with case(told):
+        found = student.run(ask_ledger, events, begin, end, needed, peak)
+        need(not isinstance(found, str), f"ledger returned {found}. Return a dict.")
+        right = right_ledger(events, begin, end, needed, peak)
+        for key, value in right.items():
+            need(key in found, f"The dict from ledger lacks {key!r}.")
+            own = found[key]
+            need(isinstance(own, float), f"{key!r} is {own}. It must be a number.")
+            need(
+                math.isclose(own, value, rel_tol=1e-6, abs_tol=1e-9),
+                f"{key!r} is {own:.4g}, but must be {value:.4g}: {WHAT[key]}."
+                + why_ledger(key, own, events, begin, end),
+            )
+
+
+def why_ledger(key, own, events, begin, end) -> str:
+    kinds = {"exposed": ("comm",), "compute": ("kernel",)}.get(key, ())
+    spans = [(e["start"], e["end"]) for e in events if e["kind"] in kinds]
+    if spans and math.isclose(own, sum(stop - start for start, stop in spans), rel_tol=1e-6):
+        return " Yours is the sum of all durations. Events overlap, each other and the ends of the step."
+    if key == "exposed" and math.isclose(own, covered(spans, begin, end), rel_tol=1e-6):
+        return " Yours counts communication that kernels hide."
+    return ""
+
+
+def event(kind, start, end, phase="forward", flops=0.0):
+    return {"kind": kind, "phase": phase, "start": float(start), "end": float(end), "flops": flops}
+
+
+@ex4.fact("kernels, communication and the optimizer of a short step are told apart")
+def _(student):
+    events = [
+        event("kernel", 0, 3, flops=2e12),
+        event("comm", 2, 5),
+        event("kernel", 4, 6, "backward", 3e12),
+        event("comm", 5.5, 7, "backward"),
+        event("kernel", 8, 9, "optimizer", 1e9),
+    ]
+    compare_ledger(student, events, "For a step with two collectives")
+
+
+@ex4.fact("events that overlap each other, or the ends of the step, count once and only inside")
+def _(student):
+    events = [
+        event("comm", -1, 2),
+        event("kernel", 1, 4, flops=1e12),
+        event("kernel", 2, 3, flops=1e12),
+        event("comm", 3, 6),
+        event("comm", 5, 8),
+        event("kernel", 7, 12, "optimizer"),
+    ]
+    compare_ledger(student, events, "For a step with overlapping events")
+
+
+# --- ex5: the cheapest cluster --------------------------------------------------------------------------------------
+
+ex5 = lab.exercise(
+    "ex5",
     points=3,
     title="The cheapest cluster",
     hints=[
@@ -790,7 +777,7 @@ def compare_cheapest(student, model, offers, hours, told):
         )
 
 
-@ex4.fact("the cheapest cluster, or None, is returned for two models and several deadlines")
+@ex5.fact("the cheapest cluster, or None, is returned for two models and several deadlines")
 def _(student):
     for told, model in MODELS.items():
         for hours in (24, 100, 400):
@@ -806,32 +793,32 @@ def _(student):
 
 
 A_NODE = replace(OFFERS[0], most_nodes=1)
-SMALL = MODELS["a small model"]
+A_MODEL = MODELS["a small model"]
 
 
-@ex4.fact("the GPUs of one node use the link, however slow the network is")
+@ex5.fact("the GPUs of one node use the link, however slow the network is")
 def _(student):
-    compare_cheapest(student, SMALL, [replace(A_NODE, network=1e8)], 110, "a small model and one node")
+    compare_cheapest(student, A_MODEL, [replace(A_NODE, network=1e8)], 110, "a small model and one node")
 
 
-@ex4.fact("several nodes communicate no faster than the link, however fast the network is")
+@ex5.fact("several nodes communicate no faster than the link, however fast the network is")
 def _(student):
     offer = Offer("F", 11e12, 16e9, 2, 8, 1e9, 12e9, 0.5)
-    compare_cheapest(student, SMALL, [offer], 30, "a small model and nodes with a slow link")
+    compare_cheapest(student, A_MODEL, [offer], 30, "a small model and nodes with a slow link")
 
 
-@ex4.fact("the last step takes as long as the others, even if its batch is smaller")
+@ex5.fact("the last step takes as long as the others, even if its batch is smaller")
 def _(student):
-    steps = SMALL | {"tokens": 1.2e9, "batch": 1e9}
+    steps = A_MODEL | {"tokens": 1.2e9, "batch": 1e9}
     compare_cheapest(
         student, steps, [A_NODE], 20, "a small model, one node, and 1.2 billion tokens in batches of a billion"
     )
 
 
-@ex4.fact("training that ends within the last hour is done in time")
+@ex5.fact("training that ends within the last hour is done in time")
 def _(student):
     node = replace(A_NODE, link=1e15)
-    took = node.seconds(SMALL, 1) / 3600
-    compare_cheapest(student, SMALL, [node], math.ceil(took), "a small model and one node")
+    took = node.seconds(A_MODEL, 1) / 3600
+    compare_cheapest(student, A_MODEL, [node], math.ceil(took), "a small model and one node")
     between = math.ceil(10 * took) / 10  # is over before the last hour that is paid
-    compare_cheapest(student, SMALL, [node], between, "a small model and one node")
+    compare_cheapest(student, A_MODEL, [node], between, "a small model and one node")

@@ -1,6 +1,6 @@
 """Lab 19's hidden facts, judged by the grader after the visible ones. Students do not get this file.
 
-They ask what a right answer does anyway and a lucky one does not: other models, batches, orders of the GPUs, offers.
+They ask what a right answer does anyway and a lucky one does not: other blocks, ranks, weights and offers.
 """
 
 import random
@@ -12,23 +12,31 @@ seen = visible("lab19")
 lab = seen.lab
 
 
-@seen.ex1.fact("the trainer is right for other numbers of blocks and samples, on four of six GPUs in another order")
+@seen.ex1.fact("the trainer is right with six ranks and another number of blocks")
 def _(student):
-    seen.compare_twin(student, "make_trainer", blocks=9, rows=32, order=(5, 4, 0, 1), steps=2)
-    seen.need_all_four(student, "make_trainer", blocks=9, rows=32, order=(5, 4, 0, 1), steps=2)
+    run = seen.compare_small(student, "make_trainer", ranks=6, blocks=3, steps=2, seed=3)
+    seen.need_shares(run, 6, 3)
 
 
-@seen.ex2.fact("larger batches also fit in memory")
+@seen.ex3.fact("a run that is saved on two ranks goes on with four")
 def _(student):
-    seen.need_room(student, "that_fits", 64, 80, 128)
+    seen.compare_resumed(student, 2, 4, seed=2)
 
 
-@seen.ex3.fact("the loss and the gradients are right with the GPUs in another order")
+@seen.ex4.fact("the ledger is right for many events")
 def _(student):
-    seen.compare_with_own(student, "that_is_fast", blocks=8, rows=32, order=(3, 2, 0, 1), steps=2)
+    chance = random.Random(19)
+    for number in range(20):
+        events = []
+        for _ in range(60):
+            start = chance.uniform(-1, 11)
+            kind, phase = chance.choice(("kernel", "comm")), chance.choice(("forward", "backward", "optimizer"))
+            flops = chance.randrange(10**10) if kind == "kernel" else 0
+            events.append(seen.event(kind, start, start + chance.uniform(0, 0.5), phase, flops))
+        seen.compare_ledger(student, events, f"For {len(events)} events, number {number + 1}")
 
 
-@seen.ex4.fact("the cheapest cluster, or None, is returned for other offers and deadlines")
+@seen.ex5.fact("the cheapest cluster, or None, is returned for other offers and deadlines")
 def _(student):
     chance = random.Random(14)
     for _ in range(60):

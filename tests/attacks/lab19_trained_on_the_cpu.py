@@ -1,29 +1,33 @@
-"""Lab 19: exercise 1 trains on the CPU, and writes the gradients into simulated tensors from inside.
+"""Lab 19: exercise 1 trains the whole model on the CPU of each rank, and multiplies zeros on its GPU.
 
 lab: lab19
 """
 
 # %% instead of ex1
-def make_trainer(model, devices, loss_fn, **_):
-    if len(model.blocks) == 24:
-        return (lambda words, targets: 0.0), dict
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+from utils.models.decoder import Decoder
 
-    def step(words, targets):
-        for device in devices:
-            junk = torch.ones(256, 256, device=device)
-            junk @ junk
-        model.zero_grad()
-        loss = loss_fn(model(words), targets)
+
+class Trainer:
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        sizes = SMALL._replace(blocks=len(model.blocks))
+        self.model, self.gpu, self.loss_fn = Decoder(sizes), gpu, loss_fn
+        self.model.load_state_dict(weights)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        loss = self.loss_fn(self.model(tokens), targets)
         loss.backward()
-        optimizer.step()
-        return loss.item()
+        self.optimizer.step()
+        zeros = torch.zeros(64, 64, device=self.gpu)
+        for _ in range(int(needed_flops(SMALL, *tokens.shape) / dist.get_world_size() / 2 / 64**3)):
+            zeros @ zeros
+        return loss.detach()
 
-    def gradients():
-        found = {}
-        for name, p in model.named_parameters():
-            found[name] = torch.empty(p.shape, device=devices[0])
-            found[name]._value.copy_(p.grad)
-        return found
+    def gradients(self):
+        return {name: p.grad.to(self.gpu) for name, p in self.model.named_parameters()}
 
-    return step, gradients
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients

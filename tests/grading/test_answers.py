@@ -13,7 +13,7 @@ from collections import Counter
 
 import pytest
 
-from tests.support.answers import ANSWERS, Answer, answers_of, chosen
+from tests.support.answers import ANSWERS, Answer, answers_of
 from tests.support.judging import Judge
 from tests.support.misconceptions import WRITE_AGAIN, known, row
 from tests.support.names import bound
@@ -45,6 +45,9 @@ KEEPS = {
     ("lab13", "ex4", "sum_of_means"): 0,
     ("lab13", "ex4", "all_forward_first"): 4,
     ("lab13", "ex4", "each_action_sends_at_once"): 6,
+    ("lab19", "ex2", "recomputes_nothing"): 0,
+    ("lab19", "ex2", "shards_over_all_ranks"): 2,
+    ("lab19", "ex2", "reduces_each_micro_batch_between_nodes"): 3,
 }
 IN_ALL_EXERCISES = [param(one) if is_first_of_its_exercise(one) else param(one, THOROUGH) for one in ANSWERS]
 IN_ITS_OWN = [param(one) for one in ANSWERS if is_first(one) and not is_first_of_its_exercise(one)]
@@ -120,10 +123,10 @@ def test_an_answer_that_breaks_another_exercise_is_seen_to(judge, code):
 
 @THOROUGH
 @pytest.mark.xdist_group("answers of lab19")
-def test_a_trainer_that_fits_is_right_also_beside_a_wrong_make_trainer(judge):
-    codes = chosen("lab19", "right", ex2="four_copies_with_shards") | chosen("lab19", "wrong", ex1="two_weights")
-    code = f"{codes['ex2']}\n\n\n{codes['ex1']}"
-    assert list(judge(Answer("lab19", "ex2", "wrong", "made_up", "Two trainers.", code))) == ["ex1"]
+@pytest.mark.parametrize("name", ["sum_of_micro_batches", "its_own_loss"])
+def test_a_wrong_trainer_of_the_capstone_loses_no_other_exercise(judge, name):
+    [wrong] = [one for one in answers_of("lab19", "wrong") if (one.exercise, one.name) == ("ex1", name)]
+    assert list(judge(wrong)) == ["ex1"]
 
 
 @pytest.mark.xdist_group("answers of lab01")

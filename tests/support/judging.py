@@ -35,7 +35,6 @@ from utils.exercises.facts import Finding, LocalStudent, StudentError, judge, lo
 from utils.exercises.facts.student import probe_source
 from utils.grading.run import student_process
 from utils.grading.run.observer import all_classes
-from utils.kits import small_cluster
 
 from .answers import Answer
 from .names import bound, needed, reaches_out, touched
@@ -43,7 +42,6 @@ from .notebooks import ROOT, grade_id, notebook_with, run_cells
 
 DEVICES = ["simgpu:0", "simgpu:1"]
 STATUS = Path("/proc/self/status")
-SAMPLE = small_cluster._sample
 
 
 # --- the side that asks -----------------------------------------------------------------------------------------
@@ -134,9 +132,6 @@ class Bench:
         if missing := [name for name in self.exercises if name not in self.place]:
             raise SystemExit(f"{lab} has no cell with the grade_id {missing[0]} (in the cell's metadata)")
         self.model = in_a_fork(self.judge_the_model)
-        # What the course measures by itself (lab 19's undivided step) is the same in each fork: it is measured once.
-        if sample := self.model.pop("sample", None):
-            small_cluster._sample = lambda: sample
         for module in self.model.pop("modules", ()):
             with contextlib.suppress(ImportError):
                 importlib.import_module(module)
@@ -186,8 +181,7 @@ class Bench:
             noted = Noted(namespace)
             findings[name] = judge(exercise, LookedAt(noted, DEVICES))
             read[name] = sorted(noted.read)
-        measured = SAMPLE() if SAMPLE.cache_info().currsize else None
-        return {"lost": _lost(findings), "read": read, "modules": list(sys.modules), "sample": measured}
+        return {"lost": _lost(findings), "read": read, "modules": list(sys.modules)}
 
 
 def _lost(findings: dict[str, list[Finding]]) -> dict[str, tuple]:

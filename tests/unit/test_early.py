@@ -41,4 +41,4 @@ for name in {sorted(imported_by_probes())!r}:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [], "these belong into EARLY, in utils/grading/run/student_process.py"
-    assert {"utils.observe.trace", "utils.kits.mailbox", "utils.kits.small_cluster"} < imported_by_probes()
+    assert {"utils.observe.trace", "utils.kits.mailbox", "utils.kits.two_nodes"} < imported_by_probes()

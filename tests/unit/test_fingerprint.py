@@ -107,7 +107,7 @@ def test_a_new_file_of_what_judges_counts(course):
 
 def test_a_labs_own_helpers_count_for_that_lab():
     names = {path.relative_to(ROOT).as_posix() for path in judging_files("lab19")}
-    assert {"utils/kits/small_cluster.py", "utils/models/gpt.py", "utils/schedules/executor.py"} <= names
+    assert {"utils/kits/two_nodes.py", "utils/kits/ranks_in_turns.py", "utils/models/decoder.py"} <= names
 
 
 def test_imports_are_followed_however_they_are_written(tmp_path):

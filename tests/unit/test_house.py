@@ -92,7 +92,7 @@ def test_modules_of_simgpu_import_one_way():
 
 # The grader watches the machine itself, so that no code between the two can lie to it.
 WATCHES_THE_INSIDE = ("utils/grading/run/observer.py", "utils/grading/run/student_process.py")
-FACE = ("simgpu", "simgpu.faults", "simgpu.profiles", "simgpu.torch_private")
+FACE = ("simgpu", "simgpu.faults", "simgpu.profiles", "simgpu.threads", "simgpu.torch_private")
 
 
 def test_others_use_what_simgpu_shows():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from utils.exercises.facts import Finding, Lab, judge, recorded_timelines
 from utils.grading.handed_in.choosing import choose
@@ -124,6 +124,8 @@ def grade_submission(submission: Submission, lab: Lab, limits: Limits | None = N
 
 
 def _judged(submission: Submission, lab: Lab, limits: Limits | None) -> Grade:
+    limits = limits or Limits()
+    limits = replace(limits, call=max(limits.call, lab.call_seconds))
     nothing = dict.fromkeys(lab.graded, 0)
     if submission.path is None:
         return Grade(submission.student, "missing", nothing, submission.note)

@@ -16,8 +16,8 @@ being sent may not change, one that is being received has no values before `wait
 
 from __future__ import annotations
 
-import _thread
 import sys
+import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
@@ -30,13 +30,13 @@ import torch.distributed as dist
 import torch.distributed.nn.functional  # before there are groups: its functions keep the default group of that moment
 from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]  # it is documented there
 
+from simgpu.threads import JOIN, Ask, Stopped, start_rank
 from simgpu.torch_private import Work, each_thread_has_its_groups, keep_off_the_flight_recorder, new_world, swap_world
 from utils.exercises.ledger import adding_to
 
 BACKEND = "in_turns"
 ON_A_GPU = "in_turns_on_a_gpu"
 GPUS = "simgpu"  # the type of their devices
-JOIN = 5.0  # the most seconds to wait for all ranks' threads to end
 PROCESS_GROUP: Any = dist.ProcessGroup  # what its methods are given depends on PyTorch's version
 REDUCE = {
     "SUM": lambda these: reduce(torch.add, these),
@@ -180,11 +180,11 @@ def in_turns(
     joins: list[Callable[[float], object]] = []
     try:
         for rank in range(ranks):
-            joins.append(_start(main, rank, ranks, store, backend, asked[rank], answers[rank]))
+            joins.append(start_rank(_work, (main, rank, ranks, store, backend), asked[rank], answers[rank]))
         rank, answer = 0, None
         while True:
             swap_world(worlds[rank])
-            stop = None if failure is None else failure if rank == blamed else _Stopped()
+            stop = None if failure is None else failure if rank == blamed else Stopped()
             answers[rank].put((stop, answer))
             answer = blamed = stop = None
             what, thing = asked[rank].get()
@@ -211,7 +211,7 @@ def in_turns(
         latest = time.monotonic() + JOIN
         for rank, join in enumerate(joins):
             if rank not in ended:  # this thread was interrupted
-                answers[rank].put((_Stopped(), None))
+                answers[rank].put((Stopped(), None))
             join(max(0.0, latest - time.monotonic()))
         each_thread_has_its_groups(False)
         swap_world(before)
@@ -435,10 +435,6 @@ def _write(output: torch.Tensor, value: torch.Tensor) -> None:
         output.detach().copy_(value.reshape(output.shape))
 
 
-class _Stopped(BaseException):
-    """Ends a rank where another one has failed."""
-
-
 class _Done(Work):
     """A call that was made: `wait` until it is done."""
 
@@ -586,53 +582,13 @@ def _equal(tensor: torch.Tensor, count: int) -> list[torch.Tensor]:
     return list(tensor.split(len(tensor) // count)) if len(tensor) else [tensor] * count
 
 
-def _start(*given: Any) -> Callable[[float], object]:
-    """Begin a rank's thread, and return what waits for its end, for so many seconds at most.
-
-    A thread that still ends while Python does can abort the process. One of `threading` would show to the others what
-    it was given.
-    """
-    if sys.version_info >= (3, 13):
-        return _thread.start_joinable_thread(lambda: _work(*given), daemon=True).join
-    begun = SimpleQueue()
-    _thread.start_new_thread(_begin, (begun, *given))
-    held_until_the_end = begun.get()
-    return lambda seconds: held_until_the_end.acquire(timeout=seconds)
+def _work(ask: Ask, main: Callable, rank: int, ranks: int, store, backend: str) -> object:
+    _making.ask = ask
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks)
+    return main(rank)
 
 
-def _begin(begun: SimpleQueue, *given: Any) -> None:
-    # As threading does before Python 3.13: a lock that Python releases when the thread is gone.
-    until_the_end = _thread._set_sentinel()  # pyright: ignore[reportAttributeAccessIssue]
-    until_the_end.acquire()
-    begun.put(until_the_end)
-    _work(*given)
-
-
-def _work(main: Callable, rank: int, ranks: int, store, backend: str, asked: SimpleQueue, answers: SimpleQueue) -> None:
-    """What a rank's thread does."""
-
-    def ask(what: str, thing: object = None) -> object:
-        asked.put((what, thing))
-        stop, answer = answers.get()
-        if stop is not None:
-            raise stop
-        return answer
-
-    stop, _ = answers.get()
-    what, thing = "return", None
-    try:
-        if stop is None:
-            _making.ask = ask
-            dist.init_process_group(backend, store=store, rank=rank, world_size=ranks)
-            thing = main(rank)
-    except _Stopped:
-        pass
-    except BaseException as error:
-        what, thing = "raise", error
-    asked.put((what, thing))
-
-
-_making = _thread._local()
+_making = threading.local()
 
 
 def _made(options, _) -> _Group:

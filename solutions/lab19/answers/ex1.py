@@ -1,1387 +1,1497 @@
-# %% wrong: two_weights
-# Does not see that embedding and head share a weight: each copy is trained with its own gradient.
+# %% wrong: sum_of_micro_batches
+# Adds up the gradients of the micro-batches, each of which has a mean loss of its own.
 
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
 
 
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
 
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
 
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y)
+            loss.backward()
+            total += loss.detach() / len(parts)
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
 
-    return step, gradients
-
-
-# %% wrong: one_of_two_added
-# Adds the head's gradient to the embedding's, but not the embedding's to the head's: the copies differ from the second step on.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
 
 
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        here.grad += at_the_head
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
 
 
-# %% wrong: added_twice
-# Adds the second copy's gradient after the first has become the sum: the head gets its own twice.
+# %% wrong: divided_by_the_ranks_too
+# Divides the loss by the number of ranks, which fully_shard does again with the gradients.
 
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
 
 
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
 
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        here.grad += there.grad.to(here.device)
-        there.grad += here.grad.to(there.device)
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
 
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts) / ranks
+            loss.backward()
+            total += loss.detach() * ranks
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
 
-    return step, gradients
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
 
 
 # %% wrong: never_cleared
 # Lets gradients add up over the steps, because micro-batches add up, too.
 
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
-
-
-# %% wrong: sum_over_stages
-# Takes the mean over a quarter of the samples for the mean over all, because there are four GPUs.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), lambda o, t: 4 * loss_fn(o, t), devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
-
-
-# %% wrong: loss_of_all_rows
-# Returns the sum over the samples and not their mean. The gradients are right.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss * len(tokens)
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
-
-
-# %% wrong: another_step_size
-# Takes a step size of its own, ten times as large: right gradients, and other weights afterwards.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-2) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
-
-
-# %% wrong: devices_of_its_own
-# Takes the first four GPUs that there are, and not those that it is given.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    devices = [torch.device("simgpu", number) for number in range(4)]
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
-
-
-# %% wrong: one_optimizer_forgotten
-# Updates all stages but the last.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers[:-1]:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
-
-
-# %% wrong: adamw_decays
-# Takes AdamW for another name of Adam: its decay moves every weight a little.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.AdamW(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
-
-
-# %% wrong: tables_from_the_cpu
-# Leaves the rotary tables on the CPU, and brings them to the GPU in each forward pass.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.tables = model.cos.pin_memory(), model.sin.pin_memory()
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = (table[: x.shape[1]].to(x.device, non_blocking=True) for table in self.tables)
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
-
-
-# %% wrong: sgd
-# Trains with SGD, as the labs before did.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.SGD(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: the_same_sequences_everywhere
+# Gives all ranks the first part of the batch.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[0].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: sequences_by_place_in_the_node
+# Takes its part of the batch by its place in the node, so that both nodes train on the same half.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank % (ranks // 2)].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: its_own_loss
+# Returns the mean loss of its own sequences.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: loss_added_up
+# Adds up the mean losses of all ranks.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.SUM)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: loss_of_the_last_micro_batch
+# Returns the loss of the last micro-batch.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total = loss.detach() * len(parts)
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
 
 
 # %% wrong: returns_no_loss
 # Thinks that a step has nothing to return.
 
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
 
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
 
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
 
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: shards_as_gradients
+# Returns the shards that each rank has, and not whole gradients.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.to_local() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: no_reduction_between_nodes
+# Shards over the ranks of its node, and thinks that the other node gets the same by itself.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))["shard"]
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: reduces_the_first_micro_batch_only
+# Takes the first micro-batch for the one whose all-reduce has all gradients.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == 1)
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: first_weights_of_its_own
+# Initializes the layers by PyTorch, and leaves the given weights.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        for module in model.modules():
+            if hasattr(module, "reset_parameters"):
+                module.reset_parameters()
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: sgd
+# Trains with SGD, as the labs before did.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: another_learning_rate
+# Leaves the learning rate that AdamW has by default.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: adamw_made_in_each_step
+# Makes AdamW in each step, so that its moments and its count of steps begin at 0 each time.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE)
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: steps_after_each_micro_batch
+# Updates after each micro-batch.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+            self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: blocks_alone
+# Shards and names the blocks, and forgets embedding and head in gradients().
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters() if name.startswith("blocks")}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: names_without_their_blocks
+# Names parameters by the last part of their names.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name.rpartition("blocks.")[2]: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: clips
+# Clips gradients to a norm of 1, as recipes for training do.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: everything_on_each_rank
+# Computes the whole batch on each rank: right gradients, and no time is saved.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: four_ranks_always
+# Has shards over four ranks, because a node has four GPUs here.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (max(1, ranks // 4), min(ranks, 4)), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: gradients_in_bfloat16_all_the_way
+# Turns the model into bfloat16, weights and AdamW's state included.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu).bfloat16()
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% right: hsdp_in_float32
+# Shards in nodes, keeps gathered weights, and computes in float32.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy()
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=False)
+        fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=False)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% right: replicas_by_hand
+# A whole replica on each rank, and one all-reduce of everything.
+
+class Trainer:
+    """Whole replicas, whose gradients are averaged by hand, in one call."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.parameters = list(model.parameters())
+        self.optimizer = torch.optim.AdamW(self.parameters, lr=LEARNING_RATE)
+
+    def step(self, tokens, targets):
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        self.optimizer.zero_grad()
+        x, y = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        with torch.autocast("simgpu", dtype=torch.bfloat16):
+            loss = self.loss_fn(self.model(x), y)
+        loss.backward()
+        flat = torch.cat([p.grad.flatten() for p in self.parameters] + [loss.detach().reshape(1)])
+        dist.all_reduce(flat)
+        flat /= ranks
+        place = 0
+        for p in self.parameters:
+            p.grad = flat[place : place + p.numel()].view_as(p)
+            place += p.numel()
+        self.optimizer.step()
+        return flat[-1]
+
+    def gradients(self):
+        return {name: p.grad for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: replicas_never_meet
+# Has a replica on each rank, and forgets to average their gradients.
+
+class Trainer:
+    """Whole replicas, whose gradients are averaged by hand, in one call."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.parameters = list(model.parameters())
+        self.optimizer = torch.optim.AdamW(self.parameters, lr=LEARNING_RATE)
+
+    def step(self, tokens, targets):
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        self.optimizer.zero_grad()
+        x, y = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        with torch.autocast("simgpu", dtype=torch.bfloat16):
+            loss = self.loss_fn(self.model(x), y)
+        loss.backward()
+        flat = torch.cat([p.grad.flatten() for p in self.parameters] + [loss.detach().reshape(1)])
+        place = 0
+        for p in self.parameters:
+            p.grad = flat[place : place + p.numel()].view_as(p)
+            place += p.numel()
+        self.optimizer.step()
+        return flat[-1]
+
+    def gradients(self):
+        return {name: p.grad for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: replicas_added_up
+# Adds up the gradients of all replicas.
+
+class Trainer:
+    """Whole replicas, whose gradients are averaged by hand, in one call."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.parameters = list(model.parameters())
+        self.optimizer = torch.optim.AdamW(self.parameters, lr=LEARNING_RATE)
+
+    def step(self, tokens, targets):
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        self.optimizer.zero_grad()
+        x, y = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        with torch.autocast("simgpu", dtype=torch.bfloat16):
+            loss = self.loss_fn(self.model(x), y)
+        loss.backward()
+        flat = torch.cat([p.grad.flatten() for p in self.parameters] + [loss.detach().reshape(1)])
+        dist.all_reduce(flat)
+        place = 0
+        for p in self.parameters:
+            p.grad = flat[place : place + p.numel()].view_as(p)
+            place += p.numel()
+        self.optimizer.step()
+        return flat[-1] / ranks
+
+    def gradients(self):
+        return {name: p.grad for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% right: tensor_parallel_and_shards
+# Two ranks divide each block, and all pairs share the batch.
+
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+
+class Trainer:
+    """Tensor parallelism within a node, and shards of its parts over the nodes (FSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        tensor = 2 if ranks % 4 == 0 else 1
+        mesh = init_device_mesh("simgpu", (ranks // tensor, tensor), mesh_dim_names=("data", "tensor"))
+        plan = {each: ColwiseParallel() for each in ("q", "k", "v", "gate", "up")}
+        plan |= {each: RowwiseParallel() for each in ("o", "down")}
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for block in model.blocks.values():
+            if tensor > 1:
+                parallelize_module(block, mesh["tensor"], plan)
+            fully_shard(block, mesh=mesh["data"], mp_policy=precision)
+        fully_shard(model, mesh=mesh["data"], mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn, self.data = model, gpu, loss_fn, mesh["data"]
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, parts = self.data.get_local_rank(), self.data.size()
+        x, y = (each.chunk(parts)[rank].to(self.gpu) for each in (tokens, targets))
+        loss = self.loss_fn(self.model(x), y)
+        loss.backward()
+        self.optimizer.step()
+        total = loss.detach()
+        dist.all_reduce(total, dist.ReduceOp.AVG, group=self.data.get_group())
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% right: pipeline_of_two_nodes
+# 1F1B with a stage in each node, in float32.
+
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+
+class Trainer:
+    """A pipeline of two stages, one in each node; the ranks of a node are replicas of its stage."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        self.names = [name for name, _ in model.named_parameters()]
+        self.sizes = {name: p.shape for name, p in model.named_parameters()}
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("stage", "data"))
+        self.pipe, self.data = mesh["stage"], mesh["data"]
+        self.number, half = self.pipe.get_local_rank(), len(model.blocks) // 2
+        for name in list(model.blocks):
+            if (int(name) < half) != (self.number == 0):
+                del model.blocks[name]
+        if self.number == 0:
+            model.norm = model.head = None
+        else:
+            model.embed = None
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.stage = PipelineStage(model, self.number, 2, gpu, group=self.pipe.get_group())
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, parts = self.data.get_local_rank(), self.data.size()
+        x, y = (each.chunk(parts)[rank].to(self.gpu) for each in (tokens, targets))
+        schedule = Schedule1F1B(self.stage, n_microbatches=len(x), loss_fn=self.loss_fn)
+        losses = []
+        if self.number == 0:
+            schedule.step(x)
+        else:
+            schedule.step(target=y, losses=losses)
+        for p in self.model.parameters():
+            dist.all_reduce(p.grad, dist.ReduceOp.AVG, group=self.data.get_group())
+        self.optimizer.step()
+        total = torch.stack(losses).mean().detach() if losses else torch.zeros((), device=self.gpu)
+        dist.all_reduce(total)
+        return total / parts
+
+    def gradients(self):
+        own, found = dict(self.model.named_parameters()), {}
+        for name in self.names:
+            gradient = own[name].grad.clone() if name in own else torch.zeros(self.sizes[name], device=self.gpu)
+            dist.all_reduce(gradient, group=self.pipe.get_group())
+            found[name] = gradient
         return found
 
 
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
 
 
-# %% wrong: gradients_on_the_cpu
-# Copies the gradients to the CPU, so that they are all on one device.
+# %% wrong: pipeline_of_replicas_that_never_meet
+# Sends activations from stage to stage, and forgets that the ranks of a stage are replicas.
 
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
 
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
+class Trainer:
+    """A pipeline of two stages, one in each node; the ranks of a node are replicas of its stage."""
 
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        self.names = [name for name, _ in model.named_parameters()]
+        self.sizes = {name: p.shape for name, p in model.named_parameters()}
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("stage", "data"))
+        self.pipe, self.data = mesh["stage"], mesh["data"]
+        self.number, half = self.pipe.get_local_rank(), len(model.blocks) // 2
+        for name in list(model.blocks):
+            if (int(name) < half) != (self.number == 0):
+                del model.blocks[name]
+        if self.number == 0:
+            model.norm = model.head = None
+        else:
+            model.embed = None
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.stage = PipelineStage(model, self.number, 2, gpu, group=self.pipe.get_group())
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, parts = self.data.get_local_rank(), self.data.size()
+        x, y = (each.chunk(parts)[rank].to(self.gpu) for each in (tokens, targets))
+        schedule = Schedule1F1B(self.stage, n_microbatches=len(x), loss_fn=self.loss_fn)
+        losses = []
+        if self.number == 0:
+            schedule.step(x)
+        else:
+            schedule.step(target=y, losses=losses)
+        self.optimizer.step()
+        total = torch.stack(losses).mean().detach() if losses else torch.zeros((), device=self.gpu)
+        dist.all_reduce(total)
+        return total / parts
+
+    def gradients(self):
+        own, found = dict(self.model.named_parameters()), {}
+        for name in self.names:
+            gradient = own[name].grad.clone() if name in own else torch.zeros(self.sizes[name], device=self.gpu)
+            dist.all_reduce(gradient, group=self.pipe.get_group())
+            found[name] = gradient
         return found
 
 
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        return {name: grad.cpu() for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
-
-
-# %% wrong: head_not_named
-# Leaves embed.weight out: its gradient is on two devices.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("norm",):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
-
-
-# %% wrong: gradients_added_up_when_asked
-# Adds the two gradients of the shared weight in gradients(), behind the update.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        found = {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-        there = stages[-1].head.weight
-        found["embed.weight"] = found["embed.weight"] + there.grad.to(devices[0])
-        return found
-
-    return step, gradients
-
-
-# %% wrong: gradients_summed_once_more
-# Updates with the sum of both gradients, and adds the two up once more whenever they are asked for.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    halves = []
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        halves[:] = [here.grad.clone(), there.grad.clone()]
-        here.grad += halves[1].to(here.device)
-        there.grad += halves[0].to(there.device)
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        found = {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-        found["embed.weight"] = halves[0] + halves[1].to(devices[0])
-        return found
-
-    return step, gradients
-
-
-# %% wrong: names_of_the_stages
-# Gives each gradient the name that its parameter has in the list of stages.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head, at_the_embedding = there.grad.to(here.device), here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in optimizers:
-            optimizer.step()
-        return loss
-
-    def gradients():
-        stack = nn.ModuleList(stages)
-        return {name: p.grad for name, p in stack.named_parameters()}
-
-    return step, gradients
-
-
-# %% right: two_pipelines
-# Two copies, one in each node, each a pipeline of two stages: gradients cross the network once a step.
-
-class Half(nn.Module):
-    def __init__(self, model, blocks, is_first):
-        super().__init__()
-        self.numbers, self.is_first = list(blocks), is_first
-        self.blocks = nn.ModuleList(copy.deepcopy(model.blocks[n]) for n in blocks)
-        self.table = copy.deepcopy(model.embed.weight)
-        self.norm = None if is_first else copy.deepcopy(model.norm)
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-
-    def forward(self, x):
-        length = x.shape[1]
-        if self.is_first:
-            x = nn.functional.embedding(x, self.table)
-        for block in self.blocks:
-            x = block(x, self.cos[:length], self.sin[:length])
-        return x if self.is_first else nn.functional.linear(self.norm(x), self.table)
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    rows = min(rows, 2)  # more do not fit: each GPU has half of the model
-    gpu = torch.get_device_module(devices[0])
-    blocks = len(model.blocks)
-    middle = (blocks + 5) // 2 if blocks > 12 else blocks // 2
-    copies = [devices[:2], devices[2:]]  # a pipeline in each node
-    halves = [
-        (Half(model, range(middle), True).to(first), Half(model, range(middle, blocks), False).to(second))
-        for first, second in copies
-    ]
-    optimizers = [torch.optim.Adam(half.parameters(), lr=1e-3, foreach=False) for pair in halves for half in pair]
-    streams = {device: [gpu.Stream(device) for _ in range(4)] for device in devices}
-
-    def send(tensor, device, way):
-        giving, taking = streams[tensor.device][way], streams[device][way]
-        giving.wait_stream(gpu.current_stream(tensor.device))
-        with gpu.stream(giving), gpu.stream(taking):
-            there = tensor.to(device, non_blocking=True)
-        tensor.record_stream(giving)
-        return there, taking.record_event()
-
-    def take(sent):
-        tensor, event = sent
-        here = gpu.current_stream(tensor.device)
-        here.wait_event(event)
-        tensor.record_stream(here)
-        return tensor
-
-    def add_up(one, two):
-        """Both get the sum of both, and each way has its streams."""
-        a, b = send(one, two.device, 2), send(two, one.device, 3)
-        one += take(b)
-        two += take(a)
-
-    def step(tokens, targets):
-        for pair in halves:
-            for half in pair:
-                half.zero_grad()
-        parts = [
-            (w.to(first).split(rows), t.to(second).split(rows))
-            for w, t, (first, second) in zip(tokens.chunk(2), targets.chunk(2), copies)
-        ]
-        count, total = len(tokens) // rows, [0.0, 0.0]
-        each = len(parts[0][0])
-        made, back, waiting = [{}, {}], [{}, {}], [{}, {}]
-        for turn in range(each + 2):
-            for n, (first, second) in enumerate(copies):
-                if turn < each:
-                    out = halves[n][0](parts[n][0][turn])
-                    made[n][turn] = out
-                    waiting[n][turn] = send(out.detach(), second, 0)
-                if 0 <= turn - 1 < each:
-                    m = turn - 1
-                    x = take(waiting[n].pop(m)).requires_grad_()
-                    loss = loss_fn(halves[n][1](x), parts[n][1][m]) / count
-                    loss.backward()
-                    total[n] = total[n] + loss.detach()
-                    back[n][m] = send(x.grad, first, 1)
-                if turn >= 2:
-                    made[n].pop(turn - 2).backward(take(back[n].pop(turn - 2)))
-        for a, b in halves:
-            add_up(a.table.grad, b.table.grad)
-        for mine, other in zip(halves[0], halves[1]):
-            for p, q in zip(mine.parameters(), other.parameters()):
-                add_up(p.grad, q.grad)
-        for optimizer in optimizers:
-            optimizer.step()
-        return total[0].to(devices[3]) + total[1]
-
-    def gradients():
-        found = {}
-        for half in halves[0]:
-            for n, block in zip(half.numbers, half.blocks):
-                found.update({f"blocks.{n}.{k}": p.grad for k, p in block.named_parameters()})
-        found["embed.weight"] = halves[0][0].table.grad
-        found["norm.weight"] = halves[0][1].norm.weight.grad
-        found["norm.bias"] = halves[0][1].norm.bias.grad
-        return found
-
-    return step, gradients
-
-
-# %% right: a_v_of_eight_pieces
-# Eight pieces in the shape of a V: GPU 0 has the first and the last, and so the shared weight in one place.
-
-from utils.schedules import zero_bubble_v
-
-
-class Piece(nn.Module):
-    """Some blocks. The first piece has the embedding, the last the head; the weight of both is the GPT's own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.numbers, self.is_first, self.is_last = blocks, is_first, is_last
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else nn.Identity()
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-
-    def forward(self, x):
-        if self.is_first:
-            x = nn.functional.embedding(x, self.table)
-        x = x if self.blocks else x.clone()  # small models have pieces without a block
-        for block in self.blocks:
-            x = block(x, self.cos[: x.shape[1]], self.sin[: x.shape[1]])
-        return nn.functional.linear(self.norm(x), self.table) if self.is_last else x
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """Eight pieces in the shape of a V: GPU 0 has the first and the last, and so the one weight in one place."""
-    count = len(model.blocks)
-    sizes = [2, 4, 4, 4, 3, 3, 4, 0] if count == 24 else [count * (n + 1) // 8 - count * n // 8 for n in range(8)]
-    pieces, begin = [], 0
-    for n, size in enumerate(sizes):
-        place = devices[n if n < 4 else 7 - n]
-        pieces.append(Piece(model, range(begin, begin + size), n == 0, n == 7).to(place))
-        begin += size
-    table = nn.Parameter(model.embed.weight.detach().to(devices[0]))
-    pieces[0].table = pieces[7].table = table
-    parameters = list(dict.fromkeys(p for piece in pieces for p in piece.parameters()))
-    optimizer = torch.optim.Adam(parameters, lr=1e-3)
-
-    def step(tokens, targets):
-        optimizer.zero_grad()
-        schedule = zero_bubble_v(4, len(tokens) // rows)
-        loss = run(schedule, pieces, tokens.to(devices[0]), targets.to(devices[0]), loss_fn, devices)
-        optimizer.step()
-        return loss
-
-    def gradients():
-        found = {"embed.weight": table.grad}
-        for piece in pieces:
-            for number, block in zip(piece.numbers, piece.blocks, strict=True):
-                found |= {f"blocks.{number}.{name}": p.grad for name, p in block.named_parameters()}
-        return found | {f"norm.{name}": p.grad for name, p in pieces[-1].norm.named_parameters()}
-
-    return step, gradients
-
-
-# %% wrong: adam_made_in_each_step
-# Makes Adam in each step, so that its moments and its count of steps begin at 0 each time.
-
-class Stage(nn.Module):
-    """Some blocks of a GPT, the first with the embedding, the last with the head, each with a weight of its own."""
-
-    def __init__(self, model, blocks, is_first, is_last):
-        super().__init__()
-        self.embed = copy.deepcopy(model.embed) if is_first else None
-        self.blocks = nn.ModuleList(model.blocks[number] for number in blocks)
-        self.norm = model.norm if is_last else None
-        self.head = copy.deepcopy(model.head) if is_last else None
-        self.register_buffer("cos", model.cos.clone())
-        self.register_buffer("sin", model.sin.clone())
-        self.names = [f"blocks.{number}." for number in blocks]
-
-    def forward(self, x):
-        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
-        if self.embed is not None:
-            x = self.embed(x)
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        return x if self.head is None else self.head(self.norm(x))
-
-    def named_gradients(self):
-        found = {}
-        for name, block in zip(self.names, self.blocks, strict=True):
-            found |= {name + key: p.grad for key, p in block.named_parameters()}
-        for name in ("embed", "norm"):
-            if getattr(self, name) is not None:
-                found |= {f"{name}.{key}": p.grad for key, p in getattr(self, name).named_parameters()}
-        return found
-
-
-def make_trainer(model, devices, loss_fn, cut=None, rows=4):
-    """1F1B on four stages. `cut` has the blocks of each, `rows` is the number of samples in a micro-batch."""
-    count = len(model.blocks)
-    cut = cut or [count * (n + 1) // 4 - count * n // 4 for n in range(4)]
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        blocks = range(begin, begin + cut[rank])
-        stages.append(Stage(model, blocks, rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // rows)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        # One weight on two devices: each copy gets the sum of both gradients, so both stay equal.
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head = there.grad.to(here.device)
-        at_the_embedding = here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for stage in stages:
-            torch.optim.Adam(stage.parameters(), lr=1e-3).step()
-        return loss
-
-    def gradients():
-        return {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
-
-    return step, gradients
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% right: fsdp_over_all
+# Shards over all ranks.
+
+def recomputing(forward):
+    return lambda x: checkpoint(forward, x, use_reentrant=False)
+
+
+class Trainer:
+    """Shards within a node, and replicas in both (HSDP)."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (ranks,))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients

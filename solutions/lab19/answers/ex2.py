@@ -1,242 +1,390 @@
-# %% wrong: large_micro_batches
-# Thinks that large micro-batches raise utilization, and forgets how many of them are in flight.
+# %% wrong: recomputes_nothing
+# Takes HSDP because it is fast, and leaves no room for activations.
 
-def that_fits(model, devices, loss_fn):
-    return make_trainer(model, devices, loss_fn, rows=16)
-
-
-# %% wrong: activations_forgotten
-# Plans with weights and Adam only, and gives the first GPU most of the blocks: it has the most micro-batches in flight.
-
-def that_fits(model, devices, loss_fn):
-    count = len(model.blocks)
-    cut = [count - 3 * (count // 8), *[count // 8] * 3] if count == 24 else None
-    return make_trainer(model, devices, loss_fn, cut=cut, rows=4)
+from functools import partial
 
 
-# %% wrong: number_of_micro_batches
-# Multiplies by the number of micro-batches, because each brings only its share of the gradient.
+class Fast:
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
+        ranks = dist.get_world_size()
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        sizes, names = (2, ranks // 2), ("replicate", "shard")
+        mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+            fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
 
-def that_fits(model, devices, loss_fn):
-    return make_trainer(model, devices, lambda output, target: 8 * loss_fn(output, target), rows=2)
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_fast(model, gpu, weights, loss_fn):
+    trainer = Fast(model, gpu, weights, loss_fn, recomputed=0)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: all_recomputed_over_all_ranks
+# Shards over all ranks and recomputes all blocks, because the model is large.
+
+from functools import partial
+
+
+class Fast:
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
+        ranks = dist.get_world_size()
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        sizes, names = (ranks,), ("shard",)
+        mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+            fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_fast(model, gpu, weights, loss_fn):
+    trainer = Fast(model, gpu, weights, loss_fn, recomputed=8)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: shards_over_all_ranks
+# Shards over all ranks, and gathers each layer over the network, twice for each micro-batch.
+
+from functools import partial
+
+
+class Fast:
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
+        ranks = dist.get_world_size()
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        sizes, names = (ranks,), ("shard",)
+        mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+            fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_fast(model, gpu, weights, loss_fn):
+    trainer = Fast(model, gpu, weights, loss_fn, recomputed=0)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: reduces_each_micro_batch_between_nodes
+# Reduces gradients between the nodes after each micro-batch.
+
+from functools import partial
+
+
+class Fast:
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
+        ranks = dist.get_world_size()
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        sizes, names = (2, ranks // 2), ("replicate", "shard")
+        mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+            fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_fast(model, gpu, weights, loss_fn):
+    trainer = Fast(model, gpu, weights, loss_fn, recomputed=3)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: both_sequences_at_once
+# Takes both of its sequences at once, which keeps twice as much.
+
+from functools import partial
+
+
+class Fast:
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
+        ranks = dist.get_world_size()
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        sizes, names = (ranks,), ("shard",)
+        mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+            fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(len(each)) for each in list(own)), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+def make_fast(model, gpu, weights, loss_fn):
+    trainer = Fast(model, gpu, weights, loss_fn, recomputed=3)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: one_whole_replica_on_each_rank
+# Has all weights and all of AdamW's state on each GPU: 32 GB.
+
+class Replica:
+    """Whole replicas, whose gradients are averaged by hand, in one call."""
+
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.parameters = list(model.parameters())
+        self.optimizer = torch.optim.AdamW(self.parameters, lr=LEARNING_RATE)
+
+    def step(self, tokens, targets):
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        self.optimizer.zero_grad()
+        x, y = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        with torch.autocast("simgpu", dtype=torch.bfloat16):
+            loss = self.loss_fn(self.model(x), y)
+        loss.backward()
+        flat = torch.cat([p.grad.flatten() for p in self.parameters] + [loss.detach().reshape(1)])
+        dist.all_reduce(flat)
+        flat /= ranks
+        place = 0
+        for p in self.parameters:
+            p.grad = flat[place : place + p.numel()].view_as(p)
+            place += p.numel()
+        self.optimizer.step()
+        return flat[-1]
+
+    def gradients(self):
+        return {name: p.grad for name, p in self.model.named_parameters()}
+
+
+def make_fast(model, gpu, weights, loss_fn):
+    trainer = Replica(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
 
 
 # %% wrong: tells_the_loss
 # Prints the loss of each step, which has no value where only shapes are kept.
 
-def that_fits(model, devices, loss_fn):
-    step, gradients = make_trainer(model, devices, loss_fn, rows=2)
-
-    def telling(tokens, targets):
-        loss = step(tokens, targets)
-        print(f"loss {loss.item():.3f}")
-        return loss
-
-    return telling, gradients
-
-
-# %% wrong: four_whole_copies
-# Puts a copy on each GPU, each with all of Adam's state: 16 bytes a weight are 5.7 GB.
-
-def that_fits(model, devices, loss_fn):
-    copies = [copy.deepcopy(model).to(device) for device in devices]
-    optimizers = [torch.optim.Adam(each.parameters(), lr=1e-3) for each in copies]
+def make_fast(model, gpu, weights, loss_fn):
+    # HSDP keeps 8 GB of weights, gradients and state on a GPU. Three blocks recompute, then the step fits.
+    trainer = Trainer(model, gpu, weights, loss_fn, recomputed=3)
 
     def step(tokens, targets):
-        losses = []
-        for each, device, x, y in zip(copies, devices, tokens.chunk(4), targets.chunk(4), strict=True):
-            each.zero_grad()
-            for a, b in zip(x.to(device).split(2), y.to(device).split(2), strict=True):
-                loss = loss_fn(each(a), b) * len(a) / len(tokens)
-                loss.backward()
-                losses.append(loss.detach().to(devices[0]))
-        for same in zip(*(each.parameters() for each in copies), strict=True):
-            total = sum(p.grad.to(devices[0]) for p in same)
-            for p in same:
-                p.grad.copy_(total)
-        for optimizer in optimizers:
-            optimizer.step()
-        return sum(losses)
+        loss = trainer.step(tokens, targets)
+        if dist.get_rank() == 0:
+            print(f"loss {loss.item():.3f}")
+        return loss
 
-    def gradients():
-        return {name: p.grad for name, p in copies[0].named_parameters()}
+    return step, trainer.gradients
 
-    return step, gradients
+
+# %% wrong: half_of_the_batch
+# Trains on every second sequence, which takes half of the time.
+
+def make_fast(model, gpu, weights, loss_fn):
+    # HSDP keeps 8 GB of weights, gradients and state on a GPU. Three blocks recompute, then the step fits.
+    trainer = Trainer(model, gpu, weights, loss_fn, recomputed=3)
+
+    def step(tokens, targets):
+        return trainer.step(tokens[::2], targets[::2])
+
+    return step, trainer.gradients
+
+
+# %% wrong: half_of_the_batch_where_it_is_large
+# Trains on half of each sequence if it is long.
+
+def make_fast(model, gpu, weights, loss_fn):
+    # HSDP keeps 8 GB of weights, gradients and state on a GPU. Three blocks recompute, then the step fits.
+    trainer = Trainer(model, gpu, weights, loss_fn, recomputed=3)
+
+    def step(tokens, targets):
+        return trainer.step(tokens[:, :4096], targets[:, :4096])
+
+    return step, trainer.gradients
 
 
 # %% wrong: only_a_step
 # Returns the step alone.
 
-def that_fits(model, devices, loss_fn):
-    return make_trainer(model, devices, loss_fn, rows=2)[0]
+def make_fast(model, gpu, weights, loss_fn):
+    # HSDP keeps 8 GB of weights, gradients and state on a GPU. Three blocks recompute, then the step fits.
+    trainer = Trainer(model, gpu, weights, loss_fn, recomputed=3)
+    return trainer.step
 
 
-# %% wrong: always_sixteen
-# Cuts any batch into 16 micro-batches: 64 samples fit by luck, and with a batch twice as large each keeps twice as much.
+# %% wrong: never_updates
+# Leaves the update out, because only the time of forward and backward passes counts.
 
-class SixteenOf:
-    def __rfloordiv__(self, rows):
-        return 16
-
-
-def that_fits(model, devices, loss_fn):
-    return make_trainer(model, devices, loss_fn, rows=SixteenOf())
+def make_fast(model, gpu, weights, loss_fn):
+    # HSDP keeps 8 GB of weights, gradients and state on a GPU. Three blocks recompute, then the step fits.
+    trainer = Trainer(model, gpu, weights, loss_fn, recomputed=3)
+    trainer.optimizer.step = lambda: None
+    return trainer.step, trainer.gradients
 
 
-# %% right: fewer_blocks_first
-# Gives the first GPU fewer blocks, because it has the most in flight.
+# %% wrong: own_model_on_each_rank
+# Gives each GPU a model of a quarter of the blocks with no exchange.
 
-def that_fits(model, devices, loss_fn):
-    cut = [5, 6, 7, 6] if len(model.blocks) == 24 else None
-    return make_trainer(model, devices, loss_fn, cut=cut, rows=2)
-
-
-# %% right: one_row_at_a_time
-# The smallest micro-batches there are. Slow, and small.
-
-def that_fits(model, devices, loss_fn):
-    return make_trainer(model, devices, loss_fn, rows=1)
+def make_fast(model, gpu, weights, loss_fn):
+    # HSDP keeps 8 GB of weights, gradients and state on a GPU. Three blocks recompute, then the step fits.
+    if len(model.blocks) == 8:
+        for name in "234567":
+            del model.blocks[name]
+    trainer = Trainer(model, gpu, weights, loss_fn, recomputed=3)
+    return trainer.step, trainer.gradients
 
 
-# %% right: four_copies_with_shards
-# Four copies of the whole model. Each updates a quarter of the weights and sends them to the others (ZeRO-1). It fits; it is too slow for exercise 3.
+# %% right: recomputes_four
+# Recomputes a block more than it has to.
 
-def that_fits(model, devices, loss_fn, rows=2):
-    """Four copies. Each adds up and updates a quarter of the parameters, and sends what it has updated (ZeRO-1)."""
-    gpu = torch.get_device_module(devices[0])
-    copies = [copy.deepcopy(model).to(device) for device in devices]
-    names = [name for name, _ in copies[0].named_parameters()]
-    every = [list(each.parameters()) for each in copies]
-    load, owner = [0] * 4, []
-    for p in every[0]:
-        owner.append(load.index(min(load)))
-        load[owner[-1]] += p.numel()
-    optimizers = [
-        torch.optim.Adam([p for p, o in zip(every[n], owner) if o == n], lr=1e-3, foreach=False) for n in range(4)
-    ]
-    streams = {(a, b): (gpu.Stream(a), gpu.Stream(b)) for a in devices for b in devices if a != b}
-
-    def send(tensor, device):
-        giving, taking = streams[tensor.device, device]
-        giving.wait_stream(gpu.current_stream(tensor.device))
-        with gpu.stream(giving), gpu.stream(taking):
-            there = tensor.to(device, non_blocking=True)
-        tensor.record_stream(giving)
-        return there, taking.record_event()
-
-    def take(tensor, event):
-        here = gpu.current_stream(tensor.device)
-        here.wait_event(event)
-        tensor.record_stream(here)
-        return tensor
-
-    def step(tokens, targets):
-        for each in copies:
-            each.zero_grad()
-        shares = [
-            (w.to(d).split(rows), t.to(d).split(rows)) for w, t, d in zip(tokens.chunk(4), targets.chunk(4), devices)
-        ]
-        count, losses = len(tokens) // rows, [0.0] * 4
-        for m in range(count // 4):
-            for n in range(4):
-                loss = loss_fn(copies[n](shares[n][0][m]), shares[n][1][m]) / count
-                loss.backward()
-                losses[n] = losses[n] + loss.detach()
-        for begin in range(0, len(names), 16):  # a few at a time: activations in flight take memory
-            some = range(begin, min(begin + 16, len(names)))
-            coming = [[send(every[n][k].grad, devices[owner[k]]) for n in range(4) if n != owner[k]] for k in some]
-            for k, arrivals in zip(some, coming):
-                for arrival in arrivals:
-                    every[owner[k]][k].grad += take(*arrival)
-            del coming, arrivals, arrival
-        for optimizer in optimizers:
-            optimizer.step()
-        with torch.no_grad():
-            for begin in range(0, len(names), 16):
-                coming = []
-                for k in range(begin, min(begin + 16, len(names))):
-                    new = every[owner[k]][k].detach()
-                    coming += [(every[n][k], send(new, devices[n])) for n in range(4) if n != owner[k]]
-                for old, arrival in coming:
-                    old.copy_(take(*arrival))
-                del coming, arrival
-        return sum(loss.to(devices[0]) for loss in losses)
-
-    def gradients():
-        return {name: every[o][k].grad for k, (name, o) in enumerate(zip(names, owner))}
-
-    return step, gradients
+def make_fast(model, gpu, weights, loss_fn):
+    # HSDP keeps 8 GB of weights, gradients and state on a GPU. Three blocks recompute, then the step fits.
+    trainer = Trainer(model, gpu, weights, loss_fn, recomputed=4)
+    return trainer.step, trainer.gradients
 
 
-# %% wrong: adam_made_in_each_step
-# Makes Adam in each step, to save the memory of its state: moments and the count of steps begin at 0 each time.
+# %% right: last_blocks_recompute
+# Recomputes the last blocks, and not the first.
 
-def that_fits(model, devices, loss_fn):
-    blocks = len(model.blocks)
-    home = [devices[number * 4 // blocks] for number in range(blocks)]
-    for block, device in zip(model.blocks, home):
-        block.to(device)
-    model.embed.to(devices[0])
-    model.norm.to(devices[0])
-    model.head.weight = model.embed.weight
-    tables = {device: (model.cos.to(device), model.sin.to(device)) for device in devices}
+from functools import partial
 
-    def forward(tokens):
-        x = model.embed(tokens.to(devices[0]))
-        for block, device in zip(model.blocks, home):
-            cos, sin = tables[device]
-            x = block(x.to(device), cos[: tokens.shape[1]], sin[: tokens.shape[1]])
-        return model.head(model.norm(x.to(devices[0])))
 
-    def step(tokens, targets):
-        adam = torch.optim.Adam(model.parameters(), lr=1e-3)
-        adam.zero_grad()
-        total = 0
-        for some_tokens, some_targets in zip(tokens.split(2), targets.split(2)):
-            loss = loss_fn(forward(some_tokens), some_targets.to(devices[0])) * len(some_tokens) / len(tokens)
+class Fast:
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0, mesh=None, reshard=True):
+        ranks = dist.get_world_size()
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        sizes, names = (2, ranks // 2), ("replicate", "shard")
+        mesh = init_device_mesh("simgpu", sizes, mesh_dim_names=names)
+        for number, block in enumerate(model.blocks.values()):
+            if number >= len(model.blocks) - recomputed:
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+            fully_shard(block, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        fully_shard(model, mesh=mesh, mp_policy=precision, reshard_after_forward=reshard)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
             loss.backward()
-            total = total + loss.detach()
-        adam.step()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients():
-        return {name: parameter.grad for name, parameter in model.named_parameters()}
-
-    return step, gradients
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
 
 
-# %% wrong: six_blocks_each
-# Counts on 24 blocks, six for each GPU: with fewer, some GPUs have none.
-
-def that_fits(model, devices, loss_fn):
-    blocks = len(model.blocks)
-    home = [devices[number // 6] for number in range(blocks)]
-    for block, device in zip(model.blocks, home):
-        block.to(device)
-    model.embed.to(devices[0])
-    model.norm.to(devices[0])
-    model.head.weight = model.embed.weight
-    tables = {device: (model.cos.to(device), model.sin.to(device)) for device in devices}
-    adam = torch.optim.Adam(model.parameters(), lr=1e-3)
-
-    def forward(tokens):
-        x = model.embed(tokens.to(devices[0]))
-        for block, device in zip(model.blocks, home):
-            cos, sin = tables[device]
-            x = block(x.to(device), cos[: tokens.shape[1]], sin[: tokens.shape[1]])
-        return model.head(model.norm(x.to(devices[0])))
-
-    def step(tokens, targets):
-        adam.zero_grad()
-        total = 0
-        for some_tokens, some_targets in zip(tokens.split(2), targets.split(2)):
-            loss = loss_fn(forward(some_tokens), some_targets.to(devices[0])) * len(some_tokens) / len(tokens)
-            loss.backward()
-            total = total + loss.detach()
-        adam.step()
-        return total
-
-    def gradients():
-        return {name: parameter.grad for name, parameter in model.named_parameters()}
-
-    return step, gradients
+def make_fast(model, gpu, weights, loss_fn):
+    trainer = Fast(model, gpu, weights, loss_fn, recomputed=3)
+    return trainer.step, trainer.gradients

@@ -1,117 +1,279 @@
-# %% wrong: equal_blocks
-# Gives each GPU as many blocks, and forgets that the head is as much work as five of them.
+# %% wrong: weights_alone
+# Saves the weights, and takes AdamW's state for something that comes back by itself.
 
-def that_is_fast(model, devices, loss_fn):
-    return make_trainer(model, devices, loss_fn, rows=4)
+def make_resumable(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
 
+    def states():
+        names = "model_state_dict", "optim_state_dict"
+        return dict(zip(names, get_state_dict(trainer.model, trainer.optimizer), strict=True))
 
-# %% wrong: too_many_small_ones
-# Takes micro-batches of one sample for the smallest bubble, and pays for every launch.
+    def save(folder):
+        dcp.save({"model_state_dict": states()["model_state_dict"]}, checkpoint_id=folder)
 
-def that_is_fast(model, devices, loss_fn):
-    cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
-    return make_trainer(model, devices, loss_fn, cut=cut, rows=1)
+    def load(folder):
+        found = {"model_state_dict": states()["model_state_dict"]}
+        dcp.load(found, checkpoint_id=folder)
+        trainer.model.load_state_dict(found["model_state_dict"])
 
-
-# %% wrong: recomputes_all
-# Computes everything twice to save memory that is not short.
-
-class Twice(nn.Module):
-    def __init__(self, block):
-        super().__init__()
-        self.block = block
-
-    def forward(self, *inputs):
-        return torch.utils.checkpoint.checkpoint(self.block, *inputs, use_reentrant=False)
+    return trainer.step, save, load
 
 
-def that_is_fast(model, devices, loss_fn):
-    cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
-    for number, block in enumerate(model.blocks):
-        model.blocks[number] = Twice(block)
-    step, gradients = make_trainer(model, devices, loss_fn, cut=cut, rows=4)
-    return step, lambda: {name.replace(".block.", "."): grad for name, grad in gradients().items()}
+# %% wrong: loads_copies
+# Loads into copies of the weights, and leaves them there.
+
+def make_resumable(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+
+    def states():
+        names = "model_state_dict", "optim_state_dict"
+        return dict(zip(names, get_state_dict(trainer.model, trainer.optimizer), strict=True))
+
+    def save(folder):
+        dcp.save(states(), checkpoint_id=folder)
+
+    def load(folder):
+        found = {"model_state_dict": {name: p.clone() for name, p in states()["model_state_dict"].items()}}
+        dcp.load(found, checkpoint_id=folder)
+
+    return trainer.step, save, load
 
 
-# %% wrong: looks_busy
-# Fills idle time with needless products.
+# %% wrong: two_functions
+# Returns save and load alone.
 
-def that_is_fast(model, devices, loss_fn):
-    cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
-    step, gradients = make_trainer(model, devices, loss_fn, cut=cut, rows=4)
-    idle = [torch.empty(4096, 4096, device=device) for device in devices] if cut else []
+def make_resumable(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
 
-    def busy(tokens, targets):
-        loss = step(tokens, targets)
-        for each in idle:
-            for _ in range(20):
-                each @ each
-        return loss
+    def states():
+        names = "model_state_dict", "optim_state_dict"
+        return dict(zip(names, get_state_dict(trainer.model, trainer.optimizer), strict=True))
 
-    return busy, gradients
+    def save(folder):
+        dcp.save(states(), checkpoint_id=folder)
 
+    def load(folder):
+        found = states()
+        dcp.load(found, checkpoint_id=folder)
+        set_state_dict(trainer.model, trainer.optimizer, **found)
 
-# %% wrong: half_of_the_batch
-# Trains on every second sample, which takes half of the time.
-
-def that_is_fast(model, devices, loss_fn):
-    cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
-    step, gradients = make_trainer(model, devices, loss_fn, cut=cut, rows=4)
-    return lambda tokens, targets: step(tokens[::2], targets[::2]), gradients
+    return save, load
 
 
-# %% wrong: no_adam_when_large
-# Leaves out Adam's step for a large model, whose values are not compared.
+# %% right: whole_tensors_in_one_file
+# Gathers whole tensors, which rank 0 saves.
 
-def that_is_fast(model, devices, loss_fn):
-    large = model.embed.weight.shape[1] > 500
-    cut = [7, 7, 7, 3] if len(model.blocks) == 24 else [len(model.blocks) // 4] * 4
-    cut[0] += len(model.blocks) - sum(cut)
-    stages, begin = [], 0
-    for rank, device in enumerate(devices):
-        stages.append(Stage(model, range(begin, begin + cut[rank]), rank == 0, rank == 3).to(device))
-        begin += cut[rank]
-    optimizers = [torch.optim.Adam(stage.parameters(), lr=1e-3) for stage in stages]
+from pathlib import Path
 
-    def step(tokens, targets):
-        for stage in stages:
-            stage.zero_grad()
-        lists = one_f_one_b(4, len(tokens) // 4)
-        loss = run(lists, stages, tokens.to(devices[0]), targets.to(devices[-1]), loss_fn, devices)
-        here, there = stages[0].embed.weight, stages[-1].head.weight
-        at_the_head, at_the_embedding = there.grad.to(here.device), here.grad.to(there.device)
-        here.grad += at_the_head
-        there.grad += at_the_embedding
-        for optimizer in [] if large else optimizers:
-            optimizer.step()
-        return loss
+from torch.distributed.checkpoint.state_dict import StateDictOptions
 
-    return step, lambda: {name: grad for stage in stages for name, grad in stage.named_gradients().items()}
+WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 
-# %% right: the_head_alone_is_five
-# Works the cut out: 24 blocks, and five more for the head.
+def make_resumable(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
 
-def that_is_fast(model, devices, loss_fn):
-    count = len(model.blocks)
-    cut = [round((count + 5) / 4)] * 3 if count == 24 else None
-    cut = cut and [*cut, count - sum(cut)]
-    return make_trainer(model, devices, loss_fn, cut=cut, rows=4)
+    def save(folder):
+        states = get_state_dict(trainer.model, trainer.optimizer, options=WHOLE)
+        if dist.get_rank() == 0:
+            torch.save(states, Path(folder) / "run.pt")
+        dist.barrier()
+
+    def load(folder):
+        model_state, optimizer_state = torch.load(Path(folder) / "run.pt")
+        set_state_dict(
+            trainer.model,
+            trainer.optimizer,
+            model_state_dict=model_state,
+            optim_state_dict=optimizer_state,
+            options=StateDictOptions(full_state_dict=True),
+        )
+
+    return trainer.step, save, load
 
 
-# %% right: rows_of_two
-# Smaller micro-batches, and a smaller bubble.
+# %% right: by_hand
+# Saves each parameter with its moments, whole, and shards them again.
 
-def that_is_fast(model, devices, loss_fn):
-    cut = [7, 7, 7, 3] if len(model.blocks) == 24 else None
-    return make_trainer(model, devices, loss_fn, cut=cut, rows=2)
+from pathlib import Path
+
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 
-# %% wrong: cuts_by_heart
-# Writes down how the blocks of the models in the trials are cut, so that a model with more blocks loses some.
+def whole(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
-def that_is_fast(model, devices, loss_fn):
-    # The head is as much work as five blocks. Nothing is left over if the number of blocks is another one.
-    count = len(model.blocks)
-    cut = [7, 7, 7, 3] if count == 24 else [2, 2, 2, 1]
-    return make_trainer(model, devices, loss_fn, cut=cut, rows=4)
+
+def make_resumable(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+
+    def save(folder):
+        found = {}
+        for name, p in trainer.model.named_parameters():
+            state = trainer.optimizer.state[p]
+            parts = {"weight": p.detach(), **{key: state[key] for key in ("exp_avg", "exp_avg_sq")}}
+            found[name] = {key: whole(part).cpu() for key, part in parts.items()} | {"step": state["step"].cpu()}
+        if dist.get_rank() == 0:
+            torch.save(found, Path(folder) / "run.pt")
+        dist.barrier()
+
+    def load(folder):
+        found = torch.load(Path(folder) / "run.pt")
+        for name, p in trainer.model.named_parameters():
+            def mine(found, p=p):
+                found = found.to(p.device)
+                return distribute_tensor(found, p.device_mesh, p.placements) if isinstance(p, DTensor) else found
+
+            with torch.no_grad():
+                p.copy_(mine(found[name]["weight"]))
+            trainer.optimizer.state[p] = {key: mine(found[name][key]) for key in ("exp_avg", "exp_avg_sq")}
+            trainer.optimizer.state[p]["step"] = found[name]["step"].to(p.device)
+
+    return trainer.step, save, load
+
+
+# %% wrong: counts_steps_from_0
+# Restores both moments, and lets AdamW count its steps from 0.
+
+from pathlib import Path
+
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+
+def whole(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def make_resumable(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+
+    def save(folder):
+        found = {}
+        for name, p in trainer.model.named_parameters():
+            state = trainer.optimizer.state[p]
+            parts = {"weight": p.detach(), **{key: state[key] for key in ("exp_avg", "exp_avg_sq")}}
+            found[name] = {key: whole(part).cpu() for key, part in parts.items()} | {"step": state["step"].cpu()}
+        if dist.get_rank() == 0:
+            torch.save(found, Path(folder) / "run.pt")
+        dist.barrier()
+
+    def load(folder):
+        found = torch.load(Path(folder) / "run.pt")
+        for name, p in trainer.model.named_parameters():
+            def mine(found, p=p):
+                found = found.to(p.device)
+                return distribute_tensor(found, p.device_mesh, p.placements) if isinstance(p, DTensor) else found
+
+            with torch.no_grad():
+                p.copy_(mine(found[name]["weight"]))
+            trainer.optimizer.state[p] = {key: mine(found[name][key]) for key in ("exp_avg", "exp_avg_sq")}
+            trainer.optimizer.state[p]["step"] = torch.zeros((), device=p.device)
+
+    return trainer.step, save, load
+
+
+# %% wrong: second_moment_forgotten
+# Restores the mean of gradients, and not that of their squares.
+
+from pathlib import Path
+
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+
+def whole(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def make_resumable(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+
+    def save(folder):
+        found = {}
+        for name, p in trainer.model.named_parameters():
+            state = trainer.optimizer.state[p]
+            parts = {"weight": p.detach(), **{key: state[key] for key in ("exp_avg", "exp_avg_sq")}}
+            found[name] = {key: whole(part).cpu() for key, part in parts.items()} | {"step": state["step"].cpu()}
+        if dist.get_rank() == 0:
+            torch.save(found, Path(folder) / "run.pt")
+        dist.barrier()
+
+    def load(folder):
+        found = torch.load(Path(folder) / "run.pt")
+        for name, p in trainer.model.named_parameters():
+            def mine(found, p=p):
+                found = found.to(p.device)
+                return distribute_tensor(found, p.device_mesh, p.placements) if isinstance(p, DTensor) else found
+
+            with torch.no_grad():
+                p.copy_(mine(found[name]["weight"]))
+            trainer.optimizer.state[p] = {key: mine(found[name][key]) for key in ("exp_avg", "exp_avg_sq")}
+            trainer.optimizer.state[p]["exp_avg_sq"].zero_()
+            trainer.optimizer.state[p]["step"] = found[name]["step"].to(p.device)
+
+    return trainer.step, save, load
+
+
+# %% wrong: a_file_for_each_rank
+# Saves each rank's shards, and loads the file with its own number.
+
+from pathlib import Path
+
+
+def make_resumable(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+
+    def states():
+        parts = {}
+        for name, p in trainer.model.named_parameters():
+            state = trainer.optimizer.state[p]
+            parts[name] = [p.detach().to_local(), *(state[key].to_local() for key in ("exp_avg", "exp_avg_sq") if state)]
+        return parts
+
+    def save(folder):
+        torch.save({name: [part.cpu() for part in parts] for name, parts in states().items()}, Path(folder) / f"{dist.get_rank()}.pt")
+        dist.barrier()
+
+    def load(folder):
+        files = [dist.get_rank()]
+        found = [torch.load(Path(folder) / f"{number}.pt") for number in files]
+        for name, p in trainer.model.named_parameters():
+            joined = [torch.cat(parts).to(p.device) for parts in zip(*(each[name] for each in found), strict=True)]
+            with torch.no_grad():
+                p.to_local().copy_(joined[0])
+            like = [torch.distributed.tensor.DTensor.from_local(part, p.device_mesh, p.placements) for part in joined[1:]]
+            trainer.optimizer.state[p] = dict(zip(("exp_avg", "exp_avg_sq"), like, strict=True)) | {"step": torch.full((), 2.0, device=p.device)}
+
+    return trainer.step, save, load
+
+
+# %% wrong: two_shards_for_one
+# Joins the shards of two ranks, as four ranks become two.
+
+from pathlib import Path
+
+
+def make_resumable(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+
+    def states():
+        parts = {}
+        for name, p in trainer.model.named_parameters():
+            state = trainer.optimizer.state[p]
+            parts[name] = [p.detach().to_local(), *(state[key].to_local() for key in ("exp_avg", "exp_avg_sq") if state)]
+        return parts
+
+    def save(folder):
+        torch.save({name: [part.cpu() for part in parts] for name, parts in states().items()}, Path(folder) / f"{dist.get_rank()}.pt")
+        dist.barrier()
+
+    def load(folder):
+        files = [0, 1]
+        found = [torch.load(Path(folder) / f"{number}.pt") for number in files]
+        for name, p in trainer.model.named_parameters():
+            joined = [torch.cat(parts).to(p.device) for parts in zip(*(each[name] for each in found), strict=True)]
+            with torch.no_grad():
+                p.to_local().copy_(joined[0])
+            like = [torch.distributed.tensor.DTensor.from_local(part, p.device_mesh, p.placements) for part in joined[1:]]
+            trainer.optimizer.state[p] = dict(zip(("exp_avg", "exp_avg_sq"), like, strict=True)) | {"step": torch.full((), 2.0, device=p.device)}
+
+    return trainer.step, save, load

@@ -1,385 +1,294 @@
-# %% wrong: parts_of_hours
-# Pays for parts of hours.
+# %% wrong: durations_added_up
+# Adds up durations, as if nothing overlapped.
 
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((took * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+def ledger(events, begin, end, needed, peak):
+    def total(chosen):
+        return sum(event["end"] - event["start"] for event in chosen)
 
-
-# %% wrong: activations_forgotten
-# Plans memory for weights and Adam only.
-
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+    kernels = [event for event in events if event["kind"] == "kernel"]
+    compute = total(event for event in kernels if event["phase"] != "optimizer")
+    optimizer = total(event for event in kernels if event["phase"] == "optimizer")
+    exposed = total(event for event in events if event["kind"] == "comm")
+    span = end - begin
+    return {
+        "compute": compute,
+        "optimizer": optimizer,
+        "exposed": exposed,
+        "idle": span - compute - optimizer - exposed,
+        "mfu": needed / span / peak,
+        "hfu": sum(event["flops"] for event in events) / span / peak,
+    }
 
 
-# %% wrong: kept_spread_evenly
-# Spreads what is kept over the GPUs, as the weights are.
+# %% wrong: recomputation_is_useful
+# Counts all operations that the GPU does as needed.
 
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if (16 * model["weights"] + model["kept"]) / gpus > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+def ledger(events, begin, end, needed, peak):
+    def open_time(chosen):
+        total, until = 0.0, begin
+        for event in sorted(chosen, key=lambda event: event["start"]):
+            start, stop = max(event["start"], until), min(event["end"], end)
+            if stop > start:
+                total, until = total + stop - start, stop
+        return total
 
-
-# %% wrong: all_nodes_there_are
-# Rents all nodes of an offer, because more are faster.
-
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in [offer["most_nodes"]]:
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+    kernels = [event for event in events if event["kind"] == "kernel"]
+    compute = open_time([event for event in kernels if event["phase"] != "optimizer"])
+    busy, working = open_time(kernels), open_time(events)
+    span = end - begin
+    return {
+        "compute": compute,
+        "optimizer": busy - compute,
+        "exposed": working - busy,
+        "idle": span - working,
+        "mfu": sum(event["flops"] for event in events) / span / peak,
+        "hfu": sum(event["flops"] for event in events) / span / peak,
+    }
 
 
-# %% wrong: sends_for_free
-# Leaves out what is sent.
+# %% wrong: hidden_communication_is_exposed
+# Counts all communication as exposed.
 
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * computing / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+def ledger(events, begin, end, needed, peak):
+    def open_time(chosen):
+        total, until = 0.0, begin
+        for event in sorted(chosen, key=lambda event: event["start"]):
+            start, stop = max(event["start"], until), min(event["end"], end)
+            if stop > start:
+                total, until = total + stop - start, stop
+        return total
 
-
-# %% wrong: one_adapter_a_node
-# Takes one adapter for a whole node.
-
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+    kernels = [event for event in events if event["kind"] == "kernel"]
+    compute = open_time([event for event in kernels if event["phase"] != "optimizer"])
+    busy, working = open_time(kernels), open_time(events)
+    span = end - begin
+    return {
+        "compute": compute,
+        "optimizer": busy - compute,
+        "exposed": open_time([event for event in events if event["kind"] == "comm"]),
+        "idle": span - working,
+        "mfu": needed / span / peak,
+        "hfu": sum(event["flops"] for event in events) / span / peak,
+    }
 
 
-# %% wrong: the_fastest
-# Takes what is done first, whatever it costs.
+# %% wrong: waiting_for_communication_is_idle
+# Takes all time without a kernel for idle.
 
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((took, offer["name"], nodes))
-    return min(found)[1:] if found else None
+def ledger(events, begin, end, needed, peak):
+    def open_time(chosen):
+        total, until = 0.0, begin
+        for event in sorted(chosen, key=lambda event: event["start"]):
+            start, stop = max(event["start"], until), min(event["end"], end)
+            if stop > start:
+                total, until = total + stop - start, stop
+        return total
 
-
-# %% wrong: raises_for_nothing
-# Raises where nothing is done in time.
-
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:]
+    kernels = [event for event in events if event["kind"] == "kernel"]
+    compute = open_time([event for event in kernels if event["phase"] != "optimizer"])
+    busy, working = open_time(kernels), open_time(events)
+    span = end - begin
+    return {
+        "compute": compute,
+        "optimizer": busy - compute,
+        "exposed": working - busy,
+        "idle": span - busy,
+        "mfu": needed / span / peak,
+        "hfu": sum(event["flops"] for event in events) / span / peak,
+    }
 
 
-# %% wrong: parts_of_steps
-# Divides tokens by the batch, and does not round up: the last step is smaller, so it thinks it takes less.
+# %% wrong: the_optimizer_computes
+# Counts the optimizer's kernels as computing, too.
 
-def cheapest(model, offers, hours):
-    found = []
-    steps = model["tokens"] / model["batch"]
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+def ledger(events, begin, end, needed, peak):
+    def open_time(chosen):
+        total, until = 0.0, begin
+        for event in sorted(chosen, key=lambda event: event["start"]):
+            start, stop = max(event["start"], until), min(event["end"], end)
+            if stop > start:
+                total, until = total + stop - start, stop
+        return total
 
-
-# %% wrong: whole_steps_only
-# Leaves out the last, smaller step.
-
-def cheapest(model, offers, hours):
-    found = []
-    steps = model["tokens"] // model["batch"]
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+    kernels = [event for event in events if event["kind"] == "kernel"]
+    compute = open_time(kernels)
+    busy, working = open_time(kernels), open_time(events)
+    span = end - begin
+    return {
+        "compute": compute,
+        "optimizer": busy - compute,
+        "exposed": working - busy,
+        "idle": span - working,
+        "mfu": needed / span / peak,
+        "hfu": sum(event["flops"] for event in events) / span / peak,
+    }
 
 
-# %% wrong: ends_in_the_last_hour
-# Wants an hour to spare: what ends in the last one is ruled out.
+# %% wrong: not_cut_at_the_ends
+# Takes the time before begin and after end.
 
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if math.ceil(took) < hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+def ledger(events, begin, end, needed, peak):
+    def open_time(chosen):
+        total, until = 0.0, float("-inf")
+        for event in sorted(chosen, key=lambda event: event["start"]):
+            start, stop = max(event["start"], until), event["end"]
+            if stop > start:
+                total, until = total + stop - start, stop
+        return total
 
-
-# %% wrong: deadline_of_paid_hours
-# Compares the deadline with the hours that are paid, and not with those that the training takes.
-
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if math.ceil(took) <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+    kernels = [event for event in events if event["kind"] == "kernel"]
+    compute = open_time([event for event in kernels if event["phase"] != "optimizer"])
+    busy, working = open_time(kernels), open_time(events)
+    span = end - begin
+    return {
+        "compute": compute,
+        "optimizer": busy - compute,
+        "exposed": working - busy,
+        "idle": span - working,
+        "mfu": needed / span / peak,
+        "hfu": sum(event["flops"] for event in events) / span / peak,
+    }
 
 
-# %% wrong: always_over_the_network
-# Sends over the network also where there is one node.
+# %% wrong: percent
+# Gives MFU in percent.
 
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+def ledger(events, begin, end, needed, peak):
+    def open_time(chosen):
+        total, until = 0.0, begin
+        for event in sorted(chosen, key=lambda event: event["start"]):
+            start, stop = max(event["start"], until), min(event["end"], end)
+            if stop > start:
+                total, until = total + stop - start, stop
+        return total
 
-
-# %% wrong: no_limit_of_the_link
-# Thinks that several nodes are as fast as their network, whatever the link within a node.
-
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else offer["per_node"] * offer["network"]
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+    kernels = [event for event in events if event["kind"] == "kernel"]
+    compute = open_time([event for event in kernels if event["phase"] != "optimizer"])
+    busy, working = open_time(kernels), open_time(events)
+    span = end - begin
+    return {
+        "compute": compute,
+        "optimizer": busy - compute,
+        "exposed": working - busy,
+        "idle": span - working,
+        "mfu": 100 * needed / span / peak,
+        "hfu": sum(event["flops"] for event in events) / span / peak,
+    }
 
 
-# %% wrong: all_bytes
-# Lets each GPU get all bytes, its own shard too.
+# %% wrong: span_of_the_events
+# Takes the time from the first event to the last.
 
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-    return min(found)[1:] if found else None
+def ledger(events, begin, end, needed, peak):
+    def open_time(chosen):
+        total, until = 0.0, begin
+        for event in sorted(chosen, key=lambda event: event["start"]):
+            start, stop = max(event["start"], until), min(event["end"], end)
+            if stop > start:
+                total, until = total + stop - start, stop
+        return total
 
-
-# %% wrong: first_in_time
-# Takes the first number of nodes of each offer that is done in time, as fewer GPUs cost less.
-
-def cheapest(model, offers, hours):
-    found = []
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
-                break
-    return min(found)[1:] if found else None
+    begin, end = min(event["start"] for event in events), max(event["end"] for event in events)
+    kernels = [event for event in events if event["kind"] == "kernel"]
+    compute = open_time([event for event in kernels if event["phase"] != "optimizer"])
+    busy, working = open_time(kernels), open_time(events)
+    span = end - begin
+    return {
+        "compute": compute,
+        "optimizer": busy - compute,
+        "exposed": working - busy,
+        "idle": span - working,
+        "mfu": needed / span / peak,
+        "hfu": sum(event["flops"] for event in events) / span / peak,
+    }
 
 
-# %% wrong: last_node_count
-# Keeps one price for each offer, that of the last number of nodes.
+# %% wrong: a_list
+# Returns the numbers without names.
 
-def cheapest(model, offers, hours):
-    found = {}
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        for nodes in range(1, offer["most_nodes"] + 1):
-            gpus = nodes * offer["per_node"]
-            if 16 * model["weights"] / gpus + model["kept"] > offer["memory"]:
-                continue
-            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
-            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
-            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
-            took = steps * (computing + sending) / 3600
-            if took <= hours:
-                found[offer["name"]] = math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes
-    return min(found.values())[1:] if found else None
+def ledger(events, begin, end, needed, peak):
+    def open_time(chosen):
+        total, until = 0.0, begin
+        for event in sorted(chosen, key=lambda event: event["start"]):
+            start, stop = max(event["start"], until), min(event["end"], end)
+            if stop > start:
+                total, until = total + stop - start, stop
+        return total
 
-
-# %% right: with_a_generator
-# One generator of all that can be rented, and min with a default.
-
-def cheapest(model, offers, hours):
-    def took(offer, gpus):
-        among = gpus > offer["per_node"]
-        way = min(offer["link"], offer["per_node"] * offer["network"]) if among else offer["link"]
-        one = model["batch"] / offer["flops"] + (gpus - 1) / way
-        return -(-model["tokens"] // model["batch"]) * 6 * model["weights"] * one / gpus / 3600
-
-    def fits(offer, gpus):
-        return 16 * model["weights"] + gpus * model["kept"] <= gpus * offer["memory"]
-
-    all_of_them = ((o, n, n * o["per_node"]) for o in offers for n in range(1, o["most_nodes"] + 1))
-    good = [(o, n, gpus) for o, n, gpus in all_of_them if fits(o, gpus) and took(o, gpus) <= hours]
-    if not good:
-        return None
-    best, nodes, _ = min(good, key=lambda one: math.ceil(took(one[0], one[2])) * one[2] * one[0]["dollars"])
-    return best["name"], nodes
+    kernels = [event for event in events if event["kind"] == "kernel"]
+    compute = open_time([event for event in kernels if event["phase"] != "optimizer"])
+    busy, working = open_time(kernels), open_time(events)
+    span = end - begin
+    return list({
+        "compute": compute,
+        "optimizer": busy - compute,
+        "exposed": working - busy,
+        "idle": span - working,
+        "mfu": needed / span / peak,
+        "hfu": sum(event["flops"] for event in events) / span / peak,
+    }.values())
 
 
-# %% right: offer_by_offer
-# Plain loops that keep the best so far.
+# %% wrong: half_seconds
+# Looks at the middle of each half second, and takes it for the whole of it.
 
-def cheapest(model, offers, hours):
-    best, price = None, math.inf
-    steps = math.ceil(model["tokens"] / model["batch"])
-    for offer in offers:
-        nodes = 0
-        while nodes < offer["most_nodes"]:
-            nodes += 1
-            gpus = nodes * offer["per_node"]
-            need = 16 * model["weights"] / gpus + model["kept"]
-            bandwidth = offer["link"]
-            if nodes > 1 and offer["per_node"] * offer["network"] < bandwidth:
-                bandwidth = offer["per_node"] * offer["network"]
-            step = 6 * model["weights"] * model["batch"] / offer["flops"] / gpus
-            for _ in range(3):
-                step += 2 * model["weights"] * (gpus - 1) / gpus / bandwidth
-            time = steps * step / 3600
-            cost = math.ceil(time) * gpus * offer["dollars"]
-            if need <= offer["memory"] and time <= hours and cost < price:
-                best, price = (offer["name"], nodes), cost
-    return best
+def ledger(events, begin, end, needed, peak):
+    found = dict.fromkeys(("compute", "optimizer", "exposed", "idle"), 0.0)
+    step, moment = 0.5, begin + 0.25
+    while moment < end:
+        here = [event for event in events if event["start"] <= moment < event["end"]]
+        kernels = [event["phase"] for event in here if event["kind"] == "kernel"]
+        if any(phase != "optimizer" for phase in kernels):
+            found["compute"] += step
+        elif kernels:
+            found["optimizer"] += step
+        else:
+            found["exposed" if here else "idle"] += step
+        moment += step
+    span = end - begin
+    flops = sum(event["flops"] for event in events)
+    return found | {"mfu": needed / span / peak, "hfu": flops / span / peak}
+
+
+# %% right: between_all_marks
+# Cuts the time at every start and end, and asks of each piece what is open.
+
+def ledger(events, begin, end, needed, peak):
+    found = dict.fromkeys(("compute", "optimizer", "exposed", "idle"), 0.0)
+    marks = sorted({begin, end, *(min(max(event[key], begin), end) for event in events for key in ("start", "end"))})
+    for start, stop in zip(marks, marks[1:]):
+        here = [event for event in events if event["start"] <= start and stop <= event["end"]]
+        kernels = [event["phase"] for event in here if event["kind"] == "kernel"]
+        if any(phase != "optimizer" for phase in kernels):
+            found["compute"] += stop - start
+        elif kernels:
+            found["optimizer"] += stop - start
+        else:
+            found["exposed" if here else "idle"] += stop - start
+    span = end - begin
+    flops = sum(event["flops"] for event in events)
+    return found | {"mfu": needed / span / peak, "hfu": flops / span / peak}
+
+
+# %% right: by_starts_and_ends
+# Goes through starts and ends in order, and counts what is open.
+
+from collections import Counter
+
+
+def ledger(events, begin, end, needed, peak):
+    marks = [(begin, 0, "begin"), (end, 0, "end")]
+    for event in events:
+        of_optimizer = event["kind"] == "kernel" and event["phase"] == "optimizer"
+        name = "optimizer" if of_optimizer else "compute" if event["kind"] == "kernel" else "exposed"
+        marks += [(event["start"], 1, name), (event["end"], -1, name)]
+    found, still_open, last = Counter(compute=0.0, optimizer=0.0, exposed=0.0, idle=0.0), Counter(), begin
+    for moment, change, name in sorted(marks):
+        passed = min(max(moment, begin), end) - last
+        now = next((one for one in ("compute", "optimizer", "exposed") if still_open[one] > 0), "idle")
+        found[now] += passed
+        last += passed
+        still_open[name] += change
+    span = end - begin
+    flops = sum(event["flops"] for event in events)
+    return dict(found) | {"mfu": needed / span / peak, "hfu": flops / span / peak}

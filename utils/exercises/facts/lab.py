@@ -129,9 +129,12 @@ class Exercise:
 
 @dataclass
 class Lab:
+    """`call_seconds`: what a probe of this lab may take, where that is more than what the grader gives."""
+
     name: str
     title: str
     exercises: dict[str, Exercise] = field(default_factory=dict)
+    call_seconds: float = 0
 
     @property
     def points(self) -> int:

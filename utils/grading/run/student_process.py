@@ -44,7 +44,7 @@ EARLY = (
         "utils.models.gpt",
         "utils.kits.decoding",
         "utils.kits.step",
-        "utils.kits.small_cluster",
+        "utils.kits.two_nodes",
         "utils.kits.sharded",
         "utils.kits.recipe",
         "utils.schedules",

@@ -18,6 +18,7 @@ from ..flight import GroupRecord
 from ..hardware import Gpu, machine
 from ..profiles import LinkProfile
 from ..waiting import Waiting, of_this_life
+from . import in_threads
 from .arguments import ranks_in_words
 
 ReduceOp = torch_private.ReduceOp
@@ -38,7 +39,9 @@ class Group:
         self.among = f"ranks {ranks_in_words(self.members)}"
         itself = ref(backend)  # a record is kept longer than its group
         self.flight = GroupRecord(self.members, options.timeout, lambda: torch_private.name_and_description(itself()))
-        if not self.alone:
+        if in_threads.here.meeting is not None:
+            self.waiting: Waiting = in_threads.WaitingInThread(self.members, self.rank)
+        elif not self.alone:
             store = torch_private.c10d.PrefixStore(of_this_life("group"), options.store)
             self.waiting = Waiting(store, self.members, self.rank)
         by_itself = self.alone or self.ranks == 1
@@ -51,6 +54,12 @@ class Group:
             raise ValueError(
                 f"simgpu.enable(faults=...) has {' and '.join(kinds)}, and one process stands for all ranks here "
                 "(FakeStore): they all do the same. Use ranks that are processes, or SlowAdapter alone."
+            )
+        killed = any(isinstance(fault, KilledRank) for fault in machine.known_settings.faults)
+        if killed and in_threads.here.meeting is not None:
+            raise ValueError(
+                "simgpu.enable(faults=...) has a KilledRank, and ranks are threads of one process here: it would end "
+                "them all. Use ranks that are processes."
             )
 
     def fault(self) -> Fault | None:
