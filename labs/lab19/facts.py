@@ -274,7 +274,8 @@ def large(student):
         if "out of memory" in str(error):
             raise Unmet(
                 "The step does not fit in memory: a GPU runs out of it.\nFor each GPU, add 16 bytes for each weight "
-                "that it holds, the whole weights of the layers that are gathered, and the activations of a micro-batch."
+                "that it holds, the whole weights of the layers that are gathered, and the activations of a "
+                "micro-batch."
             ) from None
         raise
     done = sum(run["flops"]) / needed_flops()
