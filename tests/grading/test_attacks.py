@@ -75,7 +75,7 @@ def points_of(lab: str) -> dict[str, int]:
 
 
 def read_attack(path: Path) -> Attack:
-    says, found = read_parts(path)
+    says, _, found = read_parts(path)
     parts = {}
     for headline, text in found:
         name, _, included = headline.partition(": ")

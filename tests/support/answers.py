@@ -9,6 +9,9 @@
 A wrong answer loses its exercise, a right one nothing. The comment below the headline, up to the first line that is
 none, says what the student thinks, or how the right answer is written. What else there is to say goes into further
 paragraphs of it, behind a line with nothing but `#`.
+
+Code above the first headline begins each answer of the page. It is what the notebook's own answer has in this cell and
+other exercises use, as lab 19's Trainer.
 """
 
 from __future__ import annotations
@@ -40,19 +43,21 @@ class Answer:
 
 def read_page(path: Path) -> list[Answer]:
     """The answers of one exercise, in the order of its page."""
-    found = [_answer(path, headline, text) for headline, text in read_parts(path)[1]]
+    _, top, parts = read_parts(path)
+    found = [_answer(path, top, headline, text) for headline, text in parts]
     assert len({(one.verdict, one.name) for one in found}) == len(found), f"{path}: two answers have one name"
     return found
 
 
-def _answer(path: Path, headline: str, text: str) -> Answer:
+def _answer(path: Path, top: str, headline: str, text: str) -> Answer:
     verdict, _, name = headline.partition(": ")
     assert verdict in ("wrong", "right"), f"{path}: '# %% {headline}' should be like '# %% wrong: a_name', or right:"
     assert name.isidentifier(), f"{path}: '# %% {headline}' does not end with a name"
     comment = COMMENT.match(text)
     assert comment, f"{path}: {name} has no comment that says what it stands for"
     says = "\n".join(line[2:] for line in comment[0].splitlines()).strip()
-    return Answer(path.parts[-3], path.stem, verdict, name, says, text[comment.end() :].strip())
+    code = text[comment.end() :].strip()
+    return Answer(path.parts[-3], path.stem, verdict, name, says, f"{top}\n\n\n{code}" if top else code)
 
 
 ANSWERS = [one for path in sorted((ROOT / "solutions").glob("lab*/answers/*.py")) for one in read_page(path)]

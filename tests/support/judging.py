@@ -37,7 +37,7 @@ from utils.grading.run import student_process
 from utils.grading.run.observer import all_classes
 
 from .answers import Answer
-from .names import bound, needed, reaches_out, touched
+from .names import bound, changed, needed, reaches_out, touched
 from .notebooks import ROOT, grade_id, notebook_with, run_cells
 
 DEVICES = ["simgpu:0", "simgpu:1"]
@@ -159,7 +159,7 @@ class Bench:
             cells, code = self.cells, ""
         if reaches_out(code):
             return list(self.exercises), self.trials
-        names = touched(list(cells.values()), bound(code) | bound(self.cells[self.place[exercise]]))
+        names = touched(list(cells.values()), changed(code, self.cells[self.place[exercise]]))
         alike = [name for name in self.exercises if name == exercise or names.intersection(self.model["read"][name])]
         return alike, self._trials_for(cells)
 

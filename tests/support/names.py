@@ -18,6 +18,12 @@ def bound(source: str) -> set[str]:
     return own | {s.get_name() for t in inner for s in t.get_symbols() if s.is_declared_global() and s.is_assigned()}
 
 
+def changed(source: str, other: str) -> set[str]:
+    """The names that either cell binds in a statement that the other has not, and what needs them in these cells."""
+    own, others = ({ast.unparse(each) for each in ast.parse(cell).body} for cell in (source, other))
+    return touched([*own, *others], set().union(*(bound(each) for each in own ^ others)))
+
+
 def used(source: str) -> set[str]:
     """The names of the notebook, or of Python, that a cell uses, its functions and classes included."""
     return {s.get_name() for t in _tables(source) for s in t.get_symbols() if s.is_global() and s.is_referenced()}

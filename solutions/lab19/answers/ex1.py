@@ -1,5 +1,4 @@
-# %% wrong: sum_of_micro_batches
-# Adds up the gradients of the micro-batches, each of which has a mean loss of its own.
+"""Answers to exercise 1 that the grader is tested with. tests/support/answers.py says how to read them."""
 
 def recomputing(forward):
     return lambda x: checkpoint(forward, x, use_reentrant=False)
@@ -22,6 +21,30 @@ class Trainer:
         self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
 
+    def step(self, tokens, targets):
+        self.optimizer.zero_grad()
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
+        parts = list(zip(*(each.split(1) for each in own), strict=True))
+        total = torch.zeros((), device=self.gpu)
+        for number, (x, y) in enumerate(parts, 1):
+            # Between nodes, gradients are only needed once: after the last micro-batch.
+            self.model.set_requires_all_reduce(number == len(parts))
+            loss = self.loss_fn(self.model(x), y) / len(parts)
+            loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        dist.all_reduce(total, dist.ReduceOp.AVG)
+        return total
+
+    def gradients(self):
+        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
+
+
+# %% wrong: sum_of_micro_batches
+# Adds up the gradients of the micro-batches, each of which has a mean loss of its own.
+
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -38,39 +61,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: divided_by_the_ranks_too
 # Divides the loss by the number of ranks, which fully_shard does again with the gradients.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -87,39 +87,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: never_cleared
 # Lets gradients add up over the steps, because micro-batches add up, too.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         rank, ranks = dist.get_rank(), dist.get_world_size()
         own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
@@ -135,39 +112,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: the_same_sequences_everywhere
 # Gives all ranks the first part of the batch.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -184,39 +138,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: sequences_by_place_in_the_node
 # Takes its part of the batch by its place in the node, so that both nodes train on the same half.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -233,39 +164,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: its_own_loss
 # Returns the mean loss of its own sequences.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -281,39 +189,16 @@ class Trainer:
         self.optimizer.step()
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: loss_added_up
 # Adds up the mean losses of all ranks.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -330,39 +215,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.SUM)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: loss_of_the_last_micro_batch
 # Returns the loss of the last micro-batch.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -379,39 +241,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: returns_no_loss
 # Thinks that a step has nothing to return.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -427,74 +266,29 @@ class Trainer:
         self.optimizer.step()
         dist.all_reduce(total, dist.ReduceOp.AVG)
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: shards_as_gradients
 # Returns the shards that each rank has, and not whole gradients.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
-    def step(self, tokens, targets):
-        self.optimizer.zero_grad()
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
-        parts = list(zip(*(each.split(1) for each in own), strict=True))
-        total = torch.zeros((), device=self.gpu)
-        for number, (x, y) in enumerate(parts, 1):
-            # Between nodes, gradients are only needed once: after the last micro-batch.
-            self.model.set_requires_all_reduce(number == len(parts))
-            loss = self.loss_fn(self.model(x), y) / len(parts)
-            loss.backward()
-            total += loss.detach()
-        self.optimizer.step()
-        dist.all_reduce(total, dist.ReduceOp.AVG)
-        return total
-
+class Mine(Trainer):
     def gradients(self):
         return {name: p.grad.to_local() for name, p in self.model.named_parameters()}
 
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: no_reduction_between_nodes
 # Shards over the ranks of its node, and thinks that the other node gets the same by itself.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
+class Mine(Trainer):
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
         ranks = dist.get_world_size()
         mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))["shard"]
@@ -523,39 +317,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: reduces_the_first_micro_batch_only
 # Takes the first micro-batch for the one whose all-reduce has all gradients.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -572,25 +343,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: first_weights_of_its_own
 # Initializes the layers by PyTorch, and leaves the given weights.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
+class Mine(Trainer):
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
         ranks = dist.get_world_size()
         mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
@@ -607,41 +369,16 @@ class Trainer:
         self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
 
-    def step(self, tokens, targets):
-        self.optimizer.zero_grad()
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
-        parts = list(zip(*(each.split(1) for each in own), strict=True))
-        total = torch.zeros((), device=self.gpu)
-        for number, (x, y) in enumerate(parts, 1):
-            # Between nodes, gradients are only needed once: after the last micro-batch.
-            self.model.set_requires_all_reduce(number == len(parts))
-            loss = self.loss_fn(self.model(x), y) / len(parts)
-            loss.backward()
-            total += loss.detach()
-        self.optimizer.step()
-        dist.all_reduce(total, dist.ReduceOp.AVG)
-        return total
-
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: sgd
 # Trains with SGD, as the labs before did.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
+class Mine(Trainer):
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
         ranks = dist.get_world_size()
         mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
@@ -656,41 +393,16 @@ class Trainer:
         self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
         self.optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
 
-    def step(self, tokens, targets):
-        self.optimizer.zero_grad()
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
-        parts = list(zip(*(each.split(1) for each in own), strict=True))
-        total = torch.zeros((), device=self.gpu)
-        for number, (x, y) in enumerate(parts, 1):
-            # Between nodes, gradients are only needed once: after the last micro-batch.
-            self.model.set_requires_all_reduce(number == len(parts))
-            loss = self.loss_fn(self.model(x), y) / len(parts)
-            loss.backward()
-            total += loss.detach()
-        self.optimizer.step()
-        dist.all_reduce(total, dist.ReduceOp.AVG)
-        return total
-
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: another_learning_rate
 # Leaves the learning rate that AdamW has by default.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
+class Mine(Trainer):
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
         ranks = dist.get_world_size()
         mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
@@ -705,55 +417,16 @@ class Trainer:
         self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
         self.optimizer = torch.optim.AdamW(model.parameters(), fused=True)
 
-    def step(self, tokens, targets):
-        self.optimizer.zero_grad()
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
-        parts = list(zip(*(each.split(1) for each in own), strict=True))
-        total = torch.zeros((), device=self.gpu)
-        for number, (x, y) in enumerate(parts, 1):
-            # Between nodes, gradients are only needed once: after the last micro-batch.
-            self.model.set_requires_all_reduce(number == len(parts))
-            loss = self.loss_fn(self.model(x), y) / len(parts)
-            loss.backward()
-            total += loss.detach()
-        self.optimizer.step()
-        dist.all_reduce(total, dist.ReduceOp.AVG)
-        return total
-
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: adamw_made_in_each_step
 # Makes AdamW in each step, so that its moments and its count of steps begin at 0 each time.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE)
         self.optimizer.zero_grad()
@@ -771,39 +444,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: steps_after_each_micro_batch
 # Updates after each micro-batch.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -818,137 +468,42 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: blocks_alone
 # Shards and names the blocks, and forgets embedding and head in gradients().
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
-    def step(self, tokens, targets):
-        self.optimizer.zero_grad()
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
-        parts = list(zip(*(each.split(1) for each in own), strict=True))
-        total = torch.zeros((), device=self.gpu)
-        for number, (x, y) in enumerate(parts, 1):
-            # Between nodes, gradients are only needed once: after the last micro-batch.
-            self.model.set_requires_all_reduce(number == len(parts))
-            loss = self.loss_fn(self.model(x), y) / len(parts)
-            loss.backward()
-            total += loss.detach()
-        self.optimizer.step()
-        dist.all_reduce(total, dist.ReduceOp.AVG)
-        return total
-
+class Mine(Trainer):
     def gradients(self):
         return {name: p.grad.full_tensor() for name, p in self.model.named_parameters() if name.startswith("blocks")}
 
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: names_without_their_blocks
 # Names parameters by the last part of their names.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
-    def step(self, tokens, targets):
-        self.optimizer.zero_grad()
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
-        parts = list(zip(*(each.split(1) for each in own), strict=True))
-        total = torch.zeros((), device=self.gpu)
-        for number, (x, y) in enumerate(parts, 1):
-            # Between nodes, gradients are only needed once: after the last micro-batch.
-            self.model.set_requires_all_reduce(number == len(parts))
-            loss = self.loss_fn(self.model(x), y) / len(parts)
-            loss.backward()
-            total += loss.detach()
-        self.optimizer.step()
-        dist.all_reduce(total, dist.ReduceOp.AVG)
-        return total
-
+class Mine(Trainer):
     def gradients(self):
         return {name.rpartition("blocks.")[2]: p.grad.full_tensor() for name, p in self.model.named_parameters()}
 
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: clips
 # Clips gradients to a norm of 1, as recipes for training do.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -966,39 +521,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: everything_on_each_rank
 # Computes the whole batch on each rank: right gradients, and no time is saved.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
-    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
-        ranks = dist.get_world_size()
-        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
-        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, block in enumerate(model.blocks.values()):
-            if number < recomputed:
-                block.forward = recomputing(block.forward)
-            fully_shard(block, mesh=mesh, mp_policy=precision)
-        fully_shard(model, mesh=mesh, mp_policy=precision)
-        model.to_empty(device=gpu)
-        copy_weights(model, weights)
-        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-
+class Mine(Trainer):
     def step(self, tokens, targets):
         self.optimizer.zero_grad()
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -1015,25 +547,16 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: four_ranks_always
 # Has shards over four ranks, because a node has four GPUs here.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
+class Mine(Trainer):
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
         ranks = dist.get_world_size()
         mesh = init_device_mesh("simgpu", (max(1, ranks // 4), min(ranks, 4)), mesh_dim_names=("replicate", "shard"))
@@ -1048,41 +571,16 @@ class Trainer:
         self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
 
-    def step(self, tokens, targets):
-        self.optimizer.zero_grad()
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
-        parts = list(zip(*(each.split(1) for each in own), strict=True))
-        total = torch.zeros((), device=self.gpu)
-        for number, (x, y) in enumerate(parts, 1):
-            # Between nodes, gradients are only needed once: after the last micro-batch.
-            self.model.set_requires_all_reduce(number == len(parts))
-            loss = self.loss_fn(self.model(x), y) / len(parts)
-            loss.backward()
-            total += loss.detach()
-        self.optimizer.step()
-        dist.all_reduce(total, dist.ReduceOp.AVG)
-        return total
-
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: gradients_in_bfloat16_all_the_way
 # Turns the model into bfloat16, weights and AdamW's state included.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
+class Mine(Trainer):
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
         ranks = dist.get_world_size()
         mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
@@ -1097,41 +595,16 @@ class Trainer:
         self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
 
-    def step(self, tokens, targets):
-        self.optimizer.zero_grad()
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
-        parts = list(zip(*(each.split(1) for each in own), strict=True))
-        total = torch.zeros((), device=self.gpu)
-        for number, (x, y) in enumerate(parts, 1):
-            # Between nodes, gradients are only needed once: after the last micro-batch.
-            self.model.set_requires_all_reduce(number == len(parts))
-            loss = self.loss_fn(self.model(x), y) / len(parts)
-            loss.backward()
-            total += loss.detach()
-        self.optimizer.step()
-        dist.all_reduce(total, dist.ReduceOp.AVG)
-        return total
-
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% right: hsdp_in_float32
 # Shards in nodes, keeps gathered weights, and computes in float32.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
+class Mine(Trainer):
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
         ranks = dist.get_world_size()
         mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
@@ -1146,35 +619,16 @@ class Trainer:
         self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
 
-    def step(self, tokens, targets):
-        self.optimizer.zero_grad()
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        own = (each.chunk(ranks)[rank].to(self.gpu) for each in (tokens, targets))
-        parts = list(zip(*(each.split(1) for each in own), strict=True))
-        total = torch.zeros((), device=self.gpu)
-        for number, (x, y) in enumerate(parts, 1):
-            # Between nodes, gradients are only needed once: after the last micro-batch.
-            self.model.set_requires_all_reduce(number == len(parts))
-            loss = self.loss_fn(self.model(x), y) / len(parts)
-            loss.backward()
-            total += loss.detach()
-        self.optimizer.step()
-        dist.all_reduce(total, dist.ReduceOp.AVG)
-        return total
-
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% right: replicas_by_hand
 # A whole replica on each rank, and one all-reduce of everything.
 
-class Trainer:
+class Mine:
     """Whole replicas, whose gradients are averaged by hand, in one call."""
 
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
@@ -1206,14 +660,14 @@ class Trainer:
 
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: replicas_never_meet
 # Has a replica on each rank, and forgets to average their gradients.
 
-class Trainer:
+class Mine:
     """Whole replicas, whose gradients are averaged by hand, in one call."""
 
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
@@ -1243,14 +697,14 @@ class Trainer:
 
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% wrong: replicas_added_up
 # Adds up the gradients of all replicas.
 
-class Trainer:
+class Mine:
     """Whole replicas, whose gradients are averaged by hand, in one call."""
 
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
@@ -1281,7 +735,7 @@ class Trainer:
 
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
@@ -1289,12 +743,12 @@ def make_trainer(model, gpu, weights, loss_fn):
 # Two ranks divide each block, and all pairs share the batch.
 
 from torch.distributed.tensor import DTensor
+
+
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 
-class Trainer:
-    """Tensor parallelism within a node, and shards of its parts over the nodes (FSDP)."""
-
+class Mine(Trainer):
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
         ranks = dist.get_world_size()
         tensor = 2 if ranks % 4 == 0 else 1
@@ -1323,12 +777,9 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG, group=self.data.get_group())
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
@@ -1338,7 +789,7 @@ def make_trainer(model, gpu, weights, loss_fn):
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 
-class Trainer:
+class Mine:
     """A pipeline of two stages, one in each node; the ranks of a node are replicas of its stage."""
 
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
@@ -1388,7 +839,7 @@ class Trainer:
 
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
@@ -1398,7 +849,7 @@ def make_trainer(model, gpu, weights, loss_fn):
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 
-class Trainer:
+class Mine:
     """A pipeline of two stages, one in each node; the ranks of a node are replicas of its stage."""
 
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
@@ -1446,20 +897,14 @@ class Trainer:
 
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
 
 
 # %% right: fsdp_over_all
 # Shards over all ranks.
 
-def recomputing(forward):
-    return lambda x: checkpoint(forward, x, use_reentrant=False)
-
-
-class Trainer:
-    """Shards within a node, and replicas in both (HSDP)."""
-
+class Mine(Trainer):
     def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
         ranks = dist.get_world_size()
         mesh = init_device_mesh("simgpu", (ranks,))
@@ -1488,10 +933,7 @@ class Trainer:
         dist.all_reduce(total, dist.ReduceOp.AVG)
         return total
 
-    def gradients(self):
-        return {name: p.grad.full_tensor() for name, p in self.model.named_parameters()}
-
 
 def make_trainer(model, gpu, weights, loss_fn):
-    trainer = Trainer(model, gpu, weights, loss_fn)
+    trainer = Mine(model, gpu, weights, loss_fn)
     return trainer.step, trainer.gradients
