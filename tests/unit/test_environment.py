@@ -45,6 +45,7 @@ def imported(path):
         "utils",
         "simgpu",
         "simgpu_autoload",
+        "simgpu_pytest",
         "tools",
         "tests",
         *(file.stem for file in (ROOT / "tools").glob("*.py")),

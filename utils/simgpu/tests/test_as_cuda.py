@@ -276,25 +276,6 @@ def device_in_backward():
     return seen, torch.cuda.current_device()
 
 
-def compiled(call):
-    """What is said of a compiled model is the same each time."""
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match="call the model uncompiled"):
-            call()
-    return call()
-
-
-@torch.compile
-def plus_one(x):
-    return x + 1
-
-
-def in_place():
-    model = torch.nn.Linear(2, 2).cuda()
-    model.compile()
-    return compiled(lambda: model(torch.ones(1, 2, device="cuda")))
-
-
 def properties():
     own = torch.cuda.get_device_properties(0)
     fields = own.warp_size, own.shared_memory_per_block, own.max_threads_per_multi_processor, own.clock_rate
@@ -535,8 +516,6 @@ REFUSED = {
         lambda: torch.nn.parallel.data_parallel(torch.nn.Linear(2, 2).cuda(), torch.ones(2, 2, device="cuda"), [0, 1]),
         "Use torch.nn.parallel.DistributedDataParallel",
     ),
-    "torch.compile": (lambda: compiled(lambda: plus_one(on("cuda"))), "call the model uncompiled"),
-    "module.compile()": (in_place, "call the model uncompiled"),
     "flex_attention": (
         lambda: flex(*[torch.ones(1, 1, 16, 16, device="cuda")] * 3),
         "FlexAttention is code that torch.compile makes",

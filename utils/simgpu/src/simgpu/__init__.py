@@ -45,6 +45,7 @@ from .refusals import register_refusals
 from .sequences import register_sequences
 from .tensor import OWN_ATTRIBUTES, SimTensor, storage_of
 from .torch_simgpu import device_module, publish
+from .uncompiled import register_uncompiled
 
 __all__ = [
     "BLOCK",
@@ -125,6 +126,7 @@ def enable(
         register_autocast()
         register_loading()
         register_refusals()
+        register_uncompiled()
         register_backend()
         torch_private.let_optimizers_update_all_at_once(SimTensor)
         torch_private.keep_parameters_when_modules_move(_is_simulated, OWN_ATTRIBUTES, refusals.NO_SCRIPTS)

@@ -10,7 +10,10 @@ from . import torch_private
 from .hardware import DEVICE_TYPE, machine
 
 aten = torch.ops.aten
-NO_COMPILE = f"torch.compile makes code for real hardware, which {DEVICE_TYPE} is not: call the model uncompiled."
+NO_COMPILE = (
+    f"torch.compile makes code for real hardware, which {DEVICE_TYPE} is not: call the model uncompiled, or call "
+    'torch.compiler.set_stance("force_eager") first.'
+)
 NO_BYTES = f"{DEVICE_TYPE} has no memory that another library could read: copy the tensor with .cpu() first."
 NO_FLEX = (
     "FlexAttention is code that torch.compile makes for real hardware: "
