@@ -18,7 +18,7 @@ def _(student):
     seen.need_shares(run, 6, 3)
 
 
-@seen.ex3.fact("a run that is saved on two ranks goes on with four")
+@seen.ex3.fact("what two ranks save and four load goes on as if nothing had happened")
 def _(student):
     seen.compare_resumed(student, 2, 4, seed=2)
 

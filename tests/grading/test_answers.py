@@ -124,14 +124,12 @@ def test_an_answer_that_breaks_another_exercise_is_seen_to(judge, code):
 
 @THOROUGH
 @pytest.mark.xdist_group("answers of lab19")
-@pytest.mark.parametrize(("name", "lost"), [("its_own_loss", ["ex1"]), ("sum_of_micro_batches", ["ex1", "ex3"])])
-def test_a_wrong_trainer_of_the_capstone_also_loses_what_its_error_spoils(judge, name, lost):
-    """What the sum of micro-batches is depends on the number of ranks, so two ranks of four go on otherwise."""
+@pytest.mark.parametrize("name", ["sum_of_micro_batches", "its_own_loss"])
+def test_a_wrong_trainer_of_the_capstone_loses_no_other_exercise(judge, name):
+    """Exercises 2 and 3 use it, as students' do. They ask whether it is fast, and whether it goes on as it was."""
     [wrong] = [one for one in answers_of("lab19", "wrong") if (one.exercise, one.name) == ("ex1", name)]
     code = wrong.code.replace("class Mine(Trainer)", "class Trainer(Trainer)").replace("Mine(", "Trainer(")
-    found = judge(Answer("lab19", "ex1", "wrong", name, wrong.says, code))
-    assert list(found) == lost
-    assert all("xercise 1" in found[each].found for each in lost[1:])
+    assert list(judge(Answer("lab19", "ex1", "wrong", name, wrong.says, code))) == ["ex1"]
 
 
 @pytest.mark.parametrize("lab", LABS)

@@ -7,8 +7,9 @@ import re
 import symtable
 
 # Calls that set something outside of the notebook, as torch.set_default_device or a hook for all modules. The state of
-# random numbers is none of it, because a probe sets its own, nor is a state dict, which goes into a given model.
-SETS_SOMETHING = re.compile(r"set_(?!(rng_|model_)?state(_dict)?$)|register_module_")
+# random numbers is none of it, because a probe sets its own, nor is what sets something in a given model: a state dict,
+# FSDP's set_requires_all_reduce.
+SETS_SOMETHING = re.compile(r"set_(?!(rng_|model_)?state(_dict)?$|requires_)|register_module_")
 
 
 def bound(source: str) -> set[str]:

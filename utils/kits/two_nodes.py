@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -176,16 +177,22 @@ def mfu(timeline: Timeline) -> float:
 
 
 def outline(timeline: Timeline) -> Timeline:
-    """The same with one event where many follow each other on a stream, all of a kind, phase and micro-batch."""
+    """The same with one event where many follow each other on a stream, all of a kind, phase and micro-batch.
+
+    Collectives and messages are told apart by their names and groups: they overlap.
+    """
     found, last = [], {}
     for event in sorted(timeline.events, key=lambda event: event.start):
-        key = event.device, event.stream
+        passing = (event.name, event.other) if event.kind == "comm" else None
+        key = event.device, event.stream, passing
         place = last.get(key)
         before = found[place] if place is not None else None
         near = before is not None and event.start - before.end < timeline.span / 1000
         if near and (before.kind, before.phase, before.label) == (event.kind, event.phase, event.label):
             found[place] = before._replace(
-                end=event.end, bytes=before.bytes + event.bytes, flops=before.flops + event.flops
+                end=max(before.end, event.end),
+                bytes=before.bytes + event.bytes,
+                flops=before.flops + event.flops,
             )
         else:
             last[key] = len(found)
@@ -201,6 +208,11 @@ def exchanged(timeline: Timeline) -> list[dict[str, int]]:
             own = found[event.device]
             own[str(event.other)] = own.get(str(event.other), 0) + event.bytes
     return list(found.values())
+
+
+def file_bytes(folder: str) -> int:
+    """What the files in a folder hold."""
+    return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 
 def host_bytes(timeline: Timeline) -> int:

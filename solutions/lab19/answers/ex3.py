@@ -60,6 +60,37 @@ def make_resumable(model, gpu, weights, loss_fn):
     return save, load
 
 
+# %% wrong: kept_in_memory
+# Keeps states in a variable of the program, which a new process would not have.
+
+from torch.distributed.checkpoint.state_dict import StateDictOptions
+
+KEPT = {}
+
+
+def make_resumable(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn)
+
+    def save(folder):
+        whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        states = get_state_dict(trainer.model, trainer.optimizer, options=whole)
+        if dist.get_rank() == 0:
+            KEPT[folder] = states
+        dist.barrier()
+
+    def load(folder):
+        model_state, optimizer_state = KEPT[folder]
+        set_state_dict(
+            trainer.model,
+            trainer.optimizer,
+            model_state_dict=model_state,
+            optim_state_dict=optimizer_state,
+            options=StateDictOptions(full_state_dict=True),
+        )
+
+    return trainer.step, save, load
+
+
 # %% right: whole_tensors_in_one_file
 # Gathers whole tensors, which rank 0 saves.
 

@@ -2,6 +2,10 @@
 # Adds up durations, as if nothing overlapped.
 
 def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
     def total(chosen):
         return sum(event["end"] - event["start"] for event in chosen)
 
@@ -16,12 +20,42 @@ def ledger(events, begin, end, needed, peak):
         "exposed": exposed,
         "idle": span - compute - optimizer - exposed,
         "mfu": needed / span / peak,
-        "hfu": sum(event["flops"] for event in events) / span / peak,
+        "hfu": sum(map(done, events)) / span / peak,
     }
 
 
 # %% wrong: recomputation_is_useful
 # Counts all operations that the GPU does as needed.
+
+def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
+    def open_time(chosen):
+        total, until = 0.0, begin
+        for event in sorted(chosen, key=lambda event: event["start"]):
+            start, stop = max(event["start"], until), min(event["end"], end)
+            if stop > start:
+                total, until = total + stop - start, stop
+        return total
+
+    kernels = [event for event in events if event["kind"] == "kernel"]
+    compute = open_time([event for event in kernels if event["phase"] != "optimizer"])
+    busy, working = open_time(kernels), open_time(events)
+    span = end - begin
+    return {
+        "compute": compute,
+        "optimizer": busy - compute,
+        "exposed": working - busy,
+        "idle": span - working,
+        "mfu": sum(map(done, events)) / span / peak,
+        "hfu": sum(map(done, events)) / span / peak,
+    }
+
+
+# %% wrong: whole_kernels
+# Counts the operations of whole kernels, also of those that the ends of the step cut.
 
 def ledger(events, begin, end, needed, peak):
     def open_time(chosen):
@@ -41,7 +75,7 @@ def ledger(events, begin, end, needed, peak):
         "optimizer": busy - compute,
         "exposed": working - busy,
         "idle": span - working,
-        "mfu": sum(event["flops"] for event in events) / span / peak,
+        "mfu": needed / span / peak,
         "hfu": sum(event["flops"] for event in events) / span / peak,
     }
 
@@ -50,6 +84,10 @@ def ledger(events, begin, end, needed, peak):
 # Counts all communication as exposed.
 
 def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
     def open_time(chosen):
         total, until = 0.0, begin
         for event in sorted(chosen, key=lambda event: event["start"]):
@@ -68,7 +106,7 @@ def ledger(events, begin, end, needed, peak):
         "exposed": open_time([event for event in events if event["kind"] == "comm"]),
         "idle": span - working,
         "mfu": needed / span / peak,
-        "hfu": sum(event["flops"] for event in events) / span / peak,
+        "hfu": sum(map(done, events)) / span / peak,
     }
 
 
@@ -76,6 +114,10 @@ def ledger(events, begin, end, needed, peak):
 # Takes all time without a kernel for idle.
 
 def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
     def open_time(chosen):
         total, until = 0.0, begin
         for event in sorted(chosen, key=lambda event: event["start"]):
@@ -94,7 +136,7 @@ def ledger(events, begin, end, needed, peak):
         "exposed": working - busy,
         "idle": span - busy,
         "mfu": needed / span / peak,
-        "hfu": sum(event["flops"] for event in events) / span / peak,
+        "hfu": sum(map(done, events)) / span / peak,
     }
 
 
@@ -102,6 +144,10 @@ def ledger(events, begin, end, needed, peak):
 # Counts the optimizer's kernels as computing, too.
 
 def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
     def open_time(chosen):
         total, until = 0.0, begin
         for event in sorted(chosen, key=lambda event: event["start"]):
@@ -120,7 +166,7 @@ def ledger(events, begin, end, needed, peak):
         "exposed": working - busy,
         "idle": span - working,
         "mfu": needed / span / peak,
-        "hfu": sum(event["flops"] for event in events) / span / peak,
+        "hfu": sum(map(done, events)) / span / peak,
     }
 
 
@@ -128,6 +174,10 @@ def ledger(events, begin, end, needed, peak):
 # Takes the time before begin and after end.
 
 def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
     def open_time(chosen):
         total, until = 0.0, float("-inf")
         for event in sorted(chosen, key=lambda event: event["start"]):
@@ -146,7 +196,7 @@ def ledger(events, begin, end, needed, peak):
         "exposed": working - busy,
         "idle": span - working,
         "mfu": needed / span / peak,
-        "hfu": sum(event["flops"] for event in events) / span / peak,
+        "hfu": sum(map(done, events)) / span / peak,
     }
 
 
@@ -154,6 +204,10 @@ def ledger(events, begin, end, needed, peak):
 # Gives MFU in percent.
 
 def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
     def open_time(chosen):
         total, until = 0.0, begin
         for event in sorted(chosen, key=lambda event: event["start"]):
@@ -172,7 +226,7 @@ def ledger(events, begin, end, needed, peak):
         "exposed": working - busy,
         "idle": span - working,
         "mfu": 100 * needed / span / peak,
-        "hfu": sum(event["flops"] for event in events) / span / peak,
+        "hfu": sum(map(done, events)) / span / peak,
     }
 
 
@@ -180,6 +234,10 @@ def ledger(events, begin, end, needed, peak):
 # Takes the time from the first event to the last.
 
 def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
     def open_time(chosen):
         total, until = 0.0, begin
         for event in sorted(chosen, key=lambda event: event["start"]):
@@ -199,7 +257,7 @@ def ledger(events, begin, end, needed, peak):
         "exposed": working - busy,
         "idle": span - working,
         "mfu": needed / span / peak,
-        "hfu": sum(event["flops"] for event in events) / span / peak,
+        "hfu": sum(map(done, events)) / span / peak,
     }
 
 
@@ -207,6 +265,10 @@ def ledger(events, begin, end, needed, peak):
 # Returns the numbers without names.
 
 def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
     def open_time(chosen):
         total, until = 0.0, begin
         for event in sorted(chosen, key=lambda event: event["start"]):
@@ -225,7 +287,7 @@ def ledger(events, begin, end, needed, peak):
         "exposed": working - busy,
         "idle": span - working,
         "mfu": needed / span / peak,
-        "hfu": sum(event["flops"] for event in events) / span / peak,
+        "hfu": sum(map(done, events)) / span / peak,
     }.values())
 
 
@@ -233,6 +295,10 @@ def ledger(events, begin, end, needed, peak):
 # Looks at the middle of each half second, and takes it for the whole of it.
 
 def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
     found = dict.fromkeys(("compute", "optimizer", "exposed", "idle"), 0.0)
     step, moment = 0.5, begin + 0.25
     while moment < end:
@@ -246,7 +312,7 @@ def ledger(events, begin, end, needed, peak):
             found["exposed" if here else "idle"] += step
         moment += step
     span = end - begin
-    flops = sum(event["flops"] for event in events)
+    flops = sum(map(done, events))
     return found | {"mfu": needed / span / peak, "hfu": flops / span / peak}
 
 
@@ -254,6 +320,10 @@ def ledger(events, begin, end, needed, peak):
 # Cuts the time at every start and end, and asks of each piece what is open.
 
 def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
     found = dict.fromkeys(("compute", "optimizer", "exposed", "idle"), 0.0)
     marks = sorted({begin, end, *(min(max(event[key], begin), end) for event in events for key in ("start", "end"))})
     for start, stop in zip(marks, marks[1:]):
@@ -266,7 +336,7 @@ def ledger(events, begin, end, needed, peak):
         else:
             found["exposed" if here else "idle"] += stop - start
     span = end - begin
-    flops = sum(event["flops"] for event in events)
+    flops = sum(map(done, events))
     return found | {"mfu": needed / span / peak, "hfu": flops / span / peak}
 
 
@@ -277,6 +347,10 @@ from collections import Counter
 
 
 def ledger(events, begin, end, needed, peak):
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
     marks = [(begin, 0, "begin"), (end, 0, "end")]
     for event in events:
         of_optimizer = event["kind"] == "kernel" and event["phase"] == "optimizer"
@@ -290,5 +364,5 @@ def ledger(events, begin, end, needed, peak):
         last += passed
         still_open[name] += change
     span = end - begin
-    flops = sum(event["flops"] for event in events)
+    flops = sum(map(done, events))
     return dict(found) | {"mfu": needed / span / peak, "hfu": flops / span / peak}

@@ -38,6 +38,26 @@ def cheapest(model, offers, hours):
     return min(found)[1:] if found else None
 
 
+# %% wrong: gradients_forgotten
+# Counts weights and the state of AdamW, and no gradients.
+
+def cheapest(model, offers, hours):
+    found = []
+    steps = math.ceil(model["tokens"] / model["batch"])
+    for offer in offers:
+        for nodes in range(1, offer["most_nodes"] + 1):
+            gpus = nodes * offer["per_node"]
+            if 12 * model["weights"] / gpus + model["kept"] > offer["memory"]:
+                continue
+            ring = offer["link"] if nodes == 1 else min(offer["link"], offer["per_node"] * offer["network"])
+            sending = 6 * model["weights"] * (gpus - 1) / gpus / ring
+            computing = 6 * model["weights"] * model["batch"] / (gpus * offer["flops"])
+            took = steps * (computing + sending) / 3600
+            if took <= hours:
+                found.append((math.ceil(took) * gpus * offer["dollars"], offer["name"], nodes))
+    return min(found)[1:] if found else None
+
+
 # %% wrong: kept_spread_evenly
 # Spreads what is kept over the GPUs, as the weights are.
 
