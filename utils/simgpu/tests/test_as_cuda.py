@@ -453,9 +453,11 @@ REFUSED = {
     "ExternalStream": (lambda: torch.cuda.ExternalStream(140123), "no stream of simgpu has the handle 140123"),
     "MemPool": (lambda: torch.cuda.MemPool(), "no pools of memory"),
     "use_mem_pool": (lambda: torch.cuda.use_mem_pool(None).__enter__(), "no pools of memory"),
-    "memory_snapshot": (lambda: torch.cuda.memory_snapshot(), "no caching allocator"),
-    "_snapshot": (lambda: torch.cuda.memory._snapshot(), "no caching allocator"),
-    "_record_memory_history": (lambda: torch.cuda.memory._record_memory_history(), "no caching allocator"),
+    "memory_snapshot of a pool": (lambda: torch.cuda.memory_snapshot((0, 1)), "no pools of memory"),
+    "caching_allocator_alloc": (
+        lambda: torch.cuda.caching_allocator_alloc(512),
+        "torch.empty(bytes, dtype=torch.uint8",
+    ),
     "memory_usage": (lambda: torch.cuda.memory_usage(), "no sensors and no NVML"),
     "temperature": (lambda: torch.cuda.temperature(), "no sensors and no NVML"),
     "cudart": (

@@ -644,4 +644,6 @@ def test_a_tensor_is_set_to_the_memory_of_another(device):
     whole.add_(1)
     assert rows.tolist() == [[1, 2, 3], [4, 5, 6]]
     assert whole.data_ptr() == rows.data_ptr()
+    if device != "cpu":
+        assert simgpu.storage_of(whole) is simgpu.storage_of(rows)  # which is counted once
     assert whole.set_().shape == (0,)

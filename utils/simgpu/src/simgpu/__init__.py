@@ -36,6 +36,7 @@ from .loading import register_loading
 from .losses import register_losses
 from .measure import measure_link, measure_profile
 from .memory import BLOCK, in_units
+from .memory_history import history_follows_machine
 from .moves import register_factories
 from .ordering import unfinished_reads
 from .origin import label, note_what_runs
@@ -139,6 +140,7 @@ def enable(
         machine.configure(wanted)
         forget_plans()
         forget_flights()
+        history_follows_machine()
 
 
 def _is_simulated(tensor: torch.Tensor) -> bool:

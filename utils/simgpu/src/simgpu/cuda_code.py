@@ -26,7 +26,7 @@ import torch.cuda.comm
 import torch.nn.parallel.comm
 from torch.overrides import TorchFunctionMode
 
-from . import memory, refusals, torch_private
+from . import memory, memory_history, refusals, torch_private
 from .distributed import NAME
 from .hardware import DEVICE_TYPE, machine
 from .loading import load
@@ -246,7 +246,6 @@ MODULES = (torch.cuda, torch.cuda.memory, torch.cuda.random, torch.cuda.streams,
 COPIES = ("broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced", "scatter", "gather")
 # What ends in the CUDA driver, in whatever function of PyTorch.
 DRIVER = (torch.cuda, "_lazy_init")
-SNAPSHOTS = ("_snapshot", "_dump_snapshot", "_record_memory_history")
 # What is given functions that PyTorch will call while it has taken the mode away.
 CALLS_BACK = ((torch.library.Library, "impl"), (torch.autograd.graph.saved_tensors_hooks, "__init__"))
 # Functions that are given a kind of device and that no mode sees.
@@ -295,8 +294,9 @@ def as_cuda() -> Iterator[None]:
         for module in (torch.cuda.comm, torch.nn.parallel.comm):
             for name in COPIES:
                 stack.enter_context(mock.patch.object(module, name, _no_copies_of_cudas))
-        for name in SNAPSHOTS:
-            stack.enter_context(mock.patch.object(torch.cuda.memory, name, device_module.memory_snapshot))
+        for name, ours in memory_history.HISTORY.items():
+            if hasattr(torch.cuda.memory, name):  # one of them is newer than PyTorch 2.11
+                stack.enter_context(mock.patch.object(torch.cuda.memory, name, ours))
         for name, kind in CLASSES.items():
             stack.enter_context(mock.patch.object(torch, name, kind))
         for name, kind in TYPES.items():

@@ -20,25 +20,23 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import sys
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
 import torch
+
+from .frames import call_stack, frames_of
 
 VERSION = "2.10"  # of the format
 PREFIXES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 SIZES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 SWITCHES = ("TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT")
 MOST = 2000  # entries, as PyTorch keeps
-HERE = str(Path(__file__).parent) + os.sep
 # As PyTorch's C++ names dtypes.
 DTYPES = {
     torch.float64: "Double",
@@ -71,7 +69,7 @@ class Entry:
     inputs: list[tuple[torch.Size, torch.dtype]]
     outputs: list[tuple[torch.Size, torch.dtype]]
     thread: threading.Thread
-    where: list  # code and position in it, in turns, the innermost first
+    where: tuple  # its call stack
     started: float | None = None
     completed: float | None = None
 
@@ -79,7 +77,7 @@ class Entry:
         """As in PyTorch's dump."""
         name, description = self.group.named()
         told: dict[str, Any] = {
-            "frames": [frame for pair in zip(*[iter(self.where)] * 2, strict=True) if (frame := _frame(*pair))],
+            "frames": frames_of(self.where),
             "record_id": self.number,
             "pg_id": self.group.number,
             "process_group": (name, description),
@@ -134,15 +132,10 @@ class GroupRecord:
                 self.messages += 1
             else:
                 self.collectives += 1
-        where: list = []
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            where += frame.f_code, frame.f_lasti
-            frame = frame.f_back
         given = [(each.shape, each.dtype) for each in inputs]
         made = given if outputs is inputs else [(each.shape, each.dtype) for each in outputs]
         numbers = self.collectives, self.messages, self.operations
-        at = threading.current_thread(), where
+        at = threading.current_thread(), call_stack()
         entry = Entry(self, _recorder.number, name, p2p, launched, *numbers, given, made, *at)
         _recorder.number += 1
         _recorder.keep(entry)
@@ -203,15 +196,6 @@ def flight_recorder() -> dict[str, Any]:
 
 def _nanoseconds(moment: float | None) -> int | None:
     return None if moment is None else round(moment * 1e9)
-
-
-@lru_cache(maxsize=10_000)
-def _frame(code: CodeType, at: int) -> dict[str, Any] | None:
-    """Where an instruction stands in the source; None for this package's own."""
-    if code.co_filename.startswith(HERE):
-        return None
-    lines = (line for start, end, line in code.co_lines() if start <= at < end)
-    return {"name": code.co_name, "filename": code.co_filename, "line": next(lines, None) or code.co_firstlineno}
 
 
 # --- files ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Protocol
 
 import torch
 
@@ -10,7 +11,19 @@ import torch
 # the second (c10/cuda/CUDACachingAllocator.cpp: kMinBlockSize, kRoundLarge).
 BLOCK = 512
 SEGMENT = 2 * 2**20
+# Where the first address is: about there CUDA on Linux has its own.
+FIRST_ADDRESS = 0x7F00_0000_0000
 CALLED = "simgpu"  # in errors; in code for CUDA it is CUDA, which programs look for
+
+
+class Watcher(Protocol):
+    """What is told of the memory of a GPU while somebody records it: each storage that comes and goes, each refusal."""
+
+    def taken(self, storage: Storage) -> None: ...
+
+    def given(self, storage: Storage) -> None: ...
+
+    def refused(self, size: int) -> None: ...
 
 
 class Memory:
@@ -33,6 +46,7 @@ class Memory:
         "_high",
         "allocated",
         "capacity",
+        "history",
         "limit",
         "name",
     )
@@ -40,6 +54,7 @@ class Memory:
     def __init__(self, name: str, capacity: int):
         self.name = name
         self.capacity = self.limit = capacity
+        self.history: Watcher | None = None
         self.allocated = 0
         self._high = 0  # the most allocated since the peak began or the cache was emptied, and these before that
         self._earlier_peak = self._earlier_reserved = self._earlier_reserved_peak = 0
@@ -85,6 +100,8 @@ class Memory:
             raise self._too_little(size)
 
     def _too_little(self, size: int) -> torch.OutOfMemoryError:
+        if self.history is not None:
+            self.history.refused(size)
         allowed = f", {in_units(self.limit)} allowed" if self.limit != self.capacity else ""
         return torch.OutOfMemoryError(
             f"{CALLED} out of memory. Tried to allocate {in_units(size)}. GPU {self.name} has a total capacity of "
@@ -112,35 +129,67 @@ class Memory:
 class Storage:
     """The memory behind a tensor and its views. Freed with the last of them."""
 
-    __slots__ = ("__weakref__", "_memory", "size", "written")
+    __slots__ = ("__weakref__", "_address", "memory", "size", "written")
+    _address: int  # once somebody has asked
 
     def __init__(self, memory: Memory, size: int):
         size = -(-size // BLOCK) * BLOCK  # `_whole`, without its call
         self.size = 0  # nothing to give back if `take` refuses
-        self._memory = memory
+        self.memory = memory
         self.written: tuple | None = None  # by which queue, and until when: kept once a GPU has several streams
         memory.take(size)
         self.size = size
+        if memory.history is not None:
+            memory.history.taken(self)
+
+    @property
+    def address(self) -> int:
+        """Where it begins: no other memory of this process lies, lay or will lie there. Another one when resized."""
+        if not hasattr(self, "_address"):
+            self._address = _new_address(self.size)
+        return self._address
 
     def grow(self, size: int) -> None:
         """At least `size` bytes from now on."""
         size = _whole(size, BLOCK)
         if size > self.size:
-            self._memory.take(size - self.size)
-            self.size = size
+            self._hold(size)
 
     def resize(self, size: int) -> None:
         """Hold `size` bytes, more or fewer than now."""
         size = _whole(size, BLOCK)
+        if size != self.size:
+            self._hold(size)
+
+    def _hold(self, size: int) -> None:
+        memory = self.memory
         if size > self.size:
-            self.grow(size)
-        elif size < self.size:
-            self._memory.give(self.size - size)
-            self.size = size
+            memory.take(size - self.size)
+        else:
+            memory.give(self.size - size)
+        if memory.history is not None:
+            memory.history.given(self)
+        self.size = size
+        self._address = _new_address(size)
+        if memory.history is not None:
+            memory.history.taken(self)
 
     def __del__(self, audit=sys.audit):
-        self._memory.allocated -= self.size
-        audit("simgpu.memory", self._memory, -self.size)
+        memory = self.memory
+        memory.allocated -= self.size
+        audit("simgpu.memory", memory, -self.size)
+        if memory.history is not None:
+            memory.history.given(self)
+
+
+_next_address = FIRST_ADDRESS
+
+
+def _new_address(size: int) -> int:
+    global _next_address
+    address = _next_address
+    _next_address = address + size
+    return address
 
 
 def _whole(size: int, unit: int) -> int:

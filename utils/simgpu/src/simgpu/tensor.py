@@ -72,7 +72,14 @@ class SimTensor(torch.Tensor):
             source = source.tensor(self.dtype)
         if type(source) is SimTensor and (args or kwargs):
             source, args, kwargs = source._part(*args, **kwargs), (), {}
-        return _set(self, *(() if source is None else (source,)), *args, **kwargs)
+        before = self._storage
+        if type(source) is SimTensor:
+            self._storage = source._storage
+        try:
+            return _set(self, *(() if source is None else (source,)), *args, **kwargs)
+        except BaseException:
+            self._storage = before
+            raise
 
     def _part(self, storage_offset: int, size, stride=None):
         """What is at these places from this tensor's first number on, as `set_` has it: in rows, without strides."""
@@ -176,8 +183,8 @@ class SimStorage:
     nbytes = size
 
     def data_ptr(self) -> int:
-        # Where only shapes are kept there are no numbers that would have an address.
-        return self._values.data_ptr() or (id(self._counted) if self.size() else 0)
+        """The address on the simulated GPU, which memory snapshots have, too; 0 where there is no memory."""
+        return self._counted.address if self.size() else 0
 
     def resize_(self, size: int) -> SimStorage:
         self._values.resize_(size)

@@ -14,7 +14,7 @@ from uuid import NAMESPACE_DNS, UUID, uuid5
 
 import torch
 
-from . import torch_private
+from . import memory_history, torch_private
 from .hardware import DEVICE_TYPE, machine
 from .memory import in_units
 from .profiles import GpuProfile
@@ -33,6 +33,10 @@ NO_GRAPHS = (
 NO_POOLS = (
     "simgpu has no caching allocator, and so no pools of memory and no symmetric memory: leave out MemPool, and use "
     "the collectives of torch.distributed."
+)
+NO_RAW_MEMORY = (
+    "simgpu has no caching allocator that hands out memory by its address: torch.empty(bytes, dtype=torch.uint8, "
+    "device=...) takes as much."
 )
 NO_SENSORS = (
     "simgpu has no sensors and no NVML: torch.cuda.utilization() and memory_allocated() are what it knows of its load."
@@ -325,6 +329,12 @@ class DeviceModule(ModuleType):
         lines = [f"{gpu.device}: {self.get_device_name(device)}"]
         return "\n".join(lines + [f"  {name:<18}{in_units(size):>14}" for name, size in rows.items()])
 
+    def memory_snapshot(self, mempool_id=None, include_traces: bool = True) -> list[dict]:
+        """What lies on all GPUs, each live storage a segment: `memory_history.take_snapshot`. There is one pool."""
+        if mempool_id is not None and tuple(mempool_id) != memory_history.POOL:
+            raise RuntimeError(NO_POOLS)
+        return memory_history.segments()
+
     def mem_get_info(self, device=None) -> tuple[int, int]:
         """(free, total) bytes of `device`."""
         memory = machine.gpu(device).memory
@@ -395,13 +405,10 @@ class DeviceModule(ModuleType):
     def is_current_stream_capturing(self) -> bool:
         return False
 
-    def memory_snapshot(self, *args, **kwargs):
-        raise RuntimeError(
-            "simgpu has no caching allocator, and so no snapshot of its blocks: memory_stats() has the bytes, and "
-            "simgpu.log() what was launched when."
-        )
+    def _no_raw_memory(self, *args, **kwargs):
+        raise RuntimeError(NO_RAW_MEMORY)
 
-    caching_allocator_alloc = caching_allocator_delete = memory_snapshot
+    caching_allocator_alloc = caching_allocator_delete = _no_raw_memory
     CUDAGraph = _none_of("CUDAGraph", NO_GRAPHS)
     MemPool = _none_of("MemPool", NO_POOLS)
 
@@ -425,7 +432,16 @@ def _let_names_mean_the_current() -> None:
 device_module = DeviceModule(f"torch.{DEVICE_TYPE}", "Simulated GPUs, under the names of torch.cuda.")
 
 
+def _memory_module() -> ModuleType:
+    """What PyTorch finds as `torch.simgpu.memory`: the names of `torch.cuda.memory`."""
+    module = ModuleType(f"{device_module.__name__}.memory", "Memory of GPUs, under torch.cuda.memory's names.")
+    known = [name for name in torch.cuda.memory.__all__ if hasattr(device_module, name)]
+    vars(module).update({name: getattr(device_module, name) for name in known} | memory_history.HISTORY)
+    return module
+
+
 def publish() -> None:
     """Let `import torch.simgpu` find what `torch.simgpu` already is, and `torch.accelerator` answer with it."""
     sys.modules[device_module.__name__] = device_module
+    vars(device_module)["memory"] = sys.modules[f"{device_module.__name__}.memory"] = _memory_module()
     torch_private.let_accelerator_ask(device_module)
