@@ -413,16 +413,6 @@ def test_the_modules_of_torch_cuda_answer_as_torch_cuda_does():
     del kept
 
 
-def test_there_is_a_class_of_cuda_graphs_and_no_graph():
-    with simgpu.as_cuda():
-        assert isinstance(torch.cuda.CUDAGraph, type)
-        assert torch.cuda.CUDAGraph | None  # as an annotation
-        assert torch.cuda.graphs.CUDAGraph is torch.cuda.CUDAGraph
-        for graph in (torch.cuda.CUDAGraph, torch.cuda.graph_pool_handle):
-            with pytest.raises(RuntimeError, match="has no CUDA graphs"):
-                graph()
-
-
 @pytest.mark.parametrize(("gpu", "capability"), [("T4", (7, 5)), ("V100", (7, 0)), ("A100", (8, 0)), ("H100", (9, 0))])
 def test_a_product_has_its_compute_capability(gpu, capability):
     simgpu.enable(count=1, gpu=gpu)

@@ -294,7 +294,6 @@ MISUSE = {
     ),
     # what simulated GPUs cannot do
     "DataParallel": (lambda: nn.DataParallel(linear(0)), RuntimeError, "Use torch.nn.parallel.DistributedDataParallel"),
-    "CUDA graphs": (lambda: torch.simgpu.graph(None), RuntimeError, "no CUDA graphs.*Call the function itself"),
     "sparse tensors": (lambda: on(0).to_sparse(), NotImplementedError, "keep those on the CPU"),
     "compressed tensors, moved": (
         lambda: torch.eye(2).to_sparse_csr().to("simgpu:0"),

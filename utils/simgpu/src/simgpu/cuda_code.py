@@ -275,7 +275,7 @@ def as_cuda() -> Iterator[None]:
     Covered: device names and `torch.device`, `.cuda()`, the functions of `torch.cuda` that `torch.simgpu` has,
     `torch.autocast("cuda")`, `torch.amp.GradScaler("cuda")`, `torch.load(map_location="cuda:0")`, the backend "nccl"
     and device meshes of torch.distributed, `torch.Generator("cuda")`, kernels that custom operators have for cuda.
-    Not covered: nn.DataParallel, CUDA graphs, CUDA extensions. What torch.compile is given runs uncompiled.
+    Not covered: nn.DataParallel, CUDA extensions. What torch.compile is given runs uncompiled.
     """
     with ExitStack() as stack:
         for name in dir(DeviceModule):

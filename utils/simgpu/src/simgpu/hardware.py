@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -161,6 +161,8 @@ class Machine:
         # Copies to the host that it has not waited for since.
         self.unwaited: deque[HostCopy] = deque(maxlen=LOG_LENGTH)
         self.collectives = 0  # that this process has begun, where there are faults
+        # Of a graph, in a thread of this process: what notes that in place of the machine (`graphs`).
+        self.capture: Any = None
         # Another device type that means simulated GPUs, while code for it runs on them.
         self.also_named: str | None = None
         # Plain tuples, of what a Record holds: making those is left to the reader of the log. Each raises Python's
@@ -177,6 +179,8 @@ class Machine:
         """Become the machine that `settings` describe; the same settings again change nothing."""
         if settings == self.settings:
             return
+        if self.capture is not None:
+            self.capture.end()
         for gpu in self.gpus:
             gpu.retired = True
         self.settings = settings
@@ -272,17 +276,30 @@ class Machine:
         finally:
             here.around_backward, here.at = before, at
 
-    def launch(self, gpu: Gpu, seconds: float, name: str, moved: int, flops: int, queue: Queue | None = None) -> None:
-        """A kernel of `seconds` on this queue of `gpu`, its current stream's if None."""
+    def launch(
+        self,
+        gpu: Gpu,
+        seconds: float,
+        name: str,
+        moved: int,
+        flops: int,
+        queue: Queue | None = None,
+        replayed: tuple[float, origin.Origin] | None = None,
+    ) -> None:
+        """A kernel of `seconds` on this queue of `gpu`, its current stream's if None.
+
+        `replayed`, of a kernel in a graph: when the host launched that, in seconds, and where the kernel came from.
+        """
         if gpu.within:
             return
         if gpu.longer is not None:
             seconds = gpu.longer(seconds)
-        start = launched = self.clock.pay(gpu.profile.launch, gpu.index)
+        start = launched = self.clock.pay(gpu.profile.launch, gpu.index) if replayed is None else replayed[0]
         engine = gpu.compute
         queue = queue or self.queue(gpu)
         if self.unlogged is not None:
-            self._launch_by_priority(queue, Kernel(queue, seconds, launched, (name, moved, flops, origin.here())))
+            whence = origin.here() if replayed is None else replayed[1]
+            self._launch_by_priority(queue, Kernel(queue, seconds, launched, (name, moved, flops, whence)))
             return
         if self.several_streams:
             start = engine.first_gap(max(start, queue.free), seconds)
@@ -295,7 +312,8 @@ class Machine:
         if self.stopwatch is not None:
             self.stopwatch.claim(seconds)
         if self.log is not None:
-            entry = (gpu.index, queue.number, name, "kernel", start, end, moved, flops, launched, None, origin.here())
+            whence = origin.here() if replayed is None else replayed[1]
+            entry = (gpu.index, queue.number, name, "kernel", start, end, moved, flops, launched, None, whence)
             self.log.append(entry)
             sys.audit("simgpu.record", entry)
 
@@ -375,20 +393,29 @@ class Machine:
                 self.log.append(entry)
                 sys.audit("simgpu.record", entry)
 
-    def copy_with_host(self, gpu: Gpu, size: int, *, to_host: bool, pinned: bool = False, wait: bool = True) -> None:
+    def copy_with_host(
+        self,
+        gpu: Gpu,
+        size: int,
+        *,
+        to_host: bool,
+        pinned: bool = False,
+        wait: bool = True,
+        replayed: tuple[float, origin.Origin] | None = None,
+    ) -> None:
         """A copy between a GPU and the host, whose memory is pinned or not; the host waits for its end if told to."""
         link = self.known_settings.host_link
         ends = ((self.queue(gpu), gpu.copy_out if to_host else gpu.copy_in),)
         kind = "d2h" if to_host else "h2d"
-        end = self._copy(gpu, ends, link.seconds(size, pageable=not pinned), kind, size, "cpu")
+        end = self._copy(gpu, ends, link.seconds(size, pageable=not pinned), kind, size, "cpu", replayed)
         if wait:
             self.wait_until(end)
         elif to_host:
             self.unwaited.append(HostCopy(gpu.index, size, self.clock.now(), end))
 
-    def _copy(self, gpu: Gpu, ends, seconds: float, kind: str, size: int, other) -> float:
+    def _copy(self, gpu: Gpu, ends, seconds: float, kind: str, size: int, other, replayed=None) -> float:
         """A copy on the queue and engine of each end, all at the same time; returns when it is done."""
-        launched = self.clock.pay(gpu.profile.launch, gpu.index)
+        launched = self.clock.pay(gpu.profile.launch, gpu.index) if replayed is None else replayed[0]
         if kind == "d2d":
             self.clock.hand_over(launched, other)
         start = max(launched, *(self.told(queue) for queue, _ in ends))
@@ -409,7 +436,8 @@ class Machine:
                 engine.free = end
         if self.log is not None:
             stream = ends[0][0].number
-            entry = (gpu.index, stream, "copy", kind, start, end, size, 0, launched, other, origin.here())
+            whence = origin.here() if replayed is None else replayed[1]
+            entry = (gpu.index, stream, "copy", kind, start, end, size, 0, launched, other, whence)
             if self.unlogged is not None:
                 self._note(entry)
             else:

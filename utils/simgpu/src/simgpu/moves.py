@@ -188,6 +188,8 @@ def _factory(func):
                 raise
             _require_room(gpu, func, args, kwargs)
             raise plainer from None
+        if machine.capture is not None:
+            machine.capture.made(func, args, kwargs, value_of(made))
         if writes:
             size = size_of(made)
             seconds = seconds_for(gpu.profile, streaming(size))

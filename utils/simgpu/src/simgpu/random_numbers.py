@@ -96,12 +96,15 @@ class Generator(torch.Generator):
     @contextmanager
     def in_place_of_the_cpus(self) -> Iterator[None]:
         """Inside, the CPU's operators draw from this generator. Afterwards the CPU's own is as it was."""
+        global standing_in
         cpu = torch.default_generator
         before, own = cpu.get_state(), _get_state(self)
         cpu.set_state(own)
+        earlier, standing_in = standing_in, self
         try:
             yield
         finally:
+            standing_in = earlier
             drawn = cpu.get_state()
             cpu.set_state(before)
             if not torch.equal(drawn, own):
@@ -109,6 +112,7 @@ class Generator(torch.Generator):
                 self._offset += A_DRAW
 
 
+standing_in: Generator | None = None  # which one draws in place of the CPU's own now
 # By the address of what it is in C++: operators are given that, and not the object.
 _generators: WeakValueDictionary[int, Generator] = WeakValueDictionary()
 

@@ -70,6 +70,36 @@ NO_SCRIPTS = (
 )
 
 
+NO_WAITING_IN_A_CAPTURE = (
+    "operation not permitted when stream is capturing: the host would wait for the GPU, or ask whether it is done. "
+    "Do that before the capture, or after a replay."
+)
+NO_COPY_IN_A_CAPTURE = (
+    "Cannot copy between CPU and GPU during CUDA graph capture unless the CPU tensor is pinned and non_blocking=True: "
+    "neither .item(), .cpu() nor torch.tensor(...). Do that before the capture, or after a replay."
+)
+NO_COLLECTIVES_IN_A_CAPTURE = (
+    f"{DEVICE_TYPE} captures no collectives and messages in a graph: call them between replays."
+)
+NO_STATE_IN_A_CAPTURE = (
+    "Cannot seed a GPU's generator, or read or set its state, during CUDA graph capture: a replay would not do it "
+    "again. Do that before the capture or between replays; activation checkpointing takes preserve_rng_state=False."
+)
+NO_REPLAY_IN_A_CAPTURE = (
+    "operation not permitted when stream is capturing: a graph cannot become part of another. Replay it afterwards."
+)
+GRAPH_OF_ANOTHER_MACHINE = (
+    "This graph was captured before simgpu.enable() changed the simulated machine, and went with it. Capture it again."
+)
+
+
+def of_one_gpu(captured: torch.device, other: torch.device) -> str:
+    return (
+        f"A graph is of one GPU: this one is captured on {named(captured)}, and here {named(other)} takes part. "
+        "Capture one for each."
+    )
+
+
 def no_ring(of: str) -> str:
     """Why a call of attention cannot be shared by ranks, which need a kernel that gives the log-sum-exp."""
     return f"context_parallel has no ring, on CUDA neither, for {of}."

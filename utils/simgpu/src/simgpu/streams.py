@@ -53,8 +53,8 @@ class Stream:
         return is_past(self._queue.free, self._queue.gpu)
 
     def is_capturing(self) -> bool:
-        """False: simulated GPUs have no graphs to capture."""
-        return False
+        """Whether what this thread gives to it becomes part of a graph (`torch.simgpu.graph`)."""
+        return is_captured(self._queue.gpu)
 
     def synchronize(self) -> None:
         """The host waits until everything given to this stream is done."""
@@ -101,7 +101,15 @@ def make_current(stream: Stream) -> None:
     here.gpu, here.queues = queue.gpu.index, {**here.queues, queue.gpu: queue}
 
 
+def is_captured(gpu: Gpu) -> bool:
+    """Whether what this thread gives to a GPU is captured."""
+    capture = machine.capture
+    return capture is not None and capture.here and capture.gpu is gpu
+
+
 def is_past(moment: float, gpu: Gpu) -> bool:
+    if is_captured(gpu):
+        machine.capture.refuse_waiting()
     if moment <= machine.clock.now():
         machine.know_done(moment)
         return True

@@ -10,24 +10,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
+from unittest import mock
 from uuid import NAMESPACE_DNS, UUID, uuid5
 
 import torch
 
 from . import memory_history, torch_private
+from .graphs import CUDAGraph, graph, graph_pool_handle
 from .hardware import DEVICE_TYPE, machine
 from .memory import in_units
 from .profiles import GpuProfile
-from .streams import Event, Stream, make_current, stream_of
+from .streams import Event, Stream, is_captured, make_current, stream_of
 
 # NVML's utilization is the share of its last sample period with a kernel running; the period is 1/6 to 1 s.
 SAMPLE_PERIOD = 1 / 6
-
-
-NO_GRAPHS = (
-    "simgpu has no CUDA graphs: its launches are simulated one by one. Call the function itself; "
-    "a GPU profile with a smaller `launch` shows what graphs would save."
-)
+_make_graphed_callables = torch.cuda.make_graphed_callables  # whatever the name stands for later
 
 
 NO_POOLS = (
@@ -245,6 +242,24 @@ class DeviceModule(ModuleType):
         gpu = machine.gpu(None)
         machine.launch(gpu, cycles / _clock_of(gpu.profile), "spin_kernel", 0, 0)
 
+    # --- graphs -----------------------------------------------------------------------------------------------
+
+    CUDAGraph, graph = CUDAGraph, graph
+
+    def graph_pool_handle(self) -> tuple[int, int]:
+        return graph_pool_handle()
+
+    def is_current_stream_capturing(self) -> bool:
+        """Whether what this thread gives to the current GPU becomes part of a graph."""
+        return is_captured(machine.gpu(None))
+
+    def make_graphed_callables(self, *args, **kwargs):
+        """PyTorch's own, which captures a forward and a backward graph of each callable."""
+        names = ("CUDAGraph", "graph", "Stream", "stream", "synchronize")
+        ours = mock.patch.multiple(torch.cuda, **{name: getattr(self, name) for name in names})
+        with ours, mock.patch.object(torch.cuda.graphs, "graph_pool_handle", graph_pool_handle):
+            return _make_graphed_callables(*args, **kwargs)
+
     # --- memory -----------------------------------------------------------------------------------------------
 
     def memory_allocated(self, device=None) -> int:
@@ -402,25 +417,16 @@ class DeviceModule(ModuleType):
         """Whether the product computes in bfloat16: from (8, 0) on, and in any case where emulation counts."""
         return including_emulation or machine.gpu(None).profile.capability >= (8, 0)
 
-    def is_current_stream_capturing(self) -> bool:
-        return False
-
     def _no_raw_memory(self, *args, **kwargs):
         raise RuntimeError(NO_RAW_MEMORY)
 
     caching_allocator_alloc = caching_allocator_delete = _no_raw_memory
-    CUDAGraph = _none_of("CUDAGraph", NO_GRAPHS)
     MemPool = _none_of("MemPool", NO_POOLS)
 
     @contextmanager
     def use_mem_pool(self, *args, **kwargs):
         raise RuntimeError(NO_POOLS)
         yield
-
-    def _no_graphs(self, *args, **kwargs):
-        raise RuntimeError(NO_GRAPHS)
-
-    graph = make_graphed_callables = graph_pool_handle = _no_graphs
 
 
 @cache

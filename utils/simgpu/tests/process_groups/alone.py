@@ -26,6 +26,14 @@ def farthest(ours, theirs):
     return max((mine - other).abs().max().item() for mine, other in zip(ours, theirs, strict=True)) / largest
 
 
+def refusal_in_a_graph(call):
+    try:
+        with torch.simgpu.graph(torch.simgpu.CUDAGraph()):
+            call()
+    except RuntimeError as error:
+        return str(error)
+
+
 def main():
     simgpu.enable(count=1, nodes=2, network="100G")
     dist.init_process_group("simccl", store=FakeStore(), rank=0, world_size=RANKS)
@@ -46,6 +54,7 @@ def main():
     share = torch.empty(1, device="simgpu:0")
     dist.reduce_scatter_tensor(share, torch.arange(4.0, device="simgpu:0"))
     told["reduce_scatter"] = share.tolist()
+    told["in a graph"] = [refusal_in_a_graph(call) for call in (lambda: dist.all_reduce(x), dist.barrier)]
 
     torch.manual_seed(0)
     alone = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import simgpu
-from simgpu import torch_private
+from simgpu import refusals, torch_private
 from simgpu.collectives import Fabric
 from simgpu.distributed.backend import SimBackend
 from simgpu.profiles import GPUS, LINKS, NETWORKS
@@ -39,6 +39,7 @@ def test_one_rank_stands_for_four_that_do_the_same():
         "all_gather": [[12.0] * 2] * 4,
         "what is gathered is waited for": ["all_gather", "add", True],
         "reduce_scatter": [0.0],
+        "in a graph": [refusals.NO_COLLECTIVES_IN_A_CAPTURE] * 2,
         "a share of each weight": [4.0] * 4,
         "steps": True,
     }
