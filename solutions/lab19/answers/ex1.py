@@ -363,6 +363,7 @@ class Mine(Trainer):
             fully_shard(block, mesh=mesh, mp_policy=precision)
         fully_shard(model, mesh=mesh, mp_policy=precision)
         model.to_empty(device=gpu)
+        torch.manual_seed(0)
         for module in model.modules():
             if hasattr(module, "reset_parameters"):
                 module.reset_parameters()
