@@ -49,6 +49,7 @@ ARITHMETIC = ("add", "sub", "mul", "div", "sum", "mean")  # which joins no piece
 
 def run_small(lab, name, ranks, blocks, batches):
     import torch
+    from torch.distributed.tensor import DTensor
 
     from utils.exercises.facts import StudentError
     from utils.exercises.facts.probes import array, kind_of
@@ -93,7 +94,7 @@ def run_small(lab, name, ranks, blocks, batches):
         for key, grad in zip(names, kept, strict=True):
             if not isinstance(grad, torch.Tensor):
                 raise StudentError(f"The dict from gradients() has {kind_of(grad)} for {key!r} instead of a tensor.")
-            if isinstance(grad, torch.distributed.tensor.DTensor):
+            if isinstance(grad, DTensor):
                 raise StudentError(f"The gradient of {key!r} is a DTensor. Return its full_tensor().")
             if grad.dtype != torch.float32:
                 raise StudentError(f"The gradient of {key!r} is {grad.dtype}. Keep weights and gradients in float32.")

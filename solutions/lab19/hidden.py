@@ -18,11 +18,6 @@ def _(student):
     seen.need_shares(run, 6, 3)
 
 
-@seen.ex3.fact("what two ranks save and four load goes on as if nothing had happened")
-def _(student):
-    seen.compare_resumed(student, 2, 4, seed=2)
-
-
 @seen.ex4.fact("the ledger is right for many events")
 def _(student):
     chance = random.Random(19)

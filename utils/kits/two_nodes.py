@@ -99,7 +99,7 @@ def batches_of(sizes: Sizes, sequences: int, length: int, steps: int, seed: int 
 def train(
     make: Callable[..., tuple],
     sizes: Sizes,
-    batches: list[Batch],
+    batches: Sequence[Batch],
     before: Callable | None = None,
     after: Callable | None = None,
     *,
@@ -181,14 +181,19 @@ def outline(timeline: Timeline) -> Timeline:
 
     Collectives and messages are told apart by their names and groups: they overlap.
     """
-    found, last = [], {}
+    found: list[Event] = []
+    last: dict[tuple, int] = {}
     for event in sorted(timeline.events, key=lambda event: event.start):
         passing = (event.name, event.other) if event.kind == "comm" else None
         key = event.device, event.stream, passing
         place = last.get(key)
-        before = found[place] if place is not None else None
-        near = before is not None and event.start - before.end < timeline.span / 1000
-        if near and (before.kind, before.phase, before.label) == (event.kind, event.phase, event.label):
+        before = None if place is None else found[place]
+        if (
+            place is not None
+            and before is not None
+            and event.start - before.end < timeline.span / 1000
+            and (before.kind, before.phase, before.label) == (event.kind, event.phase, event.label)
+        ):
             found[place] = before._replace(
                 end=max(before.end, event.end),
                 bytes=before.bytes + event.bytes,
