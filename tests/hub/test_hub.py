@@ -189,7 +189,7 @@ how = dict(env=os.environ | {"SIMGPU": "2"}, capture_output=True, text=True)
 for code in ("0", "3"):
     ran = subprocess.run([*torchrun, "--nproc-per-node=2", "program.py", code], **how)
     print(ran.stdout.strip(), ran.returncode, "exitcode  : 3" in ran.stderr)
-waits = subprocess.Popen([sys.executable, "-c", "import sys; print(sys.executable); input()"], stdin=subprocess.PIPE)
+waits = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 waits.kill()
 print(waits.wait())
 """

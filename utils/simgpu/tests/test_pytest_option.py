@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import simgpu
 
 PLUGIN = "simgpu_pytest"
+IS_INSTALLED = bool(entry_points(group="pytest11", name="simgpu"))  # then pytest loads it, and by its name not again
 SIMGPU = str(Path(simgpu.__file__).parents[1])
 PROJECT = """
 import subprocess
@@ -36,10 +38,12 @@ def test_of_a_child():
 
 def run_project(folder, *arguments, **environment):
     (folder / "test_project.py").write_text(PROJECT)
-    command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", *([] if IS_INSTALLED else ["-p", PLUGIN]), "-p", "no:cacheprovider"]
     without = {name: value for name, value in os.environ.items() if not name.startswith(("SIMGPU", "PYTEST"))}
     environment = without | {"PYTHONPATH": SIMGPU} | environment
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.slow
