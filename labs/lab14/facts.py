@@ -290,11 +290,13 @@ def watch_decoder(lab, places, sizes, text, prompt, longest):
     with torch.no_grad():
         model(torch.from_numpy(text.copy()))  # takes what a device needs at its first product
         before = [gpu.memory_allocated(place) for place in used]
-        decoder = lab.Decoder(model, longest)
+        with record(*used) if simulated else contextlib.nullcontext() as made:
+            decoder = lab.Decoder(model, longest)
         with record(*used) if simulated else contextlib.nullcontext() as first:
             logits = decoder(torch.from_numpy(text[:, :prompt].copy()))
-        for place in range(prompt, len(text[0]) - 1):
-            logits = decoder(torch.from_numpy(text[:, place : place + 1].copy()))
+        with record(*used) if simulated else contextlib.nullcontext() as later:
+            for place in range(prompt, len(text[0]) - 1):
+                logits = decoder(torch.from_numpy(text[:, place : place + 1].copy()))
         with record(*used) if simulated else contextlib.nullcontext() as last:
             logits = decoder(torch.from_numpy(text[:, -1:].copy()))
         told = array(logits)
@@ -308,6 +310,13 @@ def watch_decoder(lab, places, sizes, text, prompt, longest):
         "pieces": len([event for event in first.events if event.flops]) if first is not None else 0,
         "flops": sum([event.flops for event in last.events]) if last is not None else 0,
         "moved": [[*way, size] for way, size in last.moved().items()] if last is not None else [],
+        "to_host": sum(
+            [
+                sum([size for way, size in part.moved().items() if way[1] == "cpu"])
+                for part in (made, first, later)
+                if part is not None
+            ]
+        ),
     }
 
 
@@ -390,6 +399,8 @@ def _(student):
 def need_few_copies(student, places, shape):
     """In a step, only the hidden state of the new token crosses."""
     rows, *_ = shape
+    vocab, hidden_size, _, blocks = SIZES
+    weights = 4 * (blocks * 12 * hidden_size**2 + 2 * hidden_size * vocab)
     with watching(places, shape):
         run = ask_watched(student, places, shape)
         crossings = sum(one != other for one, other in pairwise(places))
@@ -399,6 +410,11 @@ def need_few_copies(student, places, shape):
         need(
             not to_host,
             f"the last step copies {to_host:,} bytes to the CPU. Copy straight from GPU to GPU, and read no value.",
+        )
+        need(
+            run["to_host"] <= weights / 4,
+            f"before the last step, {run['to_host']:,} bytes go to the CPU, and the weights have {weights:,}. Compute "
+            "on the blocks' devices.",
         )
         need(
             moved <= 1.5 * hidden + 512,

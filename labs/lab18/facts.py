@@ -19,7 +19,8 @@ from utils.exercises.facts import Lab, case, need
 from utils.exercises.facts.probes import fill
 from utils.kits.job_dumps import JobCall, JobHang, dumped_job, transformer_calls
 from utils.kits.job_traces import Hiccup, JobFault, kernels_of, seconds_of_job, traced_job
-from utils.kits.parallel_block import WholeBlock
+from utils.kits.parallel_block import ParallelBlock, WholeBlock
+from utils.kits.ranks_in_turns import in_turns
 
 lab = Lab("lab18", "Slow, wrong or dead")
 
@@ -479,6 +480,7 @@ def run_steps(lab, sizes, state, ranks, batches, max_norm, rate, momentum, decay
             return self.inner(x, y)
 
     whole = {name: torch.from_numpy(values) for name, values in state.items()}
+    called = []
 
     def main(rank):
         block = ParallelBlock(sizes[0], sizes[1], sizes[2], whole)
@@ -499,7 +501,10 @@ def run_steps(lab, sizes, state, ranks, batches, max_norm, rate, momentum, decay
             after.append({name: array(parameter).copy() for name, parameter in block.named_parameters()})
         return {"wrong": "", "told": told, "after": after}
 
-    return in_turns(main, ranks)
+    found = in_turns(main, ranks, called=called)
+    for rank, each in enumerate(found):
+        each["given"] = sum([size for by, _, size, *_ in called if by == rank])
+    return found
 
 
 SHARDED = {"up.weight": 0, "up.bias": 0, "down.weight": 1}  # the dimension
@@ -639,6 +644,31 @@ def compare_steps(
             for rank, found in enumerate(run):
                 need_step(rank, step, found, loss.item(), norm, parts, max_norm)
                 need_weights(rank, step, found["after"][step], model, ranks, norm <= max_norm)
+        if ranks > 1:
+            need_sums([found["given"] for found in run], sizes, state, ranks, batches, frozen)
+
+
+def need_sums(given, sizes, state, ranks, batches, frozen):
+    """Each rank gives at least the gradients that must be summed to collectives, besides those of the block."""
+    whole = {name: torch.from_numpy(values) for name, values in state.items()}
+    called = []
+
+    def main(_):
+        block = ParallelBlock(sizes[0], sizes[1], sizes[2], whole)
+        for name, parameter in block.named_parameters():
+            parameter.requires_grad_(name not in frozen)
+        for x, y in batches:
+            block(torch.from_numpy(x), torch.from_numpy(y)).backward()
+
+    in_turns(main, ranks, called=called)
+    summed = 4 * len(batches) * sum(whole[name].numel() for name in SEQUENCE if name not in frozen)
+    for rank, mine in enumerate(given):
+        more = mine - sum(one.bytes for one in called if one.rank == rank)
+        need(
+            more >= summed,
+            f"the numbers are right, but train_step of rank {rank} gives {more:,} bytes to collectives of its own in "
+            f"{counted(len(batches), 'step')}. The gradients that must be summed over the ranks have {summed:,}.",
+        )
 
 
 def need_step(rank, step, found, loss, norm, parts, max_norm):

@@ -1,6 +1,7 @@
 """Lab 18's hidden facts, judged by the grader after the visible ones. Students do not get this file.
 
-They ask what a right answer does anyway and a lucky one does not: other ranks, causes, groups, lines and sizes.
+They ask what a right answer does anyway and a lucky one does not: other ranks, causes, groups, lines and sizes. Seeds
+of the traces are large, so that trying seeds does not find the same job without its fault.
 """
 
 from utils.exercises.facts import visible
@@ -13,23 +14,27 @@ lab = seen.lab
 
 @seen.ex1.fact("the cause is also right on other ranks, in other nodes, and for batches that come late")
 def _(student):
-    seen.compare_slow(student, 4, 3, JobFault(slow_gpu=(0, 1.3)), seed=11, layers=3)
-    seen.compare_slow(student, 2, 4, JobFault(late_batches=(6, 2600.0)), seed=12, steps=4)
-    seen.compare_slow(student, 3, 4, JobFault(slow_host=(11, 620.0)), seed=13)
-    seen.compare_slow(student, 4, 4, JobFault(slow_network=(3, 2.2)), seed=14, steps=4)
+    seen.compare_slow(student, 4, 3, JobFault(slow_gpu=(0, 1.3)), seed=918_465_424_135, layers=3)
+    seen.compare_slow(student, 2, 4, JobFault(late_batches=(6, 2600.0)), seed=587_539_805_314, steps=4)
+    seen.compare_slow(student, 3, 4, JobFault(slow_host=(11, 620.0)), seed=707_034_358_789)
+    seen.compare_slow(student, 4, 4, JobFault(slow_network=(3, 2.2)), seed=634_584_344_084, steps=4)
 
 
 @seen.ex1.fact("a rank that is slow once hides neither a slow link nor a late host")
 def _(student):
-    seen.compare_slow(student, 3, 3, JobFault(slow_network=(0, 3.0)), seed=15, steps=5, once=Hiccup(4, 1, 700.0))
-    seen.compare_slow(student, 2, 5, JobFault(slow_host=(9, 600.0)), seed=16, steps=5, once=Hiccup(2, 4, 700.0))
+    seen.compare_slow(
+        student, 3, 3, JobFault(slow_network=(0, 3.0)), seed=799_815_356_567, steps=5, once=Hiccup(4, 1, 700.0)
+    )
+    seen.compare_slow(
+        student, 2, 5, JobFault(slow_host=(9, 600.0)), seed=221_123_107_430, steps=5, once=Hiccup(2, 4, 700.0)
+    )
 
 
 @seen.ex1.fact("a kernel that is slow once is the cause if it costs most, and no time of the network's")
 def _(student):
-    seen.compare_slow(student, 3, 4, JobFault(slow_network=(1, 1.2)), seed=5, once=Hiccup(5, 1, 3000.0))
+    seen.compare_slow(student, 3, 4, JobFault(slow_network=(1, 1.2)), seed=739_200_808_298, once=Hiccup(5, 1, 3000.0))
     late = Hiccup(5, 1, 1400.0, in_embedding=True)
-    seen.compare_slow(student, 3, 4, JobFault(slow_network=(1, 2.2)), seed=17, once=late, embedding=True)
+    seen.compare_slow(student, 3, 4, JobFault(slow_network=(1, 2.2)), seed=460_243_643_392, once=late, embedding=True)
 
 
 @seen.ex2.fact("rank, cause and line are also right in other groups, at other calls and on other ranks")
