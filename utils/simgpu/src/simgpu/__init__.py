@@ -132,6 +132,7 @@ def enable(
         torch_private.let_optimizers_update_all_at_once(SimTensor)
         torch_private.keep_parameters_when_modules_move(_is_simulated, OWN_ATTRIBUTES, refusals.NO_SCRIPTS)
         torch_private.let_lazy_modules_wait(_is_simulated)
+        torch_private.let_storages_count_numbers(SimTensor)
         torch_private.refuse_bytes_and_subclasses(_is_simulated, refusals.NO_BYTES, refusals.no_subclass)
         torch_private.check_phases(lambda tensor: _is_simulated(tensor) and machine.compute)
         note_what_runs()

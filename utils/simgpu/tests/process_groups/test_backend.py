@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import simgpu
+from simgpu import torch_private
 
 HERE = Path(__file__).parent
 SIMGPU = str(Path(simgpu.__file__).parents[1])  # for processes that this one starts
@@ -76,7 +77,11 @@ def two(tmp_path_factory, checkpoint, four):  # after four ranks have saved thei
     return told_by(2, tmp_path_factory.mktemp("two"), checkpoint)
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torchrun")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("torchrun"),
+    pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python"),
+]
 
 
 def test_the_backend_is_picked_without_a_name(two):

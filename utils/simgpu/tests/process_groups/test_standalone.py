@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ def test_a_script_for_cuda_and_nccl_runs_as_it_stands(installed, tmp_path):
         "checkpoint": True,
         "course": [],
     }
+
+
+def test_the_source_distribution_has_the_tests_with_all_that_they_need(tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(HERE.parents[1], source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
+    build = "import sys, setuptools.build_meta as build; build.build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, tmp_path], cwd=source, check=True, capture_output=True)
+    with tarfile.open(next(tmp_path.glob("simgpu-*.tar.gz"))) as file:
+        there = {name.partition("/")[2] for name in file.getnames()}
+    tests = {str(path.relative_to(source)) for path in (source / "tests").rglob("*.py")}
+    assert tests
+    assert tests <= there
+    assert {"LICENSE", "CHANGELOG.md", "README.md", "src/simgpu/py.typed"} <= there
 
 
 def test_without_simgpu_in_the_environment_nothing_is_loaded(installed):

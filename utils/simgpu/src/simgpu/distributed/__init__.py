@@ -71,7 +71,6 @@ def register_backend() -> None:
         torch_private.let_fsdp_move_models(DEVICE_TYPE)
         torch_private.let_fsdp1_run(DEVICE_TYPE, _simulated, NO_OFFLOAD)
         torch_private.let_fsdp1_save(DEVICE_TYPE, NO_SUMMONING)
-        torch_private.let_storages_count_numbers(SimTensor)
         torch_private.let_checkpoints_copy(lambda tensor: type(tensor) is SimTensor)
         torch_private.keep_off_the_flight_recorder(NAME)
         torch_private.keep_off_the_wrapper_of_groups(SimBackend)

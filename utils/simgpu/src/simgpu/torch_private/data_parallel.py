@@ -136,7 +136,7 @@ class _TypedStorage:
 
 
 def let_storages_count_numbers(kind: type) -> None:
-    """Give tensors of this class the storage by which FSDP1 and DDP in mixed precision free memory."""
+    """Give tensors of this class what `tensor.storage()` is, by which FSDP1 and DDP in mixed precision free memory."""
     kind._typed_storage = lambda tensor: _TypedStorage(tensor)  # a class would bind no tensor
 
 
