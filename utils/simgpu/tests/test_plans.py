@@ -160,6 +160,25 @@ def test_counts_keep_their_numbers_where_there_are_only_shapes():
             unknown[0].item()
 
 
+@pytest.mark.parametrize("pinned", [False, True])
+def test_shapes_are_copied_to_the_host_where_only_the_time_is_asked_for(pinned):
+    """The host waits for a copy into memory that is not pinned, and goes on beside another."""
+    simgpu.enable(count=1, compute=False, host_link="pcie4")
+    x = torch.ones(2**20, 4, device="simgpu:0")
+    torch.get_device_module("simgpu").synchronize()
+    begin = simgpu.now()
+    with simgpu.copying_shapes():
+        home = x.to("cpu", non_blocking=pinned)
+        later = simgpu.now()
+        torch.empty_like(home).copy_(x)
+    assert (home.shape, home.dtype, home.device.type) == (x.shape, x.dtype, "cpu")
+    link = simgpu.settings().host_link
+    copying = link.seconds(x.nbytes, pageable=True)
+    assert later - begin == pytest.approx(simgpu.settings().gpu.launch + (0 if pinned else copying))
+    with pytest.raises(RuntimeError, match="keeps only shapes"):
+        x.cpu()
+
+
 @pytest.mark.parametrize("write", [lambda counts, other: counts.add_(other), lambda counts, other: counts.copy_(other)])
 def test_counts_forget_their_numbers_when_random_numbers_are_written_there(write):
     simgpu.enable(count=1, compute=False)

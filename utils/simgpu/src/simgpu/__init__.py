@@ -37,7 +37,7 @@ from .losses import register_losses
 from .measure import measure_link, measure_profile
 from .memory import BLOCK, in_units
 from .memory_history import history_follows_machine
-from .moves import register_factories
+from .moves import copying_shapes, register_factories
 from .ordering import unfinished_reads
 from .origin import label, note_what_runs
 from .plans import forget_plans, unplanned
@@ -61,6 +61,7 @@ __all__ = [
     "Settings",
     "__version__",
     "as_cuda",
+    "copying_shapes",
     "describe",
     "enable",
     "estimate",

@@ -158,6 +158,7 @@ class Machine:
         # Where streams have priorities: what the log has not got yet, in the order of the launches, because a kernel
         # in it may still be delayed.
         self.unlogged: deque[Kernel | tuple] | None = None
+        self.copies_shapes = False  # whether what has no values may be copied to the host
         # Copies to the host that it has not waited for since.
         self.unwaited: deque[HostCopy] = deque(maxlen=LOG_LENGTH)
         self.collectives = 0  # that this process has begun, where there are faults

@@ -58,6 +58,8 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
     target = source._gpu.device if device is None else torch.device(device)  # `source.device` may say cuda (`as_cuda`)
     gpu = machine.gpu(target) if target.type in (DEVICE_TYPE, machine.also_named) else None
     if gpu is None and not are_known([source]):
+        if machine.copies_shapes:
+            return _shape_to_host(source, dtype or source.dtype, non_blocking)
         raise refusals.no_values(f"Copying to {target}")
     key = (source._layout, dtype, memory_format) if gpu and layout in (None, torch.strided) else None
     planned = None if key is None else _made.get(key)
@@ -88,6 +90,15 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
     return made
 
 
+def _shape_to_host(source: SimTensor, dtype: torch.dtype, non_blocking: bool) -> torch.Tensor:
+    """Memory of the host for a tensor that has no values, with the time that its copy takes; nobody writes there."""
+    out = torch.empty(source.shape, dtype=dtype)
+    if non_blocking:
+        pinned.add(out)
+    _charge(source._gpu, None, size_of(out), pinned=non_blocking, wait=not non_blocking)
+    return out
+
+
 def _copy(destination, source, non_blocking=False):
     torch_private.keep_backward_on_calling_thread()
     ends = []
@@ -100,10 +111,10 @@ def _copy(destination, source, non_blocking=False):
     if are_known([destination, source]):
         to, start = (value_of(t) if type(t) is SimTensor else t for t in (destination, source))
         aten.copy_.default(to, start)
-    elif ends[1] is None:
-        raise refusals.no_values("Copying to the CPU")
-    else:
+    elif ends[1] is not None:
         forget(destination)
+    elif not machine.copies_shapes:
+        raise refusals.no_values("Copying to the CPU")
     is_pinned = pinned.has(source if ends[0] is None else destination)
     _charge(ends[0], ends[1], size_of(destination), pinned=is_pinned, wait=not (non_blocking and is_pinned))
     return destination
@@ -240,6 +251,19 @@ def keeping_counts():
         yield
     finally:
         here.keeps_counts = before
+
+
+@contextmanager
+def copying_shapes():
+    """Within, a machine that keeps only shapes copies to the host, in place of a RuntimeError, on all threads.
+
+    What is copied to has arbitrary values afterwards, so nothing may read them: for what only asks for times.
+    """
+    before, machine.copies_shapes = machine.copies_shapes, True
+    try:
+        yield
+    finally:
+        machine.copies_shapes = before
 
 
 MAKES_NO_KERNEL = {aten.empty.memory_format, aten.empty_strided.default}
