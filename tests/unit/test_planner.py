@@ -10,7 +10,8 @@ from simgpu import torch_private
 from simgpu.profiles import GPUS, NETWORKS
 from tests.support.tiers import THOROUGH
 from utils.common.errors import Problem
-from utils.planner import Cluster, Layout, estimate_layout, llama, mpt, nanotron, of_module, plan, why_not
+from utils.planner import Cluster, HostProfile, Layout, estimate_layout, llama, mpt, nanotron, of_module, plan, why_not
+from utils.planner.cluster import CPU_ADAM
 from utils.planner.estimate import BUFFERS, CONTEXT, cut_by_time
 from utils.planner.models import Split
 from utils.planner.replay import CHANNELS, Groups, Replay
@@ -51,11 +52,12 @@ def test_it_comes_near_to_shapes_only_simulation(model):
     long_layouts = [Layout(shard=2, context=4), Layout(context=2, recompute="full")]
     routed = llama(**SIZES, experts=8)
     routed_layouts = [Layout(shard=8, experts=4), Layout(data=2, shard=4, experts=2, recompute="full")]
-    cases = ((model, small_layouts), (wide, wide_layouts), (long, long_layouts), (routed, routed_layouts))
+    away = [Layout(shard=8, offload="weights"), Layout(shard=1, rows=4, recompute="full", offload="both")]
+    cases = ((model, small_layouts + away), (wide, wide_layouts), (long, long_layouts), (routed, routed_layouts))
     for llama_like, asked in cases:
         for layout, simulated in zip(asked, simulate(llama_like, Cluster("H100", 32), asked), strict=True):
             ours = estimate_layout(llama_like, Cluster("H100", layout.gpus), layout)
-            assert ours.seconds == pytest.approx(simulated["seconds"], rel=0.1), layout
+            assert ours.seconds - ours.on_cpu == pytest.approx(simulated["seconds"], rel=0.1), layout
             assert ours.peak == pytest.approx(simulated["bytes"], rel=0.15), layout
 
 
@@ -67,6 +69,108 @@ def test_memory_and_time_go_the_right_way(model):
     assert cost(model, recompute="full", rows=4).seconds > cost(model, rows=4).seconds
     assert cost(model, rows=8).seconds > cost(model, rows=4).seconds
     assert cost(model, tensor=2, rows=4).memory["weights"] < cost(model, rows=4).memory["weights"]
+
+
+def test_offloaded_weights_are_in_the_hosts_memory_and_cross_its_link(model):
+    here, away = cost(model, shard=4), cost(model, shard=4, offload="weights")
+    assert away.memory["weights"] == away.memory["gradients"] == away.memory["optimizer"] == 0
+    share = here.memory["weights"]
+    assert away.host == {"weights": share, "gradients": share, "optimizer": 2 * share}
+    assert here.host == {}
+    assert away.moved["host"] == pytest.approx(3 * share, rel=0.01), "weights for each pass, and gradients"
+    assert "host" not in here.moved
+    assert away.moved["link"] == here.moved["link"]
+    assert away.on_cpu == pytest.approx(CPU_ADAM * 4 * share / 4), "four GPUs share the node's CPUs"
+    assert here.on_cpu == 0 < here.seconds < away.seconds - away.on_cpu
+    slow = estimate_layout(model, Cluster("H100", 4, host=HostProfile("pcie3")), away.layout)
+    assert slow.seconds > away.seconds
+
+
+def test_gradients_of_more_micro_batches_are_added_up_by_the_host(model):
+    one, three = (cost(model, shard=4, micro_batches=count, offload="weights") for count in (1, 3))
+    share = one.host["weights"]
+    assert three.memory == one.memory
+    assert three.moved["host"] == pytest.approx(3 * one.moved["host"], rel=0.01)
+    assert three.on_cpu == pytest.approx(one.on_cpu * (1 + 2 * 3 / 7))
+    pageable = share / Cluster("H100", 4).host.link.pageable
+    assert three.seconds - three.on_cpu > 3 * (one.seconds - one.on_cpu), f"the host waits for {pageable} s twice"
+    held = cost(model, shard=4, micro_batches=3, reshard=False, offload="weights")
+    assert held.moved["host"] == pytest.approx(one.moved["host"] * 2 / 3, rel=0.01)
+
+
+def test_offloaded_activations_are_the_inputs_of_blocks(model):
+    fields = {"shard": 4, "rows": 4, "recompute": "full"}
+    here, away = cost(model, **fields), cost(model, **fields, offload="activations")
+    tokens = 4 * SIZES["length"]
+    angles = SIZES["length"] * SIZES["hidden_size"] // SIZES["heads"] // 2 * 8
+    assert away.host == {"activations": SIZES["layers"] * (tokens * SIZES["hidden_size"] * 2 + angles)}
+    assert away.moved["host"] == pytest.approx(2 * away.host["activations"])
+    assert away.peak < here.peak
+    assert away.memory["optimizer"] == here.memory["optimizer"]
+    assert away.on_cpu == 0
+    assert here.seconds < away.seconds
+    both = cost(model, **fields, offload="both")
+    assert both.peak < away.peak
+    assert set(both.host) == {"weights", "gradients", "optimizer", "activations"}
+
+
+@pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
+def test_an_offloaded_layout_comes_near_to_simulation(model):
+    layout = Layout(shard=8, rows=4, recompute="full", offload="both")
+    [simulated] = simulate(model, Cluster("H100", 8), [layout])
+    ours = cost(model, **dataclasses.asdict(layout))
+    assert ours.seconds - ours.on_cpu == pytest.approx(simulated["seconds"], rel=0.05)
+    assert ours.peak == pytest.approx(simulated["bytes"], rel=0.03)
+
+
+def test_the_search_offloads_where_nothing_else_fits(model):
+    limits = {"most_rows": 1, "only": 1}
+    room, none = (dataclasses.replace(GPUS["H100"], memory=size) for size in (80e9, 3.2e9))
+    usual = plan(model, Cluster(room, 1), 2, **limits)
+    assert {each.layout.offload for each in (*usual.fits, *usual.too_large)} == {"none"}
+    assert "offload" not in usual.table(everything=True)
+    tight = plan(model, Cluster(none, 1), 2, **limits)
+    assert not plan(model, Cluster(none, 1), 2, offload="none", **limits).fits
+    assert tight.best(1)[0].layout.offloads_weights
+    assert tight.table().offload.iloc[0] == tight.best(1)[0].layout.offload
+    assert {"host, GiB", "on the CPU, s", "host, GB"} <= set(tight.table())
+    asked = plan(model, Cluster(room, 1), 2, offload=("none", "weights"), **limits)
+    assert {each.layout.offload for each in asked.fits} == {"none", "weights"}
+    assert asked.best(1)[0].layout == usual.best(1)[0].layout
+
+
+def test_a_host_without_room_is_told(model):
+    full = Cluster("H100", 4, host=HostProfile(memory=2**30))
+    found = estimate_layout(model, full, Layout(shard=4, offload="weights"))
+    assert found.reason.endswith("GiB of a node's own memory, and it has 1.0")
+    assert estimate_layout(model, full, Layout(shard=4)).reason is None
+
+
+def test_what_cannot_be_offloaded_is_refused_in_a_line(model):
+    for fields, words in (
+        ({"pipeline": 2, "micro_batches": 2, "offload": "weights"}, "offload beside a pipeline is not estimated"),
+        ({"fsdp": False, "offload": "weights"}, "without it they stay on the GPU"),
+        ({"offload": "both"}, "not with recompute none"),
+    ):
+        layout = Layout(**fields)
+        assert words in why_not(layout, model, Cluster("H100", layout.gpus)), fields
+    wrong = [
+        (lambda: Layout(offload="disk"), "offload='disk': give one of none, weights, activations, both"),
+        (lambda: plan(model, Cluster(), 8, offload=True), "offload=True: give one of none"),
+        (lambda: HostProfile(adam=0), "adam=0: give a number above 0"),
+        (lambda: HostProfile(memory=True), "memory=True: give a number above 0"),
+        (lambda: HostProfile("pcie9"), "pcie9"),
+    ]
+    for ask, words in wrong:
+        with pytest.raises(ValueError, match=r"^[^\n]*$") as caught:
+            ask()
+        assert words in str(caught.value)
+
+
+def test_each_gpu_has_the_pci_express_of_its_generation():
+    links = {name: Cluster(name).host.link.name for name in ("T4", "A100", "H100")}
+    assert links == {"T4": "pcie3", "A100": "pcie4", "H100": "pcie5"}
+    assert Cluster("A100").settings().host_link.name == "pcie4"
 
 
 def test_a_sequence_is_cut_and_so_are_its_activations_and_weights(model):
@@ -276,6 +380,7 @@ def test_any_module_is_planned_by_its_parts():
         (lambda: plan(llama(), Cluster(), 0), "batch=0: give a whole number of rows"),
         (lambda: plan(llama(), Cluster(), 8, colour=1), "a layout has no 'colour'"),
         (lambda: plan(llama(), Cluster(), 8, tensor=3), "no layout uses 8 GPUs and divides a batch of 8 with tensor=3"),
+        (lambda: Cluster(host="pcie4"), "host='pcie4': give a HostProfile, such as HostProfile(link='pcie4')"),
         (lambda: plan(nn.Linear(2, 2), Cluster(), 8), "needs `row`"),
         (lambda: of_module(nn.ReLU(), torch.empty(2)), "has no weights"),
         (lambda: of_module(nn.Linear(2, 2), torch.empty(3)), "block 0, Linear, cannot take (1, 3)"),

@@ -11,7 +11,7 @@ collectives take where a group lies in the nodes (`cluster`), a replay of FSDP2'
 (`in_training`, the network "EFA"); docs/planner.md holds it against shapes-only simulation and published layouts.
 """
 
-from .cluster import Cluster
+from .cluster import Cluster, HostProfile
 from .estimate import Estimate, estimate_layout
 from .layouts import Layout, layouts, why_not
 from .models import Model, llama, mpt, nanotron, of_module
@@ -20,6 +20,7 @@ from .planning import Plan, plan
 __all__ = [
     "Cluster",
     "Estimate",
+    "HostProfile",
     "Layout",
     "Model",
     "Plan",

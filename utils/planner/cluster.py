@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 from simgpu import Fabric, Settings
 from simgpu.profiles import GPUS, LINKS, NETWORKS, GpuProfile, LinkProfile, find
@@ -15,15 +16,50 @@ def timing(gpu: GpuProfile) -> GpuProfile:
     return replace(gpu, memory=1.0)
 
 
+# What CPU-Adam takes for ten billion weights on the two Xeons of a DGX-2: Ren et al., ZeRO-Offload, arXiv 2101.06840,
+# table 4. PyTorch's own Adam takes 14.76 s there. AdamW(fused=True) is newer, and reads memory once as CPU-Adam does.
+CPU_ADAM = 2.57 / 10e9
+_PCIE5, _PCIE4 = (9, 0), (8, 0)  # compute capabilities from which on GPUs have these, by NVIDIA's datasheets
+
+
+@dataclass(frozen=True, init=False)
+class HostProfile:
+    """What a node has beside its GPUs: a link to each, seconds of its CPUs for AdamW of a weight, bytes of memory.
+
+    The seconds are assumed, not simulated: a node's CPUs train the shares of all its GPUs, and the time goes with their
+    number, because it is bound by memory bandwidth. ValueError, in one line, for numbers that are not above 0.
+    """
+
+    link: LinkProfile
+    adam: float
+    memory: float
+
+    def __init__(self, link: LinkProfile | str = "pcie5", adam: float = CPU_ADAM, memory: float = inf):
+        object.__setattr__(self, "link", find("link", LINKS, link))
+        for name, number in (("adam", adam), ("memory", memory)):
+            if isinstance(number, bool) or not isinstance(number, (int, float)) or not number > 0:
+                raise ValueError(f"HostProfile: {name}={number!r}: give a number above 0")
+            object.__setattr__(self, name, number)
+
+
+def usual_host(gpu: GpuProfile) -> HostProfile:
+    """PCI Express of the GPU's generation, and memory without end."""
+    return HostProfile("pcie5" if gpu.capability >= _PCIE5 else "pcie4" if gpu.capability >= _PCIE4 else "pcie3")
+
+
 @dataclass(frozen=True, init=False)
 class Cluster:
-    """So many GPUs of a kind, `per_node` in a node. Profiles are those of simgpu or their names."""
+    """So many GPUs of a kind, `per_node` in a node. Profiles are those of simgpu or their names.
+
+    `host` is what each node has beside them, of which only layouts with `offload` make use; `usual_host` if None.
+    """
 
     gpu: GpuProfile
     gpus: int
     per_node: int
     link: LinkProfile
     network: LinkProfile
+    host: HostProfile
 
     def __init__(
         self,
@@ -32,6 +68,7 @@ class Cluster:
         per_node: int = 8,
         link: LinkProfile | str = "nvlink4",
         network: LinkProfile | str = "400G",
+        host: HostProfile | None = None,
     ):
         numbers = {"gpus": gpus, "per_node": per_node}
         for name, number in numbers.items():
@@ -47,6 +84,9 @@ class Cluster:
             }
         except ValueError as error:
             raise Problem(str(error)) from None
+        if host is not None and not isinstance(host, HostProfile):
+            raise Problem(f"host={host!r}: give a HostProfile, such as HostProfile(link='pcie4'), or leave it out")
+        profiles["host"] = host or usual_host(profiles["gpu"])
         for name, value in (numbers | profiles).items():
             object.__setattr__(self, name, value)
 
@@ -61,6 +101,7 @@ class Cluster:
         """
         ranks = ranks or self.gpus
         links = {"link": self.link, "network": self.network, "nodes": max(1, ranks // self.per_node)}
+        links["host_link"] = self.host.link
         return Settings(**{"count": ranks, "gpu": self.gpu, "memory": int(self.gpu.memory), **links, **others})
 
     def group(self, ranks: int, stride: int) -> Fabric:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import nan
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from .layouts import Layout
 from .models import BlockSpec, Model, Split
 from .optimizer import STATES, adamw
 from .replay import SHARE, WORK, Groups, Replay
-from .trace import Begin, Boundary, Trace, Unit, Wait
+from .trace import Begin, Boundary, Carry, Trace, Unit, Wait
 
 KINDS = ("weights", "gradients", "optimizer", "activations", "temporary")
 CONTEXT = 2e9  # bytes of a GPU that are CUDA's and its kernels': 1 to 2 GB (The Ultra-Scale Playbook)
@@ -33,7 +33,9 @@ FEW = 3  # micro-batches, likewise; and of pipelines, rounds of as many as there
 class Estimate:
     """`memory` in bytes by kind, `moved` in bytes a GPU by kind of link, `bubble` as a share of the step.
 
-    `reserve` is what no tensor can have: the CUDA context's, its kernels' and NCCL's.
+    `reserve` is what no tensor can have: the CUDA context's, its kernels' and NCCL's. Where something is offloaded,
+    `host` has the bytes of a GPU's share in the host's memory by kind, `moved` those to and from the "host", and
+    `on_cpu` the seconds of the step in which CPUs compute and the GPU waits: those are assumed (`cluster.HostProfile`).
     """
 
     layout: Layout
@@ -44,6 +46,8 @@ class Estimate:
     bubble: float
     waiting: float  # the share of the step in which a GPU computes nothing, bubbles with it
     reason: str | None = None  # why it does not fit
+    host: dict[str, float] = field(default_factory=dict)
+    on_cpu: float = 0.0
 
     @property
     def peak(self) -> float:
@@ -61,10 +65,11 @@ def estimate_layout(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
 
 def untimed(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
     """A layout's memory, and whether it fits; nan for what is of time."""
-    memory = max(_memories(layout, _stages(model, cluster, layout), cluster), key=_total)
-    found = Estimate(layout, nan, nan, memory, {}, nan, nan)
+    stages = _stages(model, cluster, layout)
+    memory = max(_memories(layout, stages, cluster), key=_total)
+    found = Estimate(layout, nan, nan, memory, {}, nan, nan, host=_on_host(layout, stages))
     if found.peak + found.reserve <= cluster.gpu.memory:
-        return found
+        return replace(found, reason=_too_large_for_host(found, cluster))
     most = max(memory, key=memory.__getitem__)
     gib = {"needs": found.peak, "most": memory[most], "reserve": found.reserve, "has": cluster.gpu.memory}
     gib = {name: f"{size / 2**30:.1f}" for name, size in gib.items()}
@@ -75,16 +80,24 @@ def untimed(model: Model, cluster: Cluster, layout: Layout) -> Estimate:
     return replace(found, reason=reason)
 
 
+def _too_large_for_host(found: Estimate, cluster: Cluster) -> str | None:
+    needs = _total(found.host) * min(cluster.gpus, cluster.per_node)
+    if needs <= cluster.host.memory:
+        return None
+    return f"needs {needs / 2**30:.1f} GiB of a node's own memory, and it has {cluster.host.memory / 2**30:.1f}"
+
+
 def timed(model: Model, cluster: Cluster, found: Estimate) -> Estimate:
     """The same estimate with its time."""
     layout = found.layout
     stages = _stages(model, cluster, layout)
     step = _alone(layout, stages, cluster) if layout.pipeline == 1 else _piped(layout, stages, cluster)
-    tokens = layout.batch * model.tokens / cluster.gpus / step.seconds
-    waiting = max(0.0, 1 - step.busy / step.seconds)  # lines that were continued meet to a percent or so
-    return replace(
-        found, seconds=step.seconds, tokens_per_second=tokens, moved=step.moved, bubble=step.bubble, waiting=waiting
-    )
+    on_cpu = _on_cpu(layout, found, cluster)
+    seconds = step.seconds + on_cpu
+    tokens = layout.batch * model.tokens / cluster.gpus / seconds
+    waiting = max(0.0, 1 - step.busy / seconds)  # lines that were continued meet to a percent or so
+    new = {"tokens_per_second": tokens, "moved": step.moved, "bubble": step.bubble, "waiting": waiting}
+    return replace(found, seconds=seconds, on_cpu=on_cpu, **new)
 
 
 def at_least(model: Model, cluster: Cluster, layout: Layout) -> float:
@@ -107,10 +120,22 @@ def _in_a_row(blocks: Blocks, groups: Groups, launch: float) -> float:
         if id(block) not in known:
             events = [one for one in (*block.forward, *block.backward) if not isinstance(one, (Wait, Boundary))]
             # What goes on beside kernels may take no time.
-            in_a_row = [one for one in events if not isinstance(one, Begin)]
+            in_a_row = [one for one in events if not isinstance(one, (Begin, Carry))]
             seconds = sum(one if isinstance(one, float) else groups.seconds(one) for one in in_a_row)
             known[id(block)] = seconds, launch * len(events)
     return max(sum(known[id(block)][which] for block in blocks) for which in (0, 1))
+
+
+def _on_cpu(layout: Layout, found: Estimate, cluster: Cluster) -> float:
+    """Seconds in which a node's CPUs train the shares of its GPUs, and add up the gradients of micro-batches.
+
+    Both are bound by memory bandwidth: of seven tensors that AdamW reads or writes an addition has three.
+    """
+    if not layout.offloads_weights:
+        return 0.0
+    share = found.host["weights"] / SHARE * min(cluster.gpus, cluster.per_node)
+    additions = (layout.micro_batches - 1) * layout.reshard
+    return cluster.host.adam * share * (1 + additions * 3 / 7)
 
 
 def _total(memory: dict[str, float]) -> float:
@@ -187,7 +212,9 @@ def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
     ends = (model.blocks[0], model.blocks[-1]) if model.ends else ()
 
     def traced(block: BlockSpec) -> Trace:
-        return _traced(block, gpu, layout.rows, layout.split, "none" if block in ends else layout.recompute)
+        if block in ends:
+            return _traced(block, gpu, layout.rows, layout.split, "none", False)
+        return _traced(block, gpu, layout.rows, layout.split, layout.recompute, layout.offloads_activations)
 
     known = {block: traced(block) for block in set(model.blocks)}
     if layout.cut == "time" and layout.stages > 1:
@@ -200,14 +227,19 @@ def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
 
 
 @lru_cache(maxsize=4096)
-def _traced(block: BlockSpec, gpu: GpuProfile, rows: int, split: Split, recompute: str) -> Trace:
+def _traced(block: BlockSpec, gpu: GpuProfile, rows: int, split: Split, recompute: str, offload: bool) -> Trace:
     if recompute != "full":
         return block.traced(gpu, rows, split, recompute == "selective")
     plain = block.traced(gpu, rows, split, False)
-    given = sum(each.numel() * each.element_size() for each in block.inputs(rows, split)[:1])
+    sizes = [each.numel() * each.element_size() for each in block.inputs(rows, split)]
+    given = sizes[0]
     # Backward it runs once more, with its input and the gradient of its output there.
     again = max(plain.backward_peak + given * (plain.kept < plain.forward_peak), plain.forward_peak + plain.output)
-    return plain._replace(backward=plain.forward + plain.backward, kept=given, backward_peak=again)
+    found = plain._replace(backward=plain.forward + plain.backward, kept=given, backward_peak=again)
+    if not offload:
+        return found
+    there, back = (tuple(Carry(size, out) for size in sizes) for out in (True, False))
+    return found._replace(forward=there + found.forward, backward=back + found.backward, kept=0)
 
 
 def _groups(layout: Layout, cluster: Cluster) -> Groups:
@@ -234,6 +266,18 @@ def _share(layout: Layout, blocks: Sequence[Trace]) -> int:
 
 def _dtype(layout: Layout) -> torch.dtype:
     return torch.float32 if layout.fsdp else torch.bfloat16
+
+
+def _on_host(layout: Layout, stages: Sequence[Blocks]) -> dict[str, float]:
+    """Bytes of a GPU's share that the host's memory has, by kind; none where nothing is offloaded."""
+    found, blocks = {}, [block for blocks in stages for block in blocks]
+    if layout.offloads_weights:
+        share = _share(layout, blocks) * SHARE
+        found |= {"weights": share, "gradients": share, "optimizer": STATES * share}
+    if layout.offloads_activations:
+        carried = [event.size for block in blocks for event in block.forward if isinstance(event, Carry)]
+        found["activations"] = sum(carried)
+    return found
 
 
 # --- time ---------------------------------------------------------------------------------------------------------
@@ -274,14 +318,17 @@ def _whole_step(layout: Layout, blocks: Sequence[Trace], cluster: Cluster) -> St
 
 
 def _micro_batches(layout: Layout, blocks: Sequence[Trace], cluster: Cluster, count: int) -> StepTime:
-    replay = Replay(cluster.gpu, _groups(layout, cluster), layout.fsdp)
+    host_link, away = cluster.host.link, layout.offloads_weights
+    replay = Replay(cluster.gpu, _groups(layout, cluster), layout.fsdp, host_link, away)
     for number in range(count):
         held = not layout.reshard
         replay.forward(blocks, held=held and number > 0)
         replay.backward(blocks, held=held or not layout.fsdp, first=number == 0, last=number == count - 1)
     replay.finish()
-    replay.run(adamw(cluster.gpu, _share(layout, blocks), _dtype(layout))[0])
-    return StepTime(replay.finish(), replay.busy, 0.0, _links(layout, cluster, replay.talked))
+    if not away:
+        replay.run(adamw(cluster.gpu, _share(layout, blocks), _dtype(layout))[0])
+    moved = _links(layout, cluster, replay.talked) | ({"host": replay.carried} if layout.offload != "none" else {})
+    return StepTime(replay.finish(), replay.busy, 0.0, moved)
 
 
 def _links(layout: Layout, cluster: Cluster, talked: dict[str, float], sent: float = 0.0) -> dict[str, float]:
@@ -436,6 +483,8 @@ def _memories(layout: Layout, stages: Sequence[Blocks], cluster: Cluster) -> lis
 def _memory(layout: Layout, parts: Sequence[Blocks], in_flight: float, cluster: Cluster) -> dict[str, float]:
     """Bytes of a rank when it is fullest, by what they are for: in its passes, or in the optimizer's step."""
     share, size = _share(layout, [block for part in parts for block in part]), _dtype(layout).itemsize
+    if layout.offloads_weights:
+        return {"weights": 0.0, "optimizer": 0.0} | _in_passes(layout, parts, in_flight)
     always = {"weights": share * size, "gradients": 0.0, "optimizer": STATES * share * size}
     passes = _in_passes(layout, parts, in_flight)
     step = {"gradients": share * size, "activations": 0.0, "temporary": adamw(cluster.gpu, share, _dtype(layout))[1]}
@@ -458,7 +507,7 @@ def _in_passes(layout: Layout, parts: Sequence[Sequence[Trace]], in_flight: floa
     worst: dict[str, float] = {}
     for last in (False, True) if waits else (True,):
         found = _worst_block(layout, blocks, before, waits, last)
-        if several and not waits:  # the shares of the micro-batches before
+        if several and not waits and not layout.offloads_weights:  # the shares of the micro-batches before
             found["gradients"] = _share(layout, blocks) * SHARE
         worst = max(worst, found, key=_total)
     return worst
@@ -498,7 +547,7 @@ def _worst_block(layout: Layout, blocks, before: float, several: bool, last: boo
             worst = max(worst, found, key=_total)
         if layout.fsdp and last:
             waiting -= block.numbers * summed if several else 0
-            reduced += _share(layout, [block]) * SHARE
+            reduced += 0 if layout.offloads_weights else _share(layout, [block]) * SHARE
         elif not layout.fsdp and not several:
             reduced += block.numbers * WORK
     return worst

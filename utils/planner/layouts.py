@@ -10,6 +10,7 @@ from .models import Model, Split
 
 MOST_STAGES = 32  # that are searched
 RECOMPUTE = ("none", "selective", "full")
+OFFLOAD = ("none", "weights", "activations", "both")
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class Layout:
     `pipeline` ranks with `chunks` stages each. Of each group's GPUs `experts` share each layer's experts, whose weights
     are cut over the others. A GPU has `micro_batches` of `rows` rows a step. With `reshard` weights are gathered again
     for every pass and each micro-batch's gradients reduced, else both once a step.
+    With `offload="weights"` the host's memory has each GPU's share of weights, gradients and optimizer state, and its
+    CPU trains them (FSDP2's `CPUOffloadPolicy`); with "activations" the inputs of blocks that are recomputed wait there
+    for the backward pass (`save_on_cpu`); with "both", both.
     `fsdp=False` is for one rank of everything but the pipeline: weights in bfloat16 as they are, nothing wrapped.
     """
 
@@ -38,6 +42,19 @@ class Layout:
     cut: str = "layers"  # stages of as many layers each, or by "time": so that the slowest takes as little as it can
     context: int = 1
     experts: int = 1
+    offload: str = "none"
+
+    def __post_init__(self):
+        if self.offload not in OFFLOAD:
+            raise ValueError(f"offload={self.offload!r}: give one of {', '.join(OFFLOAD)}")
+
+    @property
+    def offloads_weights(self) -> bool:
+        return self.offload in ("weights", "both")
+
+    @property
+    def offloads_activations(self) -> bool:
+        return self.offload in ("activations", "both")
 
     @property
     def gpus(self) -> int:
@@ -68,7 +85,8 @@ class Layout:
         experts = f", experts over {self.experts}" if self.experts > 1 else ""
         kept = "" if self.reshard or self.shards == 1 else ", weights stay gathered"
         rows = f"{self.micro_batches} x {self.rows} rows"
-        return " x ".join(parts) + f"{experts}, {rows}, recompute {self.recompute}{kept}"
+        offload = f", {self.offload} offloaded" if self.offload != "none" else ""
+        return " x ".join(parts) + f"{experts}, {rows}, recompute {self.recompute}{kept}{offload}"
 
     @property
     def groups(self) -> int:
@@ -83,11 +101,13 @@ def layouts(
     most_rows: int = 4,
     contexts: Sequence[int] = (1,),
     experts: Sequence[int] = (1,),
+    offloads: Sequence[str] = ("none",),
 ) -> Iterator[Layout]:
     """All layouts that use every GPU and divide the batch; of micro-batches, 1, 2, 4, ... `most_rows` rows.
 
     Tensor parallelism stays in a node, and pipelines have no more than `MOST_STAGES` stages: others are not searched.
-    A sequence is cut over so many GPUs as `contexts` says, and a model's experts over so many as `experts` does.
+    A sequence is cut over so many GPUs as `contexts` says, and a model's experts over so many as `experts` does. What
+    is offloaded is each of `offloads` (`OFFLOAD`).
     """
     for tensor in (each for each in _divisors(cluster.gpus) if each <= cluster.per_node):
         for pipeline in _divisors(cluster.gpus // tensor):
@@ -98,7 +118,8 @@ def layouts(
                         for among in experts if model.experts else (1,):
                             if shard * context % among == 0:
                                 layout = Layout(data, shard, tensor, pipeline, context=context, experts=among)
-                                yield from _with_rows(layout, batch, most_rows)
+                                for offload in offloads if pipeline == 1 else ("none",) if "none" in offloads else ():
+                                    yield from _with_rows(replace(layout, offload=offload), batch, most_rows)
 
 
 def _with_rows(layout: Layout, batch: int, most_rows: int) -> Iterator[Layout]:
@@ -112,7 +133,7 @@ def _variants(layout: Layout) -> Iterator[Layout]:
     ways = [("1F1B", 1)] if layout.pipeline == 1 else [("1F1B", 1), ("interleaved", 2), ("interleaved", 4)]
     # As torchtitan has it: within a pipeline weights stay gathered for the whole step.
     reshards = (False,) if layout.pipeline > 1 else (True,) if layout.micro_batches == 1 else (True, False)
-    for recompute in RECOMPUTE:
+    for recompute in ("full",) if layout.offloads_activations else RECOMPUTE:
         for schedule, chunks in ways:
             if layout.pipeline * chunks > MOST_STAGES:
                 continue
@@ -138,4 +159,14 @@ def why_not(layout: Layout, model: Model, cluster: Cluster) -> str | None:
         return f"interleaved, {layout.micro_batches} micro-batches are no multiple of {layout.pipeline} ranks"
     if layout.pipeline > 1 and layout.micro_batches < layout.pipeline:
         return f"{layout.micro_batches} micro-batches do not fill a pipeline of {layout.pipeline}"
+    return _why_not_offloaded(layout)
+
+
+def _why_not_offloaded(layout: Layout) -> str | None:
+    if layout.offload != "none" and layout.pipeline > 1:
+        return "offload beside a pipeline is not estimated"
+    if layout.offloads_weights and not layout.fsdp:
+        return "weights are offloaded by FSDP2: without it they stay on the GPU"
+    if layout.offloads_activations and layout.recompute != "full":
+        return f"activations are offloaded where blocks are recomputed in full, not with recompute {layout.recompute}"
     return None

@@ -19,7 +19,7 @@ from utils.observe.plots import INK, Picture, labelled_axes
 
 from .cluster import Cluster
 from .estimate import KINDS, Estimate, at_least, estimate_layout, timed, untimed
-from .layouts import Layout, layouts, why_not
+from .layouts import OFFLOAD, Layout, layouts, why_not
 from .models import Model, of_module
 from .simulating import simulate
 
@@ -56,6 +56,7 @@ class Plan:
         rows += [_columns(layout) | {"reason": reason} for layout, reason in self.refused]
         found = pd.DataFrame(rows)
         unused = [name for name in ("context", "experts") if set(found[name]) == {1}]
+        unused += ["offload"] if set(found["offload"]) == {"none"} else []
         return found.drop(columns=unused)
 
     def table(self, n: int | None = None, *, everything: bool = False) -> pd.DataFrame:
@@ -73,7 +74,8 @@ class Plan:
 
         Each runs shapes-only on the simulated cluster, by PyTorch's own `fully_shard` and `parallelize_module`, in a
         process that stands for all ranks; `place` is its place among `fits`. All layers are run, and of equal
-        micro-batches at most `FEW_RUN`: both numbers are of a step of so many. It takes seconds to minutes for each.
+        micro-batches at most `FEW_RUN`: both numbers are of a step of so many, and neither has what CPUs compute where
+        weights are offloaded. It takes seconds to minutes for each.
 
         Problem, in one line, for what cannot be simulated: pipelines, and models that are not `llama`'s.
         """
@@ -93,7 +95,7 @@ class Plan:
             ours = self.fits[place]
             if layout != ours.layout:
                 ours = estimate_layout(self.model, self.cluster, layout)
-            times, sizes = (ours.seconds, ran["seconds"]), (ours.peak / GIB, ran["bytes"] / GIB)
+            times, sizes = (ours.seconds - ours.on_cpu, ran["seconds"]), (ours.peak / GIB, ran["bytes"] / GIB)
             rows.append(
                 {"place": place + 1, "layout": str(layout)}
                 | {"step, s": times[0], "simulated, s": times[1], "time off, %": 100 * (times[0] / times[1] - 1)}
@@ -128,13 +130,14 @@ def plan(
 
     `model` is one of `llama(...)`, or any nn.Module with `row`, one row of its batch. `limits` fix or bound fields of
     layouts: `tensor=8`, `pipeline=(1, 2, 4)`, `recompute="full"`; `most_rows` is the largest micro-batch (4). Sequences
-    are cut only where asked for, `context=(1, 2, 4)`.
+    are cut only where asked for, `context=(1, 2, 4)`. What may be offloaded is searched where nothing fits without it,
+    and where asked for, `offload=("none", "weights")`.
     With `shards_in_node` no weights are sharded between nodes: `shard` x `tensor` is at most a node's GPUs, since the
     ranks of a `tensor` group are neighbours (docs/planner.md).
     With `only=5` the time is estimated of as many as it takes to know the 5 fastest, which is quick; the others that
     fit come after them with no time (nan).
 
-    Problem, in one line, for what cannot be planned.
+    Problem, in one line, for what cannot be planned; ValueError, likewise, for an `offload` that there is not.
     """
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
         raise Problem(f"batch={batch!r}: give a whole number of rows, 1 or more")
@@ -142,27 +145,54 @@ def plan(
         if row is None:
             raise Problem("a plain nn.Module needs `row`: one row of its batch, for its shape and dtype")
         model = of_module(model, row)
+    how = {"most_rows": limits.pop("most_rows", 4), "only": only, "shards_in_node": shards_in_node}
+    offload = limits.pop("offload", None)
+    _require_fields(limits)
+    found = _searched(model, cluster, batch, limits, ("none",) if offload is None else _several(offload), **how)
+    if not found.count:
+        raise Problem(_nothing(cluster, batch, limits))
+    if offload is None and not found.fits:
+        found = _with_offload(found, _searched(model, cluster, batch, limits, OFFLOAD[1:], **how))
+    return found
+
+
+def _searched(
+    model: Model,
+    cluster: Cluster,
+    batch: int,
+    limits: dict[str, Any],
+    offloads: Sequence[str],
+    *,
+    most_rows: int,
+    only: int | None,
+    shards_in_node: bool,
+) -> Plan:
+    """Every layout within the `limits` with each of `offloads`, estimated; none where there is none."""
     begin = time.process_time()
     contexts = _several(limits.get("context", 1))
     experts = _several(
         limits.get("experts", [each for each in range(1, model.experts + 1) if model.experts % each == 0])
     )
-    found = list(layouts(model, cluster, batch, limits.pop("most_rows", 4), contexts, experts))
-    _require_fields(limits)
     found = [
         layout
-        for layout in found
+        for layout in layouts(model, cluster, batch, most_rows, contexts, experts, offloads)
         if all(_allowed(getattr(layout, name), limit) for name, limit in limits.items())
         and (not shards_in_node or layout.shards == 1 or layout.shards * layout.tensor <= cluster.per_node)
     ]
-    if not found:
-        raise Problem(_nothing(cluster, batch, limits))
     refused = [(layout, reason) for layout in found if (reason := why_not(layout, model, cluster))]
     senseless = {layout for layout, _ in refused}
     costs = [untimed(model, cluster, layout) for layout in found if layout not in senseless]
     fits = _fastest_first(model, cluster, [each for each in costs if each.reason is None], only)
     too_large = tuple(sorted((each for each in costs if each.reason), key=lambda each: each.peak))
     return Plan(model, cluster, batch, fits, too_large, tuple(refused), time.process_time() - begin)
+
+
+def _with_offload(without: Plan, offloaded: Plan) -> Plan:
+    """Both searches as one; nothing fits in the first."""
+    too_large = sorted((*without.too_large, *offloaded.too_large), key=lambda each: each.peak)
+    refused = without.refused + offloaded.refused
+    seconds = without.seconds + offloaded.seconds
+    return replace(offloaded, too_large=tuple(too_large), refused=refused, seconds=seconds)
 
 
 def _fastest_first(model: Model, cluster: Cluster, fits: list[Estimate], only: int | None) -> tuple[Estimate, ...]:
@@ -210,6 +240,7 @@ def _columns(layout: Layout) -> dict[str, object]:
         "micro-batches": layout.micro_batches,
         "rows": layout.rows,
         "recompute": layout.recompute,
+        "offload": layout.offload,
         "gathered": "each pass" if layout.reshard and layout.shards > 1 else "each step" if layout.shards > 1 else "",
     }
 
@@ -220,6 +251,7 @@ def _row(found: Estimate) -> dict[str, object]:
         | {"step, s": found.seconds, "tokens/s/GPU": found.tokens_per_second, "GiB": found.peak / GIB}
         | {kind: found.memory[kind] / GIB for kind in KINDS}
         | {f"{kind}, GB": size / GB for kind, size in found.moved.items()}
+        | ({"host, GiB": sum(found.host.values()) / GIB, "on the CPU, s": found.on_cpu} if found.host else {})
         | {"bubble": found.bubble, "GPU idle": found.waiting}
         | ({"reason": found.reason} if found.reason else {})
     )
@@ -260,5 +292,5 @@ def _short(layout: Layout) -> str:
     gathered = "" if layout.reshard or layout.shards == 1 or layout.pipeline > 1 else " held"
     return (
         f"D{layout.data} S{layout.shard} T{layout.tensor}{more}{pipeline} {layout.micro_batches}x{layout.rows} "
-        f"{layout.recompute}{gathered}"
+        f"{layout.recompute}{gathered}" + (f" {layout.offload} off" if layout.offload != "none" else "")
     )

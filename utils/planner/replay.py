@@ -15,9 +15,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from simgpu import Fabric
-from simgpu.profiles import LINKS, NETWORKS, GpuProfile
+from simgpu.profiles import LINKS, NETWORKS, GpuProfile, LinkProfile
 
-from .trace import Begin, Boundary, Collective, Event, Trace, Unit, Wait
+from .trace import Begin, Boundary, Carry, Collective, Event, Trace, Unit, Wait
 
 SHARE, WORK = 4, 2  # bytes of a weight as it is trained (float32), and as it is computed with (bfloat16)
 # Multiprocessors that NCCL's kernel holds while a collective goes on: one a channel, and 32 are its most (MAXCHANNELS,
@@ -85,10 +85,21 @@ def backward_steps(block: Trace) -> list[Step]:
 
 
 class Replay:
-    """A GPU at work. `talked` has the bytes of its collectives, by kind of group."""
+    """A GPU at work. `talked` has the bytes of its collectives, by kind of group, `carried` those to and from the host.
 
-    def __init__(self, gpu: GpuProfile, groups: Groups, sharded: bool = True):
-        self.gpu, self.groups, self.sharded = gpu, groups, sharded
+    `host_link` is to the host's memory, and with `away` that is where FSDP2 has its shares (`CPUOffloadPolicy`).
+    """
+
+    def __init__(
+        self,
+        gpu: GpuProfile,
+        groups: Groups,
+        sharded: bool = True,
+        host_link: LinkProfile = LINKS["pcie5"],
+        away: bool = False,
+    ):
+        self.gpu, self.groups, self.sharded, self.host_link, self.away = gpu, groups, sharded, host_link, away
+        self.in_free = self.out_free = self.carried = 0.0
         # A product that begins beside a collective is laid out over the multiprocessors that are left.
         self.crowded = gpu.multiprocessors / max(1, gpu.multiprocessors - CHANNELS)
         self.host = self.compute = self.copies = self.reducing = self.engine = 0.0
@@ -124,6 +135,20 @@ class Replay:
             elif isinstance(event, Collective):
                 self.waiting.clear()  # the collective has been told when they end
                 self.compute = self.talk(self.compute, event)
+            elif isinstance(event, Carry):
+                self.compute = self.carry(self.compute, event)
+
+    def carry(self, ready: float, event: Carry, pageable: bool = False) -> float:
+        """Launch a copy to or from the host's memory, pinned unless `pageable`; returns its end."""
+        self.host += self.gpu.launch
+        self.carried += event.size
+        start = max(ready, self.host, self.out_free if event.out else self.in_free)
+        end = start + self.host_link.seconds(round(event.size), pageable=pageable)
+        if event.out:
+            self.out_free = end
+        else:
+            self.in_free = end
+        return end
 
     def kernel(self, ready: float, seconds: float) -> float:
         """Launch a kernel on a stream that is ready then; returns its end."""
@@ -192,7 +217,14 @@ class Replay:
         if ranks == 1 or not self.sharded:
             return 0.0
         own, whole = unit.numbers / ranks, unit.numbers * WORK
-        if backward:
+        if self.away:
+            self.copies = max(self.copies, self.taken) if backward else self.copies
+            for count in unit.weights:
+                self.copies = self.carry(self.copies, Carry(SHARE * count / ranks, out=False))
+                self.copies = self.urgent(self.copies, self.moving(2 * WORK * count / ranks))
+            ready = self.copies = self.urgent(self.copies, self.moving(2 * own * WORK))
+            self.compute = max(self.compute, ready) if backward else self.compute
+        elif backward:
             self.compute = self.kernel(self.compute, self.moving(own * (SHARE + WORK)))
             ready = self.compute = self.kernel(self.compute, self.moving(2 * own * WORK))
         else:
@@ -212,11 +244,13 @@ class Replay:
             self.taken = self.compute
             return
         for count in unit.weights:
+            if self.away:
+                self.compute = self.carry(self.compute, Carry(SHARE * count, out=False))
             for _ in range(2):  # a cast, and a copy
                 self.compute = self.kernel(self.compute, self.moving(2 * count * WORK))
 
-    def reduce(self, unit: Unit, accumulated: bool) -> None:
-        """Send a unit's gradients to those who train its weights."""
+    def reduce(self, unit: Unit, accumulated: bool, added: bool = False) -> None:
+        """Send a unit's gradients to those who train its weights; `added` says that the host has some already."""
         if not self.sharded:
             return
         self.compute = max(self.compute, self.input_free)
@@ -232,6 +266,20 @@ class Replay:
         if self.groups.data.ranks > 1:
             own = whole // ranks
             self.data_free = self.talk(max(self.reducing, self.data_free), Collective("all_reduce", own, "data"))
+        if not self.away:
+            return
+        if self.groups.data.ranks > 1:
+            self.data_free = self.send_home(self.data_free, unit, added)
+        else:
+            self.reducing = self.send_home(self.reducing, unit, added)
+
+    def send_home(self, ready: float, unit: Unit, added: bool) -> float:
+        """Copy a share of gradients to the host, which waits for what is `added` to others, in pageable memory."""
+        for count in unit.weights:
+            ready = self.carry(ready, Carry(SHARE * count / self.ranks(unit), out=True), pageable=added)
+            if added:
+                self.host = ready
+        return ready
 
     def add_up(self, unit: Unit) -> None:
         """Add a share of gradients to those of the micro-batches before."""
@@ -274,9 +322,12 @@ class Replay:
             if done and held and not (first and last):
                 self.accumulate(done, first)
             if done and (last or not held):
-                self.reduce(done, accumulated=held and not first)
-                if not (held or first):
+                added = not (held or first)
+                self.reduce(done, accumulated=held and not first, added=added)
+                if added and not self.away:
                     self.add_up(done)
+        if self.away:  # the optimizer's step on the host would read what is still copied
+            self.host = max(self.host, self.reducing, self.data_free)
 
     def wait_for_gradients(self) -> None:
         """What follows a backward pass waits until its gradients are reduced."""

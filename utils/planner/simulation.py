@@ -17,14 +17,16 @@ import pickle
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.parallel import (
@@ -66,9 +68,9 @@ ENDS = {
 
 
 class Llama(nn.Module):
-    def __init__(self, sizes: dict[str, int], recompute: str, reduce=None, experts=None):
+    def __init__(self, sizes: dict[str, int], recompute: str, reduce=None, experts=None, offload: bool = False):
         super().__init__()
-        width, self.recompute = sizes["hidden_size"], recompute
+        width, self.recompute, self.offload = sizes["hidden_size"], recompute, offload
         self.words = nn.Embedding(sizes["vocab_size"], width)
         self.layers = nn.ModuleList(layer(sizes, experts) for _ in range(sizes["layers"]))
         self.head = Head(width, sizes["vocab_size"], reduce)
@@ -76,7 +78,8 @@ class Llama(nn.Module):
     def forward(self, tokens, angles):
         x = self.words(tokens)
         for each in self.layers:
-            x = through(each, x, angles, self.recompute)
+            with saved_on_host() if self.offload else nullcontext():
+                x = through(each, x, angles, self.recompute)
         return self.head(x, tokens)
 
 
@@ -112,6 +115,14 @@ def through(each: nn.Module, x, angles, recompute: str):
         return each(x, angles)
     more: dict[str, Any] = {"context_fn": kept_in_part} if recompute == "selective" else {}
     return checkpoint(each, x, angles, use_reentrant=False, **more)
+
+
+def saved_on_host() -> saved_tensors_hooks:
+    """`torch.autograd.graph.save_on_cpu(pin_memory=True)`: the same copies, into memory that simgpu can pin."""
+    return saved_tensors_hooks(
+        lambda tensor: (tensor.device, tensor.to("cpu", non_blocking=True)),
+        lambda packed: packed[1].to(packed[0], non_blocking=True),
+    )
 
 
 def batch_of(rows: int, sizes: dict[str, int]):
@@ -165,7 +176,8 @@ def on_ranks(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[st
                 model.set_reshard_after_backward(last)
             model(tokens, angles).backward()
         for optimizer in optimizers:
-            optimizer.step()
+            if not layout.offloads_weights:  # else the CPU would compute it, which takes none of the simulated time
+                optimizer.step()
             optimizer.zero_grad()
 
     if layout.context == 1:
@@ -198,7 +210,8 @@ def laid_out(sizes: dict[str, int], layout: Layout) -> Llama:
 
     with torch.device("meta"):
         experts = mesh["experts"].get_group()
-        model = Llama(sizes, layout.recompute, reduce if layout.tensor > 1 else None, experts)
+        adding = reduce if layout.tensor > 1 else None
+        model = Llama(sizes, layout.recompute, adding, experts, layout.offloads_activations)
     if layout.tensor > 1:
         parallelize_module(model, mesh["tensor"], ENDS)
         for each in model.layers:
@@ -208,7 +221,8 @@ def laid_out(sizes: dict[str, int], layout: Layout) -> Llama:
         return mesh["data", name] if layout.data > 1 else mesh[name]
 
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
-    shard = partial(fully_shard, mesh=over("shard"), mp_policy=policy, reshard_after_forward=layout.reshard)
+    more = {"offload_policy": CPUOffloadPolicy()} if layout.offloads_weights else {}
+    shard = partial(fully_shard, mesh=over("shard"), mp_policy=policy, reshard_after_forward=layout.reshard, **more)
     # As torchtitan does: where a GPU has fewer experts than there are shards, each is cut in its width.
     rows = Shard(sizes.get("experts", 0) // layout.experts % (layout.shards // layout.experts) > 0)
     layers: Any = model.layers
@@ -216,7 +230,7 @@ def laid_out(sizes: dict[str, int], layout: Layout) -> Llama:
         shard(each.mlp.experts, mesh=over("expert_shard"), shard_placement_fn=lambda _: rows)
     for part in (model.words, *model.layers, model.head, model):
         shard(part)
-    return model.to_empty(device=GPU)
+    return model.to_empty(device="cpu" if layout.offloads_weights else GPU)
 
 
 def in_stages(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[str, float]:
@@ -266,9 +280,10 @@ class Stage:
 
 
 def simulate_layout(sizes: dict[str, int], cluster: Cluster, layout: Layout) -> dict[str, float]:
-    """Seconds and bytes of one layout."""
+    """Seconds and bytes of one layout. What a CPU computes for an offloaded one is not in the seconds."""
     run = on_ranks if layout.pipeline == 1 else in_stages
-    return run(sizes, cluster, layout)
+    with simgpu.copying_shapes():
+        return run(sizes, cluster, layout)
 
 
 def each_in_a_process(sizes: dict[str, int], cluster: Cluster, layouts: Sequence[Layout]) -> Iterator[dict[str, float]]:

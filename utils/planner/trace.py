@@ -39,11 +39,18 @@ class Wait(NamedTuple):
     name: str
 
 
+class Carry(NamedTuple):
+    """A copy of so many bytes to the host's memory (`out`), or back."""
+
+    size: float
+    out: bool
+
+
 class Boundary(NamedTuple):
     """The weights that are sharded apart are needed from here on, or, backward, have their gradients."""
 
 
-Event = float | Collective | Begin | Wait | Boundary  # a float: a kernel's seconds
+Event = float | Collective | Begin | Wait | Boundary | Carry  # a float: a kernel's seconds
 
 
 class Unit(NamedTuple):
