@@ -467,7 +467,6 @@ REFUSED = {
     ),
     "an untyped storage": (lambda: torch.UntypedStorage(4, device="cuda"), "there is no CUDA here"),
     "L2_cache_size": (lambda: torch.cuda.get_device_properties(0).L2_cache_size, "says nothing of L2_cache_size"),
-    "comm.broadcast": (lambda: torch.cuda.comm.broadcast(on("cuda"), [0, 1]), "copy with x.to(device)"),
     "pinned on a GPU": (lambda: torch.ones(2, device="cuda", pin_memory=True), "Only dense CPU tensors can be pinned"),
     "to_dlpack": (lambda: torch.utils.dlpack.to_dlpack(on("cuda")), NO_BYTES),
     "from_dlpack": (lambda: torch.from_dlpack(on("cuda")), NO_BYTES),
@@ -514,10 +513,6 @@ REFUSED = {
     "torch.jit.save": (
         lambda: torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2).cuda()), io.BytesIO()),
         "TorchScript loads, saves and moves modules inside C++",
-    ),
-    "data_parallel": (
-        lambda: torch.nn.parallel.data_parallel(torch.nn.Linear(2, 2).cuda(), torch.ones(2, 2, device="cuda"), [0, 1]),
-        "Use torch.nn.parallel.DistributedDataParallel",
     ),
     "flex_attention": (
         lambda: flex(*[torch.ones(1, 1, 16, 16, device="cuda")] * 3),

@@ -564,11 +564,6 @@ def test_a_device_by_its_number_is_one_of_cudas():
         assert torch.ones(2).to(torch.device(1)).device == torch.device("cuda:1")
 
 
-def test_data_parallel_is_refused_in_code_for_cuda_too():
-    with simgpu.as_cuda(), pytest.raises(RuntimeError, match=r"nn\.DataParallel copies inside CUDA's own C"):
-        torch.nn.DataParallel(torch.nn.Linear(2, 2).cuda())
-
-
 @pytest.mark.parametrize("device", ["cpu", "simgpu:0"])
 @pytest.mark.parametrize("foreach", [True, False])
 def test_an_update_between_forward_and_backward_is_an_error(device, foreach):

@@ -23,12 +23,13 @@ from unittest import mock
 
 import torch
 import torch.cuda.comm
+import torch.cuda.nccl
 import torch.nn.parallel.comm
 from torch.overrides import TorchFunctionMode
 
-from . import memory, memory_history, refusals, torch_private
+from . import comm, memory, memory_history, refusals, torch_private
 from .distributed import NAME
-from .hardware import DEVICE_TYPE, machine
+from .hardware import DEVICE_TYPE, Gpu, machine
 from .loading import load
 from .moves import pinned
 from .random_numbers import Generator
@@ -120,7 +121,7 @@ def _asked_by_pytorch() -> bool:
     name = frame.f_globals.get("__name__", "")
     if name == "torch.nn.attention.flex_attention" and frame.f_code.co_name == "_validate_device":
         raise RuntimeError(refusals.NO_FLEX)
-    return name.partition(".")[0] == "torch"
+    return name.partition(".")[0] == "torch" and name != TOLD_CUDA
 
 
 def _current_accelerator(ask):
@@ -233,6 +234,7 @@ def _event(device, *, enable_timing=False, blocking=False, interprocess=False):
     return Event(enable_timing, blocking, interprocess)
 
 
+_streams_for_copies: dict[Gpu, Stream] = {}
 SEED = torch.Generator().initial_seed()  # of every generator that was not seeded
 CLASSES = {
     "Generator": _with_ours("Generator", staticmethod(_generator), Generator, "cpu"),
@@ -241,9 +243,11 @@ CLASSES = {
 }
 
 
+# PyTorch's own, but it compares what a tensor says of its device with the kind that `torch.cuda` is.
+TOLD_CUDA = "torch.nn.parallel.data_parallel"
 # Where the functions of torch.cuda stand, under the same names: code imports them from either.
 MODULES = (torch.cuda, torch.cuda.memory, torch.cuda.random, torch.cuda.streams, torch.cuda.graphs)
-COPIES = ("broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced", "scatter", "gather")
+COPIES = ("broadcast", "broadcast_coalesced", "scatter", "gather")
 # What ends in the CUDA driver, in whatever function of PyTorch.
 DRIVER = (torch.cuda, "_lazy_init")
 # What is given functions that PyTorch will call while it has taken the mode away.
@@ -275,7 +279,8 @@ def as_cuda() -> Iterator[None]:
     Covered: device names and `torch.device`, `.cuda()`, the functions of `torch.cuda` that `torch.simgpu` has,
     `torch.autocast("cuda")`, `torch.amp.GradScaler("cuda")`, `torch.load(map_location="cuda:0")`, the backend "nccl"
     and device meshes of torch.distributed, `torch.Generator("cuda")`, kernels that custom operators have for cuda.
-    Not covered: nn.DataParallel, CUDA extensions. What torch.compile is given runs uncompiled.
+    nn.DataParallel runs, its replicas one after the other.
+    Not covered: CUDA extensions. What torch.compile is given runs uncompiled.
     """
     with ExitStack() as stack:
         for name in dir(DeviceModule):
@@ -287,13 +292,14 @@ def as_cuda() -> Iterator[None]:
         stack.enter_context(mock.patch.object(torch.backends.cudnn, "version", torch_private.cudnn_version))
         ask = torch.accelerator.current_accelerator
         stack.enter_context(mock.patch.object(torch.accelerator, "current_accelerator", _current_accelerator(ask)))
-        stack.enter_context(mock.patch.object(torch.nn.parallel, "data_parallel", _no_data_parallel))
+        stack.enter_context(torch_private.replicas_in_turn(_stream_for_copies))
         for name, where in (("load", "map_location"), ("save", "m")):
             ours = _no_simulated_scripts(getattr(torch.jit, name), where)
             stack.enter_context(mock.patch.object(torch.jit, name, ours))
         for module in (torch.cuda.comm, torch.nn.parallel.comm):
             for name in COPIES:
-                stack.enter_context(mock.patch.object(module, name, _no_copies_of_cudas))
+                stack.enter_context(mock.patch.object(module, name, getattr(comm, name)))
+        stack.enter_context(mock.patch.object(torch.cuda.nccl, "is_available", _has_no_nccl))
         for name, ours in memory_history.HISTORY.items():
             if hasattr(torch.cuda.memory, name):  # one of them is newer than PyTorch 2.11
                 stack.enter_context(mock.patch.object(torch.cuda.memory, name, ours))
@@ -337,12 +343,16 @@ def _no_cuda(*args, **kwargs):
     raise RuntimeError(refusals.no_cuda(f"{module}.{asked.f_code.co_name}" if module.startswith("torch.") else "this"))
 
 
-def _no_copies_of_cudas(*args, **kwargs):
-    raise RuntimeError(refusals.NO_COPIES_OF_CUDAS)
+def _has_no_nccl(tensors) -> bool:
+    return False
 
 
-def _no_data_parallel(*args, **kwargs):
-    raise RuntimeError(refusals.NO_DATA_PARALLEL)
+def _stream_for_copies(device) -> Stream:
+    """The stream on which `nn.DataParallel` copies to a GPU from the host."""
+    gpu = machine.gpu(device)
+    if gpu not in _streams_for_copies:
+        _streams_for_copies[gpu] = Stream(gpu.device)
+    return _streams_for_copies[gpu]
 
 
 def _no_simulated_scripts(function, where: str):

@@ -19,10 +19,6 @@ NO_FLEX = (
     "FlexAttention is code that torch.compile makes for real hardware: "
     "write torch.nn.functional.scaled_dot_product_attention(..., attn_mask=...)."
 )
-NO_COPIES_OF_CUDAS = (
-    f"torch.cuda.comm copies inside CUDA's own C++, which {DEVICE_TYPE} cannot take part in: "
-    "copy with x.to(device), cut with x.chunk(n)."
-)
 PAST_THE_RING = (
     "This call of attention goes past context_parallel, and sees this rank's part of the sequence only: its name was "
     "imported before. Call torch.nn.functional.scaled_dot_product_attention by its whole name."
@@ -62,7 +58,7 @@ NO_SPARSE = (
 )
 NO_DATA_PARALLEL = (
     f"nn.DataParallel copies inside CUDA's own C++, which {DEVICE_TYPE} cannot take part in. "
-    "Use torch.nn.parallel.DistributedDataParallel, or split the batch yourself: x.chunk(2), one replica a device."
+    "Use torch.nn.parallel.DistributedDataParallel, or write cuda for the devices, inside simgpu.as_cuda()."
 )
 NO_SCRIPTS = (
     f"TorchScript loads, saves and moves modules inside C++, which {DEVICE_TYPE} cannot take part in: keep the "
@@ -165,9 +161,8 @@ def no_subclass(cls: type) -> str:
 
 
 def _no_data_parallel(parent: nn.Module, name: str, module: nn.Module) -> None:
-    if isinstance(parent, nn.DataParallel) and name == "module":
-        # In code for CUDA a tensor answers `cuda` when it is asked for its device.
-        simulated = any(parameter.device.type in (DEVICE_TYPE, machine.also_named) for parameter in module.parameters())
+    if isinstance(parent, nn.DataParallel) and name == "module" and not machine.also_named:
+        simulated = any(parameter.device.type == DEVICE_TYPE for parameter in module.parameters())
         if simulated or not torch.cuda.is_available():  # without CUDA it would choose simulated GPUs
             raise RuntimeError(NO_DATA_PARALLEL)
 

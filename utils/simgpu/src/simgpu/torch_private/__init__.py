@@ -27,6 +27,7 @@ from .data_parallel import (
     let_fsdp1_save,
     let_fsdp_move_models,
     let_storages_count_numbers,
+    replicas_in_turn,
 )
 from .device import (
     NUMBER_OF_DEVICE_TYPE,
@@ -166,6 +167,7 @@ __all__ = [
     "rebuild_on_device",
     "refuse_bytes_and_subclasses",
     "register_device_type",
+    "replicas_in_turn",
     "require_tested_torch",
     "ring_is_balanced",
     "root_store",

@@ -1,12 +1,15 @@
-"""Private names of FSDP and DDP, which know CUDA's devices and CPU tensors, and no others."""
+"""Private names of FSDP, DDP and DataParallel, which know CUDA's devices and CPU tensors, and no others."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -201,3 +204,27 @@ def _within(context: Callable[[], AbstractContextManager], call):
 
     run.reads_counts = True
     return run
+
+
+class _InTurn(threading.Thread):
+    """A thread that has ended when `start` returns."""
+
+    def start(self) -> None:
+        super().start()
+        self.join()
+
+
+@contextmanager
+def replicas_in_turn(stream_for_copies: Callable[[Any], Any]) -> Iterator[None]:
+    """Inside, `nn.DataParallel` runs its replicas one after the other, each in a thread of its own as before.
+
+    Two at once would draw random numbers from each other's generators, and launch in an order that chance decides.
+    """
+    applying: Any = importlib.import_module("torch.nn.parallel.parallel_apply")
+    functions: Any = importlib.import_module("torch.nn.parallel._functions")
+    threads = SimpleNamespace(Lock=threading.Lock, Thread=_InTurn)
+    with (
+        mock.patch.object(applying, "threading", threads),
+        mock.patch.object(functions, "_get_stream", stream_for_copies),
+    ):
+        yield
