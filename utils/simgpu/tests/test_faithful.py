@@ -581,3 +581,40 @@ def test_large_shapes_that_do_not_go_together_are_refused_in_the_words_of_the_op
     small, large = torch.ones(32, 1000, device="simgpu:0"), torch.ones(32, 2000, device="simgpu:0")
     with pytest.raises(RuntimeError, match=r"The size of tensor a \(1000\) must match the size of tensor b \(2000\)"):
         small + large
+
+
+VIEWS = {
+    "detach": lambda x: x.detach(),
+    "a row": lambda x: x[0],
+    "a slice": lambda x: x[:, :2],
+    "transpose": lambda x: x.transpose(0, 1),
+    "view": lambda x: x.view(-1),
+    "reshape": lambda x: x.reshape(8, 2),
+    "expand": lambda x: x[None].expand(3, 4, 4),
+    "chunk": lambda x: x.chunk(2)[1],
+    "rows": lambda x: list(x)[1],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("made", ["before", "inside"])
+@pytest.mark.parametrize("device", ["cpu", "simgpu:0"])
+def test_a_view_in_inference_mode_is_as_ordinary_as_its_tensor(device, made, view):
+    numbers = torch.arange(16.0).view(4, 4)
+    x = nn.Parameter(numbers.to(device))
+    with torch.inference_mode():
+        base = x if made == "before" else x * 1
+        for _ in range(2):  # the second is planned
+            found = VIEWS[view](base)
+            assert found.is_inference() == (made == "inside")
+            assert found.cpu().equal(VIEWS[view](numbers))
+    if made == "before":
+        assert (found.detach() * x.sum()).requires_grad
+
+
+def test_a_parameter_is_turned_in_place_in_inference_mode():
+    x = torch.ones(2, 3, device="simgpu:0")
+    with torch.inference_mode():
+        x.t_()
+    assert x.shape == (3, 2)
+    assert not x.is_inference()

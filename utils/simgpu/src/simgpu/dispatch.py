@@ -19,7 +19,7 @@ from .memory import Storage
 from .operators import PYTORCHS_AND_OURS, SPECIAL, Operator, find_operator, remember_operator
 from .plans import NO_KEY, Uncommon, key_of, note_unplanned, replay
 from .random_numbers import simulated
-from .tensor import SimTensor, refuse_if_retired, tensors_among, wrap_planned
+from .tensor import SimTensor, inferring, refuse_if_retired, tensors_among, wrap_planned, wrap_view
 
 aten = torch.ops.aten
 
@@ -161,6 +161,8 @@ def _detach(tensor):
     # Autograd calls this more often than anything else. The value is shared, not even viewed.
     if tensor._gpu.retired:
         refuse_if_retired(tensor)
+    if inferring():
+        return wrap_view(tensor._value, tensor, tensor._layout)
     return wrap_planned(tensor._value, tensor._gpu, tensor._storage, tensor._layout)
 
 

@@ -41,6 +41,7 @@ from .tensor import (
     values_in,
     values_live_on,
     wrap,
+    wrap_view,
 )
 
 aten = torch.ops.aten
@@ -201,7 +202,7 @@ def _result(value, written, viewed, gpu, args):
         return written, None if position is None or isinstance(written, (list, tuple)) else (SAME, position, None, 0)
     if isinstance(value, torch.Tensor):
         if type(viewed) is SimTensor:
-            tensor = wrap(value, gpu, viewed._storage)
+            tensor = wrap_view(value, viewed, layout_of(value))
             position = next((i for i, arg in enumerate(args) if arg is viewed), None)
             return tensor, None if position is None else (VIEW, position, tensor._layout, 0)
         tensor = wrap(value, gpu)
@@ -225,4 +226,4 @@ def _follow_value(tensor) -> None:
     layout = layout_of(tensor._value)
     if layout is not tensor._layout:
         tensor._storage.grow(tensor._value.untyped_storage().nbytes())
-        tensor.data = wrap(tensor._value, tensor._gpu, tensor._storage)
+        tensor.data = wrap_view(tensor._value, tensor, layout)

@@ -15,7 +15,7 @@ from . import ordering, torch_private
 from .hardware import machine
 from .memory import Storage
 from .operators import known_operators
-from .tensor import SimTensor, tensors_among, wrap_planned
+from .tensor import SimTensor, inferring, tensors_among, wrap_planned, wrap_view
 
 # What a result is: a new tensor, a view of an argument, that argument itself, or no tensor.
 NEW, VIEW, SAME, OTHER = range(4)
@@ -197,7 +197,8 @@ def replay(plan, operator, gpu, values, storages, args, kwargs):
                 _note_written(operator, args, storage.written)
         return wrap_planned(out, gpu, storage, layout)
     if what == VIEW:
-        return wrap_planned(out, gpu, args[position]._storage, layout)
+        base = args[position]
+        return wrap_view(out, base, layout) if inferring() else wrap_planned(out, gpu, base._storage, layout)
     made = _wrapped(plan, gpu, args, out, new) if what is None else [args[position] if what == SAME else layout]
     if queue is not None and not operator.makes_views:
         _note_written(operator, args, (queue, queue.free, False), made)
@@ -216,7 +217,10 @@ def _wrapped(plan, gpu, args, out, new) -> list:
             made.append(args[position])
         else:
             value = out[index] if machine.compute else None
-            made.append(wrap_planned(value, gpu, new[index] if what == NEW else args[position]._storage, layout))
+            is_new = what == NEW
+            made.append(
+                wrap_planned(value, gpu, new[index], layout) if is_new else wrap_view(value, args[position], layout)
+            )
     return made
 
 

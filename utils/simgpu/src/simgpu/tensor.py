@@ -20,6 +20,7 @@ make_wrapper: Any = torch_private.make_wrapper
 STRIDED = torch.strided
 _data: Any = torch.Tensor.data  # what reads and sets it
 _set: Any = torch.Tensor.set_
+inferring = torch.is_inference_mode_enabled
 
 
 class SimTensor(torch.Tensor):
@@ -229,6 +230,14 @@ def wrap_planned(value: torch.Tensor | None, gpu: Gpu, storage: Storage, layout:
     if layout.lazy:
         layout.mark(tensor)
     return tensor
+
+
+def wrap_view(value: torch.Tensor | None, base: SimTensor, layout: Layout) -> SimTensor:
+    """A view of `base`: an ordinary tensor where that is one, although `torch.inference_mode()` makes no such."""
+    if inferring() and not base.is_inference():
+        with torch.inference_mode(False):
+            return wrap_planned(value, base._gpu, base._storage, layout)
+    return wrap_planned(value, base._gpu, base._storage, layout)
 
 
 def _text(tensor: SimTensor) -> str:
