@@ -279,6 +279,7 @@ def device_in_backward():
 def properties():
     own = torch.cuda.get_device_properties(0)
     fields = own.warp_size, own.shared_memory_per_block, own.max_threads_per_multi_processor, own.clock_rate
+    fields += (own.L2_cache_size,)
     return fields, own.uuid == torch.cuda.get_device_properties(0).uuid != torch.cuda.get_device_properties(1).uuid
 
 
@@ -350,7 +351,7 @@ WORKS = {
         0,
     ),
     "list_gpu_processes": (lambda: torch.cuda.list_gpu_processes(1).startswith("GPU:1\nprocess"), True),
-    "get_device_properties": (properties, ((32, 48 * 2**10, 2048, round(CLOCK / 1e3)), True)),
+    "get_device_properties": (properties, ((32, 48 * 2**10, 2048, round(CLOCK / 1e3), 6 * 2**20), True)),
     "is_bf16_supported": (lambda: torch.cuda.is_bf16_supported(including_emulation=False), False),
     "isinstance(x, torch.cuda.device)": (
         lambda: [isinstance(x, torch.cuda.device) for x in (0, torch.cuda.device(0))],
@@ -466,7 +467,7 @@ REFUSED = {
         "there is no CUDA here: simgpu stands in for it, and torch.cuda.cudart has",
     ),
     "an untyped storage": (lambda: torch.UntypedStorage(4, device="cuda"), "there is no CUDA here"),
-    "L2_cache_size": (lambda: torch.cuda.get_device_properties(0).L2_cache_size, "says nothing of L2_cache_size"),
+    "the number of a bus": (lambda: torch.cuda.get_device_properties(0).pci_bus_id, "says nothing of pci_bus_id"),
     "pinned on a GPU": (lambda: torch.ones(2, device="cuda", pin_memory=True), "Only dense CPU tensors can be pinned"),
     "to_dlpack": (lambda: torch.utils.dlpack.to_dlpack(on("cuda")), NO_BYTES),
     "from_dlpack": (lambda: torch.from_dlpack(on("cuda")), NO_BYTES),

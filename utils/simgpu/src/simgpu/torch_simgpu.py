@@ -47,6 +47,13 @@ MULTIPROCESSORS = {
 }
 
 
+# Of a product: KiB of its L2 cache, by NVIDIA's white papers on Pascal, Volta, Turing, A100, GA102, H100 and Ada.
+CACHES = {
+    **{"P4": 2048, "P40": 3072, "P100": 4096, "GP100": 4096, "V100": 6144, "T4": 4096, "2080Ti": 5632},
+    **{"A100": 40960, "A40": 6144, "H100": 51200, "H200": 51200, "L4": 49152},
+}
+
+
 def _clock_of(profile: GpuProfile) -> float:
     """The cycles of a GPU's clock in a second, from its peak: a unit multiplies and adds once in a cycle."""
     units = MULTIPROCESSORS.get(profile.capability, (128,))[0]
@@ -84,6 +91,13 @@ class DeviceProperties:
     @property
     def shared_memory_per_multiprocessor(self) -> int:
         return self._multiprocessor()[2] * 2**10
+
+    @property
+    def L2_cache_size(self) -> int:
+        product = self.name.replace("-", " ").partition(" ")[0]
+        if product not in CACHES:
+            raise AttributeError
+        return CACHES[product] * 2**10
 
     @property
     def shared_memory_per_block_optin(self) -> int:
