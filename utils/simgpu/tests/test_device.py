@@ -123,6 +123,21 @@ def test_reading_values():
     assert [row.tolist() for row in y] == x.tolist()
 
 
+@pytest.mark.parametrize("make", [torch.tensor, torch.FloatTensor, torch.as_tensor, torch.ones(1).new_tensor])
+def test_a_tensor_is_made_from_a_list_with_numbers_of_a_gpu(make):
+    numbers = torch.tensor([2.5, 3.0], device="simgpu:1")
+    made = make([numbers[0], numbers[1], 4])
+    assert made.device.type == "cpu"
+    assert made.tolist() == [2.5, 3.0, 4.0]
+
+
+def test_a_tensor_is_made_on_a_gpu_from_numbers_of_another():
+    numbers = torch.tensor([2, 3], device="simgpu:1")
+    made = torch.tensor([[numbers[0], 1], [7, numbers[1:]]], device="simgpu:0")
+    assert made.device == torch.device("simgpu:0")
+    assert made.tolist() == [[2, 1], [7, 3]]
+
+
 def test_numpy_is_refused_as_on_a_gpu():
     with pytest.raises(TypeError, match=r"can't convert simgpu:0 device type tensor to numpy\. Use Tensor\.cpu\(\)"):
         torch.ones(2, device="simgpu:0").numpy()

@@ -126,6 +126,7 @@ def _copy_from(source, destination, non_blocking=False):
 
 
 def _item(tensor):
+    # PyTorch's C++ calls this one, too, without asking Python first: `torch.tensor([loss, ...])` reads each number so.
     refuse_if_retired(tensor)
     if not are_known([tensor]):
         raise refusals.no_values(".item()")
@@ -290,5 +291,6 @@ def register_factories() -> None:
     # Zeros that take no memory until somebody writes there, which autograd makes. Here they are zeros.
     _library.impl("_efficientzerotensor", _factory(aten.zeros.default), "PrivateUse1")
     _library.impl("_copy_from", _copy_from, "PrivateUse1")
+    _library.impl("_local_scalar_dense", _item, "PrivateUse1")
     _library.impl("_pin_memory", _pin_memory, "CPU")
     _library.impl("is_pinned", _is_pinned, "CPU")
