@@ -662,3 +662,20 @@ def test_a_tensor_is_set_to_the_memory_of_another(device):
     if device != "cpu":
         assert simgpu.storage_of(whole) is simgpu.storage_of(rows)  # which is counted once
     assert whole.set_().shape == (0,)
+
+
+def test_a_storage_goes_to_the_host_and_back():
+    x = torch.arange(6.0, device="simgpu:1").view(2, 3)
+    here = x[1:].untyped_storage().cpu()
+    assert type(here) is torch.UntypedStorage
+    assert torch.empty(0).set_(here).tolist() == [0, 1, 2, 3, 4, 5]
+    torch.empty(0).set_(here).add_(1)
+    assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert x[1:].untyped_storage().copy_(here).data_ptr() == x.data_ptr()
+    assert x.tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_a_storage_on_a_machine_with_shapes_only_has_nothing_for_the_host():
+    simgpu.enable(count=1, compute=False)
+    with pytest.raises(RuntimeError, match="needs the values of a tensor"):
+        torch.ones(2, device="simgpu:0").untyped_storage().cpu()

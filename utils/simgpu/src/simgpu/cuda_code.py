@@ -288,6 +288,7 @@ def as_cuda() -> Iterator[None]:
                 if not name.startswith("_") and hasattr(module, name):
                     stack.enter_context(mock.patch.object(module, name, getattr(device_module, name)))
         stack.enter_context(mock.patch.object(*DRIVER, _no_cuda))
+        stack.enter_context(mock.patch.object(torch.cuda, "is_available", _is_available))
         stack.enter_context(mock.patch.object(torch.cuda, "_sleep", device_module.spin))
         stack.enter_context(mock.patch.object(torch.backends.cudnn, "version", torch_private.cudnn_version))
         ask = torch.accelerator.current_accelerator
@@ -345,6 +346,13 @@ def _no_cuda(*args, **kwargs):
 
 def _has_no_nccl(tensors) -> bool:
     return False
+
+
+def _is_available() -> bool:
+    # Triton asks before it loads the CUDA driver for its first kernel.
+    if sys._getframe(1).f_globals.get("__name__") == "triton.backends.nvidia.driver":
+        raise RuntimeError(refusals.NO_TRITON)
+    return device_module.is_available()
 
 
 def _stream_for_copies(device) -> Stream:

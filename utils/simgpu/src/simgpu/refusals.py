@@ -14,6 +14,10 @@ NO_COMPILE = (
     f"torch.compile makes code for real hardware, which {DEVICE_TYPE} is not: call the model uncompiled, or call "
     'torch.compiler.set_stance("force_eager") first.'
 )
+NO_TRITON = (
+    f"Triton compiles kernels for real hardware, which {DEVICE_TYPE} is not: call operators of PyTorch's instead (most "
+    "libraries have a switch for it), or set TRITON_INTERPRET=1, and Triton computes its kernels in Python, slowly."
+)
 NO_BYTES = f"{DEVICE_TYPE} has no memory that another library could read: copy the tensor with .cpu() first."
 NO_FLEX = (
     "FlexAttention is code that torch.compile makes for real hardware: "

@@ -183,6 +183,17 @@ class SimStorage:
 
     nbytes = size
 
+    def cpu(self) -> torch.UntypedStorage:
+        """A copy of all bytes in it, in the memory of the host: Triton's interpreter computes on those."""
+        return self.tensor(self._of.dtype).cpu().untyped_storage()
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> SimStorage:
+        """Take all bytes of a storage as large as this one, from the host or from a GPU."""
+        numbers = self.tensor(self._of.dtype)
+        on = source.device if isinstance(source, SimStorage) else "cpu"
+        numbers.copy_(torch.empty(0, dtype=numbers.dtype, device=on).set_(source), non_blocking)
+        return self
+
     def data_ptr(self) -> int:
         """The address on the simulated GPU, which memory snapshots have, too; 0 where there is no memory."""
         return self._counted.address if self.size() else 0
