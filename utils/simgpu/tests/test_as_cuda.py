@@ -219,6 +219,23 @@ def default_type():
         torch.set_default_tensor_type("torch.FloatTensor")
 
 
+def made_by_the_default_type():
+    torch.set_default_tensor_type(torch.cuda.HalfTensor)
+    try:
+        made = (
+            torch.Tensor(2, 3, 1),
+            torch.Tensor(4),
+            torch.Tensor(torch.Size([5])),
+            torch.Tensor(),
+            torch.Tensor([1, 2]),
+        )
+        assert torch.nn.Parameter(torch.Tensor(2)).device.type == "cuda"
+        return [(str(x.device), x.dtype, tuple(x.shape)) for x in made]
+    finally:
+        torch.set_default_tensor_type("torch.FloatTensor")
+        assert torch.Tensor(2, 3).device.type == "cpu"
+
+
 def kept_on_the_cpu():
     x = on("cuda").requires_grad_()
     with torch.autograd.graph.save_on_cpu(pin_memory=True):
@@ -339,6 +356,10 @@ WORKS = {
     "torch.cuda.FloatTensor": (lambda: torch.cuda.FloatTensor([1, 2]).tolist(), [1, 2]),
     "isinstance of it": (lambda: [isinstance(on(d), torch.cuda.FloatTensor) for d in ("cuda", "cpu")], [True, False]),
     "set_default_tensor_type": (default_type, (GPU0, torch.float64)),
+    "torch.Tensor(...) of it": (
+        made_by_the_default_type,
+        [("cuda:0", torch.float16, shape) for shape in ((2, 3, 1), (4,), (5,), (0,), (2,))],
+    ),
     # streams and memory
     "torch.Stream, torch.Event": (streams_by_the_general_classes, ((True, True, 1), (True, True, True), (True, 0))),
     "a stream's device, an event's": (devices_of_streams, [GPU1, GPU1, None, GPU1]),

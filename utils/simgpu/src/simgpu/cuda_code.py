@@ -196,8 +196,28 @@ def _type_name(kind) -> str:
     return f"{kind.__module__}.{kind.__name__}" if isinstance(kind, type) else str(kind)
 
 
+# What makes `torch.Tensor(...)` while the default type is one of CUDA's.
+_made_by_default = ExitStack()
+
+
+def _on_gpu_by_default(make):
+    """`torch.Tensor.__new__`, which no mode sees: sizes and numbers become a tensor of the default type."""
+
+    def __new__(cls, *args, **kwargs):
+        if cls is not torch.Tensor or kwargs or any(isinstance(arg, torch.Tensor) for arg in args):
+            return make(cls, *args, **kwargs)
+        if not args or isinstance(args[0], (int, torch.Size)):
+            return torch.empty(*(args or (0,)), device="cuda")
+        return torch.tensor(*args, dtype=torch.get_default_dtype(), device="cuda")
+
+    return __new__
+
+
 def _set_default_tensor_type(kind, ask=torch.set_default_tensor_type) -> None:
+    _made_by_default.close()
     if _type_name(kind) in CUDA_TYPES:
+        ours = mock.patch.object(torch.Tensor, "__new__", _on_gpu_by_default(torch.Tensor.__new__))
+        _made_by_default.enter_context(ours)
         torch.set_default_dtype(CUDA_TYPES[_type_name(kind)])
         torch.set_default_device("cuda")
     else:
@@ -312,6 +332,7 @@ def as_cuda() -> Iterator[None]:
             stack.enter_context(mock.patch.object(owner, name, _calling_back(getattr(owner, name))))
         for name in ("nested_tensor", "as_nested_tensor"):
             stack.enter_context(mock.patch.object(torch.nested, name, _jagged(getattr(torch.nested, name))))
+        stack.callback(_made_by_default.close)
         stack.enter_context(mock.patch.object(torch, "set_default_tensor_type", _set_default_tensor_type))
         stack.enter_context(mock.patch.object(torch.UntypedStorage, "cuda", _storage_on_gpu))
         for kind in (Generator, Stream, Event):

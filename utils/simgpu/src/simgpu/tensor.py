@@ -39,7 +39,7 @@ class SimTensor(torch.Tensor):
         """A parameter. Libraries make one by `type(parameter)(data, requires_grad=...)`: nn.Parameter, on CUDA."""
         return torch.nn.Parameter(data, requires_grad)
 
-    def __init__(self, data, requires_grad=False):
+    def __init__(self, *args, **kwargs):
         """Nothing: `__new__` has done it."""
 
     @property
@@ -191,7 +191,8 @@ class SimStorage:
         """Take all bytes of a storage as large as this one, from the host or from a GPU."""
         numbers = self.tensor(self._of.dtype)
         on = source.device if isinstance(source, SimStorage) else "cpu"
-        numbers.copy_(torch.empty(0, dtype=numbers.dtype, device=on).set_(source), non_blocking)
+        whole: Any = torch.empty(0, dtype=numbers.dtype, device=on)
+        numbers.copy_(whole.set_(source), non_blocking)
         return self
 
     def data_ptr(self) -> int:
