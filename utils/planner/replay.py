@@ -212,7 +212,11 @@ class Replay:
         return getattr(self.groups, unit.group).ranks
 
     def gather(self, unit: Unit, backward: bool = False) -> float:
-        """Ask for a unit's weights; returns when they have come. Backward it is launched on the main stream."""
+        """Ask for a unit's weights; returns when they have come. Backward it is launched on the main stream.
+
+        Where shares are away each is copied from the host and cast, on a stream of its own in both passes. A kernel
+        that a copy waits for keeps its time on simgpu, so those of a block fit in between or come after.
+        """
         ranks = self.ranks(unit)
         if ranks == 1 or not self.sharded:
             return 0.0
@@ -223,7 +227,6 @@ class Replay:
                 self.copies = self.carry(self.copies, Carry(SHARE * count / ranks, out=False))
                 self.copies = self.urgent(self.copies, self.moving(2 * WORK * count / ranks))
             ready = self.copies = self.urgent(self.copies, self.moving(2 * own * WORK))
-            self.compute = max(self.compute, ready) if backward else self.compute
         elif backward:
             self.compute = self.kernel(self.compute, self.moving(own * (SHARE + WORK)))
             ready = self.compute = self.kernel(self.compute, self.moving(2 * own * WORK))
