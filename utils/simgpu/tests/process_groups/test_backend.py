@@ -199,6 +199,12 @@ def test_messages_arrive_and_the_late_receiver_keeps_the_sender_waiting(two, fou
         assert sent < received, "the sender was ready before the receiver, and waits"
 
 
+def test_messages_arrive_whose_works_nobody_keeps(two):
+    # Gloo gave them up, and the next message waited for ever.
+    for rank, told in enumerate(two):
+        assert told["let_go"] == [10.0 * (1 - rank) + number for number in range(4)]
+
+
 def test_works_say_that_they_are_completed(two):
     for rank, told in enumerate(two):
         seen, other = told["asked"], 10.0 + (1 - rank)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from collections import deque
+from collections.abc import Callable
 
 import torch
 
@@ -24,6 +26,7 @@ class PointToPoint:
     def __init__(self, group: Group):
         self._group = group
         self._sent: dict[tuple, int] = {}  # how many messages from whom to whom, by tag, at this end
+        self._open: dict[tuple, deque[SimWork]] = {}  # not waited for yet, as launched, by end and tag
         self._to_itself: dict[str, torch.Tensor] = {}  # numbers on the way, by message
         self._together: int | None = None  # how many have been launched since works are coalesced
 
@@ -67,7 +70,7 @@ class PointToPoint:
                     work.wait()
             return end
 
-        return message.work(finish)
+        return self._in_order(message, finish)
 
     def recv(self, tensors, src: int, tag: int) -> SimWork:
         what = f"recv({shapes_of(tensors)}, src={self._group.members[src]}{tag_in_words(tag)})"
@@ -92,7 +95,25 @@ class PointToPoint:
                 value.copy_(into if from_another else self._to_itself.pop(message.key("numbers")))
             return end
 
-        return message.work(finish)
+        return self._in_order(message, finish)
+
+    def _in_order(self, message: Message, finish: Callable[[], float]) -> SimWork:
+        """A work that first completes what was launched before it at this end and that has not been waited for.
+
+        NCCL's stream does so. It is also kept until then: where a program lets go of a work, gloo would let go of the
+        message, and the next one would wait for ever.
+        """
+        launched = self._open.setdefault(message.end_and_tag, deque())
+
+        def finish_in_order() -> float:
+            while launched[0] is not work:
+                launched[0].complete()
+            launched.popleft()
+            return finish()
+
+        work = message.work(finish_in_order)
+        launched.append(work)
+        return work
 
     def _message(self, tensors, source: int, target: int, name: str, what: str, tag: int) -> Message:
         gpu = gpu_of(tensors)
@@ -109,18 +130,18 @@ class PointToPoint:
         self._sent[end] = number = self._sent.get(end, 0) + 1
         key = f"{source} to {target}, {tag}, {number}"
         other = target if name == "send" else source
-        return Message(self._group, gpu, ways, name, tensors, ready, launched, seconds, other, entry, key)
+        return Message(self._group, gpu, ways, name, tensors, ready, launched, seconds, other, entry, key, end)
 
 
 class Message:
     """One end of a message. Both ends tell each other when they are ready and what they think it is."""
 
-    def __init__(self, group, gpu, ways, name, tensors, ready, launched, seconds, other, entry, key):
+    def __init__(self, group, gpu, ways, name, tensors, ready, launched, seconds, other, entry, key, end_and_tag):
         self._group, self._gpu, self._ways, self._name, self._tensors = group, gpu, ways, name, tensors
         ends = group.members[group.rank], group.members[other]
         self._between = "rank {} to rank {}".format(*(ends if name == "send" else ends[::-1]))
         self._ready, self._launched, self._seconds, self._other = ready, launched, seconds, other
-        self._entry, self._key = entry, key
+        self._entry, self._key, self.end_and_tag = entry, key, end_and_tag
         self.words = [ready, shapes_of(tensors)]
         # Gloo's tag for the numbers: another for another shape, because gloo would break the connection over it.
         self.place = zlib.crc32(f"{key.rpartition(',')[0]} {shapes_of(tensors)}".encode()) % 2**30
