@@ -2,6 +2,8 @@
 
 import copy
 import io
+import multiprocessing
+import pickle
 
 import pytest
 import torch
@@ -618,3 +620,11 @@ def test_a_parameter_is_turned_in_place_in_inference_mode():
         x.t_()
     assert x.shape == (3, 2)
     assert not x.is_inference()
+
+
+def test_a_model_on_a_gpu_is_not_shared_with_another_process():
+    model = nn.Linear(2, 2).to("simgpu:0").share_memory()
+    started = multiprocessing.get_context("spawn").Process(target=print, args=(model,))
+    with pytest.raises(RuntimeError, match=r"shares no memory with another process.*tensor\.cpu\(\)"):
+        started.start()
+    assert pickle.loads(pickle.dumps(model)).weight.device == torch.device("simgpu:0")  # a copy, and no sharing

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from multiprocessing.reduction import ForkingPickler
 
 import torch
 
@@ -135,6 +136,7 @@ def enable(
         torch_private.let_lazy_modules_wait(_is_simulated)
         torch_private.let_storages_count_numbers(SimTensor)
         torch_private.refuse_bytes_and_subclasses(_is_simulated, refusals.NO_BYTES, refusals.no_subclass)
+        ForkingPickler.register(SimTensor, refusals.no_sharing)
         torch_private.check_phases(lambda tensor: _is_simulated(tensor) and machine.compute)
         note_what_runs()
     register_magic()

@@ -64,6 +64,10 @@ NO_DATA_PARALLEL = (
     f"nn.DataParallel copies inside CUDA's own C++, which {DEVICE_TYPE} cannot take part in. "
     "Use torch.nn.parallel.DistributedDataParallel, or write cuda for the devices, inside simgpu.as_cuda()."
 )
+NO_SHARING = (
+    f"{DEVICE_TYPE} shares no memory with another process, as CUDA's IPC does: each process has GPUs of its own. Send "
+    "tensor.cpu(), or a state_dict of such, and move it there; for training use DistributedDataParallel."
+)
 NO_SCRIPTS = (
     f"TorchScript loads, saves and moves modules inside C++, which {DEVICE_TYPE} cannot take part in: keep the "
     "state_dict of the module that the script was made from, or load and run the script on the CPU."
@@ -169,6 +173,10 @@ def _no_data_parallel(parent: nn.Module, name: str, module: nn.Module) -> None:
         simulated = any(parameter.device.type == DEVICE_TYPE for parameter in module.parameters())
         if simulated or not torch.cuda.is_available():  # without CUDA it would choose simulated GPUs
             raise RuntimeError(NO_DATA_PARALLEL)
+
+
+def no_sharing(tensor):
+    raise RuntimeError(NO_SHARING)
 
 
 def no_sparse(*args, **kwargs):
