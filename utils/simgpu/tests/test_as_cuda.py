@@ -487,6 +487,10 @@ REFUSED = {
         lambda: torch.cuda.cudart(),
         "there is no CUDA here: simgpu stands in for it, and torch.cuda.cudart has",
     ),
+    "a stream for a library's kernel": (
+        lambda: torch._C._cuda_getCurrentRawStream(0),
+        "A library's own CUDA kernel cannot run on simgpu",
+    ),
     "an untyped storage": (lambda: torch.UntypedStorage(4, device="cuda"), "there is no CUDA here"),
     "the number of a bus": (lambda: torch.cuda.get_device_properties(0).pci_bus_id, "says nothing of pci_bus_id"),
     "pinned on a GPU": (lambda: torch.ones(2, device="cuda", pin_memory=True), "Only dense CPU tensors can be pinned"),

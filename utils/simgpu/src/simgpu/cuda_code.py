@@ -309,6 +309,7 @@ def as_cuda() -> Iterator[None]:
                     stack.enter_context(mock.patch.object(module, name, getattr(device_module, name)))
         stack.enter_context(mock.patch.object(*DRIVER, _no_cuda))
         stack.enter_context(mock.patch.object(torch.cuda, "is_available", _is_available))
+        stack.enter_context(mock.patch.object(*torch_private.RAW_STREAM, _no_raw_stream, create=True))
         stack.enter_context(mock.patch.object(torch.cuda, "_sleep", device_module.spin))
         stack.enter_context(mock.patch.object(torch.backends.cudnn, "version", torch_private.cudnn_version))
         ask = torch.accelerator.current_accelerator
@@ -382,6 +383,10 @@ def _stream_for_copies(device) -> Stream:
     if gpu not in _streams_for_copies:
         _streams_for_copies[gpu] = Stream(gpu.device)
     return _streams_for_copies[gpu]
+
+
+def _no_raw_stream(*args, **kwargs):
+    raise RuntimeError(refusals.NO_RAW_STREAM)
 
 
 def _no_simulated_scripts(function, where: str):

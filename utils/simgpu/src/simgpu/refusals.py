@@ -18,6 +18,10 @@ NO_TRITON = (
     f"Triton compiles kernels for real hardware, which {DEVICE_TYPE} is not: call operators of PyTorch's instead (most "
     "libraries have a switch for it), or set TRITON_INTERPRET=1, and Triton computes its kernels in Python, slowly."
 )
+NO_RAW_STREAM = (
+    f"A library's own CUDA kernel cannot run on {DEVICE_TYPE}, which has no stream that CUDA knows: call operators of "
+    "PyTorch's instead, or the library's way for the CPU."
+)
 NO_BYTES = f"{DEVICE_TYPE} has no memory that another library could read: copy the tensor with .cpu() first."
 NO_FLEX = (
     "FlexAttention is code that torch.compile makes for real hardware: "

@@ -87,6 +87,7 @@ from .nn import (
     note_what_runs,
 )
 from .tensor import (
+    RAW_STREAM,
     disabled_torch_function,
     join_suffixes,
     let_loading_ask,
@@ -105,6 +106,7 @@ __all__ = [
     "FIRST_WITH_PYTHON_BACKENDS",
     "LAST_TESTED",
     "NUMBER_OF_DEVICE_TYPE",
+    "RAW_STREAM",
     "WAIT_FOR_COLLECTIVE",
     "Backend",
     "DispatchMode",

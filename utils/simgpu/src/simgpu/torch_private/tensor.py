@@ -13,6 +13,8 @@ from torch import _tensor_str
 
 disabled_torch_function = torch._C._disabled_torch_function_impl
 make_wrapper = torch.Tensor._make_wrapper_subclass
+# What libraries with CUDA kernels of their own ask for to launch one.
+RAW_STREAM = (torch._C, "_cuda_getCurrentRawStream")
 
 
 def weak_storage(storage):
