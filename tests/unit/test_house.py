@@ -182,6 +182,7 @@ DEFINED_TWICE = {
     "main": "a program's entry",
     "write": "what a grade export has to offer",
     "wrote": "what a grade export has to offer",
+    "gather": "simgpu's is torch.cuda.comm's, the trace's joins what ranks have noted",
     "describe": "simgpu says what it simulates, the course what a device is, simulated or not",
 }
 # Still to be renamed within simgpu.
