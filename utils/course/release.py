@@ -44,6 +44,7 @@ BUNDLED = (
     "docs/images",
     "docs/observe.md",
     "docs/planner.md",
+    "docs/programs.md",
     "docs/schedules.md",
     "docs/simgpu.md",
     "docs/times.md",

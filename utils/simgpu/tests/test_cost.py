@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 import simgpu
+from simgpu import torch_private
 from simgpu.profiles import GPUS, GpuProfile, add_gpu
 
 DEVICE = "simgpu:0"
@@ -483,6 +484,7 @@ def test_a_long_list_takes_as_many_kernels_as_on_cuda(lists):
     assert len(found) > 5
 
 
+@pytest.mark.skipif(torch_private.torch_version() < (2, 13), reason="this PyTorch has no shapes for its fused layer")
 def test_an_encoder_layer_in_evaluation_costs_about_what_its_parts_cost():
     simgpu.enable(count=1, gpu="V100", compute=False)
     layer = torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, device="simgpu:0").eval()
