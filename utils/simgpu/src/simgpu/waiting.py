@@ -14,6 +14,7 @@ import contextlib
 import datetime
 import json
 import os
+import re
 import threading
 import time
 import zlib
@@ -54,6 +55,12 @@ class _Lost(RuntimeError):
 def _is_lost(error: BaseException | None) -> bool:
     """Whether this says that a connection has broken. What gloo says of a call that makes no sense is no such thing."""
     return isinstance(error, (_Lost, torch.distributed.DistError)) or "gloo/transport" in str(error)
+
+
+def _seconds_waited(error: BaseException | None) -> float | None:
+    """After how many seconds gloo has given up a wait; None if that is not the error."""
+    found = re.search(r"Timed out waiting (\d+)ms", str(error))
+    return None if found is None else int(found[1]) / 1000
 
 
 def named(ranks: list[int]) -> str:
@@ -131,7 +138,7 @@ class Waiting:
     def _explain(self, error: BaseException | None) -> None:
         """Raise in this rank's words what a wait ended with, and save what the flight recorder has."""
         if self._reason or _is_lost(error):
-            reason = self._reason or self._guard.why_broken(self._members)
+            reason = self._reason or self._guard.why_broken(self._members, _seconds_waited(error))
             self._guard.give_up(self._what)
             self._guard.save_flights()
             raise RanksMissing(self._me, self._what, reason) from error
@@ -272,8 +279,11 @@ class _Guard:
         with self._lock:
             self._given_up = what
 
-    def why_broken(self, members: list[int]) -> str:
-        """What has become of a rank whose connection broke, as far as it has said."""
+    def why_broken(self, members: list[int], waited: float | None) -> str:
+        """What has become of a rank whose connection broke, as far as it has said.
+
+        `waited`: the seconds after which gloo has given up, if it did so because they were over.
+        """
         time.sleep(LOOK)  # a rank that ends says so a moment before or after
         others = [rank for rank in members if rank != self._rank]
         states = {rank: state for rank in others if (state := self._state(rank))}
@@ -282,6 +292,9 @@ class _Guard:
         if gave_up := {rank: state.told() for rank, state in states.items() if state.over}:
             return f"can never complete: {_told(gave_up)}"
         waiting = [rank for rank, state in states.items() if state.what]
+        if waited is not None:
+            late = named([rank for rank in others if rank not in waiting] or others)
+            return f"did not complete within its timeout of {waited:g} s, because {late} did not come"
         died = [f"rank {rank}" for rank in others if rank not in waiting or len(others) == 1]
         return f"can never complete: {' or '.join(died) or 'a rank'} has died"
 

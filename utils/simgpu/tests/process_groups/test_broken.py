@@ -187,3 +187,42 @@ def test_records_are_those_of_pytorch_itself(runs):
         for same in ("record_id", "op_id", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes"):
             assert mine[same] == other[same], same
     assert collectives[0]["profiling_name"] == theirs["entries"][0]["profiling_name"].replace("gloo", "nccl")
+
+
+LATE = """
+import datetime, os, sys, time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+import simgpu
+
+rank, told = int(os.environ["RANK"]), Path(sys.argv[1])
+simgpu.enable(count=2)
+torch.simgpu.set_device(rank)
+soon = datetime.timedelta(seconds=2)
+dist.init_process_group(init_method=os.environ["RENDEZVOUS"], rank=rank, world_size=2, timeout=soon)
+x = torch.ones(4, device=f"simgpu:{rank}")
+dist.all_reduce(x)
+if rank == 0:
+    try:
+        dist.all_reduce(x)
+    except RuntimeError as error:
+        told.write_text(str(error))
+while not told.exists():
+    time.sleep(0.1)
+"""
+
+
+def test_a_rank_that_lives_and_does_not_come_in_time_is_not_called_dead(tmp_path):
+    script, told = tmp_path / "late.py", tmp_path / "told"
+    script.write_text(LATE)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": SIMGPU, "GLOO_SOCKET_IFNAME": "lo"}
+    command = [sys.executable, str(HERE / "forked.py"), "2", str(script), str(told)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert told.read_text() == (
+        "rank 0 waited in all_reduce(float32[4], SUM), which did not complete within its timeout of 2 s, because "
+        "rank 1 did not come"
+    )
