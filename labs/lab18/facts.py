@@ -762,6 +762,7 @@ def run_lives(lab, count, every, steps, plan, seed):
     from torch import nn
 
     from utils.exercises.facts.probes import array, fill, kind_of
+    from utils.kits.lives import forgetting
 
     class Killed(BaseException):
         pass
@@ -927,6 +928,7 @@ def run_lives(lab, count, every, steps, plan, seed):
 
     def live(stop, broken, number):
         """One process: it knows nothing but the folder."""
+        put_back()
         graphs.clear(), alive.clear(), tested.clear(), passed.clear(), disk.clear(), sizes.clear()
         synced.clear(), early.clear(), calls.clear()
         until[0], safe[:], updates[0] = stop, [True], 0
@@ -977,6 +979,7 @@ def run_lives(lab, count, every, steps, plan, seed):
             "parameters": [] if killed else [array(p).copy() for p in model.parameters()],
         }
 
+    put_back = forgetting(lab.train)
     numbers = torch.Generator().manual_seed(seed)
     batches = [
         (torch.randn(rows, count, generator=numbers), torch.randn(rows, 2, generator=numbers)) for _ in range(steps)

@@ -1,7 +1,6 @@
 """Lab 18: exercise 4 goes on from what it has kept in memory. Its files only tell it how far to go back.
 
 lab: lab18
-limit: yes
 """
 
 # %% instead of ex4

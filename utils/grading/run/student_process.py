@@ -38,6 +38,7 @@ EARLY = (
         "utils.kits.experts",
         "utils.kits.job_dumps",
         "utils.kits.job_traces",
+        "utils.kits.lives",
         "utils.kits.parallel_block",
         "utils.kits.ranks_in_turns",
         "utils.exercises.ledger",
