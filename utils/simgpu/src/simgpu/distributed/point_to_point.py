@@ -100,7 +100,7 @@ class PointToPoint:
     def _in_order(self, message: Message, finish: Callable[[], float]) -> SimWork:
         """A work that first completes what was launched before it at this end and that has not been waited for.
 
-        NCCL's stream does so. It is also kept until then: where a program lets go of a work, gloo would let go of the
+        NCCL's stream does so. It is also kept until then: where a program drops a work, gloo would drop the
         message, and the next one would wait for ever.
         """
         launched = self._open.setdefault(message.end_and_tag, deque())
