@@ -91,7 +91,7 @@ def _to_copy(source, *, dtype=None, layout=None, device=None, pin_memory=None, n
 
 
 def _shape_to_host(source: SimTensor, dtype: torch.dtype, non_blocking: bool) -> torch.Tensor:
-    """Memory of the host for a tensor that has no values, with the time that its copy takes; nobody writes there."""
+    """Memory of the host for a tensor that has no values, with the time of its copy; nothing is written there."""
     out = torch.empty(source.shape, dtype=dtype)
     if non_blocking:
         pinned.add(out)
