@@ -1,5 +1,8 @@
 """Ranks as threads, each with a simulated GPU of its own: they are held against ranks that are processes."""
 
+from collections import Counter
+from contextlib import nullcontext
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -10,6 +13,7 @@ from torch.distributed.fsdp import fully_shard
 import simgpu
 from simgpu import faults, torch_private
 from simgpu.threads import on_gpus
+from simgpu.torch_private import sharding
 from simgpu.waiting import Mismatch, RanksMissing
 from utils.ranks import ranks
 
@@ -112,6 +116,50 @@ def trained_shapes(_=0):
     for _ in range(2):
         model(torch.empty(512, 4096, device=gpu)).sum().backward()
     return simgpu.now(), torch.get_device_module(gpu).max_memory_allocated(gpu)
+
+
+def trained_in_each_node(rank):
+    """Steps by lists of parameters, of shards that are not even: weights, this rank's shares, and their meshes."""
+    gpu, found = gpu_of_this_rank(), []
+    whole = init_device_mesh("simgpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    for mesh, how in ((whole, {"fused": True}), (whole["shard"], {"foreach": True})):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)).to(gpu)
+        fully_shard(model, mesh=mesh)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, **how)
+        for step in range(2):
+            optimizer.zero_grad()
+            model(torch.full((2, 5), rank + step + 1.0, device=gpu)).square().mean().backward()
+            optimizer.step()
+        for p in model.parameters():
+            moment = optimizer.state[p]["exp_avg"]
+            assert moment.device_mesh is p.device_mesh, "and not that of the rank which came first"
+            found.append((p.full_tensor().tolist(), moment.to_local().tolist(), mesh.get_coordinate()))
+    return found, simgpu.now()
+
+
+def test_how_an_optimizers_operators_are_sharded_is_worked_out_once_and_changes_nothing(monkeypatch):
+    asked = Counter()
+    work_out = sharding._sharding_prop.ShardingPropagator.propagate_op_sharding_non_cached
+
+    def counted(self, schema):
+        asked[schema.op.name()] += 1
+        return work_out(self, schema)
+
+    monkeypatch.setattr(sharding._sharding_prop.ShardingPropagator, "propagate_op_sharding_non_cached", counted)
+
+    def run():
+        asked.clear()
+        simgpu.enable(count=1, gpu="T4")
+        simgpu.enable(count=4, **MACHINE)
+        return on_gpus(trained_in_each_node, 4), Counter(asked)
+
+    shared, once = run()
+    monkeypatch.setattr("simgpu.threads.ranks_share_propagation", nullcontext)
+    own, by_each = run()
+    assert shared == own
+    for name in ("aten::_fused_adamw_", "aten::_foreach_lerp_.Scalar"):
+        assert (once[name], by_each[name]) == (1, 4), name
 
 
 def test_a_second_run_goes_on_where_the_first_has_ended():

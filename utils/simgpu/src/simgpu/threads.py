@@ -19,6 +19,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import ExitStack
 from queue import SimpleQueue
 from typing import Any
 
@@ -29,6 +30,7 @@ from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUs
 from .distributed.in_threads import Host, here, keep_host, swap_host
 from .hardware import DEVICE_TYPE
 from .torch_private import each_thread_has_its_groups, new_world, swap_world
+from .torch_private.sharding import ranks_share_propagation
 from .waiting import RanksMissing, named
 
 JOIN = 5.0  # the most seconds to wait for all ranks' threads to end
@@ -54,7 +56,9 @@ def on_gpus(main: Callable[[int], Any], ranks: int) -> list:
     before, hook, outside = swap_world(worlds[0]), sys.excepthook, Host()
     each_thread_has_its_groups(True)
     joins: list[Callable[[float], object]] = []
+    until_the_end = ExitStack()
     try:
+        until_the_end.enter_context(ranks_share_propagation())
         for rank in range(ranks):
             joins.append(start_rank(_work, (main, rank, ranks, store), asked[rank], answers[rank]))
         rank = 0
@@ -90,6 +94,7 @@ def on_gpus(main: Callable[[int], Any], ranks: int) -> list:
             if rank not in ended:  # this thread was interrupted
                 answers[rank].put((Stopped(), None))
             join(max(0.0, latest - time.monotonic()))
+        until_the_end.close()
         outside.clock.host = max(host.clock.now() for host in hosts)
         swap_host(outside)
         each_thread_has_its_groups(False)
