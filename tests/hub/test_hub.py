@@ -208,6 +208,7 @@ def test_a_warm_kernel_is_interrupted_and_comes_back_when_it_dies(bob):
     assert bob.run("mine").error.startswith("NameError")
 
 
+@pytest.mark.thorough  # a cheaper one: memory and files in memory, above
 def test_a_student_whose_programs_have_too_much_together_is_told_why_one_was_ended(hub, bob):
     """None of them has more than a process may."""
     code = """

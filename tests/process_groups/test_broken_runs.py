@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.tiers import THOROUGH
 from utils.exercises.tasks.lesson18.worked import first_mismatch, straggler, unequal
 from utils.kits.broken_runs import broken_run
 
@@ -25,6 +26,7 @@ def test_a_slow_gpu_comes_last_in_every_step():
     assert healthy.mfu == pytest.approx(0.59, abs=0.005)
 
 
+@THOROUGH  # lesson 18 makes this run, and that of each fault below, in its cells
 def test_a_slow_adapter_makes_no_rank_late():
     two, four = broken_run("B", nodes=2, data=4), broken_run("B")
     assert 1.8 < four.timeline.span / two.timeline.span < 2.1
@@ -45,6 +47,7 @@ def test_norms_left_out_are_all_that_differs_and_their_sum_is_right():
         assert both.allclose(alone.gradients[0][name], atol=1e-6)
 
 
+@THOROUGH
 def test_a_norm_that_counts_replicas_is_too_large():
     right, twice = (broken_run("C", norms_left_out=False, replicas_counted=counted) for counted in (False, True))
     assert twice.losses[0][0] == right.losses[0][0]
@@ -60,6 +63,7 @@ def test_a_replica_with_fewer_batches_differs_first():
     assert {entry["state"] for dump in hung.dumps for entry in dump["entries"][: number - 1]} == {"completed"}
 
 
+@THOROUGH
 def test_kept_validation_losses_fill_the_memory_and_training_losses_do_not():
     full = broken_run("E")
     assert "out of memory" in full.error

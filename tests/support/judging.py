@@ -56,6 +56,7 @@ class Judge:
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        self._replies: dict[str, dict] = {}  # one test asks what an answer loses, and another how many points it keeps
 
     def __call__(self, answer: Answer, *, alone: bool = False) -> dict[str, Finding]:
         """The exercises that are lost with this answer, and the fact of each that does not hold.
@@ -74,13 +75,17 @@ class Judge:
         return self._ask(lab=lab)
 
     def _ask(self, **request: str | bool) -> dict:
-        print(json.dumps(request), file=self._process.stdin, flush=True)
+        asked = json.dumps(request)
+        if asked in self._replies:
+            return self._replies[asked]
+        print(asked, file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"the process that judges ended: {self._process.wait()}")
         reply = json.loads(line)
         if "ended" in reply:
             raise RuntimeError(f"the fork that judged this ended: {reply['ended']}")
+        self._replies[asked] = reply
         return reply
 
     def __enter__(self) -> Judge:

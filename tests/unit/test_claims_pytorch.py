@@ -1506,6 +1506,7 @@ def told(tmp_path_factory):
     return json.loads(path.read_text())
 
 
+@pytest.mark.xdist_group("claims about PyTorch")  # one process finds out about all
 @pytest.mark.parametrize("name", CLAIMS)
 def test_claim(told, name):
     assert not told[name], told[name]
