@@ -55,6 +55,16 @@ def run_small(lab, name, ranks, blocks, batches):
     from utils.exercises.facts.probes import array, kind_of
     from utils.kits import two_nodes as kit
 
+    dtypes, settings = set(), set()
+
+    def note_update(optimizer, given, named):
+        for group in optimizer.param_groups:
+            for p in group.get("params"):
+                dtypes.add(str(p.dtype))
+            for setting in ("weight_decay", "betas", "eps", "decoupled_weight_decay", "amsgrad"):
+                if group.get("betas") is not None and group.get(setting) is not None:
+                    settings.add((setting, str(group.get(setting))))
+
     names = list(kit.weight_shapes(kit.SMALL._replace(blocks=blocks)))
     found, losses = [], [[] for _ in range(ranks)]
 
@@ -85,6 +95,8 @@ def run_small(lab, name, ranks, blocks, batches):
         if not isinstance(grads, dict):
             raise StudentError(f"gradients() returned {kind_of(grads)}. Return a dict of gradients.")
         given = [str(key) for key in grads]
+        if not given:
+            raise StudentError(f"gradients() returned an empty dict on rank {rank}. Return all names on every rank.")
         for key in [key for key in names if key not in given][:1]:
             raise StudentError(
                 f"The dict from gradients() lacks {key!r}. It has {', '.join(given[:2])} and so on, {len(given)} in "
@@ -103,14 +115,20 @@ def run_small(lab, name, ranks, blocks, batches):
         if rank in (0, ranks - 1):
             found.append([array(grad) for grad in kept if grad is not None])
 
-    run = kit.train(make, kit.SMALL._replace(blocks=blocks), [[torch.from_numpy(x.copy()) for x in b] for b in batches],
-                ranks=ranks)  # fmt: skip
+    with kit.each_update(note_update):
+        run = kit.train(
+            make,
+            kit.SMALL._replace(blocks=blocks),
+            [[torch.from_numpy(x.copy()) for x in b] for b in batches],
+            ranks=ranks,
+        )
     flops = [0 for _ in range(ranks)]
     place = {f"simgpu:{rank}": rank for rank in range(ranks)}
     for event in run[2].events:
         flops[place[event.device]] += event.flops
     told = {"names": names, "losses": losses, "gradients": found, "flops": flops}
-    return told | {"host": kit.host_bytes(run[2]), "exchanged": kit.exchanged(run[2])}
+    told |= {"host": kit.host_bytes(run[2]), "exchanged": kit.exchanged(run[2])}
+    return told | {"dtypes": sorted(dtypes), "settings": sorted(settings)}
 
 
 @cache
@@ -150,7 +168,8 @@ def compare_small(student, name, ranks=4, blocks=2, steps=3, seed=0):
             [own[1:] for own in run["losses"]],
             losses[1:],
             "After right gradients, the update is wrong: take one step of AdamW on every rank, with a learning rate of "
-            "LEARNING_RATE, clear gradients before each backward pass, and create the optimizer once. The next step",
+            "LEARNING_RATE, clear gradients before each step's first backward pass, and create the optimizer once, "
+            "after the model is sharded. The next step",
         )
         return run
 
@@ -212,6 +231,35 @@ def compare_gradients(mine, right):
     )
 
 
+# What torch.optim.AdamW has by default.
+DEFAULTS = {
+    "weight_decay": "0.01",
+    "betas": "(0.9, 0.999)",
+    "eps": "1e-08",
+    "decoupled_weight_decay": "True",
+    "amsgrad": "False",
+}
+
+
+def need_updates(run):
+    """Weights and updates are those that the text asks for, which three losses in bfloat16 don't show."""
+    for dtype in run["dtypes"]:
+        need(
+            dtype == "torch.float32",
+            f"The optimizer updates weights that are {dtype}. Keep the weights and AdamW's state in float32: "
+            "fully_shard's MixedPrecisionPolicy(param_dtype=...) casts a copy for the kernels.",
+        )
+    for setting, value in run["settings"]:
+        need(
+            value == DEFAULTS[setting] or setting != "decoupled_weight_decay",
+            "An optimizer is Adam, and not AdamW. Use torch.optim.AdamW with its defaults, for all weights.",
+        )
+        need(
+            value == DEFAULTS[setting],
+            f"For some weights, AdamW has {setting}={value}. Use its default, {DEFAULTS[setting]}, for all weights.",
+        )
+
+
 def are_alike(one, other) -> bool:
     """Whether two runs of the small model have the same losses and gradients."""
     losses, gradients = ([np.concatenate([x.ravel() for own in run[of] for x in own]) for run in (one, other)]
@@ -255,8 +303,16 @@ def run_large(lab):
             )
         return made
 
+    dtypes = set()
+
+    def note_update(optimizer, given, named):
+        for group in optimizer.param_groups:
+            for p in group.get("params"):
+                dtypes.add(str(p.dtype))
+
     tokens = torch.zeros(kit.SEQUENCES, kit.LENGTH, dtype=torch.long)
-    run = kit.train(make, kit.LARGE, [(tokens, tokens)] * 2, compute=False)
+    with kit.each_update(note_update):
+        run = kit.train(make, kit.LARGE, [(tokens, tokens)] * 2, compute=False)
     places = [f"simgpu:{rank}" for rank in range(8)]
     events = run[2].events
     return {
@@ -267,6 +323,8 @@ def run_large(lab):
         "flops": [sum([event.flops for event in events if event.device == place]) for place in places],
         "exchanged": kit.exchanged(run[2]),
         "updated": sum([e.bytes for e in events if e.phase == "optimizer" and e.kind == "kernel"]),
+        "dtypes": sorted(dtypes),
+        "settings": [],
         "weights": sum([shape.numel() for _, shape in kit.weight_shapes(kit.LARGE).items()]),
     }
 
@@ -295,6 +353,7 @@ def large(student):
         f"AdamW reads and writes {run['updated'] / GB:.1f} GB in a step, but an update of all weights needs at least "
         f"{ADAM * run['weights'] / GB:.1f} GB. Give every parameter to an optimizer.",
     )
+    need_updates(run)
     need_the_same_exchange(student, run)
     for rank, (one_by_one, busy) in enumerate(zip(run["kernels"], run["busy"], strict=True)):
         need(
@@ -346,6 +405,16 @@ def need_mfu(student, share):
 
 
 def why_slow(run) -> str:
+    busy = min(run["busy"]) / run["span"]
+    if busy > 0.9 and mfu_of(run) < 10:
+        return (
+            "They compute at a small part of their peak, which is that of bfloat16. In which dtype are your products?"
+        )
+    if busy < 0.85 and max(run["busy"]) - min(run["busy"]) <= 0.15 * run["span"]:
+        return (
+            "For the rest they wait for communication. How many bytes do your collectives move between the nodes, in "
+            "which dtype, how often in a step, and which kernels overlap them?"
+        )
     if sum(run["flops"]) > 1.2 * needed_flops():
         return "Recompute less: which blocks have to, for the step to fit?"
     if max(run["busy"]) - min(run["busy"]) > 0.15 * run["span"]:
@@ -380,6 +449,11 @@ def _(student):
         need_shares(run, 4, 2)
 
 
+@ex1.fact("AdamW has its defaults, and updates weights in float32")
+def _(student):
+    need_updates(ask_small(student, "make_trainer", 4, 2, 3, 0))
+
+
 # --- ex2: it fits, and it is fast -----------------------------------------------------------------------------------
 
 SHARES = {"70% of par": 0.7, "90% of par": 0.9}
@@ -395,20 +469,26 @@ ex2 = lab.exercise(
         "The network is far slower than the links of a node. Which of your collectives cross it, and how "
         "many bytes does each move in a step?",
         "Recompute as few blocks as the memory allows: each costs a third of its forward and backward pass more.",
-        "With several micro-batches, which communication is needed after each, and which only after the last?",
+        "With several micro-batches, which communication is needed after each, and which only after the last? A single "
+        "one needs less communication, and more recomputation.",
     ],
 )
 
 
-@ex2.fact("on a small model, eight ranks have the loss and the gradients of the undivided model, or of make_trainer")
+@ex2.fact("on a small model, eight ranks have the loss and the gradients of the undivided model")
 def _(student):
     try:
         compare_small(student, "make_fast", *LIKE_THE_LARGE)
-    except Unmet:  # what make_trainer does is exercise 1
+    except Unmet:  # what make_trainer does is exercise 1, and who has that wrong may have it wrong here in the same way
         with suppress(StudentError):
             if are_alike(*(ask_small(student, name, *LIKE_THE_LARGE) for name in ("make_fast", "make_trainer"))):
                 return
         raise
+
+
+@ex2.fact("AdamW updates weights in float32 there")
+def _(student):
+    need_updates(ask_small(student, "make_fast", *LIKE_THE_LARGE))
 
 
 @ex2.fact(f"sequences of {LENGTH:,} tokens fit in {MEMORY / GB:.0f} GB of each GPU")
@@ -440,6 +520,7 @@ ex3 = lab.exercise(
     hints=[
         "Which numbers does AdamW keep from step to step, beside the weights?",
         "Whole tensors fit any number of ranks, and so do files of torch.distributed.checkpoint.",
+        "A new AdamW has no state yet, and dcp.load fills only what the given dict has. get_state_dict creates it.",
         "load is called on a trainer that was made for the other number of ranks. What does it replace?",
     ],
 )
@@ -665,7 +746,9 @@ def _(student):
         event("kernel", 2, 3, flops=1e12),
         event("comm", 3, 6),
         event("comm", 5, 8),
-        event("kernel", 7, 12, "optimizer"),
+        event("kernel", 7, 12, "optimizer", 1e12),
+        event("kernel", 8, 9, "optimizer", 1e10),
+        event("comm", 6.5, 7, "optimizer"),
     ]
     compare_ledger(student, events, "For a step with overlapping events")
 
@@ -752,7 +835,7 @@ def ask_cheapest(lab, model, offers, hours):
     if found is None:
         return None
     if not isinstance(found, tuple) or len(found) != 2:
-        return kind_of(found)
+        return f"a tuple of {len(found)}" if isinstance(found, tuple) else kind_of(found)
     name, nodes = found
     if not isinstance(name, str) or not isinstance(nodes, int):
         return f"({text_or_kind(name)}, {kind_of(nodes)})"

@@ -80,6 +80,36 @@ def ledger(events, begin, end, needed, peak):
     }
 
 
+# %% wrong: takes_events_as_sorted
+# Relies on the order of the list, which is not that of the starts.
+
+def ledger(events, begin, end, needed, peak):
+    def open_time(chosen):
+        total, until = 0.0, begin
+        for event in chosen:
+            start, stop = max(event["start"], until), min(event["end"], end)
+            if stop > start:
+                total, until = total + stop - start, stop
+        return total
+
+    def done(event):
+        inside = min(event["end"], end) - max(event["start"], begin)
+        return event["flops"] * max(inside, 0) / (event["end"] - event["start"])
+
+    kernels = [event for event in events if event["kind"] == "kernel"]
+    compute = open_time([event for event in kernels if event["phase"] != "optimizer"])
+    busy, working = open_time(kernels), open_time(events)
+    span = end - begin
+    return {
+        "compute": compute,
+        "optimizer": busy - compute,
+        "exposed": working - busy,
+        "idle": span - working,
+        "mfu": needed / span / peak,
+        "hfu": sum(map(done, events)) / span / peak,
+    }
+
+
 # %% wrong: hidden_communication_is_exposed
 # Counts all communication as exposed.
 
