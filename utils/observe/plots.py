@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,6 +100,11 @@ def labelled_axes(height: float, source: str, title: str | None = None, layout: 
     return figure, axes
 
 
+def _inches_in_legend(patch: Patch) -> float:
+    """About what a patch and its label take in 9 points: letters of 0.075 inches, the patch and the space around it."""
+    return 0.075 * len(str(patch.get_label())) + 0.62
+
+
 def timeline(
     recorded, title: str | None = None, *, numbers: bool = True, quick: bool = False, until: float | None = None
 ) -> Picture:
@@ -153,7 +159,9 @@ def timeline(
     axes.set_xlabel(unit, fontsize=9, color=INK)
     patches = [Patch(label=name, edgecolor="white", **seen[name]) for name in LEGEND if name in seen]
     where = "upper right" if quick else "outside upper right"
-    figure.legend(handles=patches, loc=where, ncols=max(len(patches), 1), fontsize=9, frameon=False)
+    rows = 1 if quick else math.ceil(sum(map(_inches_in_legend, patches)) / WIDTH)
+    columns = math.ceil(len(patches) / max(rows, 1))
+    figure.legend(handles=patches, loc=where, ncols=max(columns, 1), fontsize=9, frameon=False)
     words, summary = _timeline_words(recorded), _timeline_summary(recorded)
     return Picture(figure, words, summary, dpi=QUICK_DPI if quick else DPI)
 
