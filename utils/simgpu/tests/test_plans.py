@@ -189,3 +189,29 @@ def test_counts_forget_their_numbers_when_random_numbers_are_written_there(write
         write(counts, other)
         with pytest.raises(RuntimeError, match="keeps only shapes"):
             counts[0].item()
+
+
+@pytest.mark.parametrize("compute", [True, False])
+def test_the_kind_of_a_result_follows_the_default_kind(compute):
+    simgpu.enable(count=2, compute=compute)
+    whole = torch.ones(3, dtype=torch.int64, device=DEVICE)
+    calls = (lambda: whole + 1.5, lambda: whole / 2, lambda: torch.sigmoid(whole), lambda: torch.add(whole, 1, alpha=1))
+    before = torch.get_default_dtype()
+    try:
+        for kind in (torch.float32, torch.float64, torch.bfloat16, torch.float32):
+            torch.set_default_dtype(kind)
+            assert [call().dtype for call in calls] == [kind] * 3 + [torch.int64]
+    finally:
+        torch.set_default_dtype(before)
+    assert compute is False or torch.equal((whole / 3).cpu(), whole.cpu() / 3)
+
+
+def test_equal_numbers_of_other_kinds_are_other_arguments():
+    ones, on_host = torch.ones(2, device=DEVICE), torch.ones(2)
+    for number in (1, complex(1, 0), 1.0, True):
+        assert (ones * number).dtype == (on_host * number).dtype
+        assert torch.add(ones, 1, alpha=1).dtype == torch.float32
+    true = ones > 0
+    for numbers in ([True, True], [1, 1], [True, 1], [1, 1.0], [1, True], [1, complex(1, 0)]):
+        summed = torch._foreach_add([true, true], numbers)
+        assert [t.dtype for t in summed] == [t.dtype for t in torch._foreach_add([on_host > 0] * 2, numbers)]

@@ -41,7 +41,7 @@ from .memory_history import history_follows_machine
 from .moves import copying_shapes, register_factories
 from .ordering import unfinished_reads
 from .origin import label, note_what_runs
-from .plans import forget_plans, unplanned
+from .plans import forget_kinds, forget_plans, unplanned
 from .records import Reader, keep_log, log, log_length, recording, unwaited_copies
 from .refusals import register_refusals
 from .sequences import register_sequences
@@ -131,6 +131,7 @@ def enable(
         register_refusals()
         register_uncompiled()
         register_backend()
+        torch_private.note_default_dtype(forget_kinds)
         torch_private.let_optimizers_update_all_at_once(SimTensor)
         torch_private.keep_parameters_when_modules_move(_is_simulated, OWN_ATTRIBUTES, refusals.NO_SCRIPTS)
         torch_private.let_lazy_modules_wait(_is_simulated)

@@ -28,6 +28,7 @@ class Operator:
         "fixed",
         "free",
         "func",
+        "list_of_scalars",
         "makes_views",
         "moves",
         "name",
@@ -69,6 +70,7 @@ class Operator:
             self.viewed = [self.names[0]]
         self.returns = bool(schema.returns)
         self.only_views = bool(schema.returns) and all(self.viewed)
+        self.list_of_scalars = self.name.startswith("_foreach_")  # in which 1, 1.0 and True are not the same
         self.takes_numbers = self.pointwise or func in TAKE_NUMBERS
         self.one_number = ONE_NUMBER.get(func)
         self.moves = func in TENSORS_FROM_ANYWHERE

@@ -39,6 +39,14 @@ class Plan(NamedTuple):
 def forget_plans() -> None:
     """What kernels cost depends on the machine: forget it when the machine changes."""
     _unplanned.clear()
+    forget_kinds()
+
+
+def forget_kinds() -> None:
+    """The kind of a result depends on the default one, where whole numbers become others: forget it when that changes.
+
+    It is in no key, because all calls would have to ask for it.
+    """
     for operator in known_operators():
         operator.plans.clear()
 
@@ -113,7 +121,7 @@ def key_of(operator, args, kwargs) -> tuple[tuple, Any, list, list]:
             storages.append(arg._storage)
             continue
         if kind is list or kind is tuple:
-            if arg and type(arg[0]) in NUMBERS:
+            if arg and type(arg[0]) in NUMBERS and not operator.list_of_scalars:
                 key.append(tuple(arg))
             else:
                 arg, gpu = _nested(arg, key, gpu, storages)
@@ -121,8 +129,11 @@ def key_of(operator, args, kwargs) -> tuple[tuple, Any, list, list]:
             key.append(kind)  # which number it is changes no shape and no cost
         elif kind is bool:
             key.append(_TRUE if arg else _FALSE)
-        elif kind not in PLAIN and isinstance(arg, torch.Tensor):
-            raise Uncommon(NOT_SIMULATED)
+        elif kind not in PLAIN:
+            if isinstance(arg, torch.Tensor):
+                raise Uncommon(NOT_SIMULATED)
+            key.append(kind)  # 1 + 0j and 1 are the same key of a dict, too
+            key.append(arg)
         else:
             key.append(arg)
         values.append(arg)
@@ -134,6 +145,8 @@ def key_of(operator, args, kwargs) -> tuple[tuple, Any, list, list]:
             if isinstance(arg, torch.Tensor):
                 raise Uncommon(TENSOR_BY_NAME)
             key.append(name)
+            if kind is complex:
+                key.append(kind)
             key.append(kind if kind is float else arg if kind is not bool else _TRUE if arg else _FALSE)
     if operator.switch is not None and gpu is not None and gpu.profile.tf32:
         key.append(torch_private.rounds_float32(operator.switch))

@@ -32,6 +32,23 @@ def join_suffixes(text: str, suffixes: list[str], indent: int) -> str:
     return _tensor_str._add_suffixes(text, suffixes, indent, force_newline=False)
 
 
+def note_default_dtype(note: Callable[[], None]) -> None:
+    """Call `note` whenever the default dtype has become another: by either of the two functions that can change it."""
+
+    def noting(change):
+        @wraps(change)
+        def changes(kind):
+            before = torch.get_default_dtype()
+            change(kind)
+            if torch.get_default_dtype() != before:
+                note()
+
+        return changes
+
+    for name in ("_set_default_dtype", "_set_default_tensor_type"):
+        setattr(torch._C, name, noting(getattr(torch._C, name)))
+
+
 def rebuild_on_device():
     """The function that `torch.load(weights_only=True)` trusts to rebuild a tensor from a CPU copy."""
     return torch._utils._rebuild_device_tensor_from_cpu_tensor
