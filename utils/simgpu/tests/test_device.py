@@ -679,3 +679,32 @@ def test_a_storage_on_a_machine_with_shapes_only_has_nothing_for_the_host():
     simgpu.enable(count=1, compute=False)
     with pytest.raises(RuntimeError, match="needs the values of a tensor"):
         torch.ones(2, device="simgpu:0").untyped_storage().cpu()
+
+
+@pytest.mark.parametrize("device", ["cpu", "simgpu:1"])
+def test_a_shallow_copy_is_another_tensor_in_the_same_memory(device):
+    x = torch.tensor([1.0, 2.0], device=device)
+    copy.copy(x).fill_(7)
+    assert x.tolist() == [7, 7]
+    weight = nn.Parameter(x)
+    weight.note = "kept"
+    twin = copy.copy(weight)
+    assert isinstance(twin, nn.Parameter)
+    assert (twin.requires_grad, twin.is_leaf, twin.grad, twin.data_ptr()) == (True, True, None, weight.data_ptr())
+    assert device == "cpu" or (twin.note, simgpu.storage_of(twin)) == ("kept", simgpu.storage_of(weight))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.int32, torch.bool, torch.complex64])
+def test_a_number_is_copied_into_a_tensor(kind):
+    x = torch.zeros(2, dtype=kind, device="simgpu:0")
+    x.cpu().pin_memory()  # from then on it is asked what is pinned
+    for number in (2.5, 3, True):
+        assert torch.equal(x.copy_(number).cpu(), torch.zeros(2, dtype=kind).copy_(number))
+
+
+@pytest.mark.parametrize("make", [torch.UntypedStorage, lambda n, **kw: torch.TypedStorage(n, dtype=torch.int, **kw)])
+def test_a_storage_by_itself_is_refused_in_one_line(make):
+    with pytest.raises(RuntimeError, match=r"makes no storage by itself: torch\.empty\(bytes") as refused:
+        make(4, device="simgpu:1")
+    assert "\n" not in str(refused.value)
+    assert make(4, device="cpu").nbytes() == make(4).nbytes()

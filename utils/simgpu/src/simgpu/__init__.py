@@ -137,6 +137,7 @@ def enable(
         torch_private.let_lazy_modules_wait(_is_simulated)
         torch_private.let_storages_count_numbers(SimTensor)
         torch_private.refuse_bytes_and_subclasses(_is_simulated, refusals.NO_BYTES, refusals.no_subclass)
+        torch_private.refuse_storages(DEVICE_TYPE, refusals.NO_STORAGE)
         ForkingPickler.register(SimTensor, refusals.no_sharing)
         torch_private.check_phases(lambda tensor: _is_simulated(tensor) and machine.compute)
         note_what_runs()

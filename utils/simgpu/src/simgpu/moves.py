@@ -108,6 +108,8 @@ def _copy(destination, source, non_blocking=False):
             ends.append(tensor._gpu)
         else:
             ends.append(None)
+    if ends[0] is None and not isinstance(source, torch.Tensor):
+        source = torch.tensor(source)  # a number, which C++ hands on as such
     if are_known([destination, source]):
         to, start = (value_of(t) if type(t) is SimTensor else t for t in (destination, source))
         aten.copy_.default(to, start)

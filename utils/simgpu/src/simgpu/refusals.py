@@ -23,6 +23,10 @@ NO_RAW_STREAM = (
     "PyTorch's instead, or the library's way for the CPU."
 )
 NO_BYTES = f"{DEVICE_TYPE} has no memory that another library could read: copy the tensor with .cpu() first."
+NO_STORAGE = (
+    f"{DEVICE_TYPE} makes no storage by itself: torch.empty(bytes, dtype=torch.uint8, device=...).untyped_storage() "
+    "is one."
+)
 NO_FLEX = (
     "FlexAttention is code that torch.compile makes for real hardware: "
     "write torch.nn.functional.scaled_dot_product_attention(..., attn_mask=...)."

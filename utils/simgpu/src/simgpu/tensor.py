@@ -139,6 +139,14 @@ class SimTensor(torch.Tensor):
         rebuild = torch_private.rebuild_on_device()
         return rebuild, (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
 
+    def __copy__(self):
+        """Another tensor in the same memory, as `copy.copy` makes one of any tensor."""
+        twin = self.detach().requires_grad_(self.requires_grad)
+        for name, value in self.__dict__.items():
+            if name not in OWN_ATTRIBUTES:
+                setattr(twin, name, value)
+        return twin
+
     def __deepcopy__(self, memo):
         if id(self) in memo:
             return memo[id(self)]

@@ -95,6 +95,7 @@ from .tensor import (
     note_default_dtype,
     rebuild_on_device,
     refuse_bytes_and_subclasses,
+    refuse_storages,
     tensor_text,
     weak_storage,
 )
@@ -170,6 +171,7 @@ __all__ = [
     "parts_of",
     "rebuild_on_device",
     "refuse_bytes_and_subclasses",
+    "refuse_storages",
     "register_device_type",
     "replicas_in_turn",
     "require_tested_torch",

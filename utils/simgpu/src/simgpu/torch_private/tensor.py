@@ -49,6 +49,18 @@ def note_default_dtype(note: Callable[[], None]) -> None:
         setattr(torch._C, name, noting(getattr(torch._C, name)))
 
 
+def refuse_storages(kind: str, no_storage: str) -> None:
+    """Refuse to make a storage by itself on devices of this kind: PyTorch's C++ has no allocator there, and crashes."""
+    make = torch.UntypedStorage.__new__
+
+    def __new__(cls, *args, **kwargs):
+        if kwargs.get("device") is not None and torch.device(kwargs["device"]).type == kind:
+            raise RuntimeError(no_storage)
+        return make(cls, *args, **kwargs)
+
+    torch.UntypedStorage.__new__ = __new__
+
+
 def rebuild_on_device():
     """The function that `torch.load(weights_only=True)` trusts to rebuild a tensor from a CPU copy."""
     return torch._utils._rebuild_device_tensor_from_cpu_tensor
