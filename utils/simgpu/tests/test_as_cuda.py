@@ -693,3 +693,14 @@ def test_mixed_precision_goes_back_with_shapes_only():
         with torch.autocast("cuda", torch.bfloat16):
             (x + torch.nn.functional.linear(x, weight)).sum().backward()
         assert (str(weight.grad.device), weight.grad.dtype) == ("cuda:0", torch.float32)
+
+
+def test_gradients_that_are_given_to_edges_of_the_graph_are_where_the_edges_are():
+    with simgpu.as_cuda():
+        x = torch.ones(3, device="cuda:1", requires_grad=True)
+        edge = torch.autograd.graph.get_gradient_edge(x * 2)
+        (gradient,) = torch.autograd.grad([edge], [x], [torch.full((3,), 5.0, device="cuda:1")])
+        assert gradient.tolist() == [10, 10, 10]
+        edge = torch.autograd.graph.get_gradient_edge(x * 2)
+        with pytest.raises(RuntimeError, match="invalid gradient: expected device"):
+            torch.autograd.grad([edge], [x], [torch.ones(3, device="cuda:0")])

@@ -34,7 +34,7 @@ def raising_what_was_taken(run_backward, name, backward):
         __tracebackhide__ = True
         for output, gradient in zip(outputs, gradients, strict=False):
             if isinstance(gradient, torch.Tensor) and gradient.dim():
-                _require_same_device(_device_of(output), gradient.device, name)
+                _require_same_device(*_devices_of(output, gradient), name)
         try:
             with backward(), Unpinned() if finding_unused else nullcontext():
                 return run_backward(outputs, gradients, *args, **kwargs)
@@ -60,11 +60,12 @@ def _require_same_device(expected: torch.device, got: torch.device, name: str) -
         )
 
 
-def _device_of(output) -> torch.device:
-    """Where an output of the graph is: a tensor, or an edge, of which the graph knows it."""
-    if isinstance(output, torch.autograd.graph.GradientEdge):
-        output = output.node._input_metadata[output.output_nr]
-    return output.device
+def _devices_of(output, gradient) -> tuple[torch.device, torch.device]:
+    """Where an output of the graph is, which is a tensor, or an edge, of which the graph knows it; and its gradient."""
+    if not isinstance(output, torch.autograd.graph.GradientEdge):
+        return output.device, gradient.device
+    with torch._C.DisableTorchFunction():  # the graph says simgpu in code for CUDA, too
+        return output.node._input_metadata[output.output_nr].device, gradient.device
 
 
 class Unpinned(DispatchMode):
