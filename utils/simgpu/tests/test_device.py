@@ -708,3 +708,26 @@ def test_a_storage_by_itself_is_refused_in_one_line(make):
         make(4, device="simgpu:1")
     assert "\n" not in str(refused.value)
     assert make(4, device="cpu").nbytes() == make(4).nbytes()
+
+
+@pytest.mark.parametrize("compute", [True, False])
+@pytest.mark.parametrize("shape", [(0, 4, 8, 8), (2, 0, 8, 8), (0, 4, 20)])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_convolutions_of_nothing_are_as_on_the_cpu(shape, kind, compute):
+    simgpu.enable(count=2, compute=compute)
+    weight = torch.ones((4, shape[1]) + (3,) * (len(shape) - 2), dtype=kind)
+    shapes = []
+    for device in ("cpu", "simgpu:0"):
+        x = torch.ones(shape, dtype=kind, device=device, requires_grad=True)
+        sides = [1] * (len(shape) - 2)
+        y = torch.convolution(x, weight.to(device), None, sides, sides, sides, False, [0] * len(sides), 1)
+        y.sum().backward()
+        shapes.append((y.shape, x.grad.shape, y.dtype))
+    assert shapes[0] == shapes[1]
+
+
+@pytest.mark.parametrize("lengths", [(torch.tensor(5), torch.tensor(2)), (torch.tensor([5]), torch.tensor([2]))])
+def test_ctc_loss_without_a_batch(lengths):
+    scores, targets = torch.randn(5, 3).log_softmax(-1), torch.tensor([1, 2])
+    on_gpu = torch.nn.functional.ctc_loss(scores.to("simgpu:0"), targets.to("simgpu:0"), *lengths)
+    assert on_gpu.item() == torch.nn.functional.ctc_loss(scores, targets, *lengths).item()

@@ -292,6 +292,8 @@ class _Convolution(NamedTuple):
     def kernel(self, rows: int, columns: int, *, times=1.0, tiles=None) -> Kernel:
         """The kernel of one pass, whose outputs are so many rows and columns in each group."""
         operations = 2 * self.y.numel() * prod(self.weight.shape[1:])
+        if not operations:  # no pictures, or no channels
+            return Kernel(size_of(self.x) + size_of(self.weight) + size_of(self.y))
         each = _tiles(rows, columns)
         # Depthwise convolutions have a kernel of their own, without tiles.
         padded = each * TILE**2 / (rows * columns) if self.weight.shape[1] > 1 else 1.0
@@ -352,7 +354,7 @@ class _Convolution(NamedTuple):
 
 
 def _positions(images) -> int:
-    return images.numel() // images.shape[1]
+    return images.numel() // max(images.shape[1], 1)
 
 
 def _convolution_of(x, weight, y, stride, dilation, transposed, groups) -> _Convolution:

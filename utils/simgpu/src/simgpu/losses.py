@@ -11,7 +11,7 @@ _ATEN = torch.library.Library("aten", "IMPL")
 
 
 def _with_lengths_on_the_host(log_probs, targets, input_lengths, target_lengths, *rest):
-    lengths = (lengths.tolist() for lengths in (input_lengths, target_lengths))
+    lengths = (lengths.reshape(-1).tolist() for lengths in (input_lengths, target_lengths))
     return aten.ctc_loss.IntList(log_probs, targets, *lengths, *rest)
 
 
