@@ -731,3 +731,12 @@ def test_ctc_loss_without_a_batch(lengths):
     scores, targets = torch.randn(5, 3).log_softmax(-1), torch.tensor([1, 2])
     on_gpu = torch.nn.functional.ctc_loss(scores.to("simgpu:0"), targets.to("simgpu:0"), *lengths)
     assert on_gpu.item() == torch.nn.functional.ctc_loss(scores, targets, *lengths).item()
+
+
+@pytest.mark.parametrize("to", ["cpu", "simgpu:0", "simgpu:1"])
+@pytest.mark.parametrize("start", ["cpu", "simgpu:0"])
+def test_copy_to_another_device_has_a_gradient_of_forward_mode(start, to):
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(torch.ones(2, device=start), torch.full((2,), 3.0, device=start))
+        copied = torch.autograd.forward_ad.unpack_dual(torch.zeros(2, device=to).copy_(dual))
+        assert (copied.primal.tolist(), copied.tangent.tolist(), str(copied.primal.device)) == ([1, 1], [3, 3], to)
