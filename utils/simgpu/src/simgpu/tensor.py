@@ -161,7 +161,7 @@ class SimTensor(torch.Tensor):
             if name not in OWN_ATTRIBUTES:
                 setattr(twin, name, copy.deepcopy(value, memo))
         twin.requires_grad_(self.requires_grad)
-        if self.grad is not None:
+        if self.grad is not None and not getattr(self, "_is_param", False):  # of parameters PyTorch copies none
             twin.grad = copy.deepcopy(self.grad, memo)
         return twin
 
