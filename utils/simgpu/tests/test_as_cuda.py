@@ -704,3 +704,11 @@ def test_gradients_that_are_given_to_edges_of_the_graph_are_where_the_edges_are(
         edge = torch.autograd.graph.get_gradient_edge(x * 2)
         with pytest.raises(RuntimeError, match="invalid gradient: expected device"):
             torch.autograd.grad([edge], [x], [torch.ones(3, device="cuda:0")])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="cuda is there")
+def test_the_error_of_code_that_runs_outside_of_it_says_how_to_run_it():
+    for ask in (lambda: torch.ones(2, device="cuda"), torch.cuda.synchronize):
+        with pytest.raises((AssertionError, RuntimeError)) as raised:
+            ask()
+        assert ["SIMGPU_AS_CUDA=1" in note for note in raised.value.__notes__] == [True]

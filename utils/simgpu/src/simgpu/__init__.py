@@ -131,6 +131,7 @@ def enable(
         register_refusals()
         register_uncompiled()
         register_backend()
+        torch_private.say_more_where_cuda_is_missing(refusals.NOT_AS_CUDA)
         torch_private.note_default_dtype(forget_kinds)
         torch_private.let_optimizers_update_all_at_once(SimTensor)
         torch_private.keep_parameters_when_modules_move(_is_simulated, OWN_ATTRIBUTES, refusals.NO_SCRIPTS)

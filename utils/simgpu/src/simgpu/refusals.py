@@ -23,6 +23,10 @@ NO_RAW_STREAM = (
     "PyTorch's instead, or the library's way for the CPU."
 )
 NO_BYTES = f"{DEVICE_TYPE} has no memory that another library could read: copy the tensor with .cpu() first."
+NOT_AS_CUDA = (
+    f"The simulated GPUs are {DEVICE_TYPE}:0 and so on. For code that is written for cuda, start it with "
+    "SIMGPU_AS_CUDA=1, or run it in `with simgpu.as_cuda():`."
+)
 NO_STORAGE = (
     f"{DEVICE_TYPE} makes no storage by itself: torch.empty(bytes, dtype=torch.uint8, device=...).untyped_storage() "
     "is one."

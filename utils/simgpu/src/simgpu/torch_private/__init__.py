@@ -35,6 +35,7 @@ from .device import (
     let_accelerator_ask,
     let_names_mean_the_current_device,
     register_device_type,
+    say_more_where_cuda_is_missing,
 )
 from .dispatch import (
     AUTOCAST_KEY,
@@ -178,6 +179,7 @@ __all__ = [
     "ring_is_balanced",
     "root_store",
     "rounds_float32",
+    "say_more_where_cuda_is_missing",
     "set_lazy_bits",
     "swap_world",
     "tensor_text",

@@ -16,6 +16,21 @@ NUMBER_OF_DEVICE_TYPE = int(torch._C._autograd.DeviceType.PrivateUse1)
 _kept_alive: list[object] = []
 
 
+def say_more_where_cuda_is_missing(more: str) -> None:
+    """Add `more` to PyTorch's error where a program asks for CUDA, and there is no driver or no CUDA in this build."""
+    start: Callable[[], None] = torch.cuda._lazy_init
+
+    @wraps(start)
+    def _lazy_init() -> None:
+        try:
+            start()
+        except (AssertionError, RuntimeError) as error:
+            error.add_note(more)
+            raise
+
+    torch.cuda._lazy_init = _lazy_init
+
+
 def register_device_type(name: str, device_module: object, backward: Callable[[], AbstractContextManager]) -> None:
     """Make `name` a device type of PyTorch, with `device_module` as `torch.<name>`. `backward` is around each backward
     pass.
