@@ -56,6 +56,19 @@ def first_mismatch(dumps):
             return place, odd
 
 
+# %% wrong: from_the_smallest_number
+# Takes calls that a recorder has lost for calls that its rank has not made.
+
+def first_mismatch(dumps):
+    calls = [{e["collective_seq_id"]: (e["profiling_name"], e["input_sizes"]) for e in d["entries"]} for d in dumps]
+    for number in sorted(set().union(*calls)):
+        called = [mine.get(number) for mine in calls]
+        usual = max(called, key=called.count)
+        odd = [rank for rank, call in enumerate(called) if call != usual]
+        if odd:
+            return number, odd
+
+
 # %% right: counted
 # With a Counter and text.
 from collections import Counter
@@ -63,7 +76,8 @@ from collections import Counter
 def first_mismatch(dumps):
     calls = [{e["collective_seq_id"]: str((e["profiling_name"], e["input_sizes"])) for e in d["entries"]} for d in dumps]
     numbers = sorted({number for mine in calls for number in mine})
-    for number in numbers:
+    begin = max(dump["entries"][0]["collective_seq_id"] for dump in dumps)
+    for number in numbers[numbers.index(begin) :]:
         usual = Counter(mine.get(number) for mine in calls).most_common(1)[0][0]
         odd = [rank for rank in range(len(calls)) if calls[rank].get(number) != usual]
         if odd:
@@ -78,7 +92,8 @@ def first_mismatch(dumps):
     for rank, dump in enumerate(dumps):
         for e in dump["entries"]:
             table.setdefault(e["collective_seq_id"], [None] * len(dumps))[rank] = [e["profiling_name"], e["input_sizes"]]
-    for number in sorted(table):
+    begin = max(min(n for n in table if table[n][rank]) for rank in range(len(dumps)))
+    for number in sorted(n for n in table if n >= begin):
         usual = max(table[number], key=table[number].count)
         odd = [rank for rank, call in enumerate(table[number]) if call != usual]
         if odd:

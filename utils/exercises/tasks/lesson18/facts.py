@@ -140,7 +140,8 @@ recorder = lab.exercise(
     title="Where ranks first call something else",
     hints=[
         'For each rank, make a dict: calls[e["collective_seq_id"]] = e["profiling_name"], e["input_sizes"].',
-        "Go through the numbers in order. calls.get(number) is None where a rank has no such call.",
+        "Go through the numbers in order, from max(min(mine) for mine in calls) on: all ranks still have this one. "
+        "calls.get(number) is None where a rank has no such call.",
         "The usual call: max(called, key=called.count). The odd ranks are those whose call is another.",
     ],
 )
@@ -150,13 +151,14 @@ SKIPS = [STEP + STEP, STEP + STEP, STEP[:3] + STEP[:2], STEP + STEP]  # rank 2 l
 OTHER_KIND = [[*STEP, (GATHER, BIG)], [*STEP, (SUM, BIG)], [*STEP, (SUM, BIG)]]
 ENDS = [STEP + STEP, STEP + STEP[:1], STEP + STEP]
 HEALTHY = [STEP, STEP]
+AHEAD = [STEP + STEP[:3], [*STEP, *STEP[:2], (GATHER, SMALL), STEP[3], *STEP[:1]], STEP + STEP[:3]]  # rank 1
 
 
-def run_mismatch(lab, calls, begin):
+def run_mismatch(lab, calls, begin, lost):
     from utils.exercises.facts.probes import kind_of
 
     dumps = []
-    for mine in calls:
+    for mine, first in zip(calls, lost, strict=True):
         entries = []
         for number, (name, sizes) in enumerate(mine):
             state = "completed" if number < len(mine) - 1 else "scheduled"
@@ -170,7 +172,7 @@ def run_mismatch(lab, calls, begin):
                     "process_group": ("0", "default_pg"),
                 }
             )
-        dumps.append({"version": "2.10", "entries": entries})
+        dumps.append({"version": "2.10", "entries": entries[first:]})
     found = lab.first_mismatch(dumps)
     if found is None:
         return None
@@ -182,8 +184,8 @@ def run_mismatch(lab, calls, begin):
     return [number, sorted(int(rank) for rank in odd)]
 
 
-def mismatch(calls, begin):
-    for place in range(max(map(len, calls))):
+def mismatch(calls, begin, lost):
+    for place in range(max(lost), max(map(len, calls))):
         called = [mine[place] if place < len(mine) else None for mine in calls]
         usual = max(called, key=called.count)
         odd = [rank for rank, call in enumerate(called) if call != usual]
@@ -192,8 +194,10 @@ def mismatch(calls, begin):
     return None
 
 
-def compare_mismatch(student, calls, told, begin=1):
-    right, found = mismatch(calls, begin), student.run(run_mismatch, calls, begin)
+def compare_mismatch(student, calls, told, begin=1, lost=()):
+    """`lost` is how many of its oldest calls the recorder of each rank has no longer."""
+    lost = list(lost) or [0] * len(calls)
+    right, found = mismatch(calls, begin, lost), student.run(run_mismatch, calls, begin, lost)
     with case(f"With dumps of {len(calls)} ranks, {told}"):
         need(not isinstance(found, str), f"{found}. Return a number and a list of ranks, or None.")
         if right is None or found is None:
@@ -203,7 +207,9 @@ def compare_mismatch(student, calls, told, begin=1):
         number, odd = found
         shortest = begin + min(map(len, calls)) - 1
         why = ""
-        if number == right[0] - begin:
+        if number < begin + max(lost):
+            why = f" Rank {lost.index(max(lost))} has made that call, and its recorder has lost it."
+        elif number == right[0] - begin:
             why = " collective_seq_id is a call's number, not its place in the list."
         elif number >= shortest:
             why = " That is where the ranks stopped, not where they first differed."
@@ -226,3 +232,5 @@ def _(student):
 @recorder.fact("the same holds if the recorders have lost their oldest calls")
 def _(student):
     compare_mismatch(student, SKIPS, "of which the first call is number 2001", 2001)
+    told = "of which rank 1 has run ahead, and so has lost two more old calls"
+    compare_mismatch(student, AHEAD, told, 2001, lost=(1, 3, 1))

@@ -24,7 +24,8 @@ def first_mismatch(dumps):
     calls = [
         {e["collective_seq_id"]: (e["profiling_name"], e["input_sizes"]) for e in dump["entries"]} for dump in dumps
     ]
-    for number in sorted(set().union(*calls)):
+    all_have_it = max(min(mine) for mine in calls)  # an older number can be lost on some rank
+    for number in sorted(number for number in set().union(*calls) if number >= all_have_it):
         called = [mine.get(number) for mine in calls]
         usual = max(called, key=called.count)
         odd = [rank for rank, call in enumerate(called) if call != usual]
