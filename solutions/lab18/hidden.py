@@ -63,7 +63,7 @@ def _(student):
 
 @seen.ex2.fact("calls of other kinds and in other groups differ")
 def _(student):
-    scattered = JobCall("tensor", "reduce_scatter", [8192, 4096], seen.MLP)
+    scattered = JobCall("tensor", "reduce_scatter_single", [8192, 4096], seen.MLP)
     seen.compare_hang(student, 1, 4, JobHang(1, "other", 13, scattered), seed=23)
     seen.compare_hang(student, 3, 3, JobHang(4, "other", 11, LOAD), seed=24)
     elsewhere = JobCall("data", "all_reduce", [8192, 4096], seen.MLP)

@@ -15,6 +15,12 @@ from utils.kits.job_traces import job_groups
 AHEAD = 3  # calls that a host has launched beyond the one in which its GPU waits
 TICK = 2_000_000  # nanoseconds
 TORCH = "/usr/lib/python3.12/site-packages/torch/distributed"
+# What a program calls, where the recorder has another name for it.
+RECORDED = {
+    "all_gather_single": "_all_gather_base",
+    "reduce_scatter_single": "_reduce_scatter_base",
+    "barrier": "all_reduce_barrier",
+}
 
 
 class JobCall(NamedTuple):
@@ -145,6 +151,7 @@ def _dump(rank, members, calls, numbered, at, created, keep, kinds) -> dict[str,
             {"name": "train_step", "filename": "/app/train.py", "line": 48},
             {"name": "<module>", "filename": "/app/train.py", "line": 96},
         ]
+        recorded, made = RECORDED.get(call.name, call.name), 1_764_300_000_000_000_000 + begun
         output = list(call.sizes)
         if call.name == "all_gather_single":
             output[-1] *= len(members[name])
@@ -152,7 +159,7 @@ def _dump(rank, members, calls, numbered, at, created, keep, kinds) -> dict[str,
             {
                 **{"frames": frames, "record_id": record, "pg_id": int(name), "process_group": [name, kinds[name]]},
                 **{"collective_seq_id": number, "p2p_seq_id": 0, "op_id": record + 1, "is_p2p": False},
-                **{"profiling_name": f"nccl:{call.name}", "time_created_ns": 1_764_300_000_000_000_000 + begun},
+                **{"profiling_name": f"nccl:{recorded}", "time_created_ns": made},
                 **{"input_sizes": [list(call.sizes)], "input_dtypes": ["BFloat16"]},
                 **{"output_sizes": [output], "output_dtypes": ["BFloat16"]},
                 **{"state": state, "retired": state == "completed", "timeout_ms": 600_000},
