@@ -299,7 +299,7 @@ class SealedRun:
             try:
                 told = self.cluster().run(train_broken, self.program, self.compute)
             except RankError:
-                found.error = "no rank has finished a step for ten minutes"
+                found.error = "no rank can finish its step"
                 found.dumps = [pickle.loads(path.read_bytes()) for path in _by_rank(Path(folder).glob("dump_*"))]
                 return found
         found.seconds, found.losses, found.norms, found.memory, found.dumps = (
