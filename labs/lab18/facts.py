@@ -84,6 +84,7 @@ ex1 = lab.exercise(
     ],
     likely={
         "unhashable type": "A list cannot be a key of a dict. Process Group Ranks is text and can be one.",
+        "KeyError": "Do you count the events of a rank? They are not sorted: sort them by ts first.",
     },
 )
 
@@ -238,12 +239,18 @@ def need_share(diagnosis: dict, share: float, timeline: Timeline, seconds: float
         return
     why = "Add up what the cause adds to the run, and divide by the time of the whole run."
     means = [share * (1 - 1 / count) for count in (len(timeline.idle), timeline.alike())]
-    if diagnosis["cause"] == "network" and abs(mine - share - timeline.waited(ranks) / 1e6 / seconds) <= NEAR / 2:
+    waited = timeline.waited(ranks) / 1e6 / seconds if diagnosis["cause"] == "network" else 0.0
+    if waited > NEAR and share < mine <= share + waited + NEAR / 2:
         why = "The time that its ranks wait for their last one is in it. Begin to count when that one has arrived."
     elif abs(mine - share / (1 - share)) <= NEAR:
         why = "It is the share of a run without the cause. Divide by the time that the run takes now."
     elif abs(mine - 100 * share) <= 100 * NEAR:
         why = "It is in percent. Return a number from 0 to 1."
+    elif diagnosis["cause"] == "network" and mine < share:
+        why = (
+            "It is too small. If you use whole all-reduces: the other ranks wait for the slow group at the next "
+            "all-reduce, so their durations grow, too. Count from the last arrival, and add up all steps."
+        )
     elif abs(mine - share / steps) <= NEAR / steps:
         why = "It is about what one of the steps costs. Add up all steps."
     elif abs(mine - share * steps) <= NEAR * steps:
@@ -412,15 +419,17 @@ def why_line(dumps: list[dict], mine: dict, hang: JobHang) -> str:
     if hang.cause == "other" and not any(rank == hang.rank and evidence(e) == mine["line"] for rank, e in entries):
         return "This rank has no call from there."
     return (
-        "Look at the first number at which this rank's call differs. You need the line that the others called from."
+        "Look at the first number at which this rank's call differs. Compare lines, too. You need the line that the "
+        "others called from."
         if hang.cause == "skipped"
-        else "Look at the first number at which this rank's call differs. You need its own line."
+        else "Look at the first number at which this rank's call differs. Compare lines, too. You need its own line."
     )
 
 
 @ex2.fact("with one group of four ranks and a rank that died, rank, cause and line are right")
 def _(student):
     compare_hang(student, 1, 4, JobHang(2, "died", 16), seed=1)
+    compare_hang(student, 1, 4, JobHang(3, "died", 9), seed=7)
 
 
 @ex2.fact("with one group and a rank that calls another collective, or skips one")
@@ -706,7 +715,7 @@ def need_weights(rank, step, after, model, ranks, small):
             f"loss and norm are right in step {step + 1}, and {name} differs on rank {rank} from that of one device "
             f"after it. {kind} "
             + (
-                "The norm is below max_norm, so that no gradient is scaled."
+                "The norm is below max_norm, so that no gradient is scaled: the factor is at most 1."
                 if small
                 else "Is its gradient right, and clipped once by the norm of all?"
             ),
@@ -967,7 +976,8 @@ def run_lives(lab, count, every, steps, plan, seed):
         if isinstance(found, list) and all([isinstance(each, float) for each in found]):
             found = [float(each) for each in found]
         else:
-            found = kind_of(found) if not isinstance(found, list) else "a list of other things"
+            others = [one for one in found if not isinstance(one, float)] if isinstance(found, list) else []
+            found = f"a list with {kind_of(others[0])} in it" if others else kind_of(found)
         return {
             "returned": found,
             "killed": killed,
@@ -1046,7 +1056,7 @@ def compare_lives(student, plan, *, steps=11, every=3, begins=None, count=8, see
         need(
             began in begins,
             f"the run went on with step {began + 1}. If there is a save after each {every} steps, the last whole "
-            f"checkpoint is of step {max(begins)}.",
+            f"checkpoint is of step {max(begins)}. {lost_between(plan, began, begins)}".rstrip(),
         )
         same = all(np.array_equal(a, b) for a, b in zip(last["parameters"], alone["parameters"], strict=True))
         need(same, "the losses are right, and the last weights differ from those of a run without a kill.")
@@ -1056,6 +1066,12 @@ def compare_lives(student, plan, *, steps=11, every=3, begins=None, count=8, see
             f"in the end the folder has {sum(last['sizes'][-1]) / largest:.0f} checkpoints. Delete all but the last "
             "two, also those that a killed process has left behind.",
         )
+
+
+def lost_between(plan: list, began: int, begins) -> str:
+    if "file" in [stop[0] for stop, _ in plan if stop] and any(how for _, how in plan) and began < min(begins):
+        return "A whole one was deleted or renamed over before the next had its name. The other one was damaged."
+    return ""
 
 
 def need_alone(alone: dict, steps: int, every: int) -> None:
@@ -1076,7 +1092,7 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         need(
             kept[-1] <= max(kept[:3]),
             f"before step 2, {kept[1]} tensors were kept for a backward pass, and before the last step {kept[-1]}. "
-            "Which results keep them, although no backward pass will come?",
+            "Which tensor that you keep has its graph, although no backward pass will come?",
         )
         largest = max((max(each) for each in alone["sizes"] if each), default=0)
         need(largest, "no file was in the folder. Save after each `every` steps.")
@@ -1086,7 +1102,7 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         need(
             alone["synced"] >= saves,
             f"os.fsync was called {counted(alone['synced'], 'time')} for {saves} checkpoints. Without it, a rename "
-            "can reach the disk before the bytes of the file.",
+            "can reach the disk before the bytes of the file, and the machine can lose power in between.",
         )
         need(
             not late["renamed"],
@@ -1100,8 +1116,8 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         )
         need(
             not late["deleted"],
-            "an older checkpoint was deleted before os.fsync was called on the whole new one. A process that is "
-            "killed in between leaves one checkpoint, and it can be the damaged one.",
+            "an older checkpoint was deleted before os.fsync was called on the whole new one. A run that "
+            "ends in between leaves one checkpoint, and it can be the damaged one.",
         )
 
 
@@ -1129,3 +1145,15 @@ def _(student):
         compare_lives(
             student, [(("forward", 9), how), (None, "")], begins=[3], words=f"a kill in step 9 and damage ({how})"
         )
+    compare_lives(
+        student,
+        [(("forward", 9), "cut short"), (("file", 2), ""), (None, "")],
+        begins=[3, 6, 9],
+        words="a kill in step 9, damage (cut short) and a kill before a file is renamed or deleted",
+    )
+    compare_lives(
+        student,
+        [(("file", 4), "cut short"), (None, "")],
+        begins=[3, 6, 9],
+        words="a kill before a file is renamed or deleted, and damage (cut short)",
+    )

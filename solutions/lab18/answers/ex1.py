@@ -1250,6 +1250,95 @@ def slow_rank(traces):
     return {"cause": cause, "ranks": which, "share": cost / total}
 
 
+# %% wrong: network_by_whole_durations
+# Takes whole all-reduces for the network's time, with the waiting that is in them.
+
+import json
+from collections import Counter, defaultdict
+from statistics import median
+
+
+def slow_rank(traces):
+    kernels, calls, idle, ends = defaultdict(dict), defaultdict(dict), [], []
+    for rank, trace in enumerate(traces):
+        events = sorted((e for e in trace["traceEvents"] if e["cat"] == "kernel"), key=lambda e: e["ts"])
+        seen = Counter()
+        ends += [(events[0]["ts"], events[-1]["ts"] + events[-1]["dur"])]
+        idle.append(ends[-1][1] - ends[-1][0] - sum(e["dur"] for e in events))
+        for e in events:
+            group = e["args"].get("Process Group Ranks")
+            seen[e["name"], group] += 1
+            number = seen[e["name"], group]
+            if group is None:
+                kernels[e["name"], number][rank] = e["dur"]
+            else:
+                calls[e["args"]["In msg nelems"], number, group][rank] = e["ts"], e["ts"] + e["dur"]
+    total = max(end for _, end in ends) - min(start for start, _ in ends)
+
+    cost = defaultdict(float)
+    for took in kernels.values():
+        for rank in took:
+            cost["gpu", (rank,)] += took[rank] - median(took.values())
+    for rank in range(len(traces)):
+        cost["host", (rank,)] = idle[rank] - median(idle)
+    passing = defaultdict(dict)
+    for (size, number, group), spans in calls.items():
+        passing[size, number][group] = sum(end - start for start, end in spans.values()) / len(spans)
+    for took in passing.values():
+        for group in took:
+            cost["network", tuple(json.loads(group))] += took[group] - median(took.values())
+    cause, ranks = max(cost, key=cost.get)
+    return {"ranks": list(ranks), "cause": cause, "share": cost[cause, ranks] / total}
+
+
+# %% wrong: all_reduces_of_the_ranks_added_up
+# Adds up all all-reduces of each rank. The others wait for a slow group in their next one.
+
+import json
+from collections import Counter, defaultdict
+from statistics import median
+
+
+def slow_rank(traces):
+    kernels, calls, idle, ends = defaultdict(dict), defaultdict(dict), [], []
+    for rank, trace in enumerate(traces):
+        events = sorted((e for e in trace["traceEvents"] if e["cat"] == "kernel"), key=lambda e: e["ts"])
+        seen = Counter()
+        ends += [(events[0]["ts"], events[-1]["ts"] + events[-1]["dur"])]
+        idle.append(ends[-1][1] - ends[-1][0] - sum(e["dur"] for e in events))
+        for e in events:
+            group = e["args"].get("Process Group Ranks")
+            seen[e["name"], group] += 1
+            number = seen[e["name"], group]
+            if group is None:
+                kernels[e["name"], number][rank] = e["dur"]
+            else:
+                calls[e["args"]["In msg nelems"], number, group][rank] = e["ts"], e["ts"] + e["dur"]
+    total = max(end for _, end in ends) - min(start for start, _ in ends)
+
+    cost = defaultdict(float)
+    for took in kernels.values():
+        for rank in took:
+            cost["gpu", (rank,)] += took[rank] - median(took.values())
+    for rank in range(len(traces)):
+        cost["host", (rank,)] = idle[rank] - median(idle)
+    passing = defaultdict(dict)
+    for (size, number, group), spans in calls.items():
+        last = max(start for start, _ in spans.values())
+        passing[size, number][group] = max(end for _, end in spans.values()) - last
+    for took in passing.values():
+        for group in took:
+            cost["network", tuple(json.loads(group))] += took[group] - median(took.values())
+    cause, ranks = max(cost, key=cost.get)
+    if cause == "network":
+        spent = defaultdict(float)
+        for spans in calls.values():
+            for rank, (start, end) in spans.items():
+                spent[rank] += end - start
+        cost[cause, ranks] = median(spent[rank] for rank in ranks) - median(spent.values())
+    return {"ranks": list(ranks), "cause": cause, "share": cost[cause, ranks] / total}
+
+
 # %% right: by_a_table_of_costs
 # A table of costs by cause and ranks, with statistics.median.
 

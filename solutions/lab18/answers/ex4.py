@@ -1692,6 +1692,103 @@ def train(model, optimizer, batches, held_out, folder, every):
     return losses
 
 
+# %% wrong: older_ones_deleted_before_the_rename
+# Deletes the old checkpoint when the new one is written, and has not yet its name.
+
+import hashlib
+import io
+
+
+def save_whole(state, path):
+    content = io.BytesIO()
+    torch.save(state, content)
+    content = content.getvalue()
+    with open(path + ".part", "wb") as file:
+        file.write(hashlib.sha256(content).digest() + content)
+        file.flush()
+        os.fsync(file.fileno())
+    for old in checkpoints(os.path.dirname(path))[:-1]:
+        os.remove(old)
+    os.replace(path + ".part", path)
+
+
+def load_whole(path):
+    content = Path(path).read_bytes()
+    if hashlib.sha256(content[32:]).digest() != content[:32]:
+        return None
+    return torch.load(io.BytesIO(content[32:]))
+
+
+def checkpoints(folder):
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".pt"))
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    step, losses = 0, []
+    for path in reversed(checkpoints(folder)):
+        state = load_whole(path)
+        if state is not None:
+            step, losses = state["step"], state["losses"]
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+            break
+    for x, y in batches[step:]:
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        step += 1
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            state = {"step": step, "losses": losses}
+            state |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            save_whole(state, os.path.join(folder, f"{step:08}.pt"))
+            for path in checkpoints(folder)[:-2]:
+                os.remove(path)
+    return losses
+
+
+# %% wrong: the_last_becomes_the_one_before
+# Renames the newest checkpoint to be the one before, also where it is damaged and the one before is whole.
+
+import hashlib
+import io
+
+
+def load_whole(path):
+    content = Path(path).read_bytes() if os.path.exists(path) else b""
+    if hashlib.sha256(content[32:]).digest() != content[:32]:
+        return None
+    return torch.load(io.BytesIO(content[32:]))
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    latest, previous = os.path.join(folder, "latest.pt"), os.path.join(folder, "previous.pt")
+    losses = []
+    state = load_whole(latest) or load_whole(previous)
+    if state:
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        losses = state["losses"]
+    for x, y in batches[len(losses) :]:
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if len(losses) % every == 0:
+            content = io.BytesIO()
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}, content)
+            with open(latest + ".new", "wb") as file:
+                file.write(hashlib.sha256(content.getvalue()).digest() + content.getvalue())
+                file.flush()
+                os.fsync(file.fileno())
+            if os.path.exists(latest):
+                os.replace(latest, previous)
+            os.replace(latest + ".new", latest)
+    return losses
+
+
 # %% right: numbered_files
 # A checksum before the content, numbered files, the newest whole one first.
 
