@@ -43,6 +43,15 @@ def straggler(starts):
     return waited.index(max(waited)), max(waited)
 
 
+# %% wrong: largest_sum_of_starts
+# Adds up when each rank came, over all collectives.
+
+def straggler(starts):
+    sums = [sum(times) for times in zip(*starts)]
+    rank = sums.index(max(sums))
+    return rank, sum(max(ranks) - start for ranks in starts for start in ranks if ranks.index(max(ranks)) == rank)
+
+
 # %% right: in_a_dict
 # A dict of sums.
 

@@ -33,6 +33,30 @@ def unequal(gradients, sharded):
     return [n for n in first if n not in sharded and all(torch.equal(first[n], g[n]) for g in gradients)]
 
 
+# %% wrong: nearly_equal
+# Takes what is close for equal.
+
+def unequal(gradients, sharded):
+    first = gradients[0]
+    return [n for n in first if n not in sharded and not all(torch.allclose(first[n], g[n]) for g in gradients)]
+
+
+# %% wrong: norms
+# Compares norms. Other numbers can have the same.
+
+def unequal(gradients, sharded):
+    first = gradients[0]
+    return [n for n in first if n not in sharded and any(first[n].norm() != g[n].norm() for g in gradients)]
+
+
+# %% wrong: two_and_two
+# Compares rank 0 with 1 and rank 2 with 3.
+
+def unequal(gradients, sharded):
+    pairs = list(zip(gradients[::2], gradients[1::2]))
+    return [n for n in gradients[0] if n not in sharded and any(not torch.equal(a[n], b[n]) for a, b in pairs)]
+
+
 # %% right: pairs
 # Compares neighbours.
 

@@ -20,6 +20,7 @@ last = lab.exercise(
 OFTEN = [[0.0, 0.1, 0.0], [1.0, 1.2, 1.1], [2.0, 2.1, 2.0], [3.0, 3.0, 4.5]]
 FOUR = [[0.0, 0.0, 0.0, 3.0], [5.0, 4.0, 4.5, 5.5], [6.0, 9.0, 6.0, 6.5], [10.0, 10.0, 10.0, 11.0]]
 FIRST = [[2.0, 1.0], [5.0, 3.0], [6.0, 6.5]]
+EARLY = [[0.0, 9.0, 10.5], [30.0, 29.0, 20.0]]  # rank 1 has the largest sum of starts, and never comes last
 
 
 def run_straggler(lab, starts):
@@ -48,12 +49,15 @@ def compare_straggler(student, starts):
         need(not isinstance(found, str), f"{found}. Return a rank and seconds.")
         rank, seconds = found
         own = [sum(max(ranks) - ranks[r] for ranks in starts) for r in range(len(sums))]
+        whole = [sum(ranks[r] for ranks in starts) for r in range(len(sums))]
         counts = [sum(ranks.index(max(ranks)) == r for ranks in starts) for r in range(len(sums))]
         why = ""
         if rank == own.index(max(own)):
             why = f" Rank {rank} waited longest: it is not the cause."
         elif rank == counts.index(max(counts)):
             why = f" Rank {rank} came last most often, but by little."
+        elif rank == whole.index(max(whole)):
+            why = f" Rank {rank} has the largest sum of starts. Compare the ranks in each collective, and add up then."
         need(rank == right, f"the others waited longest for rank {right}, but you returned {rank}.{why}")
         need(
             abs(seconds - sums[right]) < 1e-6,
@@ -65,6 +69,7 @@ def compare_straggler(student, starts):
 @last.fact("it is the rank that the others waited for longest, and for how long they did")
 def _(student):
     compare_straggler(student, FOUR)
+    compare_straggler(student, EARLY)
 
 
 @last.fact("the same holds if another rank comes last more often, or comes first")
@@ -87,7 +92,7 @@ same = lab.exercise(
 )
 
 
-def run_unequal(lab, ranks, differ, sharded):
+def run_unequal(lab, ranks, differ, sharded, how):
     import torch
 
     from utils.exercises.facts.probes import kind_of
@@ -98,7 +103,11 @@ def run_unequal(lab, ranks, differ, sharded):
         mine = {}
         for place, name in enumerate(names):
             mine[name] = torch.arange(4.0) - 1.5 + place
-            if [rank, name] in differ:
+            if [rank, name] in differ and how == "in their order":
+                mine[name] = mine[name][[3, 2, 1, 0]]
+            elif [rank, name] in differ and how == "in a last bit":
+                mine[name][3] += 2.0**-21  # of 4.5
+            elif [rank, name] in differ:
                 mine[name][place % 4] += 1e-3
             elif name in sharded:
                 mine[name] += rank
@@ -109,10 +118,10 @@ def run_unequal(lab, ranks, differ, sharded):
     return sorted(str(name) for name in found)
 
 
-def compare_unequal(student, ranks, differ, sharded=("q.weight",)):
-    found = student.run(run_unequal, ranks, [list(one) for one in differ], list(sharded))
+def compare_unequal(student, ranks, differ, sharded=("q.weight",), how="in a number"):
+    found = student.run(run_unequal, ranks, [list(one) for one in differ], list(sharded), how)
     right = sorted({name for _, name in differ})
-    told = "; ".join(f"{name} differs on rank {rank}" for rank, name in differ) or "equal replicas"
+    told = "; ".join(f"{name} differs on rank {rank}, {how}" for rank, name in differ) or "equal replicas"
     with case(f"On {ranks} ranks ({told})"):
         need(not isinstance(found, str), f"{found}. Return a list of names.")
         wrong = [name for name in found if name in sharded]
@@ -123,12 +132,15 @@ def compare_unequal(student, ranks, differ, sharded=("q.weight",)):
 @same.fact("it names the replicated weights whose gradients differ between two ranks")
 def _(student):
     compare_unequal(student, 2, [(1, "norm1.weight"), (1, "norm2.weight")])
+    compare_unequal(student, 2, [(1, "norm1.weight")], how="in their order")
+    compare_unequal(student, 2, [(0, "norm2.weight")], how="in a last bit")
 
 
 @same.fact("the same holds on four ranks, whichever rank differs, and if none does")
 def _(student):
     compare_unequal(student, 4, [(2, "head.weight"), (3, "norm1.weight")])
     compare_unequal(student, 3, [(0, "norm2.weight")], ("q.weight", "embed.weight"))
+    compare_unequal(student, 4, [(2, "norm1.weight"), (3, "norm1.weight")])
     compare_unequal(student, 2, [])
 
 
