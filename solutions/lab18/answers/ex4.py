@@ -2020,3 +2020,60 @@ def train(model, optimizer, batches, held_out, folder, every):
             if name.startswith("unfinished"):
                 os.unlink(os.path.join(folder, name))
     return losses
+
+
+# %% right: folder_synced_too
+# Also syncs the folder after the rename, so that the new name survives, too.
+
+import hashlib
+import io
+
+
+def save_whole(state, path):
+    content = io.BytesIO()
+    torch.save(state, content)
+    content = content.getvalue()
+    with open(path + ".part", "wb") as file:
+        file.write(hashlib.sha256(content).digest() + content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".part", path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def load_whole(path):
+    content = Path(path).read_bytes()
+    if hashlib.sha256(content[32:]).digest() != content[:32]:
+        return None
+    return torch.load(io.BytesIO(content[32:]))
+
+
+def checkpoints(folder):
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".pt"))
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    step, losses = 0, []
+    for path in reversed(checkpoints(folder)):
+        state = load_whole(path)
+        if state is not None:
+            step, losses = state["step"], state["losses"]
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+            break
+    for x, y in batches[step:]:
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        step += 1
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            state = {"step": step, "losses": losses}
+            state |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            save_whole(state, os.path.join(folder, f"{step:08}.pt"))
+            for path in checkpoints(folder)[:-2]:
+                os.remove(path)
+    return losses
