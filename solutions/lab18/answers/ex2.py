@@ -1712,6 +1712,57 @@ def why_it_hangs(dumps):
             return {"rank": dump["rank"], "cause": "absent", "line": line}
 
 
+# %% wrong: barriers_left_out
+# Leaves barriers out, because they move no data. A rank can be alone in one.
+
+import json
+from collections import Counter, defaultdict
+
+
+def line_of(entry):
+    frame = next(frame for frame in entry["frames"] if "/torch/" not in frame["filename"])
+    return f"{frame['filename']}:{frame['line']}"
+
+
+def call_of(entry):
+    return entry["profiling_name"], str(entry["input_sizes"]), line_of(entry)
+
+
+def why_it_hangs(dumps):
+    members, table = {}, defaultdict(dict)
+    for dump in dumps:
+        for name, group in dump["pg_config"].items():
+            members[name] = json.loads(group["ranks"])
+        for entry in dump["entries"]:
+            if "barrier" in entry["profiling_name"]:
+                continue
+            table[entry["process_group"][0], entry["collective_seq_id"]][dump["rank"]] = entry
+
+    for group, number in sorted(table, key=lambda key: key[1]):
+        calls = {rank: call_of(entry) for rank, entry in table[group, number].items()}
+        usual, _ = Counter(calls.values()).most_common(1)[0]
+        for rank, call in calls.items():
+            if call != usual:
+                later = {
+                    call_of(entry)
+                    for (name, other), entries in table.items()
+                    for one, entry in entries.items()
+                    if name == group and other > number and one != rank
+                }
+                if call in later:
+                    return {"rank": rank, "cause": "skipped", "line": usual[2]}
+                return {"rank": rank, "cause": "other", "line": call[2]}
+
+    waiting = [entry for dump in dumps for entry in dump["entries"] if entry["state"] == "started"]
+    line = line_of(min(waiting, key=lambda entry: entry["time_created_ns"]))
+    dead = {rank for ranks in members.values() for rank in ranks} - {dump["rank"] for dump in dumps}
+    if dead:
+        return {"rank": dead.pop(), "cause": "died", "line": line}
+    for dump in dumps:
+        if all(entry["state"] == "completed" for entry in dump["entries"]):
+            return {"rank": dump["rank"], "cause": "absent", "line": line}
+
+
 # %% right: by_a_table
 # A table by group and number, with Counter.
 
