@@ -2025,55 +2025,59 @@ def train(model, optimizer, batches, held_out, folder, every):
 # %% right: folder_synced_too
 # Also syncs the folder after the rename, so that the new name survives, too.
 
-import hashlib
-import io
+import zlib
+from io import BytesIO
 
 
-def save_whole(state, path):
-    content = io.BytesIO()
-    torch.save(state, content)
-    content = content.getvalue()
-    with open(path + ".part", "wb") as file:
-        file.write(hashlib.sha256(content).digest() + content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".part", path)
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
+class Safe:
+    """The two newest checkpoints in a folder: four bytes of a checksum, then what torch.save writes."""
 
+    def __init__(self, where):
+        self.where = Path(where)
 
-def load_whole(path):
-    content = Path(path).read_bytes()
-    if hashlib.sha256(content[32:]).digest() != content[:32]:
-        return None
-    return torch.load(io.BytesIO(content[32:]))
+    def newest_first(self):
+        return sorted(self.where.glob("step*.ckpt"), key=lambda p: int(p.stem[4:]), reverse=True)
 
+    def put(self, number, **everything):
+        memory = BytesIO()
+        torch.save(everything, memory)
+        packed = memory.getvalue()
+        half = self.where / "half"
+        with half.open("wb") as out:
+            out.write(zlib.crc32(packed).to_bytes(4, "big"))
+            out.write(packed)
+            out.flush()
+            os.fsync(out)
+        half.rename(self.where / f"step{number}.ckpt")
+        handle = os.open(self.where, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        for old in self.newest_first()[2:]:
+            old.unlink()
 
-def checkpoints(folder):
-    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".pt"))
+    def get(self):
+        for candidate in self.newest_first():
+            raw = candidate.read_bytes()
+            if len(raw) > 4 and int.from_bytes(raw[:4], "big") == zlib.crc32(raw[4:]):
+                return torch.load(BytesIO(raw[4:]))
 
 
 def train(model, optimizer, batches, held_out, folder, every):
-    step, losses = 0, []
-    for path in reversed(checkpoints(folder)):
-        state = load_whole(path)
-        if state is not None:
-            step, losses = state["step"], state["losses"]
-            model.load_state_dict(state["model"])
-            optimizer.load_state_dict(state["optimizer"])
-            break
-    for x, y in batches[step:]:
-        optimizer.zero_grad()
-        model(x, y).backward()
+    safe = Safe(folder)
+    found = safe.get() or {"done": 0, "seen": []}
+    seen = found["seen"]
+    if found["done"]:
+        model.load_state_dict(found["weights"])
+        optimizer.load_state_dict(found["moments"])
+    for done, (x, y) in enumerate(batches[found["done"] :], found["done"] + 1):
+        model.zero_grad()
+        loss = model(x, y)
+        loss.backward()
         optimizer.step()
-        step += 1
         with torch.no_grad():
-            losses.append(model(*held_out).item())
-        if step % every == 0:
-            state = {"step": step, "losses": losses}
-            state |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            save_whole(state, os.path.join(folder, f"{step:08}.pt"))
-            for path in checkpoints(folder)[:-2]:
-                os.remove(path)
-    return losses
+            seen.append(float(model(*held_out)))
+        if done % every == 0:
+            safe.put(done, done=done, seen=seen, weights=model.state_dict(), moments=optimizer.state_dict())
+    return seen
