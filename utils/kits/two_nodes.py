@@ -7,8 +7,7 @@ shapes, time and memory there and no values.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor, distribute_tensor
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import simgpu
 from simgpu.threads import on_gpus
@@ -145,16 +143,6 @@ def train(
     peaks = [gpus.max_memory_allocated(place) for place in places]
     times = (min(begun), max([*ended, *(event.end for event in events)])) if begun else (0.0, 0.0)
     return Run(results, peaks, Timeline(tuple(places), events, *times, source=f"simulated: {simgpu.describe()}"))
-
-
-@contextmanager
-def each_update(note: Callable[..., None]) -> Iterator[None]:
-    """Within it, `note(optimizer, args, kwargs)` is called after each step of an optimizer of torch.optim."""
-    noting = register_optimizer_step_post_hook(note)
-    try:
-        yield
-    finally:
-        noting.remove()
 
 
 def undivided(sizes: Sizes, batches: list[Batch]) -> tuple[list[float], dict[str, torch.Tensor]]:
