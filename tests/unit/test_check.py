@@ -49,6 +49,19 @@ def test_a_wrong_answer_shows_the_first_fact_that_fails_and_how_to_get_a_hint():
         verdict.require()
 
 
+def test_the_check_after_raises_raises_where_the_answer_is_wrong_and_no_later_one():
+    namespace = {"make_layers": both_on_the_first}
+    check = checker("lab01", namespace)
+    check.raises()
+    with pytest.raises(AssertionError, match="ex1 not yet"):
+        check("ex1")
+    assert not check("ex1").passed
+    namespace["make_layers"] = right_layers
+    check.raises()
+    assert check("ex1").passed
+    assert check.last.require() == 1
+
+
 def test_a_right_answer_on_a_machine_of_shapes_is_not_told_that_it_is_wrong():
     check = checker("lesson08", {"pipelined": pipelined})
     assert check("pipelined").passed
@@ -300,10 +313,11 @@ def test_the_scoreboard_counts_points():
 
 def test_while_grading_nothing_is_checked(monkeypatch):
     monkeypatch.setenv("COURSE_GRADING", "1")
-    result = checker("lab01", {})("ex1")
-    assert isinstance(result, NotChecked)
-    assert "will check it afterwards" in repr(result)
-    result.require()
+    check = checker("lab01", {})
+    check.raises()
+    assert isinstance(check("ex1"), NotChecked)
+    assert "will check it afterwards" in repr(check("ex1"))
+    check.last.require()
 
 
 # --- plain data ---------------------------------------------------------------------------------------------

@@ -200,24 +200,39 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def checker(lab_name: str, namespace: dict):
-    """A `check` function for one lab: `check("ex1")` judges that exercise, `check()` all of them.
+class Checker:
+    """`check` of one lab: `check("ex1")` judges that exercise, `check()` all of them.
 
-    `namespace` is the notebook's `globals()`. Raises FileNotFoundError where there is no such lab.
+    `last` is the verdict of the last check of one exercise, None before the first.
     """
-    if os.environ.get(GRADING):
-        return lambda *_, **__: NotChecked()
-    lab = load_lab(lab_name)
 
-    def check(exercise: str | None = None, hints: int = 0):
+    def __init__(self, lab: Lab, namespace: dict):
+        self._lab = lab
+        self._namespace = namespace
+        self._raises = False
+        self.last: Verdict | None = None
+
+    def __call__(self, exercise: str | None = None, hints: int = 0) -> Verdict | Scoreboard:
         if exercise is None:
-            return Scoreboard(lab, [verdict(each, 0) for each in lab.exercises.values()])
-        if exercise not in lab.exercises:
-            raise ValueError(f"{lab.name} has no exercise {exercise!r}. It has: {', '.join(lab.exercises)}")
-        return verdict(lab.exercises[exercise], hints)
+            return Scoreboard(self._lab, [self._judge(each, 0) for each in self._lab.exercises.values()])
+        if exercise not in self._lab.exercises:
+            raise ValueError(f"{self._lab.name} has no exercise {exercise!r}. It has: {', '.join(self._lab.exercises)}")
+        raises, self._raises = self._raises, False
+        self.last = self._judge(self._lab.exercises[exercise], hints)
+        if raises:
+            self.last.require()
+        return self.last
 
-    def verdict(exercise: Exercise, hints: int) -> Verdict:
-        student = LocalStudent(namespace, [str(device) for device in devices(2, quiet=True)])
+    def raises(self) -> None:
+        """The next check of an exercise raises AssertionError where nothing of it passed.
+
+        For nbgrader, which grades by what raises.
+        """
+        self._raises = True
+
+    def _judge(self, exercise: Exercise, hints: int) -> Verdict:
+        lab = self._lab
+        student = LocalStudent(self._namespace, [str(device) for device in devices(2, quiet=True)])
         with one_thread():
             found = Verdict(lab.name, exercise, judge(exercise, student), hints)
         if any(NO_VALUES in finding.found for finding in found.findings):
@@ -233,7 +248,25 @@ def checker(lab_name: str, namespace: dict):
             found.score = exercise.par.score(student)
         return found
 
-    return check
+
+class CheckedLater:
+    """`check` while the grader runs the notebook: it judges nothing."""
+
+    last = NotChecked()
+
+    def __call__(self, *_, **__) -> NotChecked:
+        return self.last
+
+    def raises(self) -> None:
+        """Nothing is judged, so nothing raises."""
+
+
+def checker(lab_name: str, namespace: dict) -> Checker | CheckedLater:
+    """The `check` of one lab.
+
+    `namespace` is the notebook's `globals()`. Raises FileNotFoundError where there is no such lab.
+    """
+    return CheckedLater() if os.environ.get(GRADING) else Checker(load_lab(lab_name), namespace)
 
 
 def tasks(lesson: str, namespace: dict):
