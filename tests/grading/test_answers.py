@@ -5,8 +5,8 @@ The answers are data: solutions/lab01/answers/ex2.py has what students write in 
 Each is judged alone, in a fork of a process that is warm (support/judging.py), with looks as strict as a submission
 meets: its own exercise, and every exercise that reads a name which the answer can change. Exercises that share
 nothing with it are not judged again for each answer. test_sealed_kernels.py judges all exercises of a few notebooks in
-real kernels. `make test` judges the first answer that fails each fact, and the right ones, most of them in their own
-exercise alone (support/tiers.py).
+real kernels. `make test` judges the first answer that fails each fact and the first right one of each exercise, most of
+them in their own exercise alone, and leaves the capstone to `make test-more` (support/tiers.py).
 """
 
 from collections import Counter
@@ -19,11 +19,12 @@ from tests.support.misconceptions import WRITE_AGAIN, is_known, known, row
 from tests.support.names import bound
 from tests.support.notebooks import LABS, ROOT, grade_id, notebook_with
 from tests.support.parts import read_parts
-from tests.support.tiers import THOROUGH, is_first, is_first_of_its_exercise
+from tests.support.tiers import CAPSTONE, THOROUGH, is_first, is_first_of_its_lab
 from utils.exercises.facts import load_lab
 
 GROUPED = {lab: pytest.mark.xdist_group(f"answers of {lab}") for lab in LABS}
-EACH_LAB = [pytest.param(lab, id=lab, marks=GROUPED[lab]) for lab in LABS]
+DEAR = {CAPSTONE: [THOROUGH]}  # marks of all that judges there
+EACH_LAB = [pytest.param(lab, id=lab, marks=[GROUPED[lab], *DEAR.get(lab, [])]) for lab in LABS]
 
 
 def param(answer, *marks):
@@ -50,8 +51,8 @@ KEEPS = {
     ("lab19", "ex2", "shards_over_all_ranks"): 2,
     ("lab19", "ex2", "reduces_each_micro_batch_between_nodes"): 3,
 }
-IN_ALL_EXERCISES = [param(one) if is_first_of_its_exercise(one) else param(one, THOROUGH) for one in ANSWERS]
-IN_ITS_OWN = [param(one) for one in ANSWERS if is_first(one) and not is_first_of_its_exercise(one)]
+IN_ALL_EXERCISES = [param(one) if is_first_of_its_lab(one) else param(one, THOROUGH) for one in ANSWERS]
+IN_ITS_OWN = [param(one) for one in ANSWERS if is_first(one) and not is_first_of_its_lab(one)]
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +84,10 @@ def look_at(answer, lost):
 
 @pytest.mark.parametrize(
     ("name", "points"),
-    [pytest.param(name, points, id="-".join(name), marks=GROUPED[name[0]]) for name, points in KEEPS.items()],
+    [
+        pytest.param(name, points, id="-".join(name), marks=[GROUPED[name[0]], *DEAR.get(name[0], [])])
+        for name, points in KEEPS.items()
+    ],
 )
 def test_a_wrong_answer_keeps_the_points_of_the_parts_that_hold(judge, name, points):
     lab, exercise, answer = name

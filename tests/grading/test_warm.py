@@ -166,6 +166,7 @@ def test_where_none_can_be_kept_alive_each_kernel_is_a_fresh_process(monkeypatch
         assert not hasattr(student._kernel._process, "processes")
 
 
+@THOROUGH  # a cheaper one: no sandbox
 def test_where_sandboxes_cannot_be_forked_each_kernel_is_a_fresh_process(monkeypatch):
     monkeypatch.setattr(sandbox, "no_forks", lambda: "mount: Operation not permitted")
     monkeypatch.setattr(kernel, "kernel_fork_server", None)
@@ -173,6 +174,7 @@ def test_where_sandboxes_cannot_be_forked_each_kernel_is_a_fresh_process(monkeyp
         assert student.run(seven) == 7
 
 
+@THOROUGH  # a cheaper one: nothing is lost
 def test_nothing_is_left_when_a_fork_server_is_closed():
     warm = provisioner.KernelForkServer(kernel._environment(places.HOME))
     warm.wait_until_ready(120)

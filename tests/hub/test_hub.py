@@ -171,6 +171,7 @@ def test_the_hub_and_what_serves_all_come_before_students(hub, bob):
     assert {process.nice() for process in (psutil.Process(hub.process.pid), proxy, warm)} == {kernel - NICE}
 
 
+@pytest.mark.thorough  # a cheaper one: ranks in a room, below
 def test_torchrun_and_its_workers_are_forked_from_the_warm_process(bob):
     code = """
 import os, subprocess, sys
@@ -304,6 +305,7 @@ print(ask(kernel, None))
     ]
 
 
+@pytest.mark.thorough  # a cheaper one: a killed hub, below
 def test_a_killed_warm_process_ends_no_kernel_and_comes_back(hub, ann):
     ann.run("kept = 1")
     hub.warm_process().kill()
@@ -367,6 +369,7 @@ def test_the_instructors_page_shows_what_checks_said(hub, ann, bob):
     assert "Your instructor sees which exercises" in told
 
 
+@pytest.mark.thorough  # cheaper ones of the instructor's page, above
 def test_what_was_graded_is_seen_by_its_student_and_the_instructor(hub, ann, bob, tmp_path):
     options = ["--hub", hub.folder, "--out", tmp_path / "graded", "--give-back"]
     command = [sys.executable, "-m", "utils.course", "grade", "lab01", *map(str, options)]
@@ -458,6 +461,7 @@ def test_a_killed_proxy_comes_back(hub, ann):
     assert hub.student("ann").api("GET", f"kernels/{ann.kernel}").status_code == 200
 
 
+@pytest.mark.thorough  # a cheaper one: the line itself, in tests/unit/test_line.py
 def test_where_memory_is_full_servers_wait_in_line(tmp_path):
     hub = AHub(tmp_path, ["ann", "bob"], free_gib=100_000)
     try:

@@ -33,6 +33,7 @@ def test_a_slow_adapter_makes_no_rank_late():
     assert waited(four) < 1e-3 * four.timeline.span
 
 
+@THOROUGH  # lesson 18 makes this run
 def test_norms_left_out_are_all_that_differs_and_their_sum_is_right():
     alone, split = broken_run("C", tensor=1), broken_run("C")
     right = broken_run("C", norms_left_out=False)
@@ -54,6 +55,7 @@ def test_a_norm_that_counts_replicas_is_too_large():
     assert twice.norms[0][0] > 1.2 * right.norms[0][0]
 
 
+@THOROUGH  # lesson 18 makes this run
 def test_a_replica_with_fewer_batches_differs_first():
     hung = broken_run("D")
     assert hung.error

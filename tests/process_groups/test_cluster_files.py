@@ -106,6 +106,7 @@ needs_processes = [
 class TestRun:
     pytestmark = needs_processes
 
+    @THOROUGH  # a cheaper one: what the batch script starts, above
     def test_the_batch_script_trains_as_one_process_does(self, stand_ins, alone, tmp_path):
         slurm = {
             "SLURM_JOB_NODELIST": "node[1-2]", "SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "1",

@@ -43,6 +43,7 @@ def last_losses(told):
     return list({step: loss for _, _, step, loss in told}.values())
 
 
+@THOROUGH  # a cheaper one: lesson 13 kills a worker and goes on, in its cells
 def test_after_a_worker_was_killed_all_go_on_as_if_nothing_had_been(tmp_path):
     run = torchrun(tmp_path, "worker", "--standalone", "--nnodes=1", "--nproc-per-node=2", "--max-restarts=2")
     output, _ = run.communicate(timeout=280)

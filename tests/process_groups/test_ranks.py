@@ -292,6 +292,7 @@ def kills_what_has_forked_it():
     time.sleep(600)
 
 
+@THOROUGH  # a cheaper one: where the fork server has died, below
 def test_no_rank_outlives_what_has_forked_it_and_the_next_run_starts_another(capsys):
     with pytest.raises(RuntimeError, match="the process that starts the ranks has ended: run this again"):
         ranks(2).run(kills_what_has_forked_it)

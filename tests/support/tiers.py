@@ -5,9 +5,9 @@ A test with the marker `thorough` is in `make test-more` only: it claims once mo
 
 * wrong answers: the first of its page that fails a fact first, for each fact that one fails first.
   (solutions/lab01/misconceptions.json says which fact a wrong answer fails first.)
-* right answers: all, and one of each exercise of the capstone, where each costs many seconds.
-* of these, in all exercises that they can change: the first right and the first wrong one of each exercise. The others
-  in their own exercise only, as are all of the capstone.
+* right answers: the first of each exercise, which is judged by every fact. The model answers are right ones, too.
+* of these, in all exercises that they can change: the first wrong one of each lab. The others in their own exercise.
+* of the capstone none: an answer takes five to fifteen seconds there. nbval runs its model answers.
 * attacks: those in the table of tests/attacks/README.md, one or more for each promise of the guide for instructors.
 
 tests/unit/test_tiers.py holds it.
@@ -26,7 +26,6 @@ from .notebooks import ROOT
 
 THOROUGH = pytest.mark.thorough
 CAPSTONE = "lab19"
-RIGHT_OF_THE_CAPSTONE = 1  # of each exercise; its model answer is right, too
 ATTACKS = ROOT / "tests" / "attacks"
 ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<attacks>(?:`\w+`(?:, )?)+) \|$", re.MULTILINE)
 
@@ -34,15 +33,16 @@ ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<attacks>(?:`\w+`(?:, )?)+) \|$"
 @cache
 def first_answers(lab: str) -> frozenset[tuple[str, str, str]]:
     """(exercise, verdict, name) of a lab's answers that `make test` judges."""
+    if lab == CAPSTONE:
+        return frozenset()
     of_fact: dict[tuple[str, str], str] = {}
     for row in known(lab):
         of_fact.setdefault((row["exercise"], row["claim"]), row["answer"])
     wrong = {(exercise, "wrong", name) for (exercise, _), name in of_fact.items()}
-    right: dict[str, list[str]] = {}
+    right: dict[str, str] = {}
     for answer in answers_of(lab, "right"):
-        right.setdefault(answer.exercise, []).append(answer.name)
-    most = RIGHT_OF_THE_CAPSTONE if lab == CAPSTONE else None
-    return frozenset(wrong | {(exercise, "right", name) for exercise, names in right.items() for name in names[:most]})
+        right.setdefault(answer.exercise, answer.name)
+    return frozenset(wrong | {(exercise, "right", name) for exercise, name in right.items()})
 
 
 def is_first(answer: Answer) -> bool:
@@ -51,17 +51,13 @@ def is_first(answer: Answer) -> bool:
 
 
 @cache
-def _first_of_exercises(lab: str) -> frozenset[Answer]:
-    found: dict[tuple[str, str], Answer] = {}
-    for verdict in ("wrong", "right"):
-        for answer in filter(is_first, answers_of(lab, verdict)):
-            found.setdefault((answer.exercise, verdict), answer)
-    return frozenset(found.values())
+def _first_wrong(lab: str) -> Answer | None:
+    return next(filter(is_first, answers_of(lab, "wrong")), None)
 
 
-def is_first_of_its_exercise(answer: Answer) -> bool:
+def is_first_of_its_lab(answer: Answer) -> bool:
     """Whether `make test` judges every exercise that this answer can change, and not only its own."""
-    return answer.lab != CAPSTONE and answer in _first_of_exercises(answer.lab)
+    return answer == _first_wrong(answer.lab)
 
 
 @cache

@@ -166,6 +166,7 @@ def test_a_wheel_that_arrives_broken_is_no_end(place, tmp_path):
     assert place.has() == USUAL
 
 
+@THOROUGH  # a cheaper one: what the Python has is kept, below
 @pytest.mark.slow
 def test_where_there_is_no_uv_pip_installs_the_usual_build(place, tmp_path):
     shutil.rmtree(tmp_path / "usual" / "uv")

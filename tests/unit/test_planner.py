@@ -114,6 +114,7 @@ def test_offloaded_activations_are_the_inputs_of_blocks(model):
     assert set(both.host) == {"weights", "gradients", "optimizer", "activations"}
 
 
+@THOROUGH  # a cheaper one: the best are simulated, below
 @pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python")
 def test_an_offloaded_layout_comes_near_to_simulation(model):
     layout = Layout(shard=8, rows=4, recompute="full", offload="both")
@@ -484,6 +485,7 @@ def test_shards_in_a_node_leave_room_for_tensor_parallelism():
     assert unsharded[0] == unsharded[1]
 
 
+@THOROUGH  # lesson 13 plans both
 def test_the_network_decides_between_the_two_plans_of_lesson_13():
     """Unrestricted, FSDP over everything wins at 400 and 200 Gb/s and loses to a pipeline at 100."""
     large = llama(

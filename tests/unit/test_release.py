@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from tests.support.notebooks import LABS, ROOT, grade_id, run_here, source_of
+from tests.support.tiers import THOROUGH
 from utils.common.errors import Problem
 from utils.common.settings import GRADING
 from utils.course.release import (
@@ -332,6 +333,7 @@ def test_a_solution_among_the_lessons_stops_the_bundle(tmp_path):
     assert not list(tmp_path.glob(".bundle*"))
 
 
+@THOROUGH  # a cheaper one: what is in it, above
 @pytest.mark.slow
 def test_the_bundle_is_enough_to_check_and_too_little_to_grade(tmp_path):
     """In the unpacked zip a learner can check; `course grade` says in one line that it needs the full course."""
