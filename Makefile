@@ -20,6 +20,8 @@ UV_ARGS ?=
 PYTEST = $(BIN)/python -m pytest -n auto --dist loadgroup
 # One cell may take this many seconds before nbval calls it stuck (its own default is 2000).
 CELL_TIMEOUT ?= 300
+# Where this is set, as in many container images, each process compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # One thread a kernel: several run at once, one notebook in each.
 NBVAL = PYTHONPATH="$(SOURCES)" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) -p no:cacheprovider -p tools.nbval_kernels
 NBVAL_CUDA = $(subst tools.nbval_kernels,tests.support.as_cuda,$(NBVAL))
