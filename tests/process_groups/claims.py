@@ -343,7 +343,7 @@ def fsdp_gathers_each_layer_twice_and_scatters_its_gradients_once():
     assert sum(number for name, number in found.items() if "reduce_scatter" in name) == 2, found
 
 
-@claim("12: shards-end", "explanation 12/3")
+@claim("12: shards-end", "explanation 12/2")
 def fsdp_scatters_gradients_after_each_micro_batch_unless_told_not_to():
     pieces, whole = share(batch()).split(2), network()
     backward(whole, batch())
