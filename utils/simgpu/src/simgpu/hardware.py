@@ -384,10 +384,21 @@ class Machine:
         settings = self.known_settings
         return at_share(settings.network, min(share_of(settings.faults, node) for node in nodes))
 
-    def communicate(self, gpu: Gpu, name: str, ready: float, end: float, size: int, launched: float, among: str):
+    def communicate(
+        self,
+        gpu: Gpu,
+        name: str,
+        ready: float,
+        end: float,
+        size: int,
+        launched: float,
+        among: str,
+        whence: origin.Origin | None = None,
+    ) -> None:
         """A collective, or one end of a message, which has been given its times. `among`: the ranks, in words."""
         if self.log is not None:
-            entry = (gpu.index, NETWORK_STREAM, name, "comm", ready, end, size, 0, launched, among, origin.here())
+            whence = whence or origin.here()
+            entry = (gpu.index, NETWORK_STREAM, name, "comm", ready, end, size, 0, launched, among, whence)
             if self.unlogged is not None:
                 self._note(entry)
             else:

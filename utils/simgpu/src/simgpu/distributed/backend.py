@@ -30,7 +30,7 @@ from .arguments import (
     shapes_of,
     sizes_of,
 )
-from .group import Group
+from .group import CollectiveCall, Group
 from .point_to_point import PointToPoint
 from .reductions import Reduction, gloo_options, reduce_values, reduction_of
 from .work import SimWork, note_arrivals
@@ -327,13 +327,9 @@ class SimBackend(torch_private.Backend):
             called, details = ("all_reduce", "SUM") if name == "broadcast" else ("broadcast", "from 0")
             shapes, recorded = True, called
         what = f"{called}({shapes_of(inputs) if shapes else ''}{', ' * bool(details and shapes)}{details})"
-        ready, launched = self._group.ready(gpu, self._group.ways)
-        ready = max(ready, self._group.free)
-        entry = self._group.flight.enter(recorded or called, flattened(inputs), flattened(outputs), launched)
-        entry.started = ready
         seconds = self._group.fabric.seconds(name, size) if seconds is None else seconds
-        entry.completed = end = self._group.agreed(ready, what, gpu) + seconds
-        self._group.take(gpu, self._group.ways, called, ready, end, size, launched, self._group.among)
+        tensors = flattened(inputs), flattened(outputs)
+        end = self._group.run(CollectiveCall(gpu, called, what, seconds, size, recorded or called, *tensors))
         if are_known(inputs, outputs):
             with nullcontext() if self._group.alone else self._group.waiting.moving(what):
                 data()

@@ -6,22 +6,40 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 import torch
 
 from .. import torch_private
+from ..clock import Queue
 from ..collectives import Fabric
 from ..faults import Fault, KilledRank, are_of_ranks, at_collective, share_of
 from ..flight import GroupRecord
 from ..hardware import Gpu, machine
+from ..origin import Origin
 from ..profiles import LinkProfile
 from ..waiting import Waiting, of_this_life
 from . import in_threads
 from .arguments import ranks_in_words
 
 ReduceOp = torch_private.ReduceOp
+
+
+class CollectiveCall(NamedTuple):
+    """A collective, as a rank calls it: its name, and what the ranks have to agree on, in words; seconds and bytes.
+
+    The flight recorder has it as `recorded`, with the shapes and dtypes of what it is given and makes.
+    """
+
+    gpu: Gpu
+    name: str
+    what: str
+    seconds: float
+    size: int
+    recorded: str
+    inputs: Sequence
+    outputs: Sequence
 
 
 class Group:
@@ -73,11 +91,25 @@ class Group:
             os.kill(os.getpid(), signal.SIGKILL)
         return found
 
-    def ready(self, gpu: Gpu, ways: tuple[str, ...]) -> tuple[float, float]:
+    def run(self, called: CollectiveCall, queue: Queue | None = None, whence: Origin | None = None) -> float:
+        """Give a collective its times, as soon as all ranks have called it; returns when it ends.
+
+        It waits for the GPU's current stream, or for `queue`; `whence` is where it came from, if not from here.
+        """
+        gpu = called.gpu
+        ready, launched = self.ready(gpu, self.ways, queue)
+        ready = max(ready, self.free)
+        entry = self.flight.enter(called.recorded, called.inputs, called.outputs, launched)
+        entry.started = ready
+        entry.completed = end = self.agreed(ready, called.what, gpu) + called.seconds
+        self.take(gpu, self.ways, called.name, ready, end, called.size, launched, self.among, whence)
+        return end
+
+    def ready(self, gpu: Gpu, ways: tuple[str, ...], queue: Queue | None = None) -> tuple[float, float]:
         """(when this rank can begin on these ways, when its host has launched it)."""
         launched = machine.clock.pay(gpu.profile.launch, gpu.index)
         free = (getattr(gpu, way).free for way in ways)
-        return max(launched, machine.told(machine.queue(gpu)), *free), launched
+        return max(launched, machine.told(queue or machine.queue(gpu)), *free), launched
 
     def agreed(self, ready: float, what: str, gpu: Gpu | None) -> float:
         """When the last rank of the group is ready. RuntimeError on all of them where they do not do the same."""
@@ -115,12 +147,23 @@ class Group:
         healthy = replace(self.fabric, network=machine.known_settings.network)
         return healthy.pairs_seconds(inside, outside)
 
-    def take(self, gpu: Gpu, ways, name: str, ready: float, end: float, size: int, launched: float, among: str) -> None:
+    def take(
+        self,
+        gpu: Gpu,
+        ways,
+        name: str,
+        ready: float,
+        end: float,
+        size: int,
+        launched: float,
+        among: str,
+        whence: Origin | None = None,
+    ) -> None:
         self.free = max(self.free, end)
         for way in ways:
             engine = getattr(gpu, way)
             engine.free = max(engine.free, end)
-        machine.communicate(gpu, name, ready, end, size, launched, among)
+        machine.communicate(gpu, name, ready, end, size, launched, among, whence)
 
 
 class AllEqual:
