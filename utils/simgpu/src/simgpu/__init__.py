@@ -45,6 +45,7 @@ from .plans import forget_kinds, forget_plans, unplanned
 from .records import Reader, keep_log, log, log_length, recording, unwaited_copies
 from .refusals import register_refusals
 from .sequences import register_sequences
+from .steps import replayed
 from .tensor import OWN_ATTRIBUTES, SimTensor, storage_of
 from .torch_simgpu import device_module, publish
 from .uncompiled import register_uncompiled
@@ -79,6 +80,7 @@ __all__ = [
     "now",
     "operator_seconds",
     "recording",
+    "replayed",
     "settings",
     "storage_of",
     "unfinished_reads",

@@ -66,6 +66,15 @@ def here() -> Origin:
     return origin
 
 
+def around() -> tuple:
+    """What is running on this thread and decides about origins: modules, whether a backward pass, and the label."""
+    modules, running = [], _thread.running
+    while running is not None:
+        modules.append(ref(running[0]))
+        running = running[1]
+    return *modules, _thread.backward, _thread.label
+
+
 def _name(running) -> Origin:
     """The class of an optimizer; of a module its path from the outermost that runs, or its class if it is that."""
     innermost = running[0]
