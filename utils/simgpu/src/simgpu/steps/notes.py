@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
 from weakref import ref
 
 from .. import origin
@@ -224,6 +226,7 @@ class StepNotes:
             instructions[position] = MAKE, gpu, storage.size, number
         returned = {("new", made): ("result", number) for made, number in numbers.items()}
         named = [returned.get(which, which) for which in named]
+        instructions = [each for run in _runs(instructions) for each in run]
         most = self._most()
         events, self._events = [event for _, event in self._events.values()], {}
         living = [ref(event) for event in events]
@@ -256,6 +259,13 @@ class StepNotes:
                     "step for what it keeps (optimizer.zero_grad() belongs into it, and a list of losses does not)"
                 )
         return most
+
+
+def _runs(instructions: list[tuple]) -> Iterator[list[tuple]]:
+    """The same, with memory that goes one after another by its GPU and size: which goes first is chance, by C++."""
+    for gives, grouped in groupby(instructions, key=lambda instruction: instruction[0] is GIVE):
+        run = list(grouped)
+        yield sorted(run, key=lambda give: (give[1].name, give[2])) if gives else run
 
 
 def _stream(stream: Stream | None) -> Stream:
