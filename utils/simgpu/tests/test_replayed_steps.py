@@ -260,7 +260,7 @@ REFUSED = {
     "it makes a stream": lambda tokens: torch.simgpu.Stream(0).wait_stream(torch.simgpu.current_stream(0)),
     "holds +512 bytes after it": lambda tokens: kept.append(tokens.float().mean()),
     "it leaves another GPU": lambda tokens: torch.simgpu.set_device(1 - torch.simgpu.current_device()),
-    "there before": lambda tokens: tokens,
+    "there before, or the same one twice": lambda tokens: tokens,
     "returns a Stream": lambda tokens: torch.simgpu.current_stream(0),
     "the same twice": lambda tokens: kept.append(0) or len(kept),
 }
@@ -276,6 +276,34 @@ def test_what_cannot_be_replayed_runs_by_operators_and_says_why(why):
     assert step.step.replays == 0
     assert why in step.step.why
     assert seen == by_operators
+
+
+def own_mean(tokens):
+    kept[:] = [tokens.float().mean()]
+    return kept[0]
+
+
+def a_view_is_kept(tokens):
+    doubled = tokens * 2
+    kept[:] = [doubled[0]]
+    return {"doubled": doubled}
+
+
+@pytest.mark.parametrize("more", [own_mean, a_view_is_kept])
+def test_a_result_that_the_step_keeps_is_not_made_again(more):
+    def held_by_both(wrap):
+        simgpu.enable(count=3)
+        simgpu.enable(count=2, compute=False)
+        kept.clear()
+        step, held = wrap(linear_step(more)()), []
+        for _ in range(CALLS):
+            held = [step(torch.empty(4, 16, dtype=torch.int64, device=DEVICES[0])), torch.simgpu.memory_allocated(0)]
+        return held[1], step
+
+    allocated, step = held_by_both(simgpu.replayed)
+    assert step.replays == 0
+    assert "something else keeps" in step.why
+    assert allocated == held_by_both(lambda step: step)[0]
 
 
 class Dropping:

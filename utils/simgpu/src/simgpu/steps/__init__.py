@@ -21,7 +21,16 @@ from weakref import WeakSet
 
 from ..hardware import machine
 from ..memory import Storage
-from .calls import NotKnownAgain, held, key_of_arguments, key_of_surroundings, results_in, with_results
+from .calls import (
+    NotKnownAgain,
+    alike_to,
+    held,
+    key_of_arguments,
+    key_of_surroundings,
+    references_in,
+    results_in,
+    with_results,
+)
 from .hooks import memory_is_watched, takes_notes, taking
 from .instructions import StepPlan, do_again
 from .notes import StepNotes
@@ -53,11 +62,12 @@ def replayed(step: Callable) -> Replayed:
     * arguments, streams or modes that are others than before; memory held outside the step that is more or less than
       before, but for its arguments and for what earlier calls returned; too little room (the error is the step's own)
     * a step that reads the clock or the log, asks whether a stream is done, makes a stream, replays a CUDA graph, calls
-      torch.distributed, keeps more memory each time, or returns what cannot be made again
+      send, recv, barrier or several collectives as one, keeps more memory each time, keeps what it returns, or returns
+      what cannot be made again
 
-    Not noticed is what Python alone decides: `if number % 10 == 0`, `model.eval()` in between, numbers of a CPU tensor.
+    Not noticed is what Python alone decides: a counter in the step, `model.eval()` in between, numbers of a CPU tensor.
     Call `forget()` after such a change. Counters of Python's, schedulers and an optimizer's count of steps stand still
-    in a replay, and so do generators. What the step returns should be kept by nobody else.
+    in a replay, and so do generators.
 
         >>> step = simgpu.replayed(train_step)
         >>> for batch in batches:
@@ -126,6 +136,8 @@ class Replayed:
         self._noted.pop(key, None)
         with taking(notes):
             out = self._step(*args, **kwargs)
+        alike = alike_to(out)  # before anything else refers to what is in `out`
+        is_kept = references_in(out) != references_in(alike)
         if (here.gpu, here.queues) != current:
             notes.refuse("it leaves another GPU or stream the current one")
         plan = returns = None
@@ -136,6 +148,9 @@ class Replayed:
         else:
             plan = notes.plan(found)
             self._returned.update(storage for _, storage, _ in found)
+        if plan is not None and is_kept:
+            plan = None
+            notes.refuse("something else keeps a tensor that it returns: return a copy")
         if plan is None:
             self.why = notes.why
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from weakref import WeakSet, ref
 
@@ -119,6 +120,37 @@ def results_in(out: Any, found: list[tuple[Gpu, Storage, ReturnedTensor]]) -> An
     if kind in BY_VALUE:
         return out
     raise NotKnownAgain(f"it returns a {kind.__name__}: only tensors on a GPU and plain values can be returned again")
+
+
+class _Alike:
+    """In place of a tensor that nothing holds but what a step returns, and that has its memory for itself."""
+
+    def __init__(self):
+        self._storage = object()
+
+
+def alike_to(out: Any) -> Any:
+    """Lists, tuples and dicts as those in `out`, with something new in place of each tensor."""
+    kind = type(out)
+    if kind is SimTensor:
+        return _Alike()
+    if kind in (list, tuple):
+        return kind(alike_to(each) for each in out)
+    return {name: alike_to(each) for name, each in out.items()} if kind is dict else out
+
+
+def references_in(out: Any) -> list[int]:
+    """How often each tensor in `out` is referred to, and its memory.
+
+    More than in `alike_to(out)`, if something else keeps one or shares its memory. A replay makes what a step returns
+    again, and would leave that with the memory of the noted call.
+    """
+    kind = type(out)
+    if kind in (SimTensor, _Alike):
+        return [sys.getrefcount(out), sys.getrefcount(out._storage)]
+    if kind is dict:
+        out = [*out.values()]
+    return [count for each in out for count in references_in(each)] if kind in (list, tuple, dict) else []
 
 
 class _Number(int):
