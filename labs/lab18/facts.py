@@ -242,8 +242,10 @@ def need_share(diagnosis: dict, share: float, timeline: Timeline, seconds: float
     waited = timeline.waited(ranks) / 1e6 / seconds if diagnosis["cause"] == "network" else 0.0
     if waited > NEAR and share < mine <= share + waited + NEAR / 2:
         why = "The time that its ranks wait for their last one is in it. Begin to count when that one has arrived."
-    elif abs(mine - share / (1 - share)) <= NEAR:
+    elif abs(mine - share / (1 - share)) <= 0.015:
         why = "It is the share of a run without the cause. Divide by the time that the run takes now."
+    elif abs(mine - (1 - share)) <= NEAR:
+        why = "It is what remains without the cause. Return what the cause costs."
     elif abs(mine - 100 * share) <= 100 * NEAR:
         why = "It is in percent. Return a number from 0 to 1."
     elif diagnosis["cause"] == "network" and mine < share:
@@ -259,6 +261,13 @@ def need_share(diagnosis: dict, share: float, timeline: Timeline, seconds: float
         why = "It is in microseconds. Divide by the time of the run."
     elif any(abs(mine - mean) <= 0.01 for mean in means):
         why = "It is about what a comparison with the mean gives. The mean has the slow one in it: take the median."
+    elif abs(mine - share * (steps - 1) / steps) <= 0.01:
+        why = "It is about what all steps but one cost. Add up all steps."
+    elif abs(mine - share / 2) <= 0.01:
+        why = (
+            "That is about half of the right one. Between two ranks, the median is half way: compare with more of "
+            "them. And compare kernels only, because the all-reduces of a slow rank are shorter."
+        )
     elif abs(mine - share / len(timeline.idle)) <= 0.005:
         why = "It is a share of all GPUs' time. What one rank loses, all lose: divide by the time of the run."
     elif mine > share:
@@ -605,6 +614,25 @@ def wrong_norms(parts: list[dict], rank: int) -> Iterator[tuple[float, str]]:
     yield (
         (shards + squares(again, alike)) ** 0.5,
         "It is of gradients summed over all ranks where each rank has computed all tokens: these are whole already.",
+    )
+    for name in summed:
+        one = {**right[rank], name: parts[rank][name]}
+        yield (shards + squares(one, alike)) ** 0.5, f"The gradient of {name} is not summed in it. Go by the marks."
+    ours, head = squares(right[rank], SEQUENCE), squares(right[rank], ["head.weight", "head.bias"])
+    yield (
+        (shards + ranks * ours + head) ** 0.5,
+        f"It counts parameters marked sequence_parallel {ranks} times. Each rank has all of their sum: count it once.",
+    )
+    yield (shards + head) ** 0.5, "The parameters marked sequence_parallel are missing in it."
+    yield (
+        (ranks * squares(parts[rank], SHARDED) + ours + head) ** 0.5,
+        "It is as if all ranks had the shards of this one.",
+    )
+    roots = sum(squares(part, SHARDED) ** 0.5 for part in parts)
+    yield (roots**2 + ours + head) ** 0.5, "It is of a sum of the norms of shards. Add up squares."
+    yield (
+        (shards + ours + head) ** 0.5 / ranks,
+        f"It is the right one divided by {ranks}. Each rank has the loss of all tokens.",
     )
 
 

@@ -1339,6 +1339,52 @@ def slow_rank(traces):
     return {"ranks": list(ranks), "cause": cause, "share": cost[cause, ranks] / total}
 
 
+# %% wrong: compares_with_the_same_place
+# Compares a rank with those of its data-parallel group only. Of two, the median is half way between them.
+
+import json
+from statistics import median
+
+
+def slow_rank(traces):
+    runs = []
+    for trace in traces:
+        kernels = [e for e in trace["traceEvents"] if e["cat"] == "kernel"]
+        runs.append(sorted(kernels, key=lambda e: e["ts"]))
+    ranks = range(len(runs))
+    begin = min(run[0]["ts"] for run in runs)
+    end = max(k["ts"] + k["dur"] for run in runs for k in run)
+    span = end - begin
+    gpu = [0.0] * len(runs)
+    host = [0.0] * len(runs)
+    network = {}
+    for i in range(len(runs[0])):
+        row = [run[i] for run in runs]
+        if "Process Group Ranks" not in row[0]["args"]:
+            data = [k for k in runs[0] if k["args"].get("Process Group Description") == "data"][0]
+            n = len(runs) // len(json.loads(data["args"]["Process Group Ranks"]))
+            for rank in ranks:
+                gpu[rank] += row[rank]["dur"] - median(k["dur"] for k in row[rank % n :: n])
+        elif row[0]["args"]["Process Group Description"] == "data":
+            took = {}
+            for rank in ranks:
+                members = tuple(json.loads(row[rank]["args"]["Process Group Ranks"]))
+                took[members] = min(row[m]["dur"] for m in members)
+            usual = median(took.values())
+            for members, each in took.items():
+                network[members] = network.get(members, 0.0) + each - usual
+        if i:
+            idle = [row[r]["ts"] - runs[r][i - 1]["ts"] - runs[r][i - 1]["dur"] for r in ranks]
+            usual = median(idle)
+            for rank in ranks:
+                host[rank] += max(0.0, idle[rank] - usual)
+    costs = [(cost, "gpu", [rank]) for rank, cost in enumerate(gpu)]
+    costs += [(cost, "host", [rank]) for rank, cost in enumerate(host)]
+    costs += [(cost, "network", sorted(members)) for members, cost in network.items()]
+    cost, cause, blamed = max(costs)
+    return {"cause": cause, "ranks": blamed, "share": cost / span}
+
+
 # %% right: by_a_table_of_costs
 # A table of costs by cause and ranks, with statistics.median.
 

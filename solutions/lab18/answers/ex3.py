@@ -701,6 +701,34 @@ def train_step(model, optimizer, x, y, max_norm):
     return loss.item(), norm.item()
 
 
+# %% wrong: norm_layers_only
+# Takes the layer norms for all that sequence parallelism touches, and forgets the bias after the reduce-scatter.
+
+def train_step(model, optimizer, x, y, max_norm):
+    optimizer.zero_grad()
+    loss = model(x, y)
+    loss.backward()
+    shards = torch.zeros(())
+    copies = torch.zeros(())
+    for name, p in model.named_parameters():
+        if p.grad is None:
+            continue
+        if 'norm' in name:
+            dist.all_reduce(p.grad)
+        if p.tensor_model_parallel:
+            shards += p.grad.square().sum()
+        else:
+            copies += p.grad.square().sum()
+    dist.all_reduce(shards)
+    norm = (shards + copies).sqrt()
+    factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    for p in model.parameters():
+        if p.grad is not None:
+            p.grad.mul_(factor)
+    optimizer.step()
+    return loss.item(), norm.item()
+
+
 # %% right: one_by_one
 # Parameter by parameter, the square of the shards reduced once.
 
